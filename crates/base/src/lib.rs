@@ -1,0 +1,18 @@
+//! The vocabulary that every crate of Indelible shares.
+//!
+//! ```text
+//!  position   Lsn · SegmentId · RecordAddr      where something is in the log
+//!  record     Record · RecordKind               what the log says about one entry
+//!  varint     LEB128                            how lengths are written
+//!  checksum   CRC32C                            how every byte is believed
+//! ```
+//!
+//! Everything here is pure: no I/O, no clock, no allocation beyond what a caller hands in.
+
+pub mod checksum;
+pub mod position;
+pub mod record;
+pub mod varint;
+
+pub use position::{Lsn, RecordAddr, SegmentId};
+pub use record::{DbId, ObjectId, Record, RecordKind};

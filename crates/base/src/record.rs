@@ -1,0 +1,218 @@
+//! What the log says about one entry.
+//!
+//! An **entry** is the smallest unit that the keyspace stores separately. A **record** is the
+//! entry's complete new state, or says that the entry is gone: never a delta, never a command.
+//! Replay is therefore idempotent, and only the newest record of an entry matters.
+//!
+//! ```text
+//!  key entry      (db, key)        a string, a small packed collection as a whole,
+//!                                  or the *root* of an object: its id, flags and expiry
+//!  element entry  (object, sub)    a chunk of a large string, a list node, a hash field,
+//!                                  a set member, a sorted-set member
+//! ```
+//!
+//! **Incarnations.** Elements name their object by [`ObjectId`], never by key: deleting a key of
+//! a million fields is one record, a re-created key has a new id and cannot inherit old fields,
+//! and RENAME and MOVE write a root and leave the elements alone. An element whose object has no
+//! live root is garbage. Databases likewise are named by [`DbId`]; the `Databases` record maps
+//! the sixteen indexes that clients use to ids, so FLUSHDB, FLUSHALL and SWAPDB are one record
+//! each.
+
+/// The stable id of a database. What clients call database 3 is whatever id the newest
+/// [`RecordKind::Databases`] record maps 3 to. Ids are never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DbId(pub u32);
+
+/// The incarnation of a large object: never used twice in the life of a database; 0 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ObjectId(pub u64);
+
+impl ObjectId {
+    /// No object: the record is of a key entry that is whole in itself.
+    pub const NONE: Self = Self(0);
+}
+
+/// What a record describes, and so which fields of [`Record`] it uses.
+///
+/// The numbers are on disk: never change or reuse one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// `db`, `key`, `value` = the bytes, `expires_at_ms`.
+    String = 1,
+    /// Root: `db`, `key`, `object`, `value` = varint length in bytes, `expires_at_ms`.
+    LargeString = 2,
+    /// `object`, `sub` = chunk number (u32, big-endian), `value` = the bytes.
+    StringChunk = 3,
+    /// `db`, `key`, `value` = packed elements, `expires_at_ms`.
+    ListPacked = 4,
+    /// Root: `db`, `key`, `object`, `value` = flags, `expires_at_ms`.
+    List = 5,
+    /// `object`, `sub` = order key (u64, big-endian), `value` = packed elements.
+    ListNode = 6,
+    /// `db`, `key`, `value` = packed field, value pairs, `expires_at_ms`.
+    HashPacked = 7,
+    /// Root: `db`, `key`, `object`, `value` = flags, `expires_at_ms`.
+    Hash = 8,
+    /// `object`, `sub` = field, `value`.
+    HashField = 9,
+    /// `db`, `key`, `value` = packed members, `expires_at_ms`.
+    SetPacked = 10,
+    /// Root: `db`, `key`, `object`, `value` = flags, `expires_at_ms`.
+    Set = 11,
+    /// `object`, `sub` = member.
+    SetMember = 12,
+    /// `db`, `key`, `value` = packed member, score pairs, `expires_at_ms`.
+    ZSetPacked = 13,
+    /// Root: `db`, `key`, `object`, `value` = flags, `expires_at_ms`.
+    ZSet = 14,
+    /// `object`, `sub` = member, `value` = score (f64, little-endian).
+    ZSetMember = 15,
+    /// `value` = varint next free id, then a varint id for each database index.
+    Databases = 16,
+    /// `db`, `key`: the key entry is gone.
+    KeyDeleted = 0x81,
+    /// `object`, `sub`: the element entry is gone.
+    ElementDeleted = 0x82,
+}
+
+impl RecordKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Self; 18] = [
+        Self::String,
+        Self::LargeString,
+        Self::StringChunk,
+        Self::ListPacked,
+        Self::List,
+        Self::ListNode,
+        Self::HashPacked,
+        Self::Hash,
+        Self::HashField,
+        Self::SetPacked,
+        Self::Set,
+        Self::SetMember,
+        Self::ZSetPacked,
+        Self::ZSet,
+        Self::ZSetMember,
+        Self::Databases,
+        Self::KeyDeleted,
+        Self::ElementDeleted,
+    ];
+
+    /// The kind with this number on disk.
+    #[must_use]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Whether the record says that an entry is gone. Such a record is never retired: compaction
+    /// drops it when no segment can still hold an older record of the entry.
+    #[must_use]
+    pub const fn is_delete(self) -> bool {
+        self as u8 & 0x80 != 0
+    }
+
+    /// Whether the record is about `(object, sub)` rather than `(db, key)`.
+    #[must_use]
+    pub const fn is_element(self) -> bool {
+        matches!(
+            self,
+            Self::StringChunk
+                | Self::ListNode
+                | Self::HashField
+                | Self::SetMember
+                | Self::ZSetMember
+                | Self::ElementDeleted
+        )
+    }
+
+    /// Whether the record is the root of an object: it binds `(db, key)` to `object`.
+    #[must_use]
+    pub const fn is_root(self) -> bool {
+        matches!(self, Self::LargeString | Self::List | Self::Hash | Self::Set | Self::ZSet)
+    }
+}
+
+/// One record. Fields that its kind does not use are empty, 0 or `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What it describes.
+    pub kind: RecordKind,
+    /// The database of a key entry.
+    pub db: DbId,
+    /// The key of a key entry.
+    pub key: &'a [u8],
+    /// The object that a root binds, or that an element belongs to.
+    pub object: ObjectId,
+    /// The element's name within its object.
+    pub sub: &'a [u8],
+    /// The new state.
+    pub value: &'a [u8],
+    /// When the key expires, in Unix milliseconds.
+    pub expires_at_ms: Option<i64>,
+}
+
+impl<'a> Record<'a> {
+    /// The state of a key entry that is whole in itself.
+    #[must_use]
+    pub const fn whole(
+        kind: RecordKind,
+        db: DbId,
+        key: &'a [u8],
+        value: &'a [u8],
+        expires_at_ms: Option<i64>,
+    ) -> Self {
+        Self { kind, db, key, object: ObjectId::NONE, sub: &[], value, expires_at_ms }
+    }
+
+    /// The root of `object`, bound to `key`.
+    #[must_use]
+    pub const fn root(
+        kind: RecordKind,
+        db: DbId,
+        key: &'a [u8],
+        object: ObjectId,
+        value: &'a [u8],
+        expires_at_ms: Option<i64>,
+    ) -> Self {
+        Self { kind, db, key, object, sub: &[], value, expires_at_ms }
+    }
+
+    /// The state of an element of `object`.
+    #[must_use]
+    pub const fn element(
+        kind: RecordKind,
+        object: ObjectId,
+        sub: &'a [u8],
+        value: &'a [u8],
+    ) -> Self {
+        Self { kind, db: DbId(0), key: &[], object, sub, value, expires_at_ms: None }
+    }
+
+    /// The key entry is gone.
+    #[must_use]
+    pub const fn key_deleted(db: DbId, key: &'a [u8]) -> Self {
+        Self::whole(RecordKind::KeyDeleted, db, key, &[], None)
+    }
+
+    /// The element entry is gone.
+    #[must_use]
+    pub const fn element_deleted(object: ObjectId, sub: &'a [u8]) -> Self {
+        Self::element(RecordKind::ElementDeleted, object, sub, &[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_on_disk_are_what_they_were() {
+        let numbers = RecordKind::ALL.map(|kind| kind as u8);
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 0x81, 0x82]);
+        for kind in RecordKind::ALL {
+            assert_eq!(RecordKind::from_u8(kind as u8), Some(kind));
+        }
+        assert_eq!(RecordKind::from_u8(0), None);
+    }
+}
