@@ -1,0 +1,52 @@
+//! The clocks of the operating system.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use env::Clock;
+
+/// The wall clock, and the monotonic clock counted from when this value was made.
+#[derive(Debug, Clone, Copy)]
+pub struct OsClock {
+    origin: Instant,
+}
+
+impl OsClock {
+    /// A clock whose monotonic time starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Default for OsClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for OsClock {
+    fn now_ms(&self) -> i64 {
+        // Before 1970 the difference is an error that carries how far before.
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
+        }
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_clock_is_later_than_this_test_and_monotonic_does_not_go_back() {
+        let clock = OsClock::new();
+        assert!(clock.now_ms() > 1_700_000_000_000);
+        let first = clock.monotonic_us();
+        assert!(clock.monotonic_us() >= first);
+    }
+}

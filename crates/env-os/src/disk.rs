@@ -1,0 +1,200 @@
+//! Files of the operating system.
+//!
+//! `std` already loops over short reads and writes and over EINTR; what it has no name for (flock,
+//! fallocate, statvfs, fadvise) comes from `rustix`, which is safe code over the same calls.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use env::{Access, Disk, File, Lock};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
+use rustix::io::{Errno, retry_on_intr};
+
+/// The file systems of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsDisk;
+
+/// An error with the path it is about and the kind it had.
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    fs::File::open(dir)?.sync_all()
+}
+
+/// Makes `path` and syncs the directory that got the name, parents first.
+fn create_dir_durably(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_dir_durably(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        other => other?,
+    }
+    sync_dir(parent)
+}
+
+impl Disk for OsDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        create_dir_durably(path).map_err(|error| about(path, &error))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = fs::read_dir(dir)
+            .and_then(|entries| {
+                entries
+                    .map(|entry| entry.map(|entry| entry.file_name()))
+                    .collect::<io::Result<Vec<_>>>()
+            })
+            .map_err(|error| about(dir, &error))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        Ok(Box::new(OsFile(file.map_err(|error| about(path, &error))?)))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
+        let file = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path);
+        Ok(Box::new(OsFile(file.map_err(|error| about(path, &error))?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to).map_err(|error| about(from, &error))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path).map_err(|error| about(path, &error))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        sync_dir(dir).map_err(|error| about(dir, &error))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists().map_err(|error| about(path, &error))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|error| about(path, &error))?;
+        retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive))
+            .map_err(|error| about(path, &error.into()))?;
+        Ok(Box::new(OsLock { _file: file }))
+    }
+
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, &error.into()))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// An open file of the operating system.
+#[derive(Debug)]
+struct OsFile(fs::File);
+
+impl File for OsFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(buf, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| fallocate(&self.0, FallocateFlags::KEEP_SIZE, offset, len)) {
+            // File systems that cannot reserve (NFS before 4.2, some FUSE) are used all the same.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn advise_sequential(&self) {
+        // Advice: where it is refused, reading is merely slower.
+        let _refused = fadvise(&self.0, 0, None, Advice::Sequential);
+    }
+
+    fn drop_cache(&self, offset: u64, len: u64) {
+        if let Some(len) = NonZeroU64::new(len) {
+            let _refused = fadvise(&self.0, offset, Some(len), Advice::DontNeed);
+        }
+    }
+}
+
+/// A lock: the kernel holds it as long as this file is open.
+#[derive(Debug)]
+struct OsLock {
+    _file: fs::File,
+}
+
+impl Lock for OsLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_path_and_keeps_its_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("absent");
+        let error = OsDisk.open(&path, Access::Read).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("absent"), "{error}");
+    }
+
+    #[test]
+    fn makes_nested_directories_twice_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let nested = dir.path().join("a/b/c");
+        OsDisk.create_dir_all(&nested).unwrap();
+        OsDisk.create_dir_all(&nested).unwrap();
+        assert!(nested.is_dir());
+    }
+
+    #[test]
+    fn there_is_room_and_it_can_be_reserved() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(OsDisk.available_bytes(dir.path()).unwrap() > 0);
+        let file = OsDisk.create(&dir.path().join("f")).unwrap();
+        file.allocate(0, 1 << 20).unwrap();
+        assert_eq!(file.len().unwrap(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Files and directories, and what may be believed about them after a crash.
+//!
+//! Durability has two halves, and each has a call of its own:
+//!
+//! ```text
+//!   what is in a file (bytes, length)      File::sync_data
+//!   that the file is there, by this name   Disk::sync_dir of its directory
+//! ```
+//!
+//! Until the call has returned `Ok`, a crash may keep any part of what it would have made durable:
+//! some of several writes, in any order; some sectors of one write; a rename or not. The one thing
+//! that is atomic is a rename: after a crash `to` is the old file or the new one.
+//!
+//! A call that returns an error may have had any part of its effect. A **failed sync** is final:
+//! the kernel may have dropped the dirty data and report success the next time. Who sees one must
+//! not trust that file's unsynced bytes again, whatever a later sync says.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; writes fail.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// A disk: directories with files in them. Shared between threads as an `Arc<dyn Disk>`.
+pub trait Disk: Send + Sync {
+    /// Makes `path` and its missing parents. They are durable on return.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in `dir`, sorted, files and directories alike. `NotFound` without it.
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Makes an empty file, open for reading and writing. `AlreadyExists` if the name is taken.
+    /// Its name is durable after [`Disk::sync_dir`].
+    fn create(&self, path: &Path) -> io::Result<Box<dyn File>>;
+
+    /// Opens a file that exists; `NotFound` otherwise.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>>;
+
+    /// Gives the file `from` the name `to`, atomically replacing a file of that name. Handles stay
+    /// open: those of the replaced file still read it. Durable after [`Disk::sync_dir`].
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Handles stay open. Durable after [`Disk::sync_dir`].
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes durable every create, rename and remove in `dir` that has returned.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Whether a file or directory of that name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Takes the exclusive lock that the file `path` stands for, making the file if needed.
+    /// `WouldBlock` if another handle has it, in this process or another. Dropping the guard or
+    /// the death of the process gives it back; the file stays.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
+
+    /// How many bytes can still be written to the file system that `dir` is on.
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// An open file. No position of its own: every read and write says where.
+pub trait File: Send + Sync {
+    /// Reads up to `buf.len()` bytes at `offset`; 0 means the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Reads exactly `buf.len()` bytes at `offset`; `UnexpectedEof` if the file ends before.
+    fn read_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buf.is_empty() {
+            match self.read_at(buf, offset)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => {
+                    buf = &mut buf[n..];
+                    offset += n as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at `offset`, growing the file as needed; a gap reads as zeros. After
+    /// an error or a crash any part of it may be there. Durable after [`File::sync_data`].
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes durable every byte written and the length set, by any handle, before the call.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// The length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file to `len` bytes, or grows it with zeros. Durable after [`File::sync_data`].
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// Reserves space for `len` bytes at `offset` without changing the length, so that writing
+    /// there later cannot run out of it. `StorageFull` if there is none; `Ok` without any effect
+    /// where the file system cannot reserve. Cutting the file short of it gives the space back.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Says that the file is about to be read from beginning to end.
+    fn advise_sequential(&self) {}
+
+    /// Says that these bytes, already synced, are not needed again soon.
+    fn drop_cache(&self, _offset: u64, _len: u64) {}
+}
+
+/// A lock held; dropping it gives it back.
+pub trait Lock: Send + Sync {}

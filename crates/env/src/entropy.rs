@@ -1,0 +1,14 @@
+//! Random bytes: ids, hash seeds, samples.
+
+/// A source of random bytes.
+pub trait Entropy: Send {
+    /// Fills `bytes`. Cannot fail: a source that cannot be had is found at the start.
+    fn fill(&mut self, bytes: &mut [u8]);
+
+    /// A random number.
+    fn next_u64(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}

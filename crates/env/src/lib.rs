@@ -1,0 +1,24 @@
+//! What Indelible asks of the world outside itself.
+//!
+//! ```text
+//!      redo · keyspace · server
+//!               │  only these traits
+//!   Disk ─ File ─ Lock    Clock    Entropy
+//!               │
+//!      env-os ──┴── env-sim
+//!      the real     seeded, virtual,
+//!      ones         faulty on purpose
+//! ```
+//!
+//! Whatever has an effect, or an answer that differs from run to run, goes through here, so that a
+//! whole database can run inside a test with a disk that loses, tears and reorders writes, and the
+//! same seed gives the same run again. The traits are object safe: a program holds an
+//! `Arc<dyn Disk>` and does not know which it has.
+
+mod clock;
+mod disk;
+mod entropy;
+
+pub use clock::Clock;
+pub use disk::{Access, Disk, File, Lock};
+pub use entropy::Entropy;
