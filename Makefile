@@ -1,0 +1,60 @@
+# The commands of this repository. `make run` and `make test` need nothing but cargo and make on a Debian
+# machine; what else they need they install themselves, and only if it is missing.
+
+PORT ?= 6379
+DATA ?= ./data
+CARGO ?= cargo
+
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first ycsb
+
+help:
+	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
+	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
+	@echo 'make lint         formatting, clippy, the house rules'
+	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
+	@echo 'make soak         the long tests'
+	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
+	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
+
+run:
+	@tests/install-tools build
+	$(CARGO) build --release --bin indelible
+	@mkdir -p $(DATA)
+	target/release/indelible server --port $(PORT) --dir $(DATA)
+
+test: test-rust test-clients tcl
+
+test-rust:
+	@tests/install-tools build redis
+	$(CARGO) test --workspace
+
+test-clients:
+	@tests/install-tools build redis python node
+	$(CARGO) build --bin indelible
+	tests/clients/run target/debug/indelible server
+
+tcl:
+	@tests/install-tools build redis tcl
+	$(CARGO) build --bin indelible
+	tests/tcl/run $(UNITS)
+
+lint:
+	@tests/install-tools build
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) xtask lint
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check; else echo 'cargo-deny is not installed: licences and advisories not checked'; fi
+
+soak:
+	@tests/install-tools build redis
+	$(CARGO) xtask soak $(SECONDS_MAX) $(SEED)
+
+bench-first:
+	@tests/install-tools build redis python
+	$(CARGO) build --release --bin indelible
+	bench/first-numbers $(BENCH_FLAGS)
+
+ycsb:
+	@tests/install-tools build java
+	$(CARGO) build --release --bin indelible
+	bench/ycsb/run

@@ -1,0 +1,48 @@
+//! The rules as data: order of the crates, limits of a file, names that say nothing, homes of `unsafe`.
+
+/// A crate of the workspace and the crates of ours that it may depend on.
+pub(super) struct Place {
+    /// Name of the crate.
+    pub(super) name: &'static str,
+    /// What its code may use.
+    pub(super) may_use: &'static [&'static str],
+    /// What its tests may use besides.
+    pub(super) tests_may_use: &'static [&'static str],
+}
+
+/// The crates from the bottom to the top (ARCHITECTURE.md). `keyspace`, `redo` and `resp` are siblings:
+/// what they have to say to one another goes through a trait that `server` connects.
+pub(super) const ORDER: &[Place] = &[
+    Place { name: "base", may_use: &[], tests_may_use: &[] },
+    Place { name: "env", may_use: &[], tests_may_use: &[] },
+    Place { name: "env-os", may_use: &["env"], tests_may_use: &[] },
+    Place { name: "env-sim", may_use: &["env", "base"], tests_may_use: &[] },
+    Place { name: "resp", may_use: &[], tests_may_use: &[] },
+    Place { name: "keyspace", may_use: &["base"], tests_may_use: &[] },
+    Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
+    Place { name: "command", may_use: &["base", "keyspace", "resp"], tests_may_use: &[] },
+    Place {
+        name: "server",
+        may_use: &["base", "env", "env-os", "resp", "keyspace", "redo", "command"],
+        tests_may_use: &["env-sim"],
+    },
+    Place {
+        name: "cli",
+        may_use: &["base", "env", "env-os", "resp", "keyspace", "redo", "command", "server"],
+        tests_may_use: &["env-sim"],
+    },
+    Place { name: "xtask", may_use: &[], tests_may_use: &[] },
+];
+
+/// Lines without tests past which a file is probably two files.
+pub(super) const LINES_WARNING: usize = 600;
+
+/// Lines without tests past which a file certainly is two files.
+pub(super) const LINES_ERROR: usize = 1000;
+
+/// Names that say nothing of a file's job.
+pub(super) const EMPTY_NAMES: &[&str] =
+    &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
+
+/// Files that may hold `unsafe`, each with a reason in its own essay.
+pub(super) const UNSAFE_FILES: &[&str] = &[];

@@ -1,0 +1,53 @@
+//! `cargo xtask`: the chores of this repository that are programs rather than commands.
+//!
+//! ```text
+//! cargo xtask lint [DIR]                 check the house rules of the workspace in DIR (default: here)
+//! cargo xtask soak [SECONDS] [SEED]      run the tests marked `#[ignore]` for about SECONDS
+//! ```
+//!
+//! `lint` checks what the compiler and clippy cannot know: which crate may depend on which
+//! ([`lint::order`]), how long a file may get, whether it explains itself, what it may be called and
+//! where `unsafe` may stand ([`lint::files`]). It needs nothing but the files, so it is quick and has
+//! no dependencies. An error ends it with exit code 1; warnings are only printed.
+
+mod lint;
+mod soak;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask lint [DIR] | cargo xtask soak [SECONDS] [SEED]";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some("lint") => lint_workspace(arguments.next().map_or_else(workspace_root, PathBuf::from)),
+        Some("soak") => soak::run(&workspace_root(), arguments.next(), arguments.next()),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The directory of the workspace that this program was built from.
+fn workspace_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn lint_workspace(root: PathBuf) -> ExitCode {
+    let findings = match lint::check(&root) {
+        Ok(findings) => findings,
+        Err(error) => {
+            eprintln!("error: cannot read the workspace in {}: {error}", root.display());
+            return ExitCode::from(2);
+        }
+    };
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let errors =
+        findings.iter().filter(|finding| finding.severity == lint::Severity::Error).count();
+    println!("xtask lint: {errors} errors, {} warnings", findings.len() - errors);
+    if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
