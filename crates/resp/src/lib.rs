@@ -1,0 +1,16 @@
+//! The Redis serialisation protocol, both directions, without I/O.
+//!
+//! ```text
+//!   bytes from a client ──► (parse) ──► arguments, as ranges of the read buffer
+//!   replies of a command ─► writer ──► bytes for a client, RESP2 or RESP3
+//!                             └ number   integers and doubles as text
+//! ```
+//!
+//! The writer speaks the protocol version the client chose with HELLO: a handler says what it
+//! answers (a map, a double, a null), the writer knows how each version spells it.
+
+mod number;
+mod writer;
+
+pub use number::{format_double, format_int};
+pub use writer::{Mark, Protocol, Writer};

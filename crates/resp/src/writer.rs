@@ -1,0 +1,441 @@
+//! Replies, in the version of the protocol that the client speaks.
+//!
+//! ```text
+//!                 RESP2              RESP3
+//!   null          $-1                _
+//!   null array    *-1                _
+//!   map of n      *2n                %n
+//!   set of n      *n                 ~n
+//!   push of n     *n                 >n
+//!   double        $3 1.5             ,1.5
+//!   boolean       :1                 #t
+//!   verbatim      $5 hello           =9 txt:hello
+//! ```
+//!
+//! A `Writer` owns its buffer and only ever appends, except for [`Writer::truncate`] (a command
+//! that failed half way takes its reply back) and for aggregates whose length is known only at
+//! their end: [`Writer::mark`] remembers the place, `finish_*` puts the header there.
+
+use crate::number::{format_double, format_int};
+
+/// The version of the protocol a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// What every connection starts with.
+    #[default]
+    Resp2,
+    /// After `HELLO 3`.
+    Resp3,
+}
+
+/// Where an aggregate of yet unknown length begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an aggregate needs its header: call finish_array, finish_map or finish_set"]
+pub struct Mark(usize);
+
+/// A buffer of replies.
+#[derive(Debug, Default)]
+pub struct Writer {
+    out: Vec<u8>,
+    protocol: Protocol,
+}
+
+impl Writer {
+    /// An empty buffer that writes `protocol`.
+    #[must_use]
+    pub fn new(protocol: Protocol) -> Self {
+        Self { out: Vec::new(), protocol }
+    }
+
+    /// Continues in `out`, behind what it already holds; [`Writer::take`] gives it back.
+    #[must_use]
+    pub fn with_buffer(protocol: Protocol, out: Vec<u8>) -> Self {
+        Self { out, protocol }
+    }
+
+    /// The version being written.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Writes `protocol` from here on.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    /// Whether replies are in RESP3.
+    #[must_use]
+    pub fn is_resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A simple string; it must not contain line breaks.
+    pub fn simple(&mut self, text: &str) {
+        debug_assert!(!text.contains(['\r', '\n']), "a simple string is one line");
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error: the whole line with its code, for example `ERR syntax error`. Line breaks at the
+    /// end are dropped and others become spaces, as what a client sent may be quoted in it.
+    pub fn error(&mut self, line: &str) {
+        self.error_bytes(line.as_bytes());
+    }
+
+    /// [`Writer::error`] for a line that may quote bytes that are not text.
+    pub fn error_bytes(&mut self, line: &[u8]) {
+        let end =
+            line.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |at| at + 1);
+        self.out.push(b'-');
+        self.out.extend(line[..end].iter().map(|&byte| match byte {
+            b'\r' | b'\n' => b' ',
+            other => other,
+        }));
+        self.crlf();
+    }
+
+    /// An integer.
+    pub fn int(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    /// A length or count as an integer.
+    pub fn count(&mut self, value: usize) {
+        self.header(b':', signed(value));
+    }
+
+    /// A bulk string.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.bulk_header(bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.crlf();
+    }
+
+    /// A bulk string of text.
+    pub fn bulk_str(&mut self, text: &str) {
+        self.bulk(text.as_bytes());
+    }
+
+    /// A bulk string of a number in decimal.
+    pub fn bulk_int(&mut self, value: i64) {
+        self.bulk_of(|out| format_int(value, out));
+    }
+
+    /// A bulk string of a number as [`format_double`] prints it, in both versions.
+    pub fn bulk_double(&mut self, value: f64) {
+        self.bulk_of(|out| format_double(value, out));
+    }
+
+    /// The header of a bulk string of `len` bytes; the bytes follow by [`Writer::raw`], then
+    /// [`Writer::bulk_end`].
+    pub fn bulk_header(&mut self, len: usize) {
+        self.header(b'$', signed(len));
+    }
+
+    /// Ends a bulk string that was begun by [`Writer::bulk_header`].
+    pub fn bulk_end(&mut self) {
+        self.crlf();
+    }
+
+    /// Bytes as they are: pieces of a value, or a reply that was composed elsewhere.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The null reply.
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"$-1\r\n".as_slice(),
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The null reply where an array would have been.
+    pub fn null_array(&mut self) {
+        self.out.extend_from_slice(match self.protocol {
+            Protocol::Resp2 => b"*-1\r\n".as_slice(),
+            Protocol::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The header of an array of `len` replies.
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', signed(len));
+    }
+
+    /// The header of a map of `len` pairs.
+    pub fn map(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.header(b'*', signed(len) * 2),
+            Protocol::Resp3 => self.header(b'%', signed(len)),
+        }
+    }
+
+    /// The header of a set of `len` replies.
+    pub fn set(&mut self, len: usize) {
+        self.header(self.of_version(b'*', b'~'), signed(len));
+    }
+
+    /// The header of a push message of `len` replies.
+    pub fn push(&mut self, len: usize) {
+        self.header(self.of_version(b'*', b'>'), signed(len));
+    }
+
+    /// A double: a bulk string in RESP2.
+    pub fn double(&mut self, value: f64) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk_double(value),
+            Protocol::Resp3 => {
+                self.out.push(b',');
+                format_double(value, &mut self.out);
+                self.crlf();
+            }
+        }
+    }
+
+    /// A boolean: 1 or 0 in RESP2.
+    pub fn boolean(&mut self, value: bool) {
+        self.out.extend_from_slice(match (self.protocol, value) {
+            (Protocol::Resp2, true) => b":1\r\n",
+            (Protocol::Resp2, false) => b":0\r\n",
+            (Protocol::Resp3, true) => b"#t\r\n",
+            (Protocol::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    /// A number too large for 64 bits: a bulk string in RESP2.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk_str(digits),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// Text with its format, `txt` or `mkd`: a bulk string in RESP2.
+    pub fn verbatim(&mut self, format: &str, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk_str(text),
+            Protocol::Resp3 => {
+                debug_assert_eq!(format.len(), 3, "formats have three letters");
+                self.header(b'=', signed(format.len() + 1 + text.len()));
+                self.out.extend_from_slice(format.as_bytes());
+                self.out.push(b':');
+                self.out.extend_from_slice(text.as_bytes());
+                self.crlf();
+            }
+        }
+    }
+
+    /// Remembers the place of an aggregate whose length its elements will tell.
+    pub fn mark(&self) -> Mark {
+        Mark(self.out.len())
+    }
+
+    /// Makes everything since `mark` an array of `len` replies.
+    pub fn finish_array(&mut self, mark: Mark, len: usize) {
+        self.insert_header(mark, b'*', signed(len));
+    }
+
+    /// Makes everything since `mark` a map of `len` pairs.
+    pub fn finish_map(&mut self, mark: Mark, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.insert_header(mark, b'*', signed(len) * 2),
+            Protocol::Resp3 => self.insert_header(mark, b'%', signed(len)),
+        }
+    }
+
+    /// Makes everything since `mark` a set of `len` replies.
+    pub fn finish_set(&mut self, mark: Mark, len: usize) {
+        self.insert_header(mark, self.of_version(b'*', b'~'), signed(len));
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// How many bytes were written.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Takes back everything behind the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+    }
+
+    /// Forgets everything, keeping the memory.
+    pub fn clear(&mut self) {
+        self.out.clear();
+    }
+
+    /// Hands over the buffer, leaving an empty one.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The buffer itself, for whoever moves replies on without copying them twice.
+    pub fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    fn of_version(&self, resp2: u8, resp3: u8) -> u8 {
+        match self.protocol {
+            Protocol::Resp2 => resp2,
+            Protocol::Resp3 => resp3,
+        }
+    }
+
+    fn crlf(&mut self) {
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    fn header(&mut self, kind: u8, value: i64) {
+        self.out.push(kind);
+        // Nearly all lengths and counts have one digit.
+        match u8::try_from(value) {
+            Ok(digit @ 0..=9) => self.out.push(b'0' + digit),
+            _ => format_int(value, &mut self.out),
+        }
+        self.crlf();
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend_from_slice(text);
+        self.crlf();
+    }
+
+    /// A bulk string of a few bytes that `format` prints: its length is known only afterwards.
+    fn bulk_of(&mut self, format: impl FnOnce(&mut Vec<u8>)) {
+        let header = self.out.len();
+        self.out.extend_from_slice(b"$00\r\n");
+        let start = self.out.len();
+        format(&mut self.out);
+        let len = self.out.len() - start;
+        self.crlf();
+        let digit = |value: usize| {
+            b'0' + u8::try_from(value).expect("numbers have fewer than 100 characters")
+        };
+        if len < 10 {
+            self.out[header + 1] = digit(len);
+            self.out.remove(header + 2);
+        } else {
+            self.out[header + 1] = digit(len / 10);
+            self.out[header + 2] = digit(len % 10);
+        }
+    }
+
+    fn insert_header(&mut self, mark: Mark, kind: u8, value: i64) {
+        let end = self.out.len();
+        self.header(kind, value);
+        let header_len = self.out.len() - end;
+        self.out[mark.0..].rotate_right(header_len);
+    }
+}
+
+/// Lengths of things in memory fit in 63 bits.
+fn signed(len: usize) -> i64 {
+    i64::try_from(len).expect("lengths fit in 63 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(write: impl Fn(&mut Writer)) -> (String, String) {
+        let text = |protocol| {
+            let mut writer = Writer::new(protocol);
+            write(&mut writer);
+            String::from_utf8(writer.take()).unwrap()
+        };
+        (text(Protocol::Resp2), text(Protocol::Resp3))
+    }
+
+    fn same(text: &str) -> (String, String) {
+        (text.to_owned(), text.to_owned())
+    }
+
+    fn pair(resp2: &str, resp3: &str) -> (String, String) {
+        (resp2.to_owned(), resp3.to_owned())
+    }
+
+    #[test]
+    fn plain_replies_are_the_same_in_both_versions() {
+        assert_eq!(both(Writer::ok), same("+OK\r\n"));
+        assert_eq!(both(|w| w.simple("PONG")), same("+PONG\r\n"));
+        assert_eq!(both(|w| w.int(-42)), same(":-42\r\n"));
+        assert_eq!(both(|w| w.int(i64::MIN)), same(":-9223372036854775808\r\n"));
+        assert_eq!(both(|w| w.bulk(b"")), same("$0\r\n\r\n"));
+        assert_eq!(both(|w| w.bulk(b"hello world")), same("$11\r\nhello world\r\n"));
+        assert_eq!(both(|w| w.bulk_int(7)), same("$1\r\n7\r\n"));
+        assert_eq!(both(|w| w.bulk_int(1_234_567_890)), same("$10\r\n1234567890\r\n"));
+        assert_eq!(both(|w| w.array(12)), same("*12\r\n"));
+    }
+
+    #[test]
+    fn typed_replies_differ() {
+        assert_eq!(both(Writer::null), pair("$-1\r\n", "_\r\n"));
+        assert_eq!(both(Writer::null_array), pair("*-1\r\n", "_\r\n"));
+        assert_eq!(both(|w| w.map(3)), pair("*6\r\n", "%3\r\n"));
+        assert_eq!(both(|w| w.set(3)), pair("*3\r\n", "~3\r\n"));
+        assert_eq!(both(|w| w.push(3)), pair("*3\r\n", ">3\r\n"));
+        assert_eq!(both(|w| w.double(1.5)), pair("$3\r\n1.5\r\n", ",1.5\r\n"));
+        assert_eq!(both(|w| w.double(f64::INFINITY)), pair("$3\r\ninf\r\n", ",inf\r\n"));
+        assert_eq!(both(|w| w.boolean(true)), pair(":1\r\n", "#t\r\n"));
+        assert_eq!(
+            both(|w| w.verbatim("txt", "hello")),
+            pair("$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n")
+        );
+    }
+
+    #[test]
+    fn an_error_stays_one_line() {
+        assert_eq!(both(|w| w.error("ERR unknown 'a\r\nb'\r\n")), same("-ERR unknown 'a  b'\r\n"));
+    }
+
+    #[test]
+    fn an_aggregate_gets_its_header_afterwards() {
+        let reply = both(|w| {
+            w.int(0);
+            let mark = w.mark();
+            for field in 0..11 {
+                w.int(field);
+            }
+            w.finish_array(mark, 11);
+            let mark = w.mark();
+            w.int(1);
+            w.int(2);
+            w.finish_map(mark, 1);
+        });
+        let elements = (0..11).map(|field| format!(":{field}\r\n")).collect::<String>();
+        assert_eq!(reply.0, format!(":0\r\n*11\r\n{elements}*2\r\n:1\r\n:2\r\n"));
+        assert_eq!(reply.1, format!(":0\r\n*11\r\n{elements}%1\r\n:1\r\n:2\r\n"));
+    }
+
+    #[test]
+    fn a_reply_can_be_taken_back() {
+        let mut writer = Writer::new(Protocol::Resp2);
+        writer.ok();
+        let before = writer.len();
+        writer.array(5);
+        writer.int(1);
+        writer.truncate(before);
+        writer.error("ERR no");
+        assert_eq!(writer.bytes(), b"+OK\r\n-ERR no\r\n");
+    }
+}
