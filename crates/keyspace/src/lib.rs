@@ -1,0 +1,3 @@
+//! Entries and data types: what is in memory.
+
+pub mod rank_tree;
