@@ -1,0 +1,497 @@
+//! The simulated disk.
+//!
+//! # Fault model
+//!
+//! **Crash** ([`SimDisk::crash`]: power fails). Synced bytes, lengths and names stay. Of the
+//! rest, by seed:
+//! - a write is kept, lost, cut short, or torn into any of its 512-byte sectors; a sector itself
+//!   is never torn. Writes are independent: a later one may be there without an earlier one.
+//! - a new length is kept or lost. Where bytes were lost below the length, zeros are read.
+//! - a name created, renamed or removed without a sync of its directory is kept or lost: a
+//!   prefix of such changes, or any subset. A rename itself is whole or absent.
+//! - reservations are gone; locks are free; handles from before fail for ever.
+//!
+//! **Death of the process** ([`SimDisk::kill`]): the same, but nothing is lost.
+//!
+//! **Crash at the n-th I/O** ([`SimDisk::crash_after`]): the n-th call that changes the disk may
+//! or may not have had its effect, and fails; so does every call after it, as nobody is there to
+//! make one, until [`SimDisk::restart`], which is the crash.
+//!
+//! **Errors** ([`Faults`]): EIO from any call, by chance or at the n-th; the failed write may
+//! have had its effect. A device (a directory) fails as a whole ([`SimDisk::break_dir`]).
+//! **A failed sync** keeps any part of what was dirty, drops the rest for good, and the next sync
+//! succeeds; readers may or may not still see what was dropped.
+//! **ENOSPC**: past the capacity; the write may have been done in part.
+//! **Short reads**: fewer bytes than asked for, never 0 before the end.
+//! **Misdirected writes**: reported as done, visible to readers while cached, but stored at
+//! another sector of the same file. **Bit flips** at rest ([`SimDisk::flip_bit`]).
+//!
+//! Not modelled: bytes of one file in another, slow devices, hard links, permissions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use env::{Access, Disk, File, Lock};
+
+use crate::entropy::SimEntropy;
+use crate::file::SimFile;
+use crate::inode::{Inode, SECTOR_BYTES};
+use crate::names::{InodeId, Names};
+
+/// What goes wrong, and how often. The default is nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Faults {
+    /// EIO from any call but a sync, so many times in a million.
+    pub error_per_million: u32,
+    /// EIO from the call that is the n-th I/O ([`SimDisk::io_count`] counts from 1).
+    pub error_at_io: Option<u64>,
+    /// EIO from the n-th read ([`SimDisk::read_count`] counts from 1).
+    pub error_at_read: Option<u64>,
+    /// A sync of a file fails and drops what was dirty, so many times in a million.
+    pub sync_error_per_million: u32,
+    /// A write is stored at the wrong place, so many times in a million.
+    pub misdirect_per_million: u32,
+    /// Reads may return less than was asked for.
+    pub short_reads: bool,
+    /// The size of the disk.
+    pub capacity_bytes: Option<u64>,
+}
+
+/// A simulated disk. A clone is another handle on the same disk.
+#[derive(Debug, Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) rng: SimEntropy,
+    pub(crate) faults: Faults,
+    pub(crate) inodes: BTreeMap<InodeId, Inode>,
+    pub(crate) names: Names,
+    next_inode: InodeId,
+    locks: BTreeSet<PathBuf>,
+    broken: BTreeSet<PathBuf>,
+    /// Which life of the process this is; handles of an earlier one fail.
+    generation: u64,
+    io_count: u64,
+    read_count: u64,
+    crash_at_io: Option<u64>,
+    crashed: bool,
+    trace_hash: u64,
+}
+
+/// How a call that changes the disk shall go.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Do it.
+    Do,
+    /// Do it, and then fail all the same.
+    DoAndFail(io::Error),
+    /// Fail without doing it.
+    Fail(io::Error),
+}
+
+impl Verdict {
+    /// Runs `effect` or not, and gives what the call returns.
+    pub(crate) fn carry_out<T>(self, effect: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Do => effect(),
+            Self::DoAndFail(error) => {
+                // The call fails either way: how the effect went is not for the caller to know.
+                let _unseen = effect();
+                Err(error)
+            }
+            Self::Fail(error) => Err(error),
+        }
+    }
+}
+
+fn crashed() -> io::Error {
+    io::Error::other("crashed")
+}
+
+/// EIO as the kernel gives it.
+pub(crate) fn eio() -> io::Error {
+    io::Error::from_raw_os_error(5)
+}
+
+/// ENOSPC as the kernel gives it.
+pub(crate) fn enospc() -> io::Error {
+    io::Error::from_raw_os_error(28)
+}
+
+fn not_found(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{}: not found", path.display()))
+}
+
+impl State {
+    /// Notes what happens, for [`SimDisk::trace_hash`].
+    pub(crate) fn note(&mut self, what: &[u8]) {
+        for word in what.chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            let mixed = self.trace_hash ^ u64::from_le_bytes(bytes) ^ ((word.len() as u64) << 56);
+            self.trace_hash = mixed.wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+        }
+    }
+
+    /// Fails if the process of `generation` is dead.
+    pub(crate) fn alive(&self, generation: u64) -> io::Result<()> {
+        if self.crashed || generation != self.generation { Err(crashed()) } else { Ok(()) }
+    }
+
+    fn check_broken(&self, path: &Path) -> io::Result<()> {
+        if self.broken.iter().any(|dir| path.starts_with(dir)) { Err(eio()) } else { Ok(()) }
+    }
+
+    /// Counts a call that changes the disk and decides how it goes. `is_sync`: of a file.
+    pub(crate) fn effect(&mut self, generation: u64, name: &str, path: &Path) -> Verdict {
+        if let Err(error) = self.alive(generation) {
+            return Verdict::Fail(error);
+        }
+        self.io_count += 1;
+        self.note(name.as_bytes());
+        self.note(path.as_os_str().as_encoded_bytes());
+        if self.crash_at_io.is_some_and(|at| self.io_count >= at) {
+            self.crashed = true;
+            return self.fail_somehow(crashed());
+        }
+        if let Err(error) = self.check_broken(path) {
+            return Verdict::Fail(error);
+        }
+        let per_million = match name {
+            "sync_data" => self.faults.sync_error_per_million,
+            _ => self.faults.error_per_million,
+        };
+        if self.faults.error_at_io == Some(self.io_count) || self.rng.chance(per_million) {
+            return match name {
+                "write" => self.fail_somehow(eio()),
+                _ => Verdict::Fail(eio()),
+            };
+        }
+        Verdict::Do
+    }
+
+    fn fail_somehow(&mut self, error: io::Error) -> Verdict {
+        if self.rng.coin() { Verdict::DoAndFail(error) } else { Verdict::Fail(error) }
+    }
+
+    /// Counts a call that only looks.
+    pub(crate) fn look(&mut self, generation: u64, path: &Path) -> io::Result<()> {
+        self.alive(generation)?;
+        self.read_count += 1;
+        self.check_broken(path)?;
+        let by_chance = self.rng.chance(self.faults.error_per_million);
+        if self.faults.error_at_read == Some(self.read_count) || by_chance {
+            return Err(eio());
+        }
+        Ok(())
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.inodes.values().map(Inode::occupied).sum()
+    }
+
+    /// How many more bytes fit.
+    pub(crate) fn room(&self) -> u64 {
+        match self.faults.capacity_bytes {
+            Some(capacity) => capacity.saturating_sub(self.used_bytes()),
+            None => u64::MAX / 2 - self.used_bytes(),
+        }
+    }
+
+    /// Where a write that belongs at `at` is stored.
+    pub(crate) fn landing(&mut self, inode: InodeId, at: u64) -> u64 {
+        if !self.rng.chance(self.faults.misdirect_per_million) {
+            return at;
+        }
+        let sectors = self.inodes.get(&inode).map_or(0, Inode::len) / SECTOR_BYTES + 1;
+        self.rng.below(sectors) * SECTOR_BYTES
+    }
+
+    fn parent_must_exist(&self, path: &Path) -> io::Result<()> {
+        match path.parent() {
+            Some(dir) if self.names.is_dir(dir) => Ok(()),
+            _ => Err(not_found(path)),
+        }
+    }
+
+    fn create(&mut self, path: &Path) -> io::Result<InodeId> {
+        self.parent_must_exist(path)?;
+        if self.names.get(path).is_some() || self.names.is_dir(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = self.next_inode;
+        self.next_inode += 1;
+        self.inodes.insert(inode, Inode::default());
+        self.names.link(path, inode);
+        Ok(inode)
+    }
+
+    fn find(&self, path: &Path) -> io::Result<InodeId> {
+        self.names.get(path).ok_or_else(|| not_found(path))
+    }
+
+    fn forget_unreachable(&mut self) {
+        let names = &self.names;
+        self.inodes.retain(|id, inode| inode.is_open() || names.refers_to(*id));
+    }
+
+    fn end_life(&mut self, power_fails: bool) {
+        self.generation += 1;
+        self.crashed = false;
+        self.crash_at_io = None;
+        self.locks.clear();
+        self.note(if power_fails { b"crash" } else { b"kill" });
+        if power_fails {
+            self.names.crash(&mut self.rng);
+            for inode in self.inodes.values_mut() {
+                inode.crash(&mut self.rng);
+            }
+        }
+        self.forget_unreachable();
+    }
+}
+
+impl SimDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        let state = State {
+            rng: SimEntropy::new(seed),
+            faults,
+            inodes: BTreeMap::new(),
+            names: Names::default(),
+            next_inode: 1,
+            locks: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            generation: 0,
+            io_count: 0,
+            read_count: 0,
+            crash_at_io: None,
+            crashed: false,
+            trace_hash: 0xcbf2_9ce4_8422_2325,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no call panics while it holds the disk")
+    }
+
+    /// Power fails and comes back: what was not synced is lost in part, handles are dead.
+    pub fn crash(&self) {
+        self.state().end_life(true);
+    }
+
+    /// The process dies and is started again; the kernel and its cache live on.
+    pub fn kill(&self) {
+        self.state().end_life(false);
+    }
+
+    /// Crashes at the `n_ios`-th I/O from now on, the first being 1: that call fails, and every
+    /// later one, until [`SimDisk::restart`].
+    pub fn crash_after(&self, n_ios: u64) {
+        let mut state = self.state();
+        state.crash_at_io = Some(state.io_count + n_ios.max(1));
+    }
+
+    /// Whether the crash that [`SimDisk::crash_after`] planned has come.
+    #[must_use]
+    pub fn is_crashed(&self) -> bool {
+        self.state().crashed
+    }
+
+    /// Power comes back: the same as [`SimDisk::crash`], with a name for the other half of
+    /// [`SimDisk::crash_after`].
+    pub fn restart(&self) {
+        self.crash();
+    }
+
+    /// How many calls that change the disk there were: create, rename, remove, `sync_dir`,
+    /// `create_dir_all`, write, sync, `set_len`, allocate. Only before and after one of these can
+    /// a crash make a difference.
+    #[must_use]
+    pub fn io_count(&self) -> u64 {
+        self.state().io_count
+    }
+
+    /// How many calls that only look there were: open, list, read.
+    #[must_use]
+    pub fn read_count(&self) -> u64 {
+        self.state().read_count
+    }
+
+    /// Replaces the faults from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// Lets every I/O below `dir` fail with EIO, as if the device mounted there were gone.
+    pub fn break_dir(&self, dir: &Path) {
+        self.state().broken.insert(dir.to_path_buf());
+    }
+
+    /// Takes [`SimDisk::break_dir`] back.
+    pub fn mend_dir(&self, dir: &Path) {
+        self.state().broken.remove(dir);
+    }
+
+    /// Turns one bit (0 to 7) of a file at rest. False if the file ends before.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) -> bool {
+        let mut state = self.state();
+        let inode = state.find(path).expect("flip_bit wants a file that exists");
+        state.inodes.get_mut(&inode).expect("a name has a file").flip(offset, 1 << (bit & 7))
+    }
+
+    /// Bytes taken by files, reserved space and removed files still open included.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
+    /// A hash of everything that changed the disk so far: the same for the same run.
+    #[must_use]
+    pub fn trace_hash(&self) -> u64 {
+        self.state().trace_hash
+    }
+
+    fn file(&self, state: &State, path: &Path, inode: InodeId, writable: bool) -> SimFile {
+        let open = state.inodes.get(&inode).expect("a name has a file").handle();
+        SimFile::new(self.clone(), path.to_path_buf(), inode, writable, state.generation, open)
+    }
+
+    /// Runs a call that changes the disk, subject to faults.
+    fn change<T>(
+        &self,
+        name: &str,
+        path: &Path,
+        run: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.state();
+        let generation = state.generation;
+        let verdict = state.effect(generation, name, path);
+        verdict.carry_out(|| run(&mut state))
+    }
+}
+
+impl Disk for SimDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.change("mkdir", path, |state| {
+            state.names.make_dirs(path);
+            Ok(())
+        })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let mut state = self.state();
+        let generation = state.generation;
+        state.look(generation, dir)?;
+        if !state.names.is_dir(dir) {
+            return Err(not_found(dir));
+        }
+        Ok(state.names.list(dir))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        self.change("create", path, |state| {
+            let inode = state.create(path)?;
+            Ok(Box::new(self.file(state, path, inode, true)) as Box<dyn File>)
+        })
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
+        let mut state = self.state();
+        let generation = state.generation;
+        state.look(generation, path)?;
+        let inode = state.find(path)?;
+        Ok(Box::new(self.file(&state, path, inode, access == Access::ReadWrite)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change("rename", to, |state| {
+            let inode = state.find(from)?;
+            state.parent_must_exist(to)?;
+            if state.names.is_dir(to) {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            state.note(from.as_os_str().as_encoded_bytes());
+            state.names.rename(from, to, inode);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change("remove", path, |state| {
+            state.find(path)?;
+            state.names.unlink(path);
+            // Freed only when no crash can bring the name back: that is later than on a real
+            // disk, so that running out of space is tested the harder.
+            Ok(())
+        })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.change("sync_dir", dir, |state| {
+            if !state.names.is_dir(dir) {
+                return Err(not_found(dir));
+            }
+            state.names.sync(dir);
+            state.forget_unreachable();
+            Ok(())
+        })
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let state = self.state();
+        state.alive(state.generation)?;
+        Ok(state.names.get(path).is_some() || state.names.is_dir(path))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let mut state = self.state();
+        let generation = state.generation;
+        state.alive(generation)?;
+        if state.names.get(path).is_none() {
+            state.create(path)?;
+        }
+        if !state.locks.insert(path.to_path_buf()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(SimLock { disk: self.clone(), path: path.to_path_buf(), generation }))
+    }
+
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let state = self.state();
+        state.alive(state.generation)?;
+        state.check_broken(dir)?;
+        Ok(state.room())
+    }
+}
+
+/// A lock on a simulated disk.
+#[derive(Debug)]
+struct SimLock {
+    disk: SimDisk,
+    path: PathBuf,
+    generation: u64,
+}
+
+impl Lock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        // A crash has freed it already, and somebody else may have taken it since.
+        if state.generation == self.generation {
+            state.locks.remove(&self.path);
+        }
+    }
+}

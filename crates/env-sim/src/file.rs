@@ -1,0 +1,131 @@
+//! An open file of the simulated disk.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use env::File;
+
+use crate::disk::{SimDisk, State, Verdict, enospc};
+use crate::inode::Inode;
+use crate::names::InodeId;
+
+/// A handle. It is of one life of the process and fails in the next.
+#[derive(Debug)]
+pub(crate) struct SimFile {
+    disk: SimDisk,
+    path: PathBuf,
+    inode: InodeId,
+    writable: bool,
+    generation: u64,
+    _open: Arc<()>,
+}
+
+impl SimFile {
+    pub(crate) fn new(
+        disk: SimDisk,
+        path: PathBuf,
+        inode: InodeId,
+        writable: bool,
+        generation: u64,
+        open: Arc<()>,
+    ) -> Self {
+        Self { disk, path, inode, writable, generation, _open: open }
+    }
+
+    fn inode<'a>(&self, state: &'a mut State) -> &'a mut Inode {
+        state.inodes.get_mut(&self.inode).expect("an open file is not forgotten")
+    }
+
+    /// Runs a call that changes the file, subject to faults.
+    fn change<T>(
+        &self,
+        name: &str,
+        run: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.disk.state();
+        if !self.writable && name != "sync_data" {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let verdict = state.effect(self.generation, name, &self.path);
+        verdict.carry_out(|| run(&mut state))
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.disk.state();
+        state.look(self.generation, &self.path)?;
+        let mut wanted = buf.len();
+        if state.faults.short_reads && wanted > 1 && state.rng.coin() {
+            wanted = 1 + usize::try_from(state.rng.below(wanted as u64 - 1)).expect("fits");
+        }
+        Ok(self.inode(&mut state).read(&mut buf[..wanted], offset))
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.change("write", |state| {
+            state.note(&offset.to_le_bytes());
+            state.note(bytes);
+            let occupied = self.inode(state).occupied();
+            let end = offset + bytes.len() as u64;
+            let room = state.room();
+            let lands_at = state.landing(self.inode, offset);
+            if end.saturating_sub(occupied) > room {
+                // What still fits is written, as the kernel does it.
+                let fits = (occupied + room).saturating_sub(offset).min(bytes.len() as u64);
+                let fits = usize::try_from(fits).expect("not more than was given");
+                self.inode(state).write(&bytes[..fits], offset, lands_at);
+                return Err(enospc());
+            }
+            self.inode(state).write(bytes, offset, lands_at);
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let state = &mut *state;
+        let verdict = state.effect(self.generation, "sync_data", &self.path);
+        let inode = state.inodes.get_mut(&self.inode).expect("an open file is not forgotten");
+        // A crash decides itself what was kept; only a sync that fails in a live process drops.
+        let drops = matches!(&verdict, Verdict::Fail(error) if error.raw_os_error().is_some());
+        if drops {
+            inode.fail_sync(&mut state.rng);
+        }
+        verdict.carry_out(|| {
+            inode.sync();
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.disk.state();
+        state.alive(self.generation)?;
+        Ok(self.inode(&mut state).len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change("set_len", |state| {
+            state.note(&len.to_le_bytes());
+            let growth = len.saturating_sub(self.inode(state).occupied());
+            if growth > state.room() {
+                return Err(enospc());
+            }
+            self.inode(state).set_len(len);
+            Ok(())
+        })
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.change("allocate", |state| {
+            let end = offset + len;
+            let growth = end.saturating_sub(self.inode(state).occupied());
+            if growth > state.room() {
+                return Err(enospc());
+            }
+            self.inode(state).reserve(end);
+            Ok(())
+        })
+    }
+}

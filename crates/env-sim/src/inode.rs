@@ -1,0 +1,290 @@
+//! One simulated file: what a reader sees, what the platter has, and the writes in between.
+//!
+//! ```text
+//!   write ──► cached  (reads come from here)
+//!        └──► pending ── sync ──────────────► stored
+//!                     └─ crash, failed sync ─► stored, in part, sector by sector
+//! ```
+//!
+//! The unit of tearing is the sector, as on a real device: after a crash a sector holds the state
+//! that it had after *some* write to it (or before all of them), never a mixture, because what the
+//! kernel writes back is the cached sector. Sectors choose independently of one another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::entropy::SimEntropy;
+
+/// What a device writes whole or not at all.
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// The contents of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Inode {
+    cached: Vec<u8>,
+    stored: Vec<u8>,
+    pending: Vec<Change>,
+    /// Space is reserved up to here.
+    reserved: u64,
+    /// Counts the open handles, so that a removed file lives as long as the last of them.
+    open: Arc<()>,
+}
+
+/// Something that a sync makes durable.
+#[derive(Debug)]
+enum Change {
+    /// `bytes` reach the platter at `lands_at`, which is where they belong but for a misdirection.
+    Write { lands_at: u64, bytes: Vec<u8> },
+    /// The length.
+    SetLen(u64),
+}
+
+/// What becomes of one change in a crash.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Kept,
+    Lost,
+    /// A write: its first sectors only.
+    Cut,
+    /// A write: any of its sectors.
+    Torn,
+}
+
+/// A position in a simulated file as an index.
+pub(crate) fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("a simulated file fits in memory")
+}
+
+fn overlay(target: &mut Vec<u8>, at: u64, bytes: &[u8]) {
+    let start = index(at);
+    let end = start + bytes.len();
+    if target.len() < end {
+        target.resize(end, 0);
+    }
+    target[start..end].copy_from_slice(bytes);
+}
+
+/// Splits `len` bytes at `at` at the borders of sectors: (sector, range within the bytes).
+fn sectors(at: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let end = at + len as u64;
+    let last = if len == 0 { at / SECTOR_BYTES } else { (end - 1) / SECTOR_BYTES + 1 };
+    (at / SECTOR_BYTES..last).map(move |sector| {
+        let from = (sector * SECTOR_BYTES).max(at);
+        let to = ((sector + 1) * SECTOR_BYTES).min(end);
+        (sector, index(from - at)..index(to - at))
+    })
+}
+
+impl Inode {
+    pub(crate) fn len(&self) -> u64 {
+        self.cached.len() as u64
+    }
+
+    /// Bytes that the file takes from the disk's capacity.
+    pub(crate) fn occupied(&self) -> u64 {
+        self.len().max(self.reserved)
+    }
+
+    /// A token that keeps the file alive while it exists.
+    pub(crate) fn handle(&self) -> Arc<()> {
+        Arc::clone(&self.open)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        Arc::strong_count(&self.open) > 1
+    }
+
+    pub(crate) fn read(&self, buf: &mut [u8], at: u64) -> usize {
+        let start = self.cached.len().min(usize::try_from(at).unwrap_or(usize::MAX));
+        let count = buf.len().min(self.cached.len() - start);
+        buf[..count].copy_from_slice(&self.cached[start..start + count]);
+        count
+    }
+
+    /// A write to `at`, which a faulty device will put at `lands_at` instead.
+    pub(crate) fn write(&mut self, bytes: &[u8], at: u64, lands_at: u64) {
+        if bytes.is_empty() {
+            return;
+        }
+        overlay(&mut self.cached, at, bytes);
+        self.pending.push(Change::Write { lands_at, bytes: bytes.to_vec() });
+    }
+
+    pub(crate) fn set_len(&mut self, len: u64) {
+        if len < self.len() {
+            self.reserved = self.reserved.min(len);
+        }
+        self.cached.resize(index(len), 0);
+        self.pending.push(Change::SetLen(len));
+    }
+
+    pub(crate) fn reserve(&mut self, end: u64) {
+        self.reserved = self.reserved.max(end);
+    }
+
+    pub(crate) fn sync(&mut self) {
+        for change in self.pending.drain(..) {
+            match change {
+                Change::Write { lands_at, bytes } => overlay(&mut self.stored, lands_at, &bytes),
+                Change::SetLen(len) => self.stored.resize(index(len), 0),
+            }
+        }
+    }
+
+    /// A sync that failed: some of the changes arrived, all of them are forgotten, and whether
+    /// the cache still shows the ones that did not is the kernel's secret.
+    pub(crate) fn fail_sync(&mut self, rng: &mut SimEntropy) {
+        self.settle(rng);
+        if rng.coin() {
+            self.cached.clone_from(&self.stored);
+        }
+    }
+
+    /// Power is gone: only what is stored remains.
+    pub(crate) fn crash(&mut self, rng: &mut SimEntropy) {
+        self.settle(rng);
+        self.cached.clone_from(&self.stored);
+        self.reserved = 0;
+    }
+
+    /// A bit turns on the platter, and so for every reader from now on.
+    pub(crate) fn flip(&mut self, at: u64, mask: u8) -> bool {
+        let at = index(at);
+        for bytes in [&mut self.cached, &mut self.stored] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= mask;
+            }
+        }
+        at < self.cached.len()
+    }
+
+    /// Decides the fate of every pending change and carries it out on what is stored.
+    fn settle(&mut self, rng: &mut SimEntropy) {
+        let pending = std::mem::take(&mut self.pending);
+        let fates = fates(pending.len(), rng);
+        // The newest change that each sector got to see. It saw the older ones with it.
+        let mut newest: BTreeMap<u64, usize> = BTreeMap::new();
+        for (i, (change, fate)) in pending.iter().zip(&fates).enumerate() {
+            if let Change::Write { lands_at, bytes } = change {
+                let count = sectors(*lands_at, bytes.len()).count() as u64;
+                let cut = rng.below(count + 1);
+                for (nth, (sector, _)) in sectors(*lands_at, bytes.len()).enumerate() {
+                    let kept = match fate {
+                        Fate::Kept => true,
+                        Fate::Lost => false,
+                        Fate::Cut => (nth as u64) < cut,
+                        Fate::Torn => rng.coin(),
+                    };
+                    if kept {
+                        newest.insert(sector, i);
+                    }
+                }
+            }
+        }
+        for (i, (change, fate)) in pending.iter().zip(&fates).enumerate() {
+            match change {
+                Change::Write { lands_at, bytes } => {
+                    for (sector, range) in sectors(*lands_at, bytes.len()) {
+                        if newest.get(&sector).is_some_and(|last| *last >= i) {
+                            let at = lands_at + range.start as u64;
+                            overlay(&mut self.stored, at, &bytes[range]);
+                        }
+                    }
+                }
+                Change::SetLen(len) => {
+                    let kept = match fate {
+                        Fate::Kept => true,
+                        Fate::Lost => false,
+                        Fate::Cut | Fate::Torn => rng.coin(),
+                    };
+                    if kept {
+                        self.stored.resize(index(*len), 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Fates for `count` changes in order: all lost, all kept, a prefix kept, or each for itself.
+fn fates(count: usize, rng: &mut SimEntropy) -> Vec<Fate> {
+    match rng.below(6) {
+        0 => vec![Fate::Lost; count],
+        1 => vec![Fate::Kept; count],
+        2 | 3 => {
+            let edge = rng.below(count as u64 + 1);
+            (0..count as u64)
+                .map(|i| match i.cmp(&edge) {
+                    std::cmp::Ordering::Less => Fate::Kept,
+                    std::cmp::Ordering::Equal => Fate::Cut,
+                    std::cmp::Ordering::Greater => Fate::Lost,
+                })
+                .collect()
+        }
+        _ => (0..count)
+            .map(|_| match rng.below(4) {
+                0 => Fate::Kept,
+                1 => Fate::Lost,
+                2 => Fate::Cut,
+                _ => Fate::Torn,
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crashed(seed: u64, prepare: impl Fn(&mut Inode)) -> Vec<u8> {
+        let mut inode = Inode::default();
+        prepare(&mut inode);
+        inode.crash(&mut SimEntropy::new(seed));
+        inode.stored
+    }
+
+    #[test]
+    fn synced_bytes_survive_every_crash() {
+        for seed in 0..200 {
+            let stored = crashed(seed, |inode| {
+                inode.write(&[7; 700], 0, 0);
+                inode.sync();
+                inode.write(&[8; 5000], 700, 700);
+            });
+            assert_eq!(stored[..700], [7; 700], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn unsynced_writes_are_lost_torn_and_reordered() {
+        let (mut lost, mut kept, mut torn, mut reordered) = (0, 0, 0, 0);
+        for seed in 0..500 {
+            let stored = crashed(seed, |inode| {
+                inode.write(&[1; 1024], 0, 0);
+                inode.write(&[2; 1024], 1024, 1024);
+            });
+            let sector = |nth: usize| stored.get(nth * 512).copied().unwrap_or(0);
+            let sectors = [sector(0), sector(1), sector(2), sector(3)];
+            assert!(stored.iter().enumerate().all(|(i, byte)| *byte == sectors[i / 512]));
+            match sectors {
+                [0, 0, 0, 0] => lost += 1,
+                [1, 1, 2, 2] => kept += 1,
+                [0, 0, 2, 2] => reordered += 1,
+                _ => torn += 1,
+            }
+        }
+        assert!(lost > 20 && kept > 20 && torn > 20 && reordered > 5);
+    }
+
+    #[test]
+    fn a_sector_is_never_a_mixture_of_states_it_was_not_in() {
+        for seed in 0..500 {
+            let stored = crashed(seed, |inode| {
+                inode.write(&[1; 100], 0, 0);
+                inode.write(&[2; 100], 100, 100);
+            });
+            assert!([0, 100, 200].contains(&stored.len()), "seed {seed}");
+            assert!(stored.len() < 200 || stored[0] == 1, "seed {seed}: second without first");
+        }
+    }
+}

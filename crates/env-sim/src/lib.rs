@@ -1,0 +1,25 @@
+//! A world made for tests: the traits of [`env`] without an operating system underneath.
+//!
+//! ```text
+//!   SimDisk      files in memory, each with what is cached and what is stored;
+//!     │          faults by seed, by count, by hand          (fault model: disk.rs)
+//!     ├ names    directories: which name is which file, and what is not yet synced of that
+//!     └ inode    one file: cached bytes, stored bytes, writes in between
+//!   SimClock     stands still until a test moves it, forward or back
+//!   SimEntropy   the generator behind it all
+//! ```
+//!
+//! Invariant: with the same seed and the same calls in the same order, every answer, every fault
+//! and everything that a crash leaves behind is the same, which [`SimDisk::trace_hash`] sums up.
+//! For that, one thread at a time makes the calls.
+
+mod clock;
+mod disk;
+mod entropy;
+mod file;
+mod inode;
+mod names;
+
+pub use clock::SimClock;
+pub use disk::{Faults, SimDisk};
+pub use entropy::SimEntropy;
