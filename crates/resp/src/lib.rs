@@ -1,16 +1,22 @@
 //! The Redis serialisation protocol, both directions, without I/O.
 //!
 //! ```text
-//!   bytes from a client ──► (parse) ──► arguments, as ranges of the read buffer
+//!   bytes from a client ──► parse ──► arguments, as ranges of the read buffer
+//!                             └ words    lines of quoted words (inline requests)
 //!   replies of a command ─► writer ──► bytes for a client, RESP2 or RESP3
 //!                             └ number   integers and doubles as text
 //! ```
 //!
 //! The writer speaks the protocol version the client chose with HELLO: a handler says what it
-//! answers (a map, a double, a null), the writer knows how each version spells it.
+//! answers (a map, a double, a null), the writer knows how each version spells it. The parser never
+//! believes what a client announces: memory grows only with bytes that have arrived.
 
 mod number;
+mod parse;
+mod words;
 mod writer;
 
 pub use number::{format_double, format_int};
+pub use parse::{Limits, Parsed, Parser, ProtocolError};
+pub use words::split_words;
 pub use writer::{Mark, Protocol, Writer};
