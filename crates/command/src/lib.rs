@@ -1,0 +1,17 @@
+//! What Indelible understands: the command table as data, and one file a command family.
+//!
+//! ```text
+//!   spec        what is known about a command: arity, flags, where its keys are, its documentation
+//!   table/      the specs themselves, one file a group; lookup by name
+//!   keys        the positions of the keys among a call's arguments
+//!   introspect  the replies of COMMAND, made from the table
+//! ```
+//!
+//! A command's facts are Redis 7.0's, so that client libraries which ask the server about its
+//! commands (for routing, for completion, for checking) get the answers they were written for.
+//! What we cannot do is not in the table and is therefore an unknown command.
+
+pub mod context;
+pub mod error;
+pub mod spec;
+pub mod table;

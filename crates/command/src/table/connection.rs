@@ -1,0 +1,374 @@
+//! The connection: who is at the other end and how we talk.
+
+use crate::spec::{Action, Arg, Group, Spec, acl, flags};
+
+const BASE: Spec = Spec { group: Group::Connection, ..Spec::BLANK };
+
+/// The commands of the group, by name.
+pub(super) static COMMANDS: &[Spec] = &[
+    Spec {
+        name: "auth",
+        arity: -2,
+        flags: flags![NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY],
+        acl: acl![CONNECTION],
+        since: "1.0.0",
+        summary: "Authenticates the connection.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("username").since("6.0.0").optional(), Arg::string("password")],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client",
+        arity: -2,
+        since: "2.4.0",
+        summary: "This connection and the others.",
+        complexity: "Depends on the subcommand.",
+        subcommands: CLIENT,
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "echo",
+        arity: 2,
+        flags: flags![LOADING STALE FAST],
+        acl: acl![CONNECTION],
+        since: "1.0.0",
+        summary: "Returns its argument.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("message")],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "hello",
+        arity: -1,
+        flags: flags![NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY],
+        acl: acl![CONNECTION],
+        since: "6.0.0",
+        summary: "Chooses the protocol version and describes the server.",
+        complexity: "O(1)",
+        arguments: &[Arg::block(
+            "arguments",
+            &[
+                Arg::integer("protover"),
+                Arg::block(
+                    "username_password",
+                    &[Arg::string("username"), Arg::string("password")],
+                )
+                .token("AUTH")
+                .optional(),
+                Arg::string("clientname").token("SETNAME").optional(),
+            ],
+        )
+        .optional()],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "ping",
+        arity: -1,
+        flags: flags![FAST],
+        acl: acl![CONNECTION],
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        since: "1.0.0",
+        summary: "Returns PONG, or its argument.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("message").optional()],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "quit",
+        arity: -1,
+        flags: flags![NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY],
+        acl: acl![CONNECTION],
+        since: "1.0.0",
+        summary: "Closes the connection.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "reset",
+        arity: 1,
+        flags: flags![NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY],
+        acl: acl![CONNECTION],
+        since: "6.2.0",
+        summary: "Puts the connection back to how it was when it was opened.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "select",
+        arity: 2,
+        flags: flags![LOADING STALE FAST],
+        acl: acl![CONNECTION],
+        since: "1.0.0",
+        summary: "Chooses the database of this connection.",
+        complexity: "O(1)",
+        arguments: &[Arg::integer("index")],
+        action: Action::Server,
+        ..BASE
+    },
+];
+
+const CLIENT: &[Spec] = &[
+    Spec {
+        name: "client|caching",
+        arity: 3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "6.0.0",
+        summary: "Turns the tracking of the next command's keys on or off.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|getname",
+        arity: 2,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "2.6.9",
+        summary: "Returns the name of this connection.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|getredir",
+        arity: 2,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "6.0.0",
+        summary: "Returns the connection to which invalidations of tracked keys go.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|help",
+        arity: 2,
+        flags: flags![LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "5.0.0",
+        summary: "Explains the subcommands.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|id",
+        arity: 2,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "5.0.0",
+        summary: "Returns the id of this connection.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|info",
+        arity: 2,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        tips: &["nondeterministic_output"],
+        since: "6.2.0",
+        summary: "Describes this connection.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|kill",
+        arity: -3,
+        flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "2.4.0",
+        summary: "Closes connections.",
+        complexity: "O(N), N the number of connections.",
+        arguments: &[Arg::one_of(
+            "filter",
+            &[
+                Arg::string("ip:port").deprecated("2.8.12"),
+                Arg::one_of(
+                    "new-format",
+                    &[
+                        Arg::integer("client-id").token("ID").since("2.8.12").optional(),
+                        Arg::one_of(
+                            "normal_master_slave_pubsub",
+                            &[
+                                Arg::word("normal", "NORMAL"),
+                                Arg::word("master", "MASTER").since("3.2.0"),
+                                Arg::word("slave", "SLAVE"),
+                                Arg::word("replica", "REPLICA").since("5.0.0"),
+                                Arg::word("pubsub", "PUBSUB"),
+                            ],
+                        )
+                        .token("TYPE")
+                        .since("2.8.12")
+                        .optional(),
+                        Arg::string("username").token("USER").optional(),
+                        Arg::string("ip:port").token("ADDR").optional(),
+                        Arg::string("ip:port").token("LADDR").since("6.2.0").optional(),
+                        Arg::string("yes/no").token("SKIPME").optional(),
+                    ],
+                )
+                .multiple(),
+            ],
+        )],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|list",
+        arity: -2,
+        flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        tips: &["nondeterministic_output"],
+        since: "2.4.0",
+        summary: "Describes all connections.",
+        complexity: "O(N), N the number of connections.",
+        arguments: &[
+            Arg::one_of(
+                "normal_master_replica_pubsub",
+                &[
+                    Arg::word("normal", "NORMAL"),
+                    Arg::word("master", "MASTER"),
+                    Arg::word("replica", "REPLICA"),
+                    Arg::word("pubsub", "PUBSUB"),
+                ],
+            )
+            .token("TYPE")
+            .since("5.0.0")
+            .optional(),
+            Arg::block("id", &[Arg::integer("client-id").multiple()])
+                .token("ID")
+                .since("6.2.0")
+                .optional(),
+        ],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|no-evict",
+        arity: 3,
+        flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "7.0.0",
+        summary: "Exempts this connection from being closed when clients need too much memory.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|pause",
+        arity: -3,
+        flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "2.9.50",
+        summary: "Makes commands wait for a time.",
+        complexity: "O(1)",
+        arguments: &[
+            Arg::integer("timeout"),
+            Arg::one_of("mode", &[Arg::word("write", "WRITE"), Arg::word("all", "ALL")])
+                .since("6.2.0")
+                .optional(),
+        ],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|reply",
+        arity: 3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "3.2.0",
+        summary: "Turns the replies to this connection on or off.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of(
+            "on_off_skip",
+            &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
+        )],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|setname",
+        arity: 3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "2.6.9",
+        summary: "Names this connection.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("connection-name")],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|tracking",
+        arity: -3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "6.0.0",
+        summary: "Turns invalidation messages for the keys this connection reads on or off.",
+        complexity: "O(1), or O(N) with prefixes, N their number.",
+        arguments: &[
+            Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]),
+            Arg::integer("client-id").token("REDIRECT").optional(),
+            Arg::string("prefix").token("PREFIX").optional().multiple_with_token(),
+            Arg::word("bcast", "BCAST").optional(),
+            Arg::word("optin", "OPTIN").optional(),
+            Arg::word("optout", "OPTOUT").optional(),
+            Arg::word("noloop", "NOLOOP").optional(),
+        ],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|trackinginfo",
+        arity: 2,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "6.2.0",
+        summary: "Describes the tracking of this connection.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|unblock",
+        arity: -3,
+        flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "5.0.0",
+        summary: "Ends the waiting of a connection.",
+        complexity: "O(log N), N the number of connections.",
+        arguments: &[
+            Arg::integer("client-id"),
+            Arg::one_of(
+                "timeout_error",
+                &[Arg::word("timeout", "TIMEOUT"), Arg::word("error", "ERROR")],
+            )
+            .optional(),
+        ],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|unpause",
+        arity: 2,
+        flags: flags![ADMIN NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "6.2.0",
+        summary: "Ends CLIENT PAUSE.",
+        complexity: "O(N), N the number of paused connections.",
+        action: Action::Server,
+        ..BASE
+    },
+];
