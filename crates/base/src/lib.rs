@@ -4,12 +4,14 @@
 //!  position   Lsn · SegmentId · RecordAddr      where something is in the log
 //!  record     Record · RecordKind               what the log says about one entry
 //!  varint     LEB128                            how lengths are written
+//!  glob       patterns of names                 how KEYS and PSUBSCRIBE match
 //!  checksum   CRC32C                            how every byte is believed
 //! ```
 //!
 //! Everything here is pure: no I/O, no clock, no allocation beyond what a caller hands in.
 
 pub mod checksum;
+pub mod glob;
 pub mod position;
 pub mod record;
 pub mod varint;

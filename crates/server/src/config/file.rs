@@ -1,0 +1,260 @@
+//! Reads redis.conf and the command line.
+//!
+//! ```text
+//!   indelible server redis.conf --port 7000 --save ''
+//!                    │          └─ one more line each, after the file's
+//!                    └─ lines; `include other.conf` reads another file in its place
+//! ```
+//!
+//! What is wrong is reported with the line, as Redis reports it, and the server does not start.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::directives::{DIRECTIVES, FORGOTTEN};
+use super::{Config, find};
+
+/// How deep files may include one another.
+const INCLUDE_DEPTH_MAX: u32 = 16;
+
+/// Why the configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("Fatal error, can't open config file '{path}': {source}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A line is wrong.
+    #[error("\n*** FATAL CONFIG FILE ERROR (Indelible {version}, Redis 7.0) ***\nReading {place}, at line {number}\n>>> '{line}'\n{why}", version = env!("CARGO_PKG_VERSION"))]
+    Line {
+        /// The file or the command line.
+        place: String,
+        /// Counted from one.
+        number: usize,
+        /// The line as it stands there.
+        line: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// The configuration that a file (`-` for standard input) and `--name value …` arguments say.
+///
+/// # Errors
+/// When a file cannot be read or a line is wrong.
+pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigError> {
+    let mut config = Config::default();
+    match file {
+        None => {}
+        Some("-") => {
+            let mut bytes = Vec::new();
+            std::io::stdin()
+                .read_to_end(&mut bytes)
+                .map_err(|source| ConfigError::Unreadable { path: "-".to_owned(), source })?;
+            read_lines(&mut config, "the standard input", &bytes, 0)?;
+        }
+        Some(path) => {
+            config.file = Some(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)));
+            read_file(&mut config, Path::new(path), 0)?;
+        }
+    }
+    read_arguments(&mut config, arguments)?;
+    Ok(config)
+}
+
+fn read_file(config: &mut Config, path: &Path, depth: u32) -> Result<(), ConfigError> {
+    let bytes = std::fs::read(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.display().to_string(), source })?;
+    read_lines(config, &format!("the configuration file {}", path.display()), &bytes, depth)
+}
+
+fn read_lines(
+    config: &mut Config,
+    place: &str,
+    bytes: &[u8],
+    depth: u32,
+) -> Result<(), ConfigError> {
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() || line[0] == b'#' {
+            continue;
+        }
+        let wrong = |why: String| ConfigError::Line {
+            place: place.to_owned(),
+            number: index + 1,
+            line: String::from_utf8_lossy(line).into_owned(),
+            why,
+        };
+        let (mut text, mut ranges) = (Vec::new(), Vec::new());
+        resp::split_words(line, &mut text, &mut ranges)
+            .ok_or_else(|| wrong("Unbalanced quotes in configuration line".to_owned()))?;
+        let words = ranges
+            .into_iter()
+            .map(|range| std::str::from_utf8(&text[range]))
+            .collect::<Result<Vec<&str>, _>>()
+            .map_err(|_| wrong("The line is not UTF-8 text".to_owned()))?;
+        let Some((name, values)) = words.split_first() else { continue };
+        if name.eq_ignore_ascii_case("include") && values.len() == 1 {
+            if depth == INCLUDE_DEPTH_MAX {
+                return Err(wrong("Files include one another too deeply".to_owned()));
+            }
+            for path in included(values[0]) {
+                read_file(config, &path, depth + 1)?;
+            }
+        } else {
+            apply(config, name, values).map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files that an include names; a pattern may match none.
+fn included(pattern: &str) -> Vec<PathBuf> {
+    let path = Path::new(pattern);
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return vec![path.to_owned()];
+    };
+    if !name.contains(['*', '?', '[']) {
+        return vec![path.to_owned()];
+    }
+    let directory =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+            base::glob::matches(name.as_bytes(), file.as_bytes())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Every `--name` begins a line; what follows up to the next one are its values.
+fn read_arguments(config: &mut Config, arguments: &[String]) -> Result<(), ConfigError> {
+    let mut rest = arguments;
+    let mut number = 0;
+    while let Some((first, tail)) = rest.split_first() {
+        number += 1;
+        let values_len = tail.iter().position(|word| word.starts_with("--")).unwrap_or(tail.len());
+        let (values, next) = tail.split_at(values_len);
+        rest = next;
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let result = match first.strip_prefix("--") {
+            Some(name) => apply(config, name, &values),
+            None => Err("Options begin with two dashes".to_owned()),
+        };
+        result.map_err(|why| {
+            let mut line = first.trim_start_matches("--").to_owned();
+            for value in &values {
+                let _infallible = write!(line, " \"{value}\"");
+            }
+            ConfigError::Line { place: "the command line".to_owned(), number, line, why }
+        })?;
+    }
+    Ok(())
+}
+
+fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), String> {
+    let Some(index) = find(name) else {
+        if FORGOTTEN.iter().any(|known| known.eq_ignore_ascii_case(name)) && values.len() == 1 {
+            return Ok(());
+        }
+        return Err("Bad directive or wrong number of arguments".to_owned());
+    };
+    let directive = &DIRECTIVES[index];
+    if !directive.takes_words() {
+        return match values {
+            [_] => config.set(index, values, true),
+            _ => Err("wrong number of arguments".to_owned()),
+        };
+    }
+    match values {
+        // One quoted argument may hold all the words: --save "900 1 60 5".
+        [all] if !all.is_empty() => {
+            let words: Vec<&str> = all.split_whitespace().collect();
+            config.set(index, &words, true)
+        }
+        _ => config.set(index, values, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let mut config = Config::default();
+        read_lines(&mut config, "a test", text.as_bytes(), 0).map_err(|error| error.to_string())?;
+        Ok(config)
+    }
+
+    #[test]
+    fn lines_set_directives() {
+        let config =
+            read("# a comment\n\nPort 7000\n  requirepass \"a b\"\nsave 900 1\nsave 60 5\r\n")
+                .unwrap();
+        assert_eq!(config.value("port"), "7000");
+        assert_eq!(config.value("requirepass"), "a b");
+        assert_eq!(config.value("save"), "900 1 60 5");
+    }
+
+    #[test]
+    fn a_wrong_line_is_shown() {
+        let error = read("port 7000\nprot 1\n").unwrap_err();
+        assert!(
+            error.contains("at line 2\n>>> 'prot 1'\nBad directive or wrong number of arguments"),
+            "{error}"
+        );
+        let error = read("port x\n").unwrap_err();
+        assert!(error.contains("argument couldn't be parsed into an integer"), "{error}");
+        let error = read("port 1 2\n").unwrap_err();
+        assert!(error.contains("wrong number of arguments"), "{error}");
+        let error = read("dir \"x\n").unwrap_err();
+        assert!(error.contains("Unbalanced quotes in configuration line"), "{error}");
+    }
+
+    #[test]
+    fn arguments_follow_the_file() {
+        let arguments =
+            ["--port", "7001", "--save", "", "--bind", "127.0.0.1", "::1"].map(str::to_owned);
+        let config = load(None, &arguments).unwrap();
+        assert_eq!(config.value("port"), "7001");
+        assert_eq!(config.value("save"), "");
+        assert_eq!(config.value("bind"), "127.0.0.1 ::1");
+        let error = load(None, &["--port".to_owned(), "x".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains(">>> 'port \"x\"'"), "{error}");
+    }
+
+    #[test]
+    fn files_are_included_where_they_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("a.conf"), "port 1\ntimeout 7\n").unwrap();
+        std::fs::write(
+            at("main.conf"),
+            format!(
+                "include {}/*.conf.d\ninclude {}\nport 2\n",
+                at("").display(),
+                at("a.conf").display()
+            ),
+        )
+        .unwrap();
+        let config = load(Some(at("main.conf").to_str().unwrap()), &[]).unwrap();
+        assert_eq!((config.value("port"), config.value("timeout")), ("2", "7"));
+        std::fs::write(at("loop.conf"), format!("include {}\n", at("loop.conf").display()))
+            .unwrap();
+        assert!(load(Some(at("loop.conf").to_str().unwrap()), &[]).is_err());
+        assert!(load(Some(at("none.conf").to_str().unwrap()), &[]).is_err());
+    }
+}

@@ -1,0 +1,196 @@
+//! The configuration: redis.conf, command-line options, CONFIG GET, SET and REWRITE.
+//!
+//! ```text
+//!   redis.conf + --name value ──► file ──┐
+//!   CONFIG SET ──────────────────────────┴─► Config: canonical texts, one a directive
+//!                                               │ read once after every change
+//!        CONFIG GET · CONFIG REWRITE ◄──────────┴─► Options: what the server works with
+//! ```
+//!
+//! The table in `directives` is the only place that knows which directives exist. A change either
+//! takes effect as a whole or not at all.
+
+mod directive;
+mod directives;
+mod file;
+mod options;
+mod rewrite;
+mod words;
+
+use std::path::PathBuf;
+
+pub use directive::{Directive, parse_memory};
+pub use file::{ConfigError, load};
+pub use options::{FsyncPolicy, LogOptions, Options, OutputLimit, ProtectedAction};
+
+use directive::WordsSet;
+use directives::DIRECTIVES;
+
+/// The value of every directive.
+#[derive(Clone, Debug)]
+pub struct Config {
+    values: Vec<String>,
+    /// The file that was read, for CONFIG REWRITE and INFO.
+    pub file: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { values: DIRECTIVES.iter().map(Directive::default_text).collect(), file: None }
+    }
+}
+
+/// Why CONFIG SET changed nothing; displayed as the reply.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SetError {
+    /// No such directive.
+    #[error("ERR Unknown option or number of arguments for CONFIG SET - '{0}'")]
+    Unknown(String),
+    /// The directive does not take this value, or not now.
+    #[error("ERR CONFIG SET failed (possibly related to argument '{0}') - {1}")]
+    Refused(String, String),
+}
+
+impl Config {
+    /// The canonical text of a directive's value.
+    ///
+    /// # Panics
+    /// When the table has no such directive: names in the code are fixed.
+    #[must_use]
+    pub fn value(&self, name: &str) -> &str {
+        let index = find(name).unwrap_or_else(|| panic!("the table has the directive {name}"));
+        &self.values[index]
+    }
+
+    /// Names and values of the directives that match a glob pattern, as CONFIG GET shows them.
+    pub fn matching<'a>(&'a self, pattern: &[u8]) -> Vec<(&'static str, &'a str)> {
+        let pattern = pattern.to_ascii_lowercase();
+        let is_exact = !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
+        let names = |directive: &'static Directive| {
+            [Some(directive.name), directive.alias].into_iter().flatten()
+        };
+        DIRECTIVES
+            .iter()
+            .zip(&self.values)
+            .filter(|(directive, _)| is_exact || !directive.hidden)
+            .flat_map(|(directive, value)| names(directive).map(move |name| (name, value.as_str())))
+            .filter(|(name, _)| {
+                if is_exact {
+                    name.as_bytes() == pattern
+                } else {
+                    base::glob::matches(&pattern, name.as_bytes())
+                }
+            })
+            .collect()
+    }
+
+    /// The configuration with all of `pairs` changed, as CONFIG SET does, and the names that were
+    /// given; `protected_allowed` says whether this client may change protected directives.
+    ///
+    /// # Errors
+    /// The first thing that is wrong; nothing is changed then.
+    pub fn with_changes(
+        &self,
+        pairs: &[(&str, &str)],
+        protected_allowed: bool,
+    ) -> Result<(Self, Vec<&'static str>), SetError> {
+        let mut indexes = Vec::new();
+        for (name, _) in pairs {
+            let index = find(name).ok_or_else(|| SetError::Unknown((*name).to_owned()))?;
+            let refused = |why: &str| Err(SetError::Refused((*name).to_owned(), why.to_owned()));
+            let directive = &DIRECTIVES[index];
+            if directive.immutable {
+                return refused("can't set immutable config");
+            }
+            if directive.protected && !protected_allowed {
+                return refused("can't set protected config");
+            }
+            if indexes.contains(&index) {
+                return refused("duplicate parameter");
+            }
+            indexes.push(index);
+        }
+        let mut changed = self.clone();
+        for (index, (_, value)) in indexes.iter().zip(pairs) {
+            let directive = &DIRECTIVES[*index];
+            let words: Vec<&str> =
+                if directive.takes_words() { value.split(' ').collect() } else { vec![value] };
+            changed
+                .set(*index, &words, false)
+                .map_err(|why| SetError::Refused(directive.name.to_owned(), why))?;
+        }
+        Ok((changed, indexes.into_iter().map(|index| DIRECTIVES[index].name).collect()))
+    }
+
+    /// Whether a directive's value must not be shown.
+    #[must_use]
+    pub fn is_sensitive(name: &str) -> bool {
+        find(name).is_some_and(|index| DIRECTIVES[index].sensitive)
+    }
+
+    fn set(&mut self, index: usize, words: &[&str], from_file: bool) -> Result<(), String> {
+        let set = WordsSet { old: &self.values[index], words, from_file };
+        let value = DIRECTIVES[index].parse(&set)?;
+        self.values[index] = value;
+        Ok(())
+    }
+}
+
+/// The place of a directive in the table.
+fn find(name: &str) -> Option<usize> {
+    let same = |known: &str| known.eq_ignore_ascii_case(name);
+    DIRECTIVES
+        .iter()
+        .position(|directive| same(directive.name) || directive.alias.is_some_and(same))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_defaults_are_values() {
+        let mut names = Vec::new();
+        for (index, directive) in DIRECTIVES.iter().enumerate() {
+            names.push(directive.name);
+            names.extend(directive.alias);
+            let default = directive.default_text();
+            let words: Vec<&str> =
+                if directive.takes_words() { default.split(' ').collect() } else { vec![&default] };
+            let mut config = Config::default();
+            config.set(index, &words, false).unwrap_or_else(|why| {
+                // replicaof has no value that stands for none.
+                assert_eq!(directive.name, "replicaof", "{why}");
+            });
+            assert_eq!(config.values[index], default, "{}", directive.name);
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_change_is_all_or_nothing() {
+        let config = Config::default();
+        let (changed, names) =
+            config.with_changes(&[("maxmemory", "1mb"), ("timeout", "5")], false).unwrap();
+        assert_eq!((changed.value("maxmemory"), changed.value("timeout")), ("1048576", "5"));
+        assert_eq!(names, ["maxmemory", "timeout"]);
+        let refused =
+            config.with_changes(&[("maxmemory", "1mb"), ("timeout", "x")], false).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "ERR CONFIG SET failed (possibly related to argument 'timeout') - \
+             argument couldn't be parsed into an integer"
+        );
+        let unknown = config.with_changes(&[("nothing", "1")], false).unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "ERR Unknown option or number of arguments for CONFIG SET - 'nothing'"
+        );
+        assert!(config.with_changes(&[("databases", "1")], false).is_err());
+        assert!(config.with_changes(&[("dir", "/")], false).is_err());
+        assert!(config.with_changes(&[("timeout", "1"), ("timeout", "2")], false).is_err());
+    }
+}

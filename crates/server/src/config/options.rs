@@ -1,0 +1,207 @@
+//! The configuration as the server works with it: numbers and enums instead of texts.
+//!
+//! Read from [`Config`] once after every change, so that nothing on the path of a command ever
+//! looks up a name. Reading cannot fail: the texts are canonical, the table has checked them.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::Config;
+
+/// When a write's reply may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FsyncPolicy {
+    /// When it is durable.
+    Always,
+    /// At once; the log is synced every second.
+    EverySecond,
+    /// At once; the kernel decides when to write.
+    No,
+}
+
+impl FsyncPolicy {
+    /// The policy of this name, in any case.
+    #[must_use]
+    pub fn by_name(name: &[u8]) -> Option<Self> {
+        [Self::Always, Self::EverySecond, Self::No]
+            .into_iter()
+            .find(|policy| policy.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// How `appendfsync` writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::EverySecond => "everysec",
+            Self::No => "no",
+        }
+    }
+}
+
+/// Who may use a dangerous command or directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectedAction {
+    /// Nobody.
+    No,
+    /// Everybody.
+    Yes,
+    /// Clients on this machine.
+    Local,
+}
+
+/// How much output may wait for a client of one class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// More than this ends the connection at once; 0 for no limit.
+    pub hard_bytes: u64,
+    /// More than this for `soft_seconds` ends it; 0 for no limit.
+    pub soft_bytes: u64,
+    /// See `soft_bytes`.
+    pub soft_seconds: u64,
+}
+
+/// Settings of the redo log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Whether there is a log at all: `appendonly`.
+    pub enabled: bool,
+    /// The directories the segments lie in; one below `dir` when the list is empty.
+    pub devices: Vec<PathBuf>,
+    /// The size at which a segment is sealed.
+    pub segment_bytes: u64,
+    /// The size at which a block is sealed before the loop iteration ends.
+    pub block_bytes: u64,
+    /// How much may wait for the devices before clients are held back.
+    pub in_flight_bytes: u64,
+    /// The share of invalid records, in percent, that makes a segment worth compacting.
+    pub compaction_invalid_percentage: u64,
+    /// The number of invalid records that makes a segment worth compacting.
+    pub compaction_invalid_min: u64,
+    /// How fast compaction may read and write; 0 for no bound.
+    pub compaction_bytes_per_second: u64,
+}
+
+/// See the file's top.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are redis.conf's directives, documented there")]
+pub struct Options {
+    pub databases: usize,
+    pub max_clients: usize,
+    pub timeout_s: u64,
+    pub require_password: String,
+    pub protected_mode: bool,
+    pub bulk_bytes_max: u64,
+    pub query_buffer_bytes_max: u64,
+    /// By class: normal, replica, pubsub.
+    pub output_limits: [OutputLimit; 3],
+    pub slowlog_slower_than_us: i64,
+    pub slowlog_len_max: usize,
+    pub latency_threshold_ms: u64,
+    pub latency_tracking: bool,
+    pub latency_percentiles: Vec<f64>,
+    pub maxmemory_bytes: u64,
+    pub hz: u32,
+    pub active_expire_effort: u32,
+    pub fsync: FsyncPolicy,
+    pub debug_command: ProtectedAction,
+    pub protected_configs: ProtectedAction,
+    pub shutdown_timeout_s: u64,
+    pub log: LogOptions,
+}
+
+impl Config {
+    /// The values in the form that the server works with.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        Options {
+            databases: self.number("databases"),
+            max_clients: self.number("maxclients"),
+            timeout_s: self.number("timeout"),
+            require_password: self.value("requirepass").to_owned(),
+            protected_mode: self.is_yes("protected-mode"),
+            bulk_bytes_max: self.number("proto-max-bulk-len"),
+            query_buffer_bytes_max: self.number("client-query-buffer-limit"),
+            output_limits: self.output_limits(),
+            slowlog_slower_than_us: self.number("slowlog-log-slower-than"),
+            slowlog_len_max: self.number("slowlog-max-len"),
+            latency_threshold_ms: self.number("latency-monitor-threshold"),
+            latency_tracking: self.is_yes("latency-tracking"),
+            latency_percentiles: self
+                .words("latency-tracking-info-percentiles")
+                .map(number)
+                .collect(),
+            maxmemory_bytes: self.number("maxmemory"),
+            hz: self.number::<u32>("hz").clamp(1, 500),
+            active_expire_effort: self.number("active-expire-effort"),
+            fsync: FsyncPolicy::by_name(self.value("appendfsync").as_bytes())
+                .expect("the table lists the names"),
+            debug_command: self.protected_action("enable-debug-command"),
+            protected_configs: self.protected_action("enable-protected-configs"),
+            shutdown_timeout_s: self.number("shutdown-timeout"),
+            log: LogOptions {
+                enabled: self.is_yes("appendonly"),
+                devices: self.words("log-devices").map(PathBuf::from).collect(),
+                segment_bytes: self.number("log-segment-bytes"),
+                block_bytes: self.number("log-block-bytes"),
+                in_flight_bytes: self.number("log-in-flight-bytes"),
+                compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
+                compaction_invalid_min: self.number("log-compaction-invalid-min"),
+                compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),
+            },
+        }
+    }
+
+    /// A directive's value as a number.
+    #[must_use]
+    pub fn number<T: FromStr>(&self, name: &str) -> T {
+        number(self.value(name))
+    }
+
+    /// Whether a directive's value is yes.
+    #[must_use]
+    pub fn is_yes(&self, name: &str) -> bool {
+        self.value(name) == "yes"
+    }
+
+    /// The words of a directive's value.
+    pub fn words(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.value(name).split_ascii_whitespace()
+    }
+
+    fn protected_action(&self, name: &str) -> ProtectedAction {
+        match self.value(name) {
+            "yes" => ProtectedAction::Yes,
+            "local" => ProtectedAction::Local,
+            _ => ProtectedAction::No,
+        }
+    }
+
+    fn output_limits(&self) -> [OutputLimit; 3] {
+        let words: Vec<&str> = self.words("client-output-buffer-limit").collect();
+        [0, 4, 8].map(|at| OutputLimit {
+            hard_bytes: number(words[at + 1]),
+            soft_bytes: number(words[at + 2]),
+            soft_seconds: number(words[at + 3]),
+        })
+    }
+}
+
+/// A number of the table, which has checked it.
+fn number<T: FromStr>(text: &str) -> T {
+    text.parse().ok().expect("the table has checked the bounds")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_safe() {
+        let options = Config::default().options();
+        assert_eq!(options.fsync, FsyncPolicy::Always);
+        assert!(options.log.enabled && options.protected_mode);
+        assert_eq!(options.output_limits[2].hard_bytes, 32 << 20);
+        assert_eq!(options.latency_percentiles, [50.0, 99.0, 99.9]);
+    }
+}

@@ -1,0 +1,196 @@
+//! The directives whose values are several words with rules of their own.
+
+use super::directive::WordsSet;
+
+/// The directory: one word.
+pub(super) fn directory(set: &WordsSet<'_>) -> Result<String, String> {
+    match set.words {
+        [directory] => Ok((*directory).to_owned()),
+        _ => Err("wrong number of arguments".to_owned()),
+    }
+}
+
+/// `save`: pairs of seconds and changes; lines of a file add up, an empty value resets.
+pub(super) fn save_points(set: &WordsSet<'_>) -> Result<String, String> {
+    if matches!(set.words, [] | [""]) {
+        return Ok(String::new());
+    }
+    let invalid = || "Invalid save parameters".to_owned();
+    if !set.words.len().is_multiple_of(2) {
+        return Err(invalid());
+    }
+    for (index, word) in set.words.iter().enumerate() {
+        let number: i64 = word.parse().map_err(|_| invalid())?;
+        let lower = if index % 2 == 0 { 1 } else { 0 };
+        if number < lower {
+            return Err(invalid());
+        }
+    }
+    let new = set.words.join(" ");
+    Ok(if set.from_file && !set.old.is_empty() { format!("{} {new}", set.old) } else { new })
+}
+
+/// `bind` and other lists where one empty word means none.
+pub(super) fn list(set: &WordsSet<'_>) -> Result<String, String> {
+    if set.words.len() > 16 {
+        return Err("Too many bind addresses specified.".to_owned());
+    }
+    Ok(set.words.join(" "))
+}
+
+/// `log-devices`: directories.
+pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, String> {
+    Ok(set.words.join(" "))
+}
+
+/// `replicaof`: a host and a port; only "no one" can be served yet.
+pub(super) fn replica_of(set: &WordsSet<'_>) -> Result<String, String> {
+    match set.words {
+        [host, port] if host.eq_ignore_ascii_case("no") && port.eq_ignore_ascii_case("one") => {
+            Ok(String::new())
+        }
+        [_, port] => match port.parse::<u16>() {
+            Ok(_) => Err("replication is not supported".to_owned()),
+            Err(_) => Err("Invalid master port".to_owned()),
+        },
+        _ => Err("wrong number of arguments".to_owned()),
+    }
+}
+
+/// `oom-score-adj-values`: three numbers.
+pub(super) fn oom_score_values(set: &WordsSet<'_>) -> Result<String, String> {
+    if set.words.len() != 3 {
+        return Err("wrong number of arguments".to_owned());
+    }
+    if set
+        .words
+        .iter()
+        .any(|word| !word.parse::<i32>().is_ok_and(|value| (-2000..=2000).contains(&value)))
+    {
+        return Err(
+            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned()
+        );
+    }
+    Ok(set.words.join(" "))
+}
+
+/// `latency-tracking-info-percentiles`: numbers from 0 to 100.
+pub(super) fn percentiles(set: &WordsSet<'_>) -> Result<String, String> {
+    if matches!(set.words, [""]) {
+        return Ok(String::new());
+    }
+    let mut texts = Vec::new();
+    for word in set.words {
+        let value: f64 = word
+            .parse()
+            .map_err(|_| "Invalid latency-tracking-info-percentiles parameters".to_owned())?;
+        if !(0.0..=100.0).contains(&value) {
+            return Err(
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
+                    .to_owned(),
+            );
+        }
+        texts.push(format!("{value}"));
+    }
+    Ok(texts.join(" "))
+}
+
+/// The letters of `notify-keyspace-events` that `A` stands for, in Redis' order.
+const ALL_EVENTS: &str = "g$lshzxetd";
+
+/// `notify-keyspace-events`: letters, `A` for most of them.
+pub(super) fn events(set: &WordsSet<'_>) -> Result<String, String> {
+    let letters = match set.words {
+        [] => "",
+        [letters] => letters,
+        _ => return Err("wrong number of arguments".to_owned()),
+    };
+    if let Some(_unknown) = letters.chars().find(|letter| !"Ag$lshzxeKEtmdn".contains(*letter)) {
+        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned());
+    }
+    let has = |letter: char| {
+        letters.contains(letter) || (letters.contains('A') && ALL_EVENTS.contains(letter))
+    };
+    let mut canonical = String::new();
+    if ALL_EVENTS.chars().all(has) {
+        canonical.push('A');
+    } else {
+        canonical.extend(ALL_EVENTS.chars().chain(['n']).filter(|letter| has(*letter)));
+    }
+    canonical.extend(['K', 'E', 'm'].into_iter().filter(|letter| has(*letter)));
+    Ok(canonical)
+}
+
+/// The classes of `client-output-buffer-limit`, as CONFIG GET names them.
+const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+
+/// `client-output-buffer-limit`: quadruples of class, hard limit, soft limit, seconds; the classes
+/// that are not named keep what they have.
+pub(super) fn output_limits(set: &WordsSet<'_>) -> Result<String, String> {
+    if set.words.is_empty() || !set.words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    let mut classes: Vec<String> = set.old.split(' ').map(str::to_owned).collect();
+    for limits in set.words.chunks(4) {
+        let name = limits[0].to_ascii_lowercase();
+        let name = if name == "replica" { "slave".to_owned() } else { name };
+        let Some(class) = OUTPUT_CLASSES.iter().position(|known| *known == name) else {
+            return Err("Invalid client class specified in buffer limit configuration.".to_owned());
+        };
+        let parsed = (
+            super::directive::parse_memory(limits[1]),
+            super::directive::parse_memory(limits[2]),
+            limits[3].parse::<u64>(),
+        );
+        let (Some(hard), Some(soft), Ok(seconds)) = parsed else {
+            return Err(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration."
+                    .to_owned(),
+            );
+        };
+        classes[class * 4 + 1] = hard.to_string();
+        classes[class * 4 + 2] = soft.to_string();
+        classes[class * 4 + 3] = seconds.to_string();
+    }
+    Ok(classes.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set<'a>(old: &'a str, words: &'a [&'a str], from_file: bool) -> WordsSet<'a> {
+        WordsSet { old, words, from_file }
+    }
+
+    #[test]
+    fn save_points_add_up_in_a_file_only() {
+        assert_eq!(save_points(&set("", &["900", "1"], true)).unwrap(), "900 1");
+        assert_eq!(save_points(&set("900 1", &["60", "5"], true)).unwrap(), "900 1 60 5");
+        assert_eq!(save_points(&set("900 1", &["60", "5"], false)).unwrap(), "60 5");
+        assert_eq!(save_points(&set("900 1", &[""], true)).unwrap(), "");
+        assert_eq!(
+            save_points(&set("", &["0", "1"], false)).unwrap_err(),
+            "Invalid save parameters"
+        );
+    }
+
+    #[test]
+    fn events_are_normalised() {
+        assert_eq!(events(&set("", &["KEA"], false)).unwrap(), "AKE");
+        assert_eq!(events(&set("", &["Elg"], false)).unwrap(), "glE");
+        assert_eq!(events(&set("", &[""], false)).unwrap(), "");
+        assert!(events(&set("", &["q"], false)).is_err());
+    }
+
+    #[test]
+    fn output_limits_change_only_the_named_class() {
+        let old = "normal 0 0 0 slave 1 2 3 pubsub 4 5 6";
+        assert_eq!(
+            output_limits(&set(old, &["replica", "1kb", "0", "9"], false)).unwrap(),
+            "normal 0 0 0 slave 1024 0 9 pubsub 4 5 6"
+        );
+        assert!(output_limits(&set(old, &["x", "1", "0", "9"], false)).is_err());
+        assert!(output_limits(&set(old, &["normal", "1", "0"], false)).is_err());
+    }
+}

@@ -1,0 +1,3 @@
+//! What turns the crates into a server.
+
+pub mod config;
