@@ -128,6 +128,25 @@ const CLIENT: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "client|durability",
+        arity: 3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "0.1.0",
+        summary: "Chooses when writes of this connection are answered: when durable, each second, or at once.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of(
+            "policy",
+            &[
+                Arg::word("always", "ALWAYS"),
+                Arg::word("everysec", "EVERYSEC"),
+                Arg::word("no", "NO"),
+            ],
+        )],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
         name: "client|getname",
         arity: 2,
         flags: flags![NOSCRIPT LOADING STALE],

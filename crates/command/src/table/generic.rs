@@ -438,6 +438,23 @@ pub(super) static COMMANDS: &[Spec] = &[
         action: Action::Server,
         ..BASE
     },
+    Spec {
+        name: "waitaof",
+        arity: 4,
+        flags: flags![NOSCRIPT BLOCKING],
+        acl: acl![CONNECTION],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        since: "7.2.0",
+        summary: "Waits until the log of this server, and of replicas, has what this connection wrote.",
+        complexity: "O(1)",
+        arguments: &[
+            Arg::integer("numlocal"),
+            Arg::integer("numreplicas"),
+            Arg::integer("timeout"),
+        ],
+        action: Action::Server,
+        ..BASE
+    },
 ];
 
 const OBJECT: &[Spec] = &[

@@ -38,6 +38,16 @@ pub(super) static COMMANDS: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "checkpoint",
+        arity: 1,
+        flags: flags![ADMIN NOSCRIPT],
+        since: "0.1.0",
+        summary: "Starts a checkpoint: compacts the log in the background.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
         name: "command",
         arity: -1,
         flags: flags![LOADING STALE],

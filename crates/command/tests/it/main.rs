@@ -1,0 +1,3 @@
+//! The command crate as its users see it.
+
+mod table;
