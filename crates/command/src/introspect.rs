@@ -3,9 +3,9 @@
 //! The shapes are Redis 7.0's: sets where RESP3 has sets, simple strings for flags, fields that
 //! would be empty left out. The order of the commands is the table's.
 
+use base::glob;
 use resp::Writer;
 
-use crate::glob;
 use crate::help::write_help;
 use crate::keys;
 use crate::spec::{Arg, ArgKind, BeginSearch, Categories, FindKeys, Flags, KeySpec, Spec};
@@ -61,7 +61,9 @@ fn list(options: &[&[u8]], reply: &mut Writer) {
                     let wanted = category(value);
                     Box::new(move |spec| spec.categories().intersects(wanted))
                 }
-                b"pattern" => Box::new(|spec| glob::matches_any_case(value, spec.name.as_bytes())),
+                b"pattern" => {
+                    Box::new(|spec| glob::matches_ignoring_case(value, spec.name.as_bytes()))
+                }
                 _ => return reply.error("ERR syntax error"),
             }
         }

@@ -5,7 +5,6 @@
 //!   table/      the specs themselves, one file a group; lookup by name
 //!   keys        the positions of the keys among a call's arguments
 //!   introspect  the replies of COMMAND, made from the table; help: those of HELP subcommands
-//!   glob        patterns of KEYS, SCAN, PSUBSCRIBE and the like
 //! ```
 //!
 //! A command's facts are Redis 7.0's, so that client libraries which ask the server about its
@@ -14,7 +13,6 @@
 
 pub mod context;
 pub mod error;
-pub mod glob;
 pub mod help;
 pub mod introspect;
 pub mod keys;
