@@ -1,3 +1,61 @@
-//! Entries and data types: what is in memory.
+//! The keyspace: what is in memory, and the record that every change of it leaves.
+//!
+//! ```text
+//!            string · hash · list · set · zset            semantics of each type
+//!                 │ views and guards (collection)
+//!  Keyspace ──────┤                                       lookup, expiry, deletion, signals
+//!    │  Db        │
+//!    │  └ Table<Entry>          entry: key + small value, or ─► Object: large value
+//!    │                                                           └ Table<Element>, RankTree, …
+//!    └ Recorder ──────────────► Journal                   one record a change, addresses, LSNs
+//! ```
+//!
+//! The keyspace belongs to one thread, the executor's. It knows nothing of devices, files or
+//! clients: changes go out through the [`Journal`] trait and come back, after a crash, through
+//! [`Replay`].
+//!
+//! # Invariants
+//! - Every change of an entry is exactly one record; the entry holds its address; the address
+//!   that it held before is retired. What is not logged does not happen.
+//! - A small collection (up to [`packed::PACKED_BYTES_MAX`] packed bytes) is one entry; the
+//!   elements of a larger one are entries of their own.
+//! - No call does work proportional to the data in one piece, beyond what its command asks for:
+//!   tables grow a page at a time, and what was deleted is freed in slices.
+//! - Replaying the log of a keyspace gives an equal keyspace.
+//!
+//! Source: Lee, Kim, Yeom, "Validity Tracking Based Log Management for In-Memory Databases",
+//! III-B to III-E; the stable addresses, packed collections and incarnations are ours.
 
+mod access;
+pub mod collection;
+mod db;
+pub mod effects;
+mod element;
+mod entry;
+mod expire;
+mod free;
+pub mod hash;
+mod hasher;
+mod inspect;
+mod journal;
+mod keyspace;
+pub mod list;
+mod object;
+pub mod packed;
 pub mod rank_tree;
+mod recorder;
+mod replay;
+pub mod set;
+mod settings;
+pub mod string;
+mod table;
+pub mod zset;
+
+pub use collection::Updated;
+pub use effects::{Effects, Event, Notify};
+pub use hasher::KeyHasher;
+pub use journal::{Journal, NoJournal};
+pub use keyspace::{Keyspace, Stats, Type, WrongType};
+pub use replay::{BadRecord, Replay};
+pub use settings::{EvictionPolicy, Settings};
+pub use string::{Expiry, StringRef, parse_int};

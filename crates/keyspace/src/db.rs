@@ -1,0 +1,129 @@
+//! One database: its keys, and the list of those that expire.
+//!
+//! # Invariants
+//! - `expiring[ttl.slot]` is the hash of the key, for every entry that has a [`Ttl`]; and every
+//!   slot belongs to one. So a random expiring key is one index away, and setting or clearing an
+//!   expiry is constant work.
+
+use base::DbId;
+
+use crate::entry::{Entry, Ttl};
+use crate::hasher::KeyHasher;
+use crate::table::{Place, Table};
+
+/// See the file's top.
+pub(crate) struct Db {
+    pub(crate) id: DbId,
+    pub(crate) keys: Table<Entry>,
+    expiring: Vec<u64>,
+}
+
+impl Db {
+    /// A database without keys.
+    pub(crate) fn new(id: DbId) -> Self {
+        Self { id, keys: Table::new(), expiring: Vec::new() }
+    }
+
+    /// How many keys expire.
+    pub(crate) const fn expiring_count(&self) -> usize {
+        self.expiring.len()
+    }
+
+    /// A random key that expires.
+    pub(crate) fn random_expiring(&self, rng: &mut fastrand::Rng) -> Option<&Entry> {
+        let slot = (!self.expiring.is_empty()).then(|| rng.usize(..self.expiring.len()))?;
+        let entry = self.keys.find_by(self.expiring[slot], |entry| has_slot(entry, slot));
+        Some(entry.expect("every slot belongs to an entry"))
+    }
+
+    /// Sets or clears when the entry at `place`, whose key has this hash, expires. Places stay.
+    pub(crate) fn set_expiry(&mut self, place: Place, hash: u64, expires_at_ms: Option<i64>) {
+        let entry = self.keys.at_mut(place);
+        match (entry.ttl(), expires_at_ms) {
+            (Some(ttl), Some(expires_at_ms)) => entry.set_ttl(Some(Ttl { expires_at_ms, ..ttl })),
+            (None, Some(expires_at_ms)) => {
+                let slot = u32::try_from(self.expiring.len()).expect("fewer than 2^32 keys");
+                entry.set_ttl(Some(Ttl { expires_at_ms, slot }));
+                self.expiring.push(hash);
+            }
+            (Some(ttl), None) => {
+                entry.set_ttl(None);
+                self.release_slot(ttl.slot);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn release_slot(&mut self, slot: u32) {
+        let at = slot as usize;
+        self.expiring.swap_remove(at);
+        if let Some(&moved) = self.expiring.get(at) {
+            let from = self.expiring.len();
+            let entry = self
+                .keys
+                .find_mut_by(moved, |entry| has_slot(entry, from))
+                .expect("every slot belongs to an entry");
+            let ttl = entry.ttl().expect("it has a slot");
+            entry.set_ttl(Some(Ttl { slot, ..ttl }));
+        }
+    }
+
+    /// Adds an entry that does not expire, whose key is not there.
+    pub(crate) fn insert(&mut self, hasher: KeyHasher, hash: u64, entry: Entry) -> Place {
+        self.keys.insert(hasher, hash, entry)
+    }
+
+    /// Takes the entry of this key out.
+    pub(crate) fn remove(&mut self, hasher: KeyHasher, hash: u64, key: &[u8]) -> Option<Entry> {
+        let entry = self.keys.remove(hasher, hash, key)?;
+        if let Some(ttl) = entry.ttl() {
+            self.release_slot(ttl.slot);
+        }
+        Some(entry)
+    }
+
+    /// The bytes that the tables take, without the entries.
+    pub(crate) fn overhead_bytes(&self) -> (usize, usize) {
+        (self.keys.allocated_bytes(), self.expiring.capacity() * size_of::<u64>())
+    }
+}
+
+fn has_slot(entry: &Entry, slot: usize) -> bool {
+    entry.ttl().is_some_and(|ttl| ttl.slot as usize == slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Kind;
+
+    #[test]
+    fn slots_follow_their_entries() {
+        let hasher = KeyHasher::new([0; 16]);
+        let mut db = Db::new(DbId(0));
+        let mut rng = fastrand::Rng::with_seed(3);
+        let name = |number: u32| format!("k{number}").into_bytes();
+        for number in 0..500 {
+            let key = name(number);
+            let hash = hasher.hash(&key);
+            let place = db.insert(hasher, hash, Entry::with_bytes(&key, Kind::Str, b"v"));
+            db.set_expiry(place, hash, (number % 2 == 0).then_some(i64::from(number)));
+        }
+        for number in (0..500).step_by(3) {
+            let key = name(number);
+            let hash = hasher.hash(&key);
+            if number % 4 == 0 {
+                assert!(db.remove(hasher, hash, &key).is_some());
+            } else {
+                let place = db.keys.locate(hash, &key).expect("it is there");
+                db.set_expiry(place, hash, None);
+            }
+        }
+        assert_eq!(db.expiring_count(), db.keys.iter().filter(|e| e.ttl().is_some()).count());
+        for slot in 0..db.expiring_count() {
+            let found = db.keys.find_by(db.expiring[slot], |entry| has_slot(entry, slot));
+            assert!(found.is_some(), "slot {slot} belongs to nobody");
+        }
+        assert!(db.random_expiring(&mut rng).is_some());
+    }
+}

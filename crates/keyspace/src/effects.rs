@@ -1,0 +1,171 @@
+//! What a command did beside its reply, for the server to act on after it: notifications to
+//! publish, transactions that their watched keys spoil, blocked clients to serve.
+
+use std::collections::BTreeMap;
+
+/// Classes of keyspace notifications, and the two channels; Redis' `notify-keyspace-events`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Notify(u32);
+
+impl Notify {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// `K`: publish to `__keyspace@<db>__:<key>`.
+    pub const KEYSPACE: Self = Self(1);
+    /// `E`: publish to `__keyevent@<db>__:<event>`.
+    pub const KEYEVENT: Self = Self(1 << 1);
+    /// `g`: commands of every type (DEL, EXPIRE, RENAME …).
+    pub const GENERIC: Self = Self(1 << 2);
+    /// `$`: strings.
+    pub const STRING: Self = Self(1 << 3);
+    /// `l`: lists.
+    pub const LIST: Self = Self(1 << 4);
+    /// `s`: sets.
+    pub const SET: Self = Self(1 << 5);
+    /// `h`: hashes.
+    pub const HASH: Self = Self(1 << 6);
+    /// `z`: sorted sets.
+    pub const ZSET: Self = Self(1 << 7);
+    /// `x`: keys that expired.
+    pub const EXPIRED: Self = Self(1 << 8);
+    /// `e`: keys that were evicted.
+    pub const EVICTED: Self = Self(1 << 9);
+    /// `t`: streams.
+    pub const STREAM: Self = Self(1 << 10);
+    /// `m`: keys that were looked for in vain.
+    pub const KEY_MISS: Self = Self(1 << 11);
+    /// `d`: modules.
+    pub const MODULE: Self = Self(1 << 13);
+    /// `n`: new keys.
+    pub const NEW: Self = Self(1 << 14);
+
+    const LETTERS: [(char, Self); 14] = [
+        ('g', Self::GENERIC),
+        ('$', Self::STRING),
+        ('l', Self::LIST),
+        ('s', Self::SET),
+        ('h', Self::HASH),
+        ('z', Self::ZSET),
+        ('x', Self::EXPIRED),
+        ('e', Self::EVICTED),
+        ('t', Self::STREAM),
+        ('d', Self::MODULE),
+        ('K', Self::KEYSPACE),
+        ('E', Self::KEYEVENT),
+        ('m', Self::KEY_MISS),
+        ('n', Self::NEW),
+    ];
+    /// How many letters, from the front, `A` stands for.
+    const ALL_LETTERS: usize = 10;
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of `other` is in it.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The classes that Redis' letters name; `None` for a letter that names none.
+    #[must_use]
+    pub fn parse(letters: &str) -> Option<Self> {
+        letters.chars().try_fold(Self::NONE, |sum, letter| {
+            if letter == 'A' {
+                return Some(Self::LETTERS[..Self::ALL_LETTERS].iter().fold(sum, |s, l| s.with(l.1)));
+            }
+            Self::LETTERS.iter().find(|l| l.0 == letter).map(|l| sum.with(l.1))
+        })
+    }
+
+    /// The letters, as `CONFIG GET` shows them.
+    #[must_use]
+    pub fn letters(self) -> String {
+        let (all, rest) = Self::LETTERS.split_at(Self::ALL_LETTERS);
+        let mut letters = String::new();
+        if all.iter().all(|l| self.has(l.1)) {
+            letters.push('A');
+        } else {
+            letters.extend(all.iter().filter(|l| self.has(l.1)).map(|l| l.0));
+        }
+        letters.extend(rest.iter().filter(|l| self.has(l.1)).map(|l| l.0));
+        letters
+    }
+}
+
+/// A notification to publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What happened: `set`, `expired` …
+    pub name: &'static str,
+    /// The database's index.
+    pub db: usize,
+    /// The key.
+    pub key: Box<[u8]>,
+}
+
+/// A key of a database.
+pub type DbKey = (usize, Box<[u8]>);
+
+/// Keys that somebody waits for or watches, counted.
+#[derive(Debug, Default)]
+pub(crate) struct Interest(BTreeMap<DbKey, usize>);
+
+impl Interest {
+    pub(crate) fn add(&mut self, db: usize, key: &[u8]) {
+        *self.0.entry((db, key.into())).or_insert(0) += 1;
+    }
+
+    pub(crate) fn remove(&mut self, db: usize, key: &[u8]) {
+        let key = (db, Box::from(key));
+        if let Some(count) = self.0.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&key);
+            }
+        }
+    }
+
+    pub(crate) fn has(&self, db: usize, key: &[u8]) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&(db, Box::from(key)))
+    }
+
+    pub(crate) fn keys_of(&self, db: usize) -> Vec<Box<[u8]>> {
+        self.0.keys().filter(|key| key.0 == db).map(|key| key.1.clone()).collect()
+    }
+}
+
+/// What a command did beside its reply.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Notifications, in order.
+    pub events: Vec<Event>,
+    /// Watched keys that were touched.
+    pub touched: Vec<DbKey>,
+    /// Keys that clients block on and that have become non-empty, in order.
+    pub ready: Vec<DbKey>,
+}
+
+impl Effects {
+    /// Whether there is anything to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.touched.is_empty() && self.ready.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_come_back_as_redis_writes_them() {
+        for (given, shown) in [("KEA", "AKE"), ("g$lshzxetd", "A"), ("Kx", "xK"), ("", "")] {
+            assert_eq!(Notify::parse(given).map(Notify::letters).as_deref(), Some(shown));
+        }
+        assert_eq!(Notify::parse("Kq"), None);
+    }
+}

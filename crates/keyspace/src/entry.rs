@@ -1,0 +1,452 @@
+//! The entry of a key: one block of memory behind a thin pointer.
+//!
+//! ```text
+//!  0        8            12        16         20             (32)      …
+//!  ┌────────┬────────────┬─────────┬──────────┬──────────────┬─────────┬──────────────┐
+//!  │ record │ access 24  │ key     │ payload  │ expiry i64   │ key     │ payload      │
+//!  │ addr   │ kind 4     │ length  │ length   │ ttl slot u32 │ bytes   │ bytes        │
+//!  │        │ flags 4    │         │          │ (if flagged) │         │              │
+//!  └────────┴────────────┴─────────┴──────────┴──────────────┴─────────┴──────────────┘
+//! ```
+//!
+//! One allocation a key keeps the cost of a small value at 20 bytes and one cache miss. The
+//! payload is the value itself when it is small (a string, or a packed collection, byte for byte
+//! as the log has it), an `i64`, or an owning pointer to an [`Object`].
+//!
+//! # Invariants
+//! - The block was allocated with exactly [`Entry::layout`] of its own header.
+//! - A payload of kind [`Kind::Object`] is eight bytes that came from `Box::into_raw`.
+//! - Fields past the header are unaligned and are read and written as such.
+#![expect(unsafe_code, reason = "a thin pointer to a block of variable size has no safe form")]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+
+use base::RecordAddr;
+
+use crate::object::Object;
+use crate::table::Keyed;
+
+const ACCESS_AT: usize = 8;
+const KEY_LEN_AT: usize = 12;
+const PAYLOAD_LEN_AT: usize = 16;
+const HEAD_BYTES: usize = 20;
+const TTL_BYTES: usize = 12;
+const ALIGN: usize = 8;
+
+const ACCESS_MASK: u32 = 0x00ff_ffff;
+const KIND_SHIFT: u32 = 24;
+const KIND_MASK: u32 = 0x0f00_0000;
+const TTL_FLAG: u32 = 0x1000_0000;
+
+/// What the payload of an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The bytes of a string.
+    Str = 0,
+    /// The bytes of a string that was changed in place, which Redis calls `raw`.
+    StrRaw = 1,
+    /// A string that is the decimal form of an `i64`.
+    Int = 2,
+    /// A small list, packed.
+    ListPacked = 3,
+    /// A small hash, packed.
+    HashPacked = 4,
+    /// A small set, packed.
+    SetPacked = 5,
+    /// A small sorted set, packed.
+    ZSetPacked = 6,
+    /// An owning pointer to an [`Object`].
+    Object = 7,
+}
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Str,
+        Self::StrRaw,
+        Self::Int,
+        Self::ListPacked,
+        Self::HashPacked,
+        Self::SetPacked,
+        Self::ZSetPacked,
+        Self::Object,
+    ];
+}
+
+/// The payload of an entry.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload<'a> {
+    /// The bytes of a string.
+    Str(&'a [u8]),
+    /// A string that is a number.
+    Int(i64),
+    /// A small collection; the kind says of which type.
+    Packed(Kind, &'a [u8]),
+    /// A large value.
+    Object(&'a Object),
+}
+
+/// When a key expires, and where the database's list of expiring keys has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ttl {
+    /// Unix milliseconds.
+    pub(crate) expires_at_ms: i64,
+    /// The index in [`crate::db::Db`]'s list of expiring keys.
+    pub(crate) slot: u32,
+}
+
+/// An owning thin pointer to the block of one key.
+pub(crate) struct Entry(NonNull<u8>);
+
+// SAFETY: an entry owns its block and what the block points to (an `Object`, which is `Send`),
+// and shares it with nobody.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    /// An entry of inline bytes.
+    pub(crate) fn with_bytes(key: &[u8], kind: Kind, bytes: &[u8]) -> Self {
+        debug_assert!(!matches!(kind, Kind::Int | Kind::Object));
+        Self::allocate(key, kind, bytes)
+    }
+
+    /// An entry of a string that is a number.
+    pub(crate) fn with_int(key: &[u8], value: i64) -> Self {
+        Self::allocate(key, Kind::Int, &value.to_ne_bytes())
+    }
+
+    /// An entry of a large value.
+    pub(crate) fn with_object(key: &[u8], object: Box<Object>) -> Self {
+        let mut entry = Self::allocate(key, Kind::Str, &[0; 8]);
+        entry.store_object(object);
+        entry
+    }
+
+    fn allocate(key: &[u8], kind: Kind, payload: &[u8]) -> Self {
+        let key_len = u32::try_from(key.len()).expect("the protocol bounds a key below 4 GiB");
+        let payload_len = u32::try_from(payload.len()).expect("inline payloads are small");
+        let layout = Self::layout_of(key.len(), payload.len(), false);
+        // SAFETY: the layout is never of size 0: it has the header.
+        let block = NonNull::new(unsafe { alloc(layout) })
+            .unwrap_or_else(|| handle_alloc_error(layout));
+        let mut entry = Self(block);
+        entry.write_u64(0, 0);
+        entry.write_u32(ACCESS_AT, (kind as u32) << KIND_SHIFT);
+        entry.write_u32(KEY_LEN_AT, key_len);
+        entry.write_u32(PAYLOAD_LEN_AT, payload_len);
+        // SAFETY: the layout has room for the header, the key and the payload, in this order.
+        unsafe {
+            let at = block.as_ptr().add(HEAD_BYTES);
+            at.copy_from_nonoverlapping(key.as_ptr(), key.len());
+            at.add(key.len()).copy_from_nonoverlapping(payload.as_ptr(), payload.len());
+        }
+        entry
+    }
+
+    fn layout_of(key_len: usize, payload_len: usize, has_ttl: bool) -> Layout {
+        let ttl = if has_ttl { TTL_BYTES } else { 0 };
+        Layout::from_size_align(HEAD_BYTES + ttl + key_len + payload_len, ALIGN)
+            .expect("an entry is far below the address space")
+    }
+
+    fn layout(&self) -> Layout {
+        Self::layout_of(self.key_len(), self.payload_len(), self.has_ttl())
+    }
+
+    fn read_u32(&self, at: usize) -> u32 {
+        // SAFETY: `at` is a header offset; every block has the header.
+        unsafe { self.0.as_ptr().add(at).cast::<u32>().read_unaligned() }
+    }
+
+    fn write_u32(&mut self, at: usize, value: u32) {
+        // SAFETY: `at` is a header offset; every block has the header.
+        unsafe { self.0.as_ptr().add(at).cast::<u32>().write_unaligned(value) }
+    }
+
+    fn write_u64(&mut self, at: usize, value: u64) {
+        // SAFETY: `at` is a header or expiry offset that the caller knows to be there.
+        unsafe { self.0.as_ptr().add(at).cast::<u64>().write_unaligned(value) }
+    }
+
+    fn key_len(&self) -> usize {
+        self.read_u32(KEY_LEN_AT) as usize
+    }
+
+    fn payload_len(&self) -> usize {
+        self.read_u32(PAYLOAD_LEN_AT) as usize
+    }
+
+    fn has_ttl(&self) -> bool {
+        self.read_u32(ACCESS_AT) & TTL_FLAG != 0
+    }
+
+    fn key_at(&self) -> usize {
+        HEAD_BYTES + if self.has_ttl() { TTL_BYTES } else { 0 }
+    }
+
+    fn payload_at(&self) -> usize {
+        self.key_at() + self.key_len()
+    }
+
+    /// The bytes of the block that the key's entry takes, without an object's own memory.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.layout().size()
+    }
+
+    /// The kind of the payload.
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::ALL[((self.read_u32(ACCESS_AT) & KIND_MASK) >> KIND_SHIFT) as usize]
+    }
+
+    fn set_kind(&mut self, kind: Kind) {
+        let word = self.read_u32(ACCESS_AT) & !KIND_MASK;
+        self.write_u32(ACCESS_AT, word | ((kind as u32) << KIND_SHIFT));
+    }
+
+    /// The address of the record that restores the entry.
+    pub(crate) fn addr(&self) -> Option<RecordAddr> {
+        // SAFETY: every block begins with the address.
+        RecordAddr::from_raw(unsafe { self.0.as_ptr().cast::<u64>().read_unaligned() })
+    }
+
+    /// Stores the address of the record that restores the entry.
+    pub(crate) fn set_addr(&mut self, addr: Option<RecordAddr>) {
+        self.write_u64(0, RecordAddr::to_raw(addr));
+    }
+
+    /// The 24 bits that eviction keeps of the entry's use.
+    pub(crate) fn access(&self) -> u32 {
+        self.read_u32(ACCESS_AT) & ACCESS_MASK
+    }
+
+    /// Stores the 24 bits that eviction keeps of the entry's use.
+    pub(crate) fn set_access(&mut self, access: u32) {
+        let word = self.read_u32(ACCESS_AT) & !ACCESS_MASK;
+        self.write_u32(ACCESS_AT, word | (access & ACCESS_MASK));
+    }
+
+    /// The payload.
+    pub(crate) fn payload(&self) -> Payload<'_> {
+        match self.kind() {
+            Kind::Str | Kind::StrRaw => Payload::Str(self.bytes()),
+            Kind::Int => Payload::Int(i64::from_ne_bytes(
+                self.bytes().try_into().expect("a number takes eight bytes"),
+            )),
+            Kind::Object => Payload::Object(self.object().expect("the kind says so")),
+            packed => Payload::Packed(packed, self.bytes()),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the payload lies in the block, behind the key, and lives as long as `self`.
+        unsafe {
+            std::slice::from_raw_parts(self.0.as_ptr().add(self.payload_at()), self.payload_len())
+        }
+    }
+
+    /// The inline bytes, to be changed in place.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.kind() != Kind::Object, "an object's pointer is not bytes");
+        // SAFETY: as `bytes`, and `self` is borrowed mutably.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.0.as_ptr().add(self.payload_at()),
+                self.payload_len(),
+            )
+        }
+    }
+
+    fn object_ptr(&self) -> Option<*mut Object> {
+        (self.kind() == Kind::Object).then(|| {
+            // SAFETY: a payload of kind `Object` is a pointer from `Box::into_raw`.
+            unsafe { self.0.as_ptr().add(self.payload_at()).cast::<*mut Object>().read_unaligned() }
+        })
+    }
+
+    /// The large value, if it is one.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        // SAFETY: the pointer owns the object, which lives as long as `self`.
+        self.object_ptr().map(|object| unsafe { &*object })
+    }
+
+    /// The large value, if it is one, to be changed.
+    pub(crate) fn object_mut(&mut self) -> Option<&mut Object> {
+        // SAFETY: the pointer owns the object, and `self` is borrowed mutably.
+        self.object_ptr().map(|object| unsafe { &mut *object })
+    }
+
+    /// Takes the large value out and leaves an empty string.
+    pub(crate) fn take_object(&mut self) -> Option<Box<Object>> {
+        let object = self.object_ptr()?;
+        self.set_kind(Kind::Str);
+        self.resize_payload(0);
+        // SAFETY: the pointer came from `Box::into_raw`, and the kind no longer says `Object`,
+        // so nobody makes a box of it again.
+        Some(unsafe { Box::from_raw(object) })
+    }
+
+    /// Replaces the payload by inline bytes; an object that was there is dropped.
+    pub(crate) fn replace_bytes(&mut self, kind: Kind, bytes: &[u8]) {
+        debug_assert!(kind != Kind::Object);
+        drop(self.take_object());
+        if self.payload_len() != bytes.len() {
+            self.resize_payload(bytes.len());
+        }
+        self.set_kind(kind);
+        self.bytes_mut().copy_from_slice(bytes);
+    }
+
+    /// Replaces the payload by a number; an object that was there is dropped.
+    pub(crate) fn replace_int(&mut self, value: i64) {
+        self.replace_bytes(Kind::Int, &value.to_ne_bytes());
+    }
+
+    /// Replaces the payload by a large value; an object that was there is dropped.
+    pub(crate) fn replace_object(&mut self, object: Box<Object>) {
+        drop(self.take_object());
+        if self.payload_len() != size_of::<*mut Object>() {
+            self.resize_payload(size_of::<*mut Object>());
+        }
+        self.store_object(object);
+    }
+
+    /// Stores the pointer; the payload is eight bytes and not a live object.
+    fn store_object(&mut self, object: Box<Object>) {
+        assert!(self.kind() != Kind::Object && self.payload_len() == size_of::<*mut Object>());
+        let at = self.payload_at();
+        // SAFETY: the payload is eight bytes long.
+        unsafe {
+            self.0.as_ptr().add(at).cast::<*mut Object>().write_unaligned(Box::into_raw(object));
+        }
+        self.set_kind(Kind::Object);
+    }
+
+    /// Makes the payload `len` bytes long; bytes past the old length are zero.
+    fn resize_payload(&mut self, len: usize) {
+        let old = self.layout();
+        let old_len = self.payload_len();
+        let size = old.size() - old_len + len;
+        self.resize_block(old, size);
+        self.write_u32(PAYLOAD_LEN_AT, u32::try_from(len).expect("inline payloads are small"));
+        if let Some(grown) = self.bytes_mut().get_mut(old_len..) {
+            grown.fill(0);
+        }
+    }
+
+    fn resize_block(&mut self, old: Layout, size: usize) {
+        // SAFETY: the block was allocated with `old`; the new size is not 0 (it has the header)
+        // and far below `isize::MAX`.
+        let block = unsafe { realloc(self.0.as_ptr(), old, size) };
+        self.0 = NonNull::new(block).unwrap_or_else(|| {
+            handle_alloc_error(Layout::from_size_align(size, ALIGN).expect("as above"))
+        });
+    }
+
+    /// When the key expires.
+    pub(crate) fn ttl(&self) -> Option<Ttl> {
+        self.has_ttl().then(|| {
+            // SAFETY: the flag says that the expiry follows the header.
+            unsafe {
+                let at = self.0.as_ptr().add(HEAD_BYTES);
+                Ttl {
+                    expires_at_ms: at.cast::<i64>().read_unaligned(),
+                    slot: at.add(8).cast::<u32>().read_unaligned(),
+                }
+            }
+        })
+    }
+
+    /// When the key expires, in Unix milliseconds.
+    pub(crate) fn expires_at_ms(&self) -> Option<i64> {
+        self.ttl().map(|ttl| ttl.expires_at_ms)
+    }
+
+    /// Stores when the key expires; the block moves when it did or did not expire before.
+    pub(crate) fn set_ttl(&mut self, ttl: Option<Ttl>) {
+        let (had, old, tail) = (self.has_ttl(), self.layout(), self.key_len() + self.payload_len());
+        let word = self.read_u32(ACCESS_AT);
+        match (had, ttl) {
+            (false, Some(_)) => {
+                self.resize_block(old, old.size() + TTL_BYTES);
+                // SAFETY: the block has grown by the expiry; key and payload move behind it.
+                unsafe {
+                    let at = self.0.as_ptr().add(HEAD_BYTES);
+                    at.copy_to(at.add(TTL_BYTES), tail);
+                }
+                self.write_u32(ACCESS_AT, word | TTL_FLAG);
+            }
+            (true, None) => {
+                // SAFETY: key and payload move over the expiry, inside the block.
+                unsafe {
+                    let at = self.0.as_ptr().add(HEAD_BYTES);
+                    at.add(TTL_BYTES).copy_to(at, tail);
+                }
+                self.write_u32(ACCESS_AT, word & !TTL_FLAG);
+                self.resize_block(old, old.size() - TTL_BYTES);
+            }
+            _ => {}
+        }
+        if let Some(ttl) = ttl {
+            self.write_u64(HEAD_BYTES, ttl.expires_at_ms.cast_unsigned());
+            // SAFETY: the expiry follows the header now.
+            unsafe {
+                self.0.as_ptr().add(HEAD_BYTES + 8).cast::<u32>().write_unaligned(ttl.slot);
+            }
+        }
+    }
+}
+
+impl Keyed for Entry {
+    fn key(&self) -> &[u8] {
+        // SAFETY: the key lies in the block and lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(self.key_at()), self.key_len()) }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(object) = self.object_ptr() {
+            // SAFETY: the pointer came from `Box::into_raw` and the entry ends here.
+            drop(unsafe { Box::from_raw(object) });
+        }
+        // SAFETY: the block was allocated with this layout.
+        unsafe { dealloc(self.0.as_ptr(), self.layout()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SegmentId;
+
+    #[test]
+    fn an_entry_keeps_key_payload_and_expiry_through_every_change() {
+        let mut entry = Entry::with_bytes(b"key", Kind::Str, b"value");
+        entry.set_addr(Some(RecordAddr::new(SegmentId(3), 9)));
+        entry.set_access(0x00ab_cdef);
+        entry.set_ttl(Some(Ttl { expires_at_ms: -5, slot: 7 }));
+        entry.replace_int(42);
+        assert!(matches!(entry.payload(), Payload::Int(42)));
+        assert_eq!(entry.ttl(), Some(Ttl { expires_at_ms: -5, slot: 7 }));
+        entry.replace_bytes(Kind::HashPacked, &[1; 300]);
+        entry.set_ttl(None);
+        assert_eq!(entry.key(), b"key");
+        assert!(matches!(entry.payload(), Payload::Packed(Kind::HashPacked, b) if b == [1; 300]));
+        assert_eq!(entry.addr(), Some(RecordAddr::new(SegmentId(3), 9)));
+        assert_eq!(entry.access(), 0x00ab_cdef);
+        assert_eq!(entry.ttl(), None);
+    }
+
+    #[test]
+    fn an_object_is_owned_taken_and_dropped() {
+        let mut entry = Entry::with_object(b"k", Box::new(Object::for_test(1)));
+        assert_eq!(entry.object().map(Object::id), Some(base::ObjectId(1)));
+        entry.set_ttl(Some(Ttl { expires_at_ms: 1, slot: 0 }));
+        entry.replace_object(Box::new(Object::for_test(2)));
+        let taken = entry.take_object().expect("it was there");
+        assert_eq!(taken.id(), base::ObjectId(2));
+        assert!(matches!(entry.payload(), Payload::Str(b"")));
+        entry.replace_object(taken);
+        assert!(entry.object_mut().is_some());
+    }
+}

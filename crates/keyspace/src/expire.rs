@@ -1,0 +1,82 @@
+//! Deleting keys before anybody asks for them: because they expired, or because memory is short.
+
+use crate::access;
+use crate::effects::Notify;
+use crate::entry::Entry;
+use crate::keyspace::Keyspace;
+use crate::settings::{EvictionPolicy, Settings};
+use crate::table::Keyed;
+
+impl Keyspace {
+    /// Looks at up to `samples` random expiring keys of a database and deletes those that have
+    /// expired. Returns how many were looked at, and how many were deleted; when most were, it
+    /// pays to go on.
+    pub fn expire_sample(&mut self, db: usize, samples: usize) -> (usize, usize) {
+        let samples = samples.min(self.dbs[db].expiring_count());
+        let mut expired = 0;
+        for _ in 0..samples {
+            let Some(entry) = self.dbs[db].random_expiring(&mut self.rng) else { break };
+            if entry.expires_at_ms().is_some_and(|at| at <= self.now_ms()) {
+                let key: Box<[u8]> = entry.key().into();
+                self.expire(db, self.hash_of(&key), &key);
+                expired += 1;
+            }
+        }
+        (samples, expired)
+    }
+
+    /// Evicts one key by the policy. `false` when there is none to evict.
+    pub fn evict_one(&mut self) -> bool {
+        let policy = self.settings().eviction;
+        let Some((db, key)) = self.worst_of_samples(policy) else { return false };
+        let hash = self.hash_of(&key);
+        self.remove(db, hash, &key);
+        self.count_evicted();
+        self.notify(Notify::EVICTED, "evicted", db, &key);
+        true
+    }
+
+    fn worst_of_samples(&mut self, policy: EvictionPolicy) -> Option<(usize, Box<[u8]>)> {
+        if policy == EvictionPolicy::NoEviction {
+            return None;
+        }
+        let (settings, now_ms) = (self.settings().clone(), self.now_ms());
+        let mut worst: Option<(i64, usize, Box<[u8]>)> = None;
+        for db in 0..self.dbs.len() {
+            for _ in 0..settings.eviction_samples.max(1) {
+                let entry = if policy.is_volatile() {
+                    self.dbs[db].random_expiring(&mut self.rng)
+                } else {
+                    self.dbs[db].keys.random(&mut self.rng)
+                };
+                let Some(entry) = entry else { break };
+                let score = score(entry, policy, &settings, now_ms, &mut self.rng.clone());
+                if worst.as_ref().is_none_or(|worst| score > worst.0) {
+                    worst = Some((score, db, entry.key().into()));
+                }
+            }
+        }
+        worst.map(|(_, db, key)| (db, key))
+    }
+}
+
+/// How much a key deserves to be evicted: more is worse.
+fn score(
+    entry: &Entry,
+    policy: EvictionPolicy,
+    settings: &Settings,
+    now_ms: i64,
+    rng: &mut fastrand::Rng,
+) -> i64 {
+    match policy {
+        EvictionPolicy::NoEviction => i64::MIN,
+        EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => {
+            access::idle_ms(entry.access(), now_ms)
+        }
+        EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => {
+            -i64::from(access::frequency(entry.access(), settings, now_ms))
+        }
+        EvictionPolicy::AllKeysRandom | EvictionPolicy::VolatileRandom => i64::from(rng.i32(..)),
+        EvictionPolicy::VolatileTtl => -entry.expires_at_ms().unwrap_or(i64::MAX),
+    }
+}

@@ -1,0 +1,24 @@
+//! The hash of keys, fields and members: SipHash-1-3 with a seed that clients do not know, so
+//! that nobody can choose keys that collide.
+
+use siphasher::sip::SipHasher13;
+
+/// The keyed hash of one database. The seed is kept in the log's manifest, so that the order by
+/// hash is the same after a restart.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyHasher(SipHasher13);
+
+impl KeyHasher {
+    /// A hasher with this seed.
+    #[must_use]
+    pub fn new(seed: [u8; 16]) -> Self {
+        Self(SipHasher13::new_with_key(&seed))
+    }
+
+    /// The hash of `key`.
+    #[must_use]
+    #[inline]
+    pub fn hash(self, key: &[u8]) -> u64 {
+        self.0.hash(key)
+    }
+}

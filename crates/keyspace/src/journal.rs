@@ -1,0 +1,48 @@
+//! Where the keyspace's changes go: the trait that connects it to a log.
+
+use base::{Lsn, Record, RecordAddr};
+
+/// The log as the keyspace sees it. `server` implements it on the redo log; [`NoJournal`] is
+/// `appendonly no`.
+pub trait Journal: Send {
+    /// Appends a record to the open block. `None` when nothing is logged.
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr>;
+    /// The record at `addr` is no longer needed to restore anything.
+    fn retire(&mut self, addr: RecordAddr);
+    /// The LSN that the open block will get: what a write depends on.
+    fn open_lsn(&self) -> Lsn;
+    /// The LSN of the newest block that has a record: the open one, or the one before it.
+    fn last_lsn(&self) -> Lsn;
+    /// Everything up to this LSN survives a crash.
+    fn durable_lsn(&self) -> Lsn;
+    /// The LSN of the block that has this record, when it is not durable yet.
+    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn>;
+}
+
+/// A journal that does nothing: the database is a cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoJournal;
+
+impl Journal for NoJournal {
+    fn append(&mut self, _record: &Record<'_>) -> Option<RecordAddr> {
+        None
+    }
+
+    fn retire(&mut self, _addr: RecordAddr) {}
+
+    fn open_lsn(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn undurable_lsn_of(&self, _addr: RecordAddr) -> Option<Lsn> {
+        None
+    }
+}

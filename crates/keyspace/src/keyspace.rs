@@ -1,0 +1,681 @@
+//! The databases, and every way to look up, create, change and delete a key.
+//!
+//! # Invariants
+//! - An expired key is deleted, with a record, before anybody sees it.
+//! - A key's entry that was logged has the address of its newest record; that record, and those
+//!   of its elements, are the only ones of the key that are not retired (those of deleted
+//!   objects are retired by [`FreeQueue`] soon after).
+//! - Database ids and object ids are never used twice.
+
+use base::{DbId, Record, RecordAddr, RecordKind, varint};
+
+use crate::access;
+use crate::collection::{Cell, Collection, Updated, ValueRef};
+use crate::db::Db;
+use crate::effects::{Effects, Event, Interest, Notify};
+use crate::entry::{Entry, Kind, Payload};
+use crate::free::FreeQueue;
+use crate::hasher::KeyHasher;
+use crate::journal::Journal;
+use crate::object::Object;
+use crate::recorder::Recorder;
+use crate::settings::Settings;
+use crate::table::{Keyed, Place};
+
+/// The type of a value, as TYPE tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// A string.
+    String,
+    /// A list.
+    List,
+    /// A hash.
+    Hash,
+    /// A set.
+    Set,
+    /// A sorted set.
+    ZSet,
+}
+
+impl Type {
+    /// The name that TYPE answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::List => "list",
+            Self::Hash => "hash",
+            Self::Set => "set",
+            Self::ZSet => "zset",
+        }
+    }
+}
+
+/// The key holds a value of another type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+pub struct WrongType;
+
+/// What was counted since the start, or since CONFIG RESETSTAT.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stats {
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys that expired.
+    pub expired: u64,
+    /// Keys that were evicted.
+    pub evicted: u64,
+}
+
+/// See the file's top.
+pub struct Keyspace {
+    pub(crate) dbs: Vec<Db>,
+    pub(crate) recorder: Recorder,
+    pub(crate) free: FreeQueue,
+    pub(crate) rng: fastrand::Rng,
+    pub(crate) scratch: Vec<u8>,
+    /// Where the newest `Databases` record is.
+    pub(crate) databases_addr: Option<RecordAddr>,
+    pub(crate) next_db_id: u32,
+    settings: Settings,
+    now_ms: i64,
+    stats: Stats,
+    dirty: u64,
+    effects: Effects,
+    watched: Interest,
+    awaited: Interest,
+    access_tracked: bool,
+}
+
+impl Keyspace {
+    /// `database_count` empty databases. `seed` is of the hash (kept in the log's manifest) and
+    /// of random picks.
+    #[must_use]
+    pub fn new(journal: Box<dyn Journal>, seed: [u8; 16], database_count: usize) -> Self {
+        let count = u32::try_from(database_count).expect("databases are few");
+        let rng_seed = u64::from_le_bytes(*seed.first_chunk().expect("the seed is longer"));
+        Self {
+            dbs: (0..count).map(|id| Db::new(DbId(id))).collect(),
+            recorder: Recorder::new(journal, KeyHasher::new(seed)),
+            free: FreeQueue::default(),
+            rng: fastrand::Rng::with_seed(rng_seed),
+            scratch: Vec::new(),
+            databases_addr: None,
+            next_db_id: count,
+            settings: Settings::default(),
+            now_ms: 0,
+            stats: Stats::default(),
+            dirty: 0,
+            effects: Effects::default(),
+            watched: Interest::default(),
+            awaited: Interest::default(),
+            access_tracked: true,
+        }
+    }
+
+    /// Connects the journal, after recovery has filled the keyspace from it.
+    pub fn set_journal(&mut self, journal: Box<dyn Journal>) {
+        self.recorder.set_journal(journal);
+    }
+
+    /// Begins a command: the time that it sees, and what its reply depends on.
+    pub fn begin_command(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.recorder.begin_command();
+    }
+
+    /// Ends a command: the LSN that must be durable before its reply may be seen (0 for none),
+    /// and whether it wrote.
+    #[must_use]
+    pub fn end_command(&self) -> (base::Lsn, bool) {
+        self.recorder.end_command()
+    }
+
+    /// The time that the running command sees, in Unix milliseconds.
+    #[must_use]
+    pub const fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The settings, to be changed.
+    pub const fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// Whether lookups count as use for eviction (`CLIENT NO-TOUCH`, OBJECT, TYPE do not).
+    pub const fn track_access(&mut self, tracked: bool) {
+        self.access_tracked = tracked;
+    }
+
+    /// The source of random picks.
+    pub const fn rng(&mut self) -> &mut fastrand::Rng {
+        &mut self.rng
+    }
+
+    /// The keyed hash of this database.
+    #[must_use]
+    pub const fn hasher(&self) -> KeyHasher {
+        self.recorder.hasher
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// What was counted, to be reset.
+    pub const fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    /// How many changes there were (`rdb_changes_since_last_save`).
+    #[must_use]
+    pub const fn dirty(&self) -> u64 {
+        self.dirty
+    }
+
+    /// How many databases there are.
+    #[must_use]
+    pub fn database_count(&self) -> usize {
+        self.dbs.len()
+    }
+
+    /// How many keys a database has (expired ones that nobody met yet among them), and how many
+    /// of them expire.
+    #[must_use]
+    pub fn size(&self, db: usize) -> (usize, usize) {
+        (self.dbs[db].keys.len(), self.dbs[db].expiring_count())
+    }
+
+    /// The running command read something that depends on every key.
+    pub fn note_read_all(&mut self) {
+        self.recorder.note_read_all();
+    }
+
+    // ---- what others are told -------------------------------------------------------------
+
+    /// What the last commands did beside their replies, to be acted on.
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether [`Keyspace::take_effects`] has anything.
+    #[must_use]
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// Somebody watches the key: changes of it appear in [`Effects::touched`].
+    pub fn watch(&mut self, db: usize, key: &[u8]) {
+        self.watched.add(db, key);
+    }
+
+    /// Takes back one [`Keyspace::watch`].
+    pub fn unwatch(&mut self, db: usize, key: &[u8]) {
+        self.watched.remove(db, key);
+    }
+
+    /// Somebody waits for the key: it appears in [`Effects::ready`] when it is created.
+    pub fn await_key(&mut self, db: usize, key: &[u8]) {
+        self.awaited.add(db, key);
+    }
+
+    /// Takes back one [`Keyspace::await_key`].
+    pub fn unawait_key(&mut self, db: usize, key: &[u8]) {
+        self.awaited.remove(db, key);
+    }
+
+    /// Notes a keyspace notification, if somebody asked for its class.
+    pub fn notify(&mut self, class: Notify, name: &'static str, db: usize, key: &[u8]) {
+        let wanted = self.settings.notify;
+        if wanted.has(class) && wanted.has(Notify::KEYSPACE.with(Notify::KEYEVENT)) {
+            self.effects.events.push(Event { name, db, key: key.into() });
+        }
+    }
+
+    /// A key changed: tells who watches it.
+    pub(crate) fn modified(&mut self, db: usize, key: &[u8]) {
+        self.dirty += 1;
+        if self.watched.has(db, key) {
+            self.effects.touched.push((db, key.into()));
+        }
+    }
+
+    /// A key was created: tells who waits for it.
+    pub(crate) fn created(&mut self, db: usize, key: &[u8]) {
+        if self.awaited.has(db, key) {
+            self.effects.ready.push((db, key.into()));
+        }
+        self.notify(Notify::NEW, "new", db, key);
+    }
+
+    // ---- lookup ---------------------------------------------------------------------------
+
+    pub(crate) fn hash_of(&self, key: &[u8]) -> u64 {
+        self.recorder.hasher.hash(key)
+    }
+
+    /// Where the key is, if it is there and not expired; an expired one is deleted.
+    pub(crate) fn locate(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
+        let place = self.dbs[db].keys.locate(hash, key)?;
+        if let Some(at) = self.dbs[db].keys.at(place).expires_at_ms()
+            && at <= self.now_ms
+        {
+            self.expire(db, hash, key);
+            return None;
+        }
+        Some(place)
+    }
+
+    /// Deletes a key that has expired.
+    pub(crate) fn expire(&mut self, db: usize, hash: u64, key: &[u8]) {
+        if self.remove(db, hash, key) {
+            self.stats.expired += 1;
+            self.notify(Notify::EXPIRED, "expired", db, key);
+        }
+    }
+
+    /// The entry of a key that is read: counts the read, notes its use and what it depends on.
+    pub(crate) fn lookup(&mut self, db: usize, key: &[u8]) -> Option<&Entry> {
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate(db, hash, key) else {
+            self.recorder.note_missing(self.dbs[db].id, hash);
+            self.stats.misses += 1;
+            self.notify(Notify::KEY_MISS, "keymiss", db, key);
+            return None;
+        };
+        self.stats.hits += 1;
+        self.mark_used(db, place);
+        let entry = self.dbs[db].keys.at(place);
+        self.recorder.note_read(entry);
+        Some(entry)
+    }
+
+    /// Logs the entry at `place`.
+    pub(crate) fn log_key(&mut self, db: usize, place: Place) {
+        let Db { id, keys, .. } = &mut self.dbs[db];
+        self.recorder.log_key(*id, keys.at_mut(place));
+    }
+
+    /// Notes that a key was used, for eviction.
+    pub(crate) fn mark_used(&mut self, db: usize, place: Place) {
+        if self.access_tracked {
+            let entry = self.dbs[db].keys.at_mut(place);
+            let access = access::used(entry.access(), &self.settings, self.now_ms, &mut self.rng);
+            if access != entry.access() {
+                entry.set_access(access);
+            }
+        }
+    }
+
+    /// The entry of a key that is looked at without being used: no counting, no access noted.
+    pub(crate) fn peek(&mut self, db: usize, key: &[u8]) -> Option<&Entry> {
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate(db, hash, key) else {
+            self.recorder.note_missing(self.dbs[db].id, hash);
+            return None;
+        };
+        let entry = self.dbs[db].keys.at(place);
+        self.recorder.note_read(entry);
+        Some(entry)
+    }
+
+    /// The type of a key's value, without counting as use.
+    pub fn type_of(&mut self, db: usize, key: &[u8]) -> Option<Type> {
+        self.peek(db, key).map(entry_type)
+    }
+
+    /// Whether the key is there; counts as use when `touch`.
+    pub fn exists(&mut self, db: usize, key: &[u8], touch: bool) -> bool {
+        if touch { self.lookup(db, key).is_some() } else { self.peek(db, key).is_some() }
+    }
+
+    /// A collection of the type `C`, to be read.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    pub fn read<C: Collection>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+    ) -> Result<Option<C::View<'_>>, WrongType> {
+        let hasher = self.recorder.hasher;
+        let Some(entry) = self.lookup(db, key) else { return Ok(None) };
+        if entry_type(entry) != C::TYPE {
+            return Err(WrongType);
+        }
+        Ok(Some(C::view(ValueRef(entry.payload(), hasher))))
+    }
+
+    // ---- change ---------------------------------------------------------------------------
+
+    /// Changes a collection of the type `C` through its guard, and creates it when it is not
+    /// there and `create` says so; `Ok(None)` when it is not there otherwise. See
+    /// [`crate::collection`].
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else; nothing is changed then.
+    pub fn update<C: Collection, R>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        create: bool,
+        change: impl FnOnce(&mut C::Guard<'_>) -> R,
+    ) -> Result<Option<Updated<R>>, WrongType> {
+        let hash = self.hash_of(key);
+        let found = self.locate(db, hash, key);
+        let place = match found {
+            Some(place) if entry_type(self.dbs[db].keys.at(place)) != C::TYPE => {
+                return Err(WrongType);
+            }
+            Some(place) => place,
+            None if create => {
+                let mut entry = Entry::with_bytes(key, C::packed_kind().0, &[0]);
+                entry.set_access(access::fresh(&self.settings, self.now_ms));
+                self.dbs[db].insert(self.recorder.hasher, hash, entry)
+            }
+            None => {
+                self.recorder.note_missing(self.dbs[db].id, hash);
+                return Ok(None);
+            }
+        };
+        self.mark_used(db, place);
+        let Db { id, keys, .. } = &mut self.dbs[db];
+        let entry = keys.at_mut(place);
+        // What the guard answers (how many were removed, say) is also a read.
+        self.recorder.note_read(entry);
+        let mut guard = C::open(Cell {
+            entry,
+            recorder: &mut self.recorder,
+            settings: &self.settings,
+            db: *id,
+            rng: &mut self.rng,
+            scratch: &mut self.scratch,
+        });
+        let value = change(&mut guard);
+        let closed = C::close(guard);
+        let created = found.is_none() && !closed.empty;
+        let emptied = found.is_some() && closed.empty;
+        if emptied {
+            self.remove(db, hash, key);
+        } else if closed.empty {
+            // It was made for this change, which put nothing into it: it was never there.
+            self.dbs[db].remove(self.recorder.hasher, hash, key);
+        } else if closed.changed {
+            if let Some(object) = self.dbs[db].keys.at_mut(place).object_mut() {
+                object.changed_at = self.recorder.open_lsn();
+            }
+            self.modified(db, key);
+        }
+        if created {
+            self.created(db, key);
+        }
+        Ok(Some(Updated { value, changed: closed.changed, created, emptied }))
+    }
+
+    /// Deletes a key. Whether it was there.
+    pub fn delete(&mut self, db: usize, key: &[u8]) -> bool {
+        let hash = self.hash_of(key);
+        if self.locate(db, hash, key).is_none() {
+            self.recorder.note_missing(self.dbs[db].id, hash);
+            return false;
+        }
+        self.remove(db, hash, key)
+    }
+
+    /// Deletes a key, expired or not, with a record if it had one.
+    pub(crate) fn remove(&mut self, db: usize, hash: u64, key: &[u8]) -> bool {
+        let Some(entry) = self.dbs[db].remove(self.recorder.hasher, hash, key) else {
+            return false;
+        };
+        self.recorder.log_key_deleted(self.dbs[db].id, hash, &entry);
+        self.modified(db, key);
+        self.free.entry(&mut self.recorder, entry);
+        true
+    }
+
+    /// When the key expires: `None` when it is not there, `Some(None)` when it does not.
+    pub fn expires_at_ms(&mut self, db: usize, key: &[u8]) -> Option<Option<i64>> {
+        self.peek(db, key).map(Entry::expires_at_ms)
+    }
+
+    /// Sets or clears when the key expires. Whether it was there.
+    pub fn set_expires_at_ms(&mut self, db: usize, key: &[u8], at_ms: Option<i64>) -> bool {
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate(db, hash, key) else {
+            self.recorder.note_missing(self.dbs[db].id, hash);
+            return false;
+        };
+        if self.dbs[db].keys.at(place).expires_at_ms() != at_ms {
+            self.dbs[db].set_expiry(place, hash, at_ms);
+            self.log_key(db, place);
+        }
+        self.modified(db, key);
+        true
+    }
+
+    /// Moves the value of `from` in database `from_db` to `to` in `to_db`, with its expiry,
+    /// over whatever is there. Whether `from` was there.
+    pub fn rename(&mut self, from_db: usize, from: &[u8], to_db: usize, to: &[u8]) -> bool {
+        let hash = self.hash_of(from);
+        if self.locate(from_db, hash, from).is_none() {
+            self.recorder.note_missing(self.dbs[from_db].id, hash);
+            return false;
+        }
+        if (from_db, from) == (to_db, to) {
+            return true;
+        }
+        let hasher = self.recorder.hasher;
+        let mut old = self.dbs[from_db].remove(hasher, hash, from).expect("just located");
+        let mut entry = match old.payload() {
+            Payload::Str(bytes) => Entry::with_bytes(to, old.kind(), bytes),
+            Payload::Int(value) => Entry::with_int(to, value),
+            Payload::Packed(kind, bytes) => Entry::with_bytes(to, kind, bytes),
+            Payload::Object(_) => {
+                Entry::with_object(to, old.take_object().expect("the payload says so"))
+            }
+        };
+        entry.set_access(old.access());
+        let expires_at_ms = old.expires_at_ms();
+        self.delete(to_db, to);
+        self.recorder.log_key_deleted(self.dbs[from_db].id, hash, &old);
+        self.modified(from_db, from);
+        self.insert_logged(to_db, to, entry, expires_at_ms);
+        true
+    }
+
+    /// Copies the value of `from` in `from_db` to `to` in `to_db`, with its expiry, over
+    /// whatever is there. Whether `from` was there.
+    pub fn copy(&mut self, from_db: usize, from: &[u8], to_db: usize, to: &[u8]) -> bool {
+        let hash = self.hash_of(from);
+        let Some(place) = self.locate(from_db, hash, from) else {
+            self.recorder.note_missing(self.dbs[from_db].id, hash);
+            return false;
+        };
+        let old = self.dbs[from_db].keys.at(place);
+        let expires_at_ms = old.expires_at_ms();
+        let mut entry = match old.payload() {
+            Payload::Str(bytes) => Entry::with_bytes(to, old.kind(), bytes),
+            Payload::Int(value) => Entry::with_int(to, value),
+            Payload::Packed(kind, bytes) => Entry::with_bytes(to, kind, bytes),
+            Payload::Object(object) => {
+                Entry::with_object(to, Box::new(object.duplicate(&mut self.recorder)))
+            }
+        };
+        entry.set_access(old.access());
+        self.delete(to_db, to);
+        self.insert_logged(to_db, to, entry, expires_at_ms);
+        true
+    }
+
+    /// Adds an entry whose key is not there, with its expiry, and logs it.
+    pub(crate) fn insert_logged(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        entry: Entry,
+        expires_at_ms: Option<i64>,
+    ) {
+        let hash = self.hash_of(key);
+        let place = self.dbs[db].insert(self.recorder.hasher, hash, entry);
+        self.dbs[db].set_expiry(place, hash, expires_at_ms);
+        self.log_key(db, place);
+        self.modified(db, key);
+        self.created(db, key);
+    }
+
+    // ---- whole databases ------------------------------------------------------------------
+
+    /// Exchanges two databases, for everybody.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        if a == b {
+            return;
+        }
+        self.dbs.swap(a, b);
+        self.log_databases();
+        self.touch_watched(a);
+        self.touch_watched(b);
+        for db in [a, b] {
+            for key in self.awaited.keys_of(db) {
+                if self.dbs[db].keys.find(self.hash_of(&key), &key).is_some() {
+                    self.effects.ready.push((db, key));
+                }
+            }
+        }
+    }
+
+    /// Deletes every key of the databases, with one record. How many there were.
+    pub fn flush(&mut self, dbs: std::ops::Range<usize>) -> usize {
+        let mut count = 0;
+        for db in dbs {
+            if self.dbs[db].keys.is_empty() {
+                continue;
+            }
+            self.touch_watched(db);
+            count += self.dbs[db].keys.len();
+            let fresh = Db::new(DbId(self.next_db_id));
+            self.next_db_id += 1;
+            self.free.keys(std::mem::replace(&mut self.dbs[db], fresh).keys);
+        }
+        if count > 0 {
+            self.log_databases();
+            self.recorder.note_flush();
+            self.dirty += count as u64;
+        }
+        count
+    }
+
+    fn touch_watched(&mut self, db: usize) {
+        for key in self.watched.keys_of(db) {
+            self.effects.touched.push((db, key));
+        }
+    }
+
+    fn log_databases(&mut self) {
+        self.scratch.clear();
+        varint::put(&mut self.scratch, u64::from(self.next_db_id));
+        for db in &self.dbs {
+            varint::put(&mut self.scratch, u64::from(db.id.0));
+        }
+        let record =
+            Record::whole(RecordKind::Databases, DbId(0), &[], &self.scratch, None);
+        let addr = self.recorder.append(&record);
+        self.recorder.retire(std::mem::replace(&mut self.databases_addr, addr));
+        self.recorder.note_flush();
+    }
+
+    /// Visits about `count` keys, from `cursor` on (0 to begin), and returns the cursor to go on
+    /// from (0 at the end). A key that is there all the while is visited; expired ones are not.
+    pub fn scan(
+        &mut self,
+        db: usize,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8], Type),
+    ) -> u64 {
+        self.recorder.note_read_all();
+        let (mut cursor, mut visited) = (cursor, 0);
+        let (hasher, now_ms) = (self.recorder.hasher, self.now_ms);
+        loop {
+            cursor = self.dbs[db].keys.scan(hasher, cursor, |entry| {
+                visited += 1;
+                if entry.expires_at_ms().is_none_or(|at| at > now_ms) {
+                    visit(entry.key(), entry_type(entry));
+                }
+            });
+            if cursor == 0 || visited >= count {
+                return cursor;
+            }
+        }
+    }
+
+    /// Visits every key that is not expired.
+    pub fn for_each_key(&mut self, db: usize, mut visit: impl FnMut(&[u8], Type)) {
+        self.recorder.note_read_all();
+        for entry in self.dbs[db].keys.iter() {
+            if entry.expires_at_ms().is_none_or(|at| at > self.now_ms) {
+                visit(entry.key(), entry_type(entry));
+            }
+        }
+    }
+
+    /// A random key that is not expired.
+    pub fn random_key(&mut self, db: usize) -> Option<Box<[u8]>> {
+        self.recorder.note_read_all();
+        // Like Redis, give up on a database that has nothing but expired keys.
+        for _ in 0..100 {
+            let entry = self.dbs[db].keys.random(&mut self.rng)?;
+            let key: Box<[u8]> = entry.key().into();
+            if self.locate(db, self.hash_of(&key), &key).is_some() {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// Frees at most `items_max` entries or elements of what was deleted. Whether there is more.
+    pub fn free_step(&mut self, items_max: usize) -> bool {
+        self.free.step(&mut self.recorder, items_max)
+    }
+
+    /// How many dropped values and databases wait to be freed (`lazyfree_pending_objects`).
+    #[must_use]
+    pub fn freeing(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(crate) fn count_evicted(&mut self) {
+        self.stats.evicted += 1;
+    }
+}
+
+pub(crate) fn entry_type(entry: &Entry) -> Type {
+    match entry.kind() {
+        Kind::Str | Kind::StrRaw | Kind::Int => Type::String,
+        Kind::ListPacked => Type::List,
+        Kind::HashPacked => Type::Hash,
+        Kind::SetPacked => Type::Set,
+        Kind::ZSetPacked => Type::ZSet,
+        Kind::Object => entry.object().map_or(Type::String, Object::value_type),
+    }
+}
+
+/// The body of an object that is known to be of one type.
+macro_rules! body_of {
+    ($object:expr, $variant:ident) => {
+        match &$object.body {
+            Body::$variant(body) => body,
+            _ => unreachable!("the type was checked at lookup"),
+        }
+    };
+}
+pub(crate) use body_of;

@@ -1,0 +1,214 @@
+//! Large values: what is too big to lie inline in its key's entry.
+//!
+//! An object has an incarnation ([`ObjectId`]), by which its elements' records name it, and a
+//! body. The key's entry owns it and holds the address of its root record; the elements hold the
+//! addresses of theirs.
+
+use base::{Lsn, ObjectId, RecordAddr, RecordKind};
+
+use crate::hash::LargeHash;
+use crate::hasher::KeyHasher;
+use crate::keyspace::Type;
+use crate::list::LargeList;
+use crate::recorder::Recorder;
+use crate::set::LargeSet;
+use crate::string::LargeString;
+use crate::zset::LargeZSet;
+
+/// What the body of an object does for log and recovery, whatever its type.
+pub(crate) trait Large: Sized {
+    /// A body without elements, for recovery to fill.
+    fn empty() -> Self;
+
+    /// Writes the value of the root record: whatever is not in the elements.
+    fn root_value(&self, out: &mut Vec<u8>);
+
+    /// Takes over the value of a root record.
+    fn replay_root(&mut self, value: &[u8]);
+
+    /// Takes over an element's record and returns the address of the one that it supersedes.
+    fn replay_element(
+        &mut self,
+        hasher: KeyHasher,
+        sub: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr>;
+
+    /// Removes an element and returns the address of its record.
+    fn replay_delete(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr>;
+
+    /// Called once after the last record: builds what is cheaper to build at once.
+    fn replay_finish(&mut self, hasher: KeyHasher);
+
+    /// How many elements there are.
+    fn len(&self) -> usize;
+
+    /// A copy under the incarnation `id`, its elements logged.
+    fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self;
+
+    /// The name that OBJECT ENCODING answers.
+    fn encoding(&self) -> &'static str;
+
+    /// Takes the body apart, element by element, yielding the addresses of their records.
+    fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send>;
+
+    /// The bytes that the body takes, without its own size; an estimate from a sample of at most
+    /// `samples` elements (0: all).
+    fn allocated_bytes(&self, samples: usize) -> usize;
+}
+
+/// The bodies that objects have.
+pub(crate) enum Body {
+    /// A string in chunks.
+    String(LargeString),
+    /// A list of packed nodes.
+    List(LargeList),
+    /// A hash with an entry a field.
+    Hash(LargeHash),
+    /// A set with an entry a member.
+    Set(LargeSet),
+    /// A sorted set with an entry a member.
+    ZSet(LargeZSet),
+}
+
+/// Calls a method of [`Large`] on whichever body it is.
+macro_rules! body {
+    ($body:expr, $inner:ident => $call:expr) => {
+        match $body {
+            Body::String($inner) => $call,
+            Body::List($inner) => $call,
+            Body::Hash($inner) => $call,
+            Body::Set($inner) => $call,
+            Body::ZSet($inner) => $call,
+        }
+    };
+}
+
+/// A large value.
+pub(crate) struct Object {
+    id: ObjectId,
+    /// The LSN of the newest change of any element: what a strict read of the object depends on.
+    pub(crate) changed_at: Lsn,
+    pub(crate) body: Body,
+}
+
+impl Object {
+    /// An object of the incarnation `id`.
+    pub(crate) const fn new(id: ObjectId, body: Body) -> Self {
+        Self { id, changed_at: Lsn::ZERO, body }
+    }
+
+    /// An object as recovery first meets it, in a root's or an element's record.
+    pub(crate) fn for_replay(id: ObjectId, kind: RecordKind) -> Option<Self> {
+        let body = match kind {
+            RecordKind::LargeString | RecordKind::StringChunk => Body::String(LargeString::empty()),
+            RecordKind::List | RecordKind::ListNode => Body::List(LargeList::empty()),
+            RecordKind::Hash | RecordKind::HashField => Body::Hash(LargeHash::empty()),
+            RecordKind::Set | RecordKind::SetMember => Body::Set(LargeSet::empty()),
+            RecordKind::ZSet | RecordKind::ZSetMember => Body::ZSet(LargeZSet::empty()),
+            _ => return None,
+        };
+        Some(Self::new(id, body))
+    }
+
+    /// The incarnation.
+    pub(crate) const fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// The type that the value has for clients.
+    pub(crate) const fn value_type(&self) -> Type {
+        match self.body {
+            Body::String(_) => Type::String,
+            Body::List(_) => Type::List,
+            Body::Hash(_) => Type::Hash,
+            Body::Set(_) => Type::Set,
+            Body::ZSet(_) => Type::ZSet,
+        }
+    }
+
+    /// The kind of the root record.
+    pub(crate) const fn root_kind(&self) -> RecordKind {
+        match self.body {
+            Body::String(_) => RecordKind::LargeString,
+            Body::List(_) => RecordKind::List,
+            Body::Hash(_) => RecordKind::Hash,
+            Body::Set(_) => RecordKind::Set,
+            Body::ZSet(_) => RecordKind::ZSet,
+        }
+    }
+
+    /// Writes the value of the root record.
+    pub(crate) fn root_value(&self, out: &mut Vec<u8>) {
+        out.clear();
+        body!(&self.body, inner => inner.root_value(out));
+    }
+
+    /// See [`Large::replay_root`].
+    pub(crate) fn replay_root(&mut self, value: &[u8]) {
+        body!(&mut self.body, inner => inner.replay_root(value));
+    }
+
+    /// See [`Large::replay_element`].
+    pub(crate) fn replay_element(
+        &mut self,
+        hasher: KeyHasher,
+        sub: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        body!(&mut self.body, inner => inner.replay_element(hasher, sub, value, addr))
+    }
+
+    /// See [`Large::replay_delete`].
+    pub(crate) fn replay_delete(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+        body!(&mut self.body, inner => inner.replay_delete(hasher, sub))
+    }
+
+    /// See [`Large::replay_finish`].
+    pub(crate) fn replay_finish(&mut self, hasher: KeyHasher) {
+        body!(&mut self.body, inner => inner.replay_finish(hasher));
+    }
+
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        body!(&self.body, inner => inner.len())
+    }
+
+    /// A copy under a new incarnation, its elements logged, its root not yet.
+    pub(crate) fn duplicate(&self, recorder: &mut Recorder) -> Self {
+        let id = recorder.new_object_id();
+        let body = match &self.body {
+            Body::String(body) => Body::String(body.duplicate(id, recorder)),
+            Body::List(body) => Body::List(body.duplicate(id, recorder)),
+            Body::Hash(body) => Body::Hash(body.duplicate(id, recorder)),
+            Body::Set(body) => Body::Set(body.duplicate(id, recorder)),
+            Body::ZSet(body) => Body::ZSet(body.duplicate(id, recorder)),
+        };
+        Self { id, changed_at: recorder.open_lsn(), body }
+    }
+
+    /// See [`Large::encoding`].
+    pub(crate) fn encoding(&self) -> &'static str {
+        body!(&self.body, inner => inner.encoding())
+    }
+
+    /// See [`Large::into_addrs`].
+    pub(crate) fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
+        body!(self.body, inner => inner.into_addrs())
+    }
+
+    /// The bytes that the object takes; see [`Large::allocated_bytes`].
+    pub(crate) fn allocated_bytes(&self, samples: usize) -> usize {
+        size_of::<Self>() + body!(&self.body, inner => inner.allocated_bytes(samples))
+    }
+}
+
+#[cfg(test)]
+impl Object {
+    /// An object for tests of what holds objects.
+    pub(crate) fn for_test(id: u64) -> Self {
+        Self::new(ObjectId(id), Body::String(LargeString::empty()))
+    }
+}

@@ -1,0 +1,221 @@
+//! The one way from an entry to the journal.
+//!
+//! Whoever changes an entry tells the recorder; the recorder appends exactly one record, stores
+//! its address in the entry and retires the address that was there. It also keeps what the
+//! running command's reply depends on, so that no handler has to think of durability:
+//!
+//! - a write depends on the open block;
+//! - a read depends on the blocks of the records that it touched, when they are not durable yet;
+//! - a read that found nothing depends on the block that deleted the key, if that is so recent.
+
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use hashbrown::HashMap;
+
+use crate::entry::{Entry, Kind, Payload};
+use crate::hasher::KeyHasher;
+use crate::journal::Journal;
+use crate::table::Keyed;
+
+/// See the file's top.
+pub(crate) struct Recorder {
+    journal: Box<dyn Journal>,
+    pub(crate) hasher: KeyHasher,
+    /// The id that the next object gets: above every id in the log.
+    pub(crate) next_object: u64,
+    deletes: RecentDeletes,
+    wrote: bool,
+    read_lsn: Lsn,
+    value: Vec<u8>,
+}
+
+impl Recorder {
+    pub(crate) fn new(journal: Box<dyn Journal>, hasher: KeyHasher) -> Self {
+        Self {
+            journal,
+            hasher,
+            next_object: 1,
+            deletes: RecentDeletes::default(),
+            wrote: false,
+            read_lsn: Lsn::ZERO,
+            value: Vec::new(),
+        }
+    }
+
+    /// Connects another journal, with everything logged so far in it.
+    pub(crate) fn set_journal(&mut self, journal: Box<dyn Journal>) {
+        self.journal = journal;
+    }
+
+    /// Begins to note what a command depends on.
+    pub(crate) fn begin_command(&mut self) {
+        self.wrote = false;
+        self.read_lsn = Lsn::ZERO;
+    }
+
+    /// The LSN that the command's reply depends on, and whether it wrote.
+    pub(crate) fn end_command(&self) -> (Lsn, bool) {
+        let lsn = if self.wrote { self.journal.open_lsn() } else { self.read_lsn };
+        (lsn, self.wrote)
+    }
+
+    /// The LSN of the open block.
+    pub(crate) fn open_lsn(&self) -> Lsn {
+        self.journal.open_lsn()
+    }
+
+    /// An incarnation that was never used.
+    pub(crate) fn new_object_id(&mut self) -> ObjectId {
+        let id = ObjectId(self.next_object);
+        self.next_object += 1;
+        id
+    }
+
+    /// Appends a record that is not of an entry with an address of its own.
+    pub(crate) fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        self.wrote = true;
+        self.journal.append(record)
+    }
+
+    /// The record at `addr` is no longer needed.
+    pub(crate) fn retire(&mut self, addr: Option<RecordAddr>) {
+        if let Some(addr) = addr {
+            self.journal.retire(addr);
+        }
+    }
+
+    /// Logs the state of a key entry: whole, or its root.
+    pub(crate) fn log_key(&mut self, db: DbId, entry: &mut Entry) {
+        let (key, expires) = (entry.key(), entry.expires_at_ms());
+        let mut digits = itoa::Buffer::new();
+        let record = match entry.payload() {
+            Payload::Str(bytes) => Record::whole(RecordKind::String, db, key, bytes, expires),
+            Payload::Int(value) => {
+                let digits = digits.format(value).as_bytes();
+                Record::whole(RecordKind::String, db, key, digits, expires)
+            }
+            Payload::Packed(kind, bytes) => {
+                Record::whole(packed_record(kind), db, key, bytes, expires)
+            }
+            Payload::Object(object) => {
+                object.root_value(&mut self.value);
+                let (kind, id) = (object.root_kind(), object.id());
+                Record::root(kind, db, key, id, &self.value, expires)
+            }
+        };
+        self.wrote = true;
+        let addr = self.journal.append(&record);
+        let old = entry.addr();
+        entry.set_addr(addr);
+        self.retire(old);
+    }
+
+    /// Logs that a key is gone whose entry was `entry`. A key that was never logged is not
+    /// logged as gone either.
+    pub(crate) fn log_key_deleted(&mut self, db: DbId, hash: u64, entry: &Entry) {
+        self.wrote = true;
+        if let Some(addr) = entry.addr() {
+            self.journal.append(&Record::key_deleted(db, entry.key()));
+            self.journal.retire(addr);
+            self.deletes.note(hash ^ u64::from(db.0), &*self.journal);
+        }
+    }
+
+    /// Logs the state of an element whose record was at `old`, and returns where it is now.
+    pub(crate) fn log_element(
+        &mut self,
+        kind: RecordKind,
+        object: ObjectId,
+        sub: &[u8],
+        value: &[u8],
+        old: Option<RecordAddr>,
+    ) -> Option<RecordAddr> {
+        self.wrote = true;
+        let addr = self.journal.append(&Record::element(kind, object, sub, value));
+        self.retire(old);
+        addr
+    }
+
+    /// Logs that an element is gone whose record was at `old`.
+    pub(crate) fn log_element_deleted(
+        &mut self,
+        object: ObjectId,
+        sub: &[u8],
+        old: Option<RecordAddr>,
+    ) {
+        self.wrote = true;
+        if let Some(old) = old {
+            self.journal.append(&Record::element_deleted(object, sub));
+            self.journal.retire(old);
+        }
+    }
+
+    /// A command read this entry.
+    pub(crate) fn note_read(&mut self, entry: &Entry) {
+        if let Some(lsn) = entry.addr().and_then(|addr| self.journal.undurable_lsn_of(addr)) {
+            self.read_lsn = self.read_lsn.max(lsn);
+        }
+        if let Some(object) = entry.object()
+            && object.changed_at > self.journal.durable_lsn()
+        {
+            self.read_lsn = self.read_lsn.max(object.changed_at);
+        }
+    }
+
+    /// A command looked for a key and found none.
+    pub(crate) fn note_missing(&mut self, db: DbId, hash: u64) {
+        if let Some(lsn) = self.deletes.lsn_of(hash ^ u64::from(db.0), &*self.journal) {
+            self.read_lsn = self.read_lsn.max(lsn);
+        }
+    }
+
+    /// A command read what depends on every key: a count, a scan.
+    pub(crate) fn note_read_all(&mut self) {
+        self.read_lsn = self.read_lsn.max(self.journal.last_lsn());
+    }
+
+    /// Every key was dropped at once: whoever finds none depends on this block.
+    pub(crate) fn note_flush(&mut self) {
+        self.deletes.flushed_at = self.journal.open_lsn();
+    }
+}
+
+const fn packed_record(kind: Kind) -> RecordKind {
+    match kind {
+        Kind::ListPacked => RecordKind::ListPacked,
+        Kind::HashPacked => RecordKind::HashPacked,
+        Kind::SetPacked => RecordKind::SetPacked,
+        Kind::ZSetPacked => RecordKind::ZSetPacked,
+        Kind::Str | Kind::StrRaw | Kind::Int | Kind::Object => panic!("not a packed collection"),
+    }
+}
+
+/// Which keys were deleted by blocks that are not durable yet, in two generations: the older one
+/// is forgotten when all of it is durable. So there are never more than the blocks in flight hold.
+#[derive(Default)]
+struct RecentDeletes {
+    flushed_at: Lsn,
+    young: HashMap<u64, Lsn>,
+    old: HashMap<u64, Lsn>,
+    old_up_to: Lsn,
+}
+
+impl RecentDeletes {
+    fn note(&mut self, key: u64, journal: &dyn Journal) {
+        let lsn = journal.open_lsn();
+        if journal.durable_lsn() >= self.old_up_to {
+            self.old.clear();
+            std::mem::swap(&mut self.old, &mut self.young);
+            self.old_up_to = lsn;
+        }
+        self.young.insert(key, lsn);
+    }
+
+    fn lsn_of(&self, key: u64, journal: &dyn Journal) -> Option<Lsn> {
+        if self.young.is_empty() && self.old.is_empty() && self.flushed_at == Lsn::ZERO {
+            return None;
+        }
+        let deleted = self.young.get(&key).or_else(|| self.old.get(&key)).copied();
+        let lsn = deleted.unwrap_or(Lsn::ZERO).max(self.flushed_at);
+        (lsn > journal.durable_lsn()).then_some(lsn)
+    }
+}

@@ -1,0 +1,84 @@
+//! The settings of a running server that the keyspace obeys, with Redis' names and defaults.
+
+/// What is evicted when memory is short (`maxmemory-policy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvictionPolicy {
+    /// Nothing: writes are refused.
+    NoEviction,
+    /// The least recently used of all keys.
+    AllKeysLru,
+    /// The least frequently used of all keys.
+    AllKeysLfu,
+    /// Any key.
+    AllKeysRandom,
+    /// The least recently used of the keys that expire.
+    VolatileLru,
+    /// The least frequently used of the keys that expire.
+    VolatileLfu,
+    /// Any key that expires.
+    VolatileRandom,
+    /// The key that expires first.
+    VolatileTtl,
+}
+
+impl EvictionPolicy {
+    /// Whether entries keep how often they are used, rather than when.
+    #[must_use]
+    pub const fn is_lfu(self) -> bool {
+        matches!(self, Self::AllKeysLfu | Self::VolatileLfu)
+    }
+
+    /// Whether only keys that expire are evicted.
+    #[must_use]
+    pub const fn is_volatile(self) -> bool {
+        matches!(
+            self,
+            Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl
+        )
+    }
+}
+
+/// See the file's top.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `hash-max-listpack-entries`, in fields.
+    pub hash_max_listpack_entries: usize,
+    /// `hash-max-listpack-value`, in bytes.
+    pub hash_max_listpack_value: usize,
+    /// `set-max-intset-entries`, in members.
+    pub set_max_intset_entries: usize,
+    /// `zset-max-listpack-entries`, in members.
+    pub zset_max_listpack_entries: usize,
+    /// `zset-max-listpack-value`, in bytes.
+    pub zset_max_listpack_value: usize,
+    /// `list-max-listpack-size`: elements a node when positive, a size class when negative.
+    pub list_max_listpack_size: i64,
+    /// `maxmemory-policy`.
+    pub eviction: EvictionPolicy,
+    /// `maxmemory-samples`, in keys.
+    pub eviction_samples: usize,
+    /// `lfu-log-factor`.
+    pub lfu_log_factor: u32,
+    /// `lfu-decay-time`, in minutes.
+    pub lfu_decay_minutes: u32,
+    /// `notify-keyspace-events`.
+    pub notify: crate::effects::Notify,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            hash_max_listpack_entries: 128,
+            hash_max_listpack_value: 64,
+            set_max_intset_entries: 512,
+            zset_max_listpack_entries: 128,
+            zset_max_listpack_value: 64,
+            list_max_listpack_size: -2,
+            eviction: EvictionPolicy::NoEviction,
+            eviction_samples: 5,
+            lfu_log_factor: 10,
+            lfu_decay_minutes: 1,
+            notify: crate::effects::Notify::NONE,
+        }
+    }
+}

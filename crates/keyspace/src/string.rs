@@ -1,0 +1,406 @@
+//! Strings: inline in the key's entry while they are small, an object in chunks when large.
+//!
+//! A large string is one piece of memory, but its log is by chunks of 4 KiB: a change of some
+//! bytes logs the chunks that it touched. So SETBIT on a megabyte logs 4 KiB.
+//!
+//! # Invariants
+//! - A string of more than [`CHUNK_BYTES`] is an object, a shorter one only if it was cut.
+//! - `chunks[i]` is where the record of bytes `i * CHUNK_BYTES ..` is; there is one a chunk, the
+//!   last perhaps partial. The root's value is the length.
+
+use base::{ObjectId, Record, RecordAddr, RecordKind, varint};
+
+use crate::access;
+use crate::db::Db;
+use crate::entry::{Entry, Kind, Payload};
+use crate::hasher::KeyHasher;
+use crate::keyspace::{Keyspace, Type, WrongType, entry_type};
+use crate::object::{Body, Large, Object};
+use crate::recorder::Recorder;
+
+/// The size of a chunk, in bytes; strings up to it are inline.
+pub const CHUNK_BYTES: usize = 4096;
+
+/// The longest string that Redis calls `embstr`, in bytes.
+const EMBSTR_BYTES_MAX: usize = 44;
+
+/// What becomes of a key's expiry when its value is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// The key does not expire any more.
+    Clear,
+    /// As it was.
+    Keep,
+    /// At this Unix time in milliseconds.
+    At(i64),
+}
+
+/// A string, read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StringRef<'a> {
+    /// Its bytes.
+    Bytes(&'a [u8]),
+    /// It is the decimal form of this number.
+    Int(i64),
+}
+
+impl<'a> StringRef<'a> {
+    /// The bytes; `digits` holds those of a number.
+    #[must_use]
+    pub fn as_bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Int(value) => digits.format(value).as_bytes(),
+        }
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.as_bytes(&mut itoa::Buffer::new()).len()
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::Bytes(&[])
+    }
+
+    /// The number that the string is the decimal form of.
+    #[must_use]
+    pub fn as_int(self) -> Option<i64> {
+        match self {
+            Self::Bytes(bytes) => parse_int(bytes),
+            Self::Int(value) => Some(value),
+        }
+    }
+}
+
+/// The number whose decimal form, exactly as it would be written, the bytes are.
+#[must_use]
+pub fn parse_int(bytes: &[u8]) -> Option<i64> {
+    let digits = match bytes {
+        b"0" => return Some(0),
+        [b'-', rest @ ..] => rest,
+        all => all,
+    };
+    if digits.len() > 19 || !matches!(digits.first(), Some(b'1'..=b'9')) {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// A string in chunks.
+pub(crate) struct LargeString {
+    bytes: Vec<u8>,
+    chunks: Vec<Option<RecordAddr>>,
+}
+
+impl LargeString {
+    fn chunk(&self, index: usize) -> &[u8] {
+        let from = index * CHUNK_BYTES;
+        &self.bytes[from..self.bytes.len().min(from + CHUNK_BYTES)]
+    }
+
+    /// Logs the chunks that the bytes of `changed` lie in.
+    fn log(&mut self, id: ObjectId, recorder: &mut Recorder, changed: std::ops::Range<usize>) {
+        self.chunks.resize(self.bytes.len().div_ceil(CHUNK_BYTES), None);
+        for index in changed.start / CHUNK_BYTES..changed.end.div_ceil(CHUNK_BYTES) {
+            let sub = chunk_number(index).to_be_bytes();
+            let old = self.chunks[index];
+            let kind = RecordKind::StringChunk;
+            self.chunks[index] = recorder.log_element(kind, id, &sub, self.chunk(index), old);
+        }
+    }
+}
+
+fn chunk_number(index: usize) -> u32 {
+    u32::try_from(index).expect("the protocol bounds a string far below 2^32 chunks")
+}
+
+impl Large for LargeString {
+    fn empty() -> Self {
+        Self { bytes: Vec::new(), chunks: Vec::new() }
+    }
+
+    fn root_value(&self, out: &mut Vec<u8>) {
+        varint::put(out, self.bytes.len() as u64);
+    }
+
+    fn replay_root(&mut self, mut value: &[u8]) {
+        let len = varint::take(&mut value).and_then(|len| usize::try_from(len).ok());
+        let len = len.expect("the log checked its records");
+        self.bytes.resize(len, 0);
+        self.chunks.resize(len.div_ceil(CHUNK_BYTES), None);
+    }
+
+    fn replay_element(
+        &mut self,
+        _: KeyHasher,
+        sub: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        let index = sub.try_into().map(u32::from_be_bytes).expect("the log checked its records");
+        let (index, from) = (index as usize, index as usize * CHUNK_BYTES);
+        if self.bytes.len() < from + value.len() {
+            self.bytes.resize(from + value.len(), 0);
+        }
+        self.chunks.resize(self.bytes.len().div_ceil(CHUNK_BYTES), None);
+        self.bytes[from..from + value.len()].copy_from_slice(value);
+        self.chunks[index].replace(addr)
+    }
+
+    fn replay_delete(&mut self, _: KeyHasher, _: &[u8]) -> Option<RecordAddr> {
+        None
+    }
+
+    fn replay_finish(&mut self, _: KeyHasher) {
+        self.bytes.shrink_to_fit();
+    }
+
+    fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self {
+        let mut copy = Self { bytes: self.bytes.clone(), chunks: Vec::new() };
+        copy.log(id, recorder, 0..self.bytes.len());
+        copy
+    }
+
+    fn encoding(&self) -> &'static str {
+        "raw"
+    }
+
+    fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
+        Box::new(self.chunks.into_iter())
+    }
+
+    fn allocated_bytes(&self, _samples: usize) -> usize {
+        self.bytes.capacity() + self.chunks.capacity() * size_of::<RecordAddr>()
+    }
+}
+
+/// The string that an entry of the type holds.
+pub(crate) fn string_of(entry: &Entry) -> Option<StringRef<'_>> {
+    match entry.payload() {
+        Payload::Str(bytes) => Some(StringRef::Bytes(bytes)),
+        Payload::Int(value) => Some(StringRef::Int(value)),
+        Payload::Object(Object { body: Body::String(string), .. }) => {
+            Some(StringRef::Bytes(&string.bytes))
+        }
+        Payload::Packed(..) | Payload::Object(_) => None,
+    }
+}
+
+/// The encoding that OBJECT ENCODING names for an inline string.
+pub(crate) fn inline_encoding(entry: &Entry) -> &'static str {
+    match (entry.kind(), entry.payload()) {
+        (Kind::Int, _) => "int",
+        (Kind::Str, Payload::Str(bytes)) if bytes.len() <= EMBSTR_BYTES_MAX => "embstr",
+        _ => "raw",
+    }
+}
+
+/// An entry for a string that was set as a whole; a large one's chunks are logged, the key not.
+fn new_entry(key: &[u8], value: &[u8], recorder: &mut Recorder) -> Entry {
+    if let Some(number) = parse_int(value) {
+        Entry::with_int(key, number)
+    } else if value.len() <= CHUNK_BYTES {
+        Entry::with_bytes(key, Kind::Str, value)
+    } else {
+        Entry::with_object(key, Box::new(new_object(value.to_vec(), recorder)))
+    }
+}
+
+fn new_object(bytes: Vec<u8>, recorder: &mut Recorder) -> Object {
+    let id = recorder.new_object_id();
+    let mut string = LargeString { bytes, chunks: Vec::new() };
+    string.log(id, recorder, 0..string.bytes.len());
+    let mut object = Object::new(id, Body::String(string));
+    object.changed_at = recorder.open_lsn();
+    object
+}
+
+impl Keyspace {
+    /// A string, to be read.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    pub fn string(
+        &mut self,
+        db: usize,
+        key: &[u8],
+    ) -> Result<Option<StringRef<'_>>, WrongType> {
+        match self.lookup(db, key) {
+            None => Ok(None),
+            Some(entry) => string_of(entry).map(Some).ok_or(WrongType),
+        }
+    }
+
+    /// Sets a key to a string, whatever it held. Whether the key was there.
+    pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], expiry: Expiry) -> bool {
+        let hash = self.hash_of(key);
+        let found = self.locate(db, hash, key);
+        let Some(place) = found else {
+            let mut entry = new_entry(key, value, &mut self.recorder);
+            entry.set_access(access::fresh(self.settings(), self.now_ms()));
+            let expires_at_ms = if let Expiry::At(at) = expiry { Some(at) } else { None };
+            self.insert_logged(db, key, entry, expires_at_ms);
+            return false;
+        };
+        let Db { keys, .. } = &mut self.dbs[db];
+        let entry = keys.at_mut(place);
+        let old = entry.take_object();
+        if let Some(number) = parse_int(value) {
+            entry.replace_int(number);
+        } else if value.len() <= CHUNK_BYTES {
+            entry.replace_bytes(Kind::Str, value);
+        } else {
+            entry.replace_object(Box::new(new_object(value.to_vec(), &mut self.recorder)));
+        }
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Clear => self.dbs[db].set_expiry(place, hash, None),
+            Expiry::At(at) => self.dbs[db].set_expiry(place, hash, Some(at)),
+        }
+        self.mark_used(db, place);
+        self.log_key(db, place);
+        if let Some(object) = old {
+            self.free.object(&mut self.recorder, *object);
+        }
+        self.modified(db, key);
+        true
+    }
+
+    /// Makes a string `len` bytes long at least, zeros at its end, and lets `change` change the
+    /// bytes of `range`. A key that is not there is created. Returns the new length.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    ///
+    /// # Panics
+    /// When `range` ends past `len` and past the string.
+    pub fn change_string(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        len: usize,
+        range: std::ops::Range<usize>,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<usize, WrongType> {
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate(db, hash, key) else {
+            let mut bytes = vec![0; len];
+            change(&mut bytes[range]);
+            let mut entry = if len <= CHUNK_BYTES {
+                Entry::with_bytes(key, Kind::StrRaw, &bytes)
+            } else {
+                Entry::with_object(key, Box::new(new_object(bytes, &mut self.recorder)))
+            };
+            entry.set_access(access::fresh(self.settings(), self.now_ms()));
+            self.insert_logged(db, key, entry, None);
+            return Ok(len);
+        };
+        let entry = self.dbs[db].keys.at_mut(place);
+        if entry_type(entry) != Type::String {
+            return Err(WrongType);
+        }
+        let (len, log_key) = if entry.object().is_some() {
+            change_large(entry, &mut self.recorder, len, range, change)
+        } else {
+            let len = change_inline(entry, &mut self.recorder, &mut self.scratch, len, |bytes| {
+                change(&mut bytes[range]);
+            });
+            (len, true)
+        };
+        if log_key {
+            self.log_key(db, place);
+        }
+        self.modified(db, key);
+        Ok(len)
+    }
+}
+
+/// Changes an inline string, which becomes an object when it grows too large. Returns its length.
+fn change_inline(
+    entry: &mut Entry,
+    recorder: &mut Recorder,
+    scratch: &mut Vec<u8>,
+    len: usize,
+    change: impl FnOnce(&mut [u8]),
+) -> usize {
+    let old = string_of(entry).expect("the type was checked");
+    scratch.clear();
+    scratch.extend_from_slice(old.as_bytes(&mut itoa::Buffer::new()));
+    scratch.resize(len.max(scratch.len()), 0);
+    change(scratch);
+    let len = scratch.len();
+    if len <= CHUNK_BYTES {
+        entry.replace_bytes(Kind::StrRaw, scratch);
+    } else {
+        entry.replace_object(Box::new(new_object(std::mem::take(scratch), recorder)));
+    }
+    len
+}
+
+/// Changes a large string. Returns its length, and whether that is new (the root then needs to
+/// be logged).
+fn change_large(
+    entry: &mut Entry,
+    recorder: &mut Recorder,
+    len: usize,
+    range: std::ops::Range<usize>,
+    change: impl FnOnce(&mut [u8]),
+) -> (usize, bool) {
+    let object = entry.object_mut().expect("the caller saw one");
+    object.changed_at = recorder.open_lsn();
+    let id = object.id();
+    let Body::String(string) = &mut object.body else {
+        unreachable!("the type was checked at lookup")
+    };
+    let old_len = string.bytes.len();
+    string.bytes.resize(len.max(old_len), 0);
+    change(&mut string.bytes[range.clone()]);
+    let len = string.bytes.len();
+    // Zeros that were appended before the range are a change too.
+    let changed = if len > old_len { range.start.min(old_len)..len } else { range };
+    string.log(id, recorder, changed);
+    (len, len != old_len)
+}
+
+/// The entry that a `String` record restores.
+pub(crate) fn replay_entry(record: &Record<'_>) -> Entry {
+    match parse_int(record.value) {
+        Some(number) => Entry::with_int(record.key, number),
+        None => Entry::with_bytes(record.key, Kind::Str, record.value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_canonical_decimals_are_numbers() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("-0", None),
+            ("01", None),
+            ("+1", None),
+            ("", None),
+            ("-", None),
+            (" 1", None),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9223372036854775808", None),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("12a", None),
+        ] {
+            assert_eq!(parse_int(text.as_bytes()), number, "{text}");
+        }
+    }
+}
