@@ -1,9 +1,69 @@
 //! What a command handler works on.
 
-use std::marker::PhantomData;
+use keyspace::effects::Notify;
+use keyspace::{Keyspace, Updated};
+use resp::Writer;
 
 /// The view that a handler has of its client, the keyspace and the reply.
-#[derive(Debug)]
+///
+/// The fields are separate borrows on purpose: a handler reads a value through `keyspace` while
+/// it writes it to `reply`.
 pub struct Context<'a> {
-    lifetime: PhantomData<&'a mut ()>,
+    /// The databases.
+    pub keyspace: &'a mut Keyspace,
+    /// The index of the database that the client has selected.
+    pub db: usize,
+    /// Where the reply goes.
+    pub reply: &'a mut Writer,
+    /// `proto-max-bulk-len`, in bytes: no string may grow past it.
+    pub string_bytes_max: usize,
+    /// Whether the command may wait; not inside MULTI.
+    pub may_block: bool,
+    /// Set by a handler that found nothing and wants to be called again when one of its keys is
+    /// there. It has written no reply then.
+    pub blocking: Option<Blocking>,
+}
+
+/// What a blocked client waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocking {
+    /// The keys; the command is executed again when one of them is created.
+    pub keys: Vec<Box<[u8]>>,
+    /// When to give up, in Unix milliseconds; `None` for never.
+    pub deadline_ms: Option<i64>,
+    /// What the client reads when the time is up.
+    pub on_timeout: TimeoutReply,
+}
+
+/// The reply of a blocking command whose time is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutReply {
+    /// A null array (BLPOP and its like).
+    NullArray,
+    /// A null (BLMOVE, BRPOPLPUSH).
+    Null,
+}
+
+impl Context<'_> {
+    /// Notes a keyspace notification for a key of the selected database.
+    pub fn notify(&mut self, class: Notify, event: &'static str, key: &[u8]) {
+        self.keyspace.notify(class, event, self.db, key);
+    }
+
+    /// Notes the notifications of a change: `event` when something changed, and `del` when the
+    /// key went with its last element.
+    pub fn notify_update<R>(
+        &mut self,
+        class: Notify,
+        event: &'static str,
+        key: &[u8],
+        updated: &Updated<R>,
+    ) {
+        if updated.changed {
+            self.notify(class, event, key);
+        }
+        if updated.emptied {
+            self.notify(Notify::GENERIC, "del", key);
+        }
+    }
 }

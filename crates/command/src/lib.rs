@@ -5,16 +5,21 @@
 //!   table/      the specs themselves, one file a group; lookup by name
 //!   keys        the positions of the keys among a call's arguments
 //!   introspect  the replies of COMMAND, made from the table; help: those of HELP subcommands
+//!   context     what a handler works on; argument: how it reads what it was given
+//!   string …    the handlers, one file a family: Redis' semantics, and nothing of the log
 //! ```
 //!
 //! A command's facts are Redis 7.0's, so that client libraries which ask the server about its
 //! commands (for routing, for completion, for checking) get the answers they were written for.
 //! What we cannot do is not in the table and is therefore an unknown command.
 
+pub mod argument;
 pub mod context;
+mod decimal;
 pub mod error;
 pub mod help;
 pub mod introspect;
 pub mod keys;
 pub mod spec;
+mod string;
 pub mod table;

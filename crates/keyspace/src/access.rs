@@ -14,12 +14,7 @@ pub(crate) fn fresh(settings: &Settings, now_ms: i64) -> u32 {
 }
 
 /// The bits of a key that had the bits `access` and is used now.
-pub(crate) fn used(
-    access: u32,
-    settings: &Settings,
-    now_ms: i64,
-    rng: &mut fastrand::Rng,
-) -> u32 {
+pub(crate) fn used(access: u32, settings: &Settings, now_ms: i64, rng: &mut fastrand::Rng) -> u32 {
     if !settings.eviction.is_lfu() {
         return lru_clock(now_ms);
     }

@@ -75,7 +75,9 @@ impl Notify {
     pub fn parse(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |sum, letter| {
             if letter == 'A' {
-                return Some(Self::LETTERS[..Self::ALL_LETTERS].iter().fold(sum, |s, l| s.with(l.1)));
+                return Some(
+                    Self::LETTERS[..Self::ALL_LETTERS].iter().fold(sum, |s, l| s.with(l.1)),
+                );
             }
             Self::LETTERS.iter().find(|l| l.0 == letter).map(|l| sum.with(l.1))
         })

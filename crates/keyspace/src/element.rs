@@ -46,8 +46,7 @@ impl Element {
             .map(|len| u32::try_from(len).expect("the protocol bounds an argument below 4 GiB"));
         // SAFETY: the layout has the header, so its size is not 0; all writes are inside it.
         unsafe {
-            let block =
-                NonNull::new(alloc(layout)).unwrap_or_else(|| handle_alloc_error(layout));
+            let block = NonNull::new(alloc(layout)).unwrap_or_else(|| handle_alloc_error(layout));
             let at = block.as_ptr();
             at.cast::<u64>().write(0);
             at.add(NAME_LEN_AT).cast::<u32>().write(lens[0]);

@@ -127,8 +127,8 @@ impl Entry {
         let payload_len = u32::try_from(payload.len()).expect("inline payloads are small");
         let layout = Self::layout_of(key.len(), payload.len(), false);
         // SAFETY: the layout is never of size 0: it has the header.
-        let block = NonNull::new(unsafe { alloc(layout) })
-            .unwrap_or_else(|| handle_alloc_error(layout));
+        let block =
+            NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         let mut entry = Self(block);
         entry.write_u64(0, 0);
         entry.write_u32(ACCESS_AT, (kind as u32) << KIND_SHIFT);

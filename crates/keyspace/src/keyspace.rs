@@ -586,8 +586,7 @@ impl Keyspace {
         for db in &self.dbs {
             varint::put(&mut self.scratch, u64::from(db.id.0));
         }
-        let record =
-            Record::whole(RecordKind::Databases, DbId(0), &[], &self.scratch, None);
+        let record = Record::whole(RecordKind::Databases, DbId(0), &[], &self.scratch, None);
         let addr = self.recorder.append(&record);
         self.recorder.retire(std::mem::replace(&mut self.databases_addr, addr));
         self.recorder.note_flush();

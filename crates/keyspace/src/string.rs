@@ -231,11 +231,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
-    pub fn string(
-        &mut self,
-        db: usize,
-        key: &[u8],
-    ) -> Result<Option<StringRef<'_>>, WrongType> {
+    pub fn string(&mut self, db: usize, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
         match self.lookup(db, key) {
             None => Ok(None),
             Some(entry) => string_of(entry).map(Some).ok_or(WrongType),

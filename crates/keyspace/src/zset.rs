@@ -14,7 +14,13 @@ impl Large for LargeZSet {
     }
     fn root_value(&self, _out: &mut Vec<u8>) {}
     fn replay_root(&mut self, _value: &[u8]) {}
-    fn replay_element(&mut self, _: KeyHasher, _: &[u8], _: &[u8], _: RecordAddr) -> Option<RecordAddr> {
+    fn replay_element(
+        &mut self,
+        _: KeyHasher,
+        _: &[u8],
+        _: &[u8],
+        _: RecordAddr,
+    ) -> Option<RecordAddr> {
         None
     }
     fn replay_delete(&mut self, _: KeyHasher, _: &[u8]) -> Option<RecordAddr> {

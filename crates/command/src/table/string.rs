@@ -1,6 +1,7 @@
 //! Strings: values of bytes, numbers among them.
 
-use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::string;
 
 const BASE: Spec = Spec { group: Group::String, ..Spec::BLANK };
 
@@ -16,6 +17,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Appends to a string, creating it when the key is new.",
         complexity: "O(1) amortized: the value grows by doubling.",
         arguments: &[Arg::key("key", 0), Arg::string("value")],
+        action: Action::Data(string::append),
         ..BASE
     },
     Spec {
@@ -28,6 +30,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Subtracts one from the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(string::decr),
         ..BASE
     },
     Spec {
@@ -40,6 +43,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Subtracts from the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("decrement")],
+        action: Action::Data(string::decrby),
         ..BASE
     },
     Spec {
@@ -52,6 +56,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the string at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(string::get),
         ..BASE
     },
     Spec {
@@ -64,6 +69,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the string at a key and deletes the key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(string::getdel),
         ..BASE
     },
     Spec {
@@ -89,6 +95,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
+        action: Action::Data(string::getex),
         ..BASE
     },
     Spec {
@@ -101,6 +108,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns a part of the string at a key.",
         complexity: "O(N), N the length of the part returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("end")],
+        action: Action::Data(string::getrange),
         ..BASE
     },
     Spec {
@@ -117,6 +125,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             replaced_by: "`SET` with the `!GET` argument",
         }),
         arguments: &[Arg::key("key", 0), Arg::string("value")],
+        action: Action::Data(string::getset),
         ..BASE
     },
     Spec {
@@ -129,6 +138,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds one to the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(string::incr),
         ..BASE
     },
     Spec {
@@ -141,6 +151,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds to the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("increment")],
+        action: Action::Data(string::incrby),
         ..BASE
     },
     Spec {
@@ -153,6 +164,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds a floating point number to the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::double("increment")],
+        action: Action::Data(string::incrbyfloat),
         ..BASE
     },
     Spec {
@@ -172,6 +184,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("len").token("MINMATCHLEN").optional(),
             Arg::word("withmatchlen", "WITHMATCHLEN").optional(),
         ],
+        action: Action::Data(string::lcs),
         ..BASE
     },
     Spec {
@@ -185,6 +198,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the strings at several keys.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(string::mget),
         ..BASE
     },
     Spec {
@@ -200,6 +214,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arguments: &[
             Arg::block("key_value", &[Arg::key("key", 0), Arg::string("value")]).multiple()
         ],
+        action: Action::Data(string::mset),
         ..BASE
     },
     Spec {
@@ -215,6 +230,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arguments: &[
             Arg::block("key_value", &[Arg::key("key", 0), Arg::string("value")]).multiple()
         ],
+        action: Action::Data(string::msetnx),
         ..BASE
     },
     Spec {
@@ -227,6 +243,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the string at a key and its expiry in milliseconds.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("milliseconds"), Arg::string("value")],
+        action: Action::Data(string::psetex),
         ..BASE
     },
     Spec {
@@ -257,6 +274,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
+        action: Action::Data(string::set),
         ..BASE
     },
     Spec {
@@ -269,6 +287,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the string at a key and its expiry in seconds.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("seconds"), Arg::string("value")],
+        action: Action::Data(string::setex),
         ..BASE
     },
     Spec {
@@ -281,6 +300,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the string at a key that does not exist.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("value")],
+        action: Action::Data(string::setnx),
         ..BASE
     },
     Spec {
@@ -293,6 +313,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Overwrites a part of the string at a key.",
         complexity: "O(N), N the length of the new part, and the length of the gap if the string has to grow.",
         arguments: &[Arg::key("key", 0), Arg::integer("offset"), Arg::string("value")],
+        action: Action::Data(string::setrange),
         ..BASE
     },
     Spec {
@@ -305,6 +326,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the length of the string at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(string::strlen),
         ..BASE
     },
     Spec {
@@ -318,6 +340,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         complexity: "O(N), N the length of the part returned.",
         deprecated: Some(Deprecation { since: "2.0.0", replaced_by: "`GETRANGE`" }),
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("end")],
+        action: Action::Data(string::getrange),
         ..BASE
     },
 ];

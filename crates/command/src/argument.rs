@@ -1,0 +1,160 @@
+//! Reading arguments: numbers, times, keywords.
+
+use keyspace::{Keyspace, parse_int};
+
+use crate::error::CommandError;
+
+/// An integer argument.
+///
+/// # Errors
+/// [`CommandError::NotAnInteger`].
+pub fn int(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_int(argument).ok_or(CommandError::NotAnInteger)
+}
+
+/// An integer argument that is not negative, as a count.
+///
+/// # Errors
+/// [`CommandError::MustBePositive`] when it is anything else.
+pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
+    let count = parse_int(argument).ok_or(CommandError::MustBePositive)?;
+    usize::try_from(count).map_err(|_| CommandError::MustBePositive)
+}
+
+/// A number argument: what `strtod` takes, but no surrounding space and no NaN.
+#[must_use]
+pub fn parse_float(argument: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(argument).ok()?;
+    let (sign, digits) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (if text.starts_with('-') { -1.0 } else { 1.0 }, rest),
+        None => (1.0, text),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        return u64::from_str_radix(hex, 16).ok().map(|value| sign * value as f64);
+    }
+    if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && !digits.eq_ignore_ascii_case("inf")
+        && !digits.eq_ignore_ascii_case("infinity")
+    {
+        return None;
+    }
+    digits.parse::<f64>().ok().map(|value| sign * value)
+}
+
+/// A number argument.
+///
+/// # Errors
+/// [`CommandError::NotAFloat`].
+pub fn float(argument: &[u8]) -> Result<f64, CommandError> {
+    parse_float(argument).ok_or(CommandError::NotAFloat)
+}
+
+/// Whether an argument is a keyword, in whatever case.
+#[must_use]
+pub fn is(argument: &[u8], keyword: &str) -> bool {
+    argument.eq_ignore_ascii_case(keyword.as_bytes())
+}
+
+/// How a command states when a key expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeUnit {
+    /// Seconds, rather than milliseconds.
+    pub seconds: bool,
+    /// From 1970, rather than from now.
+    pub absolute: bool,
+}
+
+impl TimeUnit {
+    /// The unit that EX, PX, EXAT or PXAT names.
+    #[must_use]
+    pub fn parse(keyword: &[u8]) -> Option<Self> {
+        [("EX", true, false), ("PX", false, false), ("EXAT", true, true), ("PXAT", false, true)]
+            .into_iter()
+            .find(|unit| is(keyword, unit.0))
+            .map(|(_, seconds, absolute)| Self { seconds, absolute })
+    }
+
+    /// The Unix time in milliseconds that `value` of this unit is; `None` when it overflows.
+    #[must_use]
+    pub fn at_ms(self, value: i64, now_ms: i64) -> Option<i64> {
+        let ms = if self.seconds { value.checked_mul(1000)? } else { value };
+        if self.absolute { Some(ms) } else { ms.checked_add(now_ms) }
+    }
+}
+
+/// When a key expires, from a time argument that must be positive (SET EX and its like).
+///
+/// # Errors
+/// [`CommandError::NotAnInteger`], or [`CommandError::InvalidExpire`] for `command`.
+pub fn expiry(
+    argument: &[u8],
+    unit: TimeUnit,
+    keyspace: &Keyspace,
+    command: &'static str,
+) -> Result<i64, CommandError> {
+    let value = int(argument)?;
+    let at_ms = if value > 0 { unit.at_ms(value, keyspace.now_ms()) } else { None };
+    at_ms.ok_or(CommandError::InvalidExpire(command.into()))
+}
+
+/// The deadline of a blocking command from its timeout argument in seconds, 0 for never.
+///
+/// # Errors
+/// Redis' three complaints about timeouts.
+pub fn deadline(argument: &[u8], now_ms: i64) -> Result<Option<i64>, CommandError> {
+    const NOT_A_FLOAT: CommandError =
+        CommandError::other("ERR timeout is not a float or out of range");
+    const NEGATIVE: CommandError = CommandError::other("ERR timeout is negative");
+    const OUT_OF_RANGE: CommandError = CommandError::other("ERR timeout is out of range");
+    let seconds = parse_float(argument).ok_or(NOT_A_FLOAT)?;
+    if seconds < 0.0 {
+        return Err(NEGATIVE);
+    }
+    let ms = (seconds * 1000.0).ceil();
+    if ms > i64::MAX as f64 {
+        return Err(OUT_OF_RANGE);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
+    let ms = ms as i64;
+    if ms == 0 {
+        return Ok(None);
+    }
+    now_ms.checked_add(ms).map(Some).ok_or(OUT_OF_RANGE)
+}
+
+/// The part of a sequence of `len` items that `start` and `end` name, inclusive, negative from
+/// the end; `None` when it is empty.
+#[must_use]
+pub fn range(start: i64, end: i64, len: usize) -> Option<std::ops::RangeInclusive<usize>> {
+    let len = i64::try_from(len).ok()?;
+    let from_end = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
+    let (start, end) = (from_end(start).max(0), from_end(end).min(len - 1));
+    if start > end || start >= len {
+        return None;
+    }
+    Some(usize::try_from(start).ok()?..=usize::try_from(end).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_inclusive_and_negative_from_the_end() {
+        assert_eq!(range(0, -1, 5), Some(0..=4));
+        assert_eq!(range(-3, 100, 5), Some(2..=4));
+        assert_eq!(range(-100, -100, 5), None);
+        assert_eq!(range(3, 2, 5), None);
+        assert_eq!(range(0, 0, 0), None);
+    }
+
+    #[test]
+    fn numbers_are_what_strtod_takes() {
+        assert_eq!(parse_float(b"1e3"), Some(1000.0));
+        assert_eq!(parse_float(b"-inf"), Some(f64::NEG_INFINITY));
+        assert_eq!(parse_float(b"0x10"), Some(16.0));
+        for bad in [&b""[..], b" 1", b"1 ", b"nan", b"abc", b"--1"] {
+            assert_eq!(parse_float(bad), None);
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The string commands.
+
+use keyspace::{Expiry, Keyspace, Notify, StringRef, Type};
+
+use crate::argument::{self, TimeUnit};
+use crate::context::Context;
+use crate::decimal;
+use crate::error::{CommandError, Done};
+
+fn write_string(reply: &mut resp::Writer, value: Option<StringRef<'_>>) {
+    match value {
+        None => reply.null(),
+        Some(StringRef::Bytes(bytes)) => reply.bulk(bytes),
+        Some(StringRef::Int(number)) => reply.bulk_int(number),
+    }
+}
+
+pub(crate) fn get(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_string(cx.reply, cx.keyspace.string(cx.db, args[1])?);
+    Ok(())
+}
+
+pub(crate) fn strlen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = cx.keyspace.string(cx.db, args[1])?.map_or(0, StringRef::len);
+    cx.reply.count(len);
+    Ok(())
+}
+
+/// The options of SET.
+#[derive(Default)]
+struct SetOptions {
+    only_if: Option<bool>,
+    get: bool,
+    keep_ttl: bool,
+    expires: Option<(TimeUnit, usize)>,
+}
+
+impl SetOptions {
+    fn parse(args: &[&[u8]]) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut at = 3;
+        while let Some(&word) = args.get(at) {
+            let is = |keyword| argument::is(word, keyword);
+            if is("NX") && options.only_if != Some(true) {
+                options.only_if = Some(false);
+            } else if is("XX") && options.only_if != Some(false) {
+                options.only_if = Some(true);
+            } else if is("GET") {
+                options.get = true;
+            } else if is("KEEPTTL") && options.expires.is_none() {
+                options.keep_ttl = true;
+            } else if let Some(unit) = TimeUnit::parse(word)
+                && options.expires.is_none()
+                && !options.keep_ttl
+                && at + 1 < args.len()
+            {
+                at += 1;
+                options.expires = Some((unit, at));
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+pub(crate) fn set(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, value) = (args[1], args[2]);
+    let options = if args.len() == 3 { SetOptions::default() } else { SetOptions::parse(args)? };
+    let expiry = match options.expires {
+        Some((unit, at)) => Expiry::At(argument::expiry(args[at], unit, cx.keyspace, "set")?),
+        None if options.keep_ttl => Expiry::Keep,
+        None => Expiry::Clear,
+    };
+    if options.get {
+        write_string(cx.reply, cx.keyspace.string(cx.db, key)?);
+    }
+    if let Some(must_exist) = options.only_if
+        && cx.keyspace.exists(cx.db, key, false) != must_exist
+    {
+        if !options.get {
+            cx.reply.null();
+        }
+        return Ok(());
+    }
+    cx.keyspace.set_string(cx.db, key, value, expiry);
+    cx.notify(Notify::STRING, "set", key);
+    if matches!(expiry, Expiry::At(_)) {
+        cx.notify(Notify::GENERIC, "expire", key);
+    }
+    if !options.get {
+        cx.reply.ok();
+    }
+    Ok(())
+}
+
+pub(crate) fn setnx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let is_new = !cx.keyspace.exists(cx.db, args[1], false);
+    if is_new {
+        cx.keyspace.set_string(cx.db, args[1], args[2], Expiry::Clear);
+        cx.notify(Notify::STRING, "set", args[1]);
+    }
+    cx.reply.int(i64::from(is_new));
+    Ok(())
+}
+
+pub(crate) fn setex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_expiring(cx, args, TimeUnit { seconds: true, absolute: false }, "setex")
+}
+
+pub(crate) fn psetex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_expiring(cx, args, TimeUnit { seconds: false, absolute: false }, "psetex")
+}
+
+fn set_expiring(
+    cx: &mut Context<'_>,
+    args: &[&[u8]],
+    unit: TimeUnit,
+    command: &'static str,
+) -> Done {
+    let at_ms = argument::expiry(args[2], unit, cx.keyspace, command)?;
+    cx.keyspace.set_string(cx.db, args[1], args[3], Expiry::At(at_ms));
+    cx.notify(Notify::STRING, "set", args[1]);
+    cx.notify(Notify::GENERIC, "expire", args[1]);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn getset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_string(cx.reply, cx.keyspace.string(cx.db, args[1])?);
+    cx.keyspace.set_string(cx.db, args[1], args[2], Expiry::Clear);
+    cx.notify(Notify::STRING, "set", args[1]);
+    Ok(())
+}
+
+pub(crate) fn getdel(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_string(cx.reply, cx.keyspace.string(cx.db, args[1])?);
+    if cx.keyspace.delete(cx.db, args[1]) {
+        cx.notify(Notify::GENERIC, "del", args[1]);
+    }
+    Ok(())
+}
+
+pub(crate) fn getex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let key = args[1];
+    let change = match args {
+        [_, _] => None,
+        [_, _, persist] if argument::is(persist, "PERSIST") => Some(None),
+        [_, _, unit, time] => {
+            let unit = TimeUnit::parse(unit).ok_or(CommandError::Syntax)?;
+            Some(Some(argument::expiry(time, unit, cx.keyspace, "getex")?))
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let value = cx.keyspace.string(cx.db, key)?;
+    let exists = value.is_some();
+    write_string(cx.reply, value);
+    match change {
+        Some(Some(at_ms)) if exists && at_ms <= cx.keyspace.now_ms() => {
+            cx.keyspace.delete(cx.db, key);
+            cx.notify(Notify::GENERIC, "del", key);
+        }
+        Some(Some(at_ms)) if exists => {
+            cx.keyspace.set_expires_at_ms(cx.db, key, Some(at_ms));
+            cx.notify(Notify::GENERIC, "expire", key);
+        }
+        Some(None) if matches!(cx.keyspace.expires_at_ms(cx.db, key), Some(Some(_))) => {
+            cx.keyspace.set_expires_at_ms(cx.db, key, None);
+            cx.notify(Notify::GENERIC, "persist", key);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+pub(crate) fn mget(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    cx.reply.array(args.len() - 1);
+    for key in &args[1..] {
+        write_string(cx.reply, cx.keyspace.string(cx.db, key).unwrap_or(None));
+    }
+    Ok(())
+}
+
+pub(crate) fn mset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_all(cx, args, "mset")?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) fn msetnx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::WrongArity("msetnx".into()));
+    }
+    if args[1..].iter().step_by(2).any(|key| cx.keyspace.exists(cx.db, key, false)) {
+        cx.reply.int(0);
+        return Ok(());
+    }
+    set_all(cx, args, "msetnx")?;
+    cx.reply.int(1);
+    Ok(())
+}
+
+fn set_all(cx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Done {
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::WrongArity(command.into()));
+    }
+    for pair in args[1..].chunks_exact(2) {
+        cx.keyspace.set_string(cx.db, pair[0], pair[1], Expiry::Clear);
+        cx.notify(Notify::STRING, "set", pair[0]);
+    }
+    Ok(())
+}
+
+/// Checks that a string of `offset` and `len` more bytes is allowed.
+pub(crate) fn check_len(
+    cx: &Context<'_>,
+    offset: usize,
+    len: usize,
+) -> Result<usize, CommandError> {
+    let sum = offset.checked_add(len).ok_or(CommandError::StringTooLong)?;
+    if sum > cx.string_bytes_max { Err(CommandError::StringTooLong) } else { Ok(sum) }
+}
+
+pub(crate) fn append(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, tail) = (args[1], args[2]);
+    let old_len = cx.keyspace.string(cx.db, key)?.map(StringRef::len);
+    let len = match old_len {
+        // A key that APPEND creates is as if SET had: a number may be one.
+        None => {
+            cx.keyspace.set_string(cx.db, key, tail, Expiry::Clear);
+            tail.len()
+        }
+        Some(old_len) => {
+            let len = check_len(cx, old_len, tail.len())?;
+            let tail_range = old_len..len;
+            cx.keyspace.change_string(cx.db, key, len, tail_range, |bytes| {
+                bytes.copy_from_slice(tail);
+            })?
+        }
+    };
+    cx.notify(Notify::STRING, "append", key);
+    cx.reply.count(len);
+    Ok(())
+}
+
+pub(crate) fn setrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, bytes) = (args[1], args[3]);
+    let offset = usize::try_from(argument::int(args[2])?)
+        .map_err(|_| CommandError::other("ERR offset is out of range"))?;
+    let old_len = cx.keyspace.string(cx.db, key)?.map_or(0, StringRef::len);
+    if bytes.is_empty() {
+        cx.reply.count(old_len);
+        return Ok(());
+    }
+    let end = check_len(cx, offset, bytes.len())?;
+    let len = cx
+        .keyspace
+        .change_string(cx.db, key, end, offset..end, |old| old.copy_from_slice(bytes))?;
+    cx.notify(Notify::STRING, "setrange", key);
+    cx.reply.count(len);
+    Ok(())
+}
+
+pub(crate) fn getrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (start, end) = (argument::int(args[2])?, argument::int(args[3])?);
+    let value = cx.keyspace.string(cx.db, args[1])?.unwrap_or(StringRef::Bytes(&[]));
+    let mut digits = itoa::Buffer::new();
+    let bytes = value.as_bytes(&mut digits);
+    let is_reversed = start < 0 && end < 0 && start > end;
+    let part = argument::range(start, end.max(-(bytes.len() as i64)), bytes.len());
+    match part {
+        Some(part) if !is_reversed => cx.reply.bulk(&bytes[part]),
+        _ => cx.reply.bulk(&[]),
+    }
+    Ok(())
+}
+
+pub(crate) fn incr(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(cx, args[1], 1)
+}
+
+pub(crate) fn decr(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(cx, args[1], -1)
+}
+
+pub(crate) fn incrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(cx, args[1], argument::int(args[2])?)
+}
+
+pub(crate) fn decrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let by = argument::int(args[2])?
+        .checked_neg()
+        .ok_or(CommandError::other("ERR decrement would overflow"))?;
+    add(cx, args[1], by)
+}
+
+fn add(cx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
+    let old = match cx.keyspace.string(cx.db, key)? {
+        None => 0,
+        Some(value) => value.as_int().ok_or(CommandError::NotAnInteger)?,
+    };
+    let new = old
+        .checked_add(by)
+        .ok_or(CommandError::other("ERR increment or decrement would overflow"))?;
+    let mut digits = itoa::Buffer::new();
+    cx.keyspace.set_string(cx.db, key, digits.format(new).as_bytes(), Expiry::Keep);
+    cx.notify(Notify::STRING, "incrby", key);
+    cx.reply.int(new);
+    Ok(())
+}
+
+pub(crate) fn incrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let mut digits = itoa::Buffer::new();
+    let old = cx.keyspace.string(cx.db, args[1])?.unwrap_or(StringRef::Int(0));
+    let sum = decimal::sum(old.as_bytes(&mut digits), args[2])?;
+    cx.keyspace.set_string(cx.db, args[1], sum.as_bytes(), Expiry::Keep);
+    cx.notify(Notify::STRING, "incrbyfloat", args[1]);
+    cx.reply.bulk_str(&sum);
+    Ok(())
+}
+
+/// The options of LCS.
+#[derive(Default)]
+struct LcsOptions {
+    len: bool,
+    idx: bool,
+    with_match_len: bool,
+    min_match_len: usize,
+}
+
+pub(crate) fn lcs(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    const NOT_STRINGS: CommandError =
+        CommandError::other("ERR The specified keys must contain string values");
+    let mut options = LcsOptions::default();
+    let mut rest = args[3..].iter();
+    while let Some(word) = rest.next() {
+        if argument::is(word, "LEN") {
+            options.len = true;
+        } else if argument::is(word, "IDX") {
+            options.idx = true;
+        } else if argument::is(word, "WITHMATCHLEN") {
+            options.with_match_len = true;
+        } else if argument::is(word, "MINMATCHLEN") {
+            let len = argument::int(rest.next().ok_or(CommandError::Syntax)?)?;
+            options.min_match_len = usize::try_from(len).unwrap_or(0);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if options.len && options.idx {
+        return Err(CommandError::other(
+            "ERR If you want both the length and indexes, please just use IDX.",
+        ));
+    }
+    let mut owned = |key: &[u8]| owned_string(cx.keyspace, cx.db, key).ok_or(NOT_STRINGS);
+    let (a, b) = (owned(args[1])?, owned(args[2])?);
+    let cells = (a.len() + 1).checked_mul(b.len() + 1).filter(|cells| *cells < 1 << 30);
+    let Some(cells) = cells else {
+        return Err(CommandError::other(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+        ));
+    };
+    write_lcs(cx.reply, &a, &b, &lengths(&a, &b, cells), &options);
+    Ok(())
+}
+
+fn owned_string(keyspace: &mut Keyspace, db: usize, key: &[u8]) -> Option<Vec<u8>> {
+    if keyspace.type_of(db, key).is_some_and(|found| found != Type::String) {
+        return None;
+    }
+    let value = keyspace.string(db, key).ok()?;
+    Some(value.map_or(Vec::new(), |v| v.as_bytes(&mut itoa::Buffer::new()).to_vec()))
+}
+
+/// The lengths of the longest common subsequences of all prefixes, by rows of `a`.
+fn lengths(a: &[u8], b: &[u8], cells: usize) -> Vec<u32> {
+    let width = b.len() + 1;
+    let mut table = vec![0u32; cells];
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            table[i * width + j] = if a[i - 1] == b[j - 1] {
+                table[(i - 1) * width + j - 1] + 1
+            } else {
+                table[(i - 1) * width + j].max(table[i * width + j - 1])
+            };
+        }
+    }
+    table
+}
+
+fn write_lcs(reply: &mut resp::Writer, a: &[u8], b: &[u8], table: &[u32], options: &LcsOptions) {
+    let width = b.len() + 1;
+    let total = table[a.len() * width + b.len()];
+    if options.len {
+        reply.int(i64::from(total));
+        return;
+    }
+    let (mut i, mut j) = (a.len(), b.len());
+    let mut common = Vec::new();
+    // Ranges of both strings that match, each as its first positions and its length, from the end.
+    let mut matches: Vec<(usize, usize, usize)> = Vec::new();
+    while i > 0 && j > 0 {
+        if a[i - 1] == b[j - 1] {
+            (i, j) = (i - 1, j - 1);
+            common.push(a[i]);
+            match matches.last_mut() {
+                Some((x, y, len)) if (*x, *y) == (i + 1, j + 1) => {
+                    (*x, *y, *len) = (i, j, *len + 1)
+                }
+                _ => matches.push((i, j, 1)),
+            }
+        } else if table[(i - 1) * width + j] > table[i * width + j - 1] {
+            i -= 1;
+        } else {
+            j -= 1;
+        }
+    }
+    if !options.idx {
+        common.reverse();
+        reply.bulk(&common);
+        return;
+    }
+    matches.retain(|found| found.2 >= options.min_match_len);
+    reply.map(2);
+    reply.bulk_str("matches");
+    reply.array(matches.len());
+    for (x, y, len) in matches {
+        reply.array(if options.with_match_len { 3 } else { 2 });
+        for first in [x, y] {
+            reply.array(2);
+            reply.count(first);
+            reply.count(first + len - 1);
+        }
+        if options.with_match_len {
+            reply.count(len);
+        }
+    }
+    reply.bulk_str("len");
+    reply.int(i64::from(total));
+}
