@@ -1,6 +1,7 @@
 //! Keys of any type: existence, expiry, names, iteration, order.
 
 use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::{expire, generic, scan};
 
 const BASE: Spec = Spec { group: Group::Generic, ..Spec::BLANK };
 
@@ -21,6 +22,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("destination-db").token("DB").optional(),
             Arg::word("replace", "REPLACE").optional(),
         ],
+        action: Action::Data(generic::copy),
         ..BASE
     },
     Spec {
@@ -34,6 +36,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes keys.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(generic::del),
         ..BASE
     },
     Spec {
@@ -60,6 +63,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts which of the keys exist.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(generic::exists),
         ..BASE
     },
     Spec {
@@ -86,6 +90,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
+        action: Action::Data(expire::expire),
         ..BASE
     },
     Spec {
@@ -112,6 +117,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
+        action: Action::Data(expire::expireat),
         ..BASE
     },
     Spec {
@@ -124,6 +130,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns when a key expires, in seconds since the epoch.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(expire::expiretime),
         ..BASE
     },
     Spec {
@@ -136,6 +143,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the keys that match a pattern.",
         complexity: "O(N), N the number of keys of the database.",
         arguments: &[Arg::pattern("pattern")],
+        action: Action::Data(generic::keys),
         ..BASE
     },
     Spec {
@@ -148,6 +156,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Moves a key to another database.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("db")],
+        action: Action::Data(generic::move_),
         ..BASE
     },
     Spec {
@@ -170,6 +179,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the expiry of a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(expire::persist),
         ..BASE
     },
     Spec {
@@ -196,6 +206,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
+        action: Action::Data(expire::pexpire),
         ..BASE
     },
     Spec {
@@ -222,6 +233,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
+        action: Action::Data(expire::pexpireat),
         ..BASE
     },
     Spec {
@@ -234,6 +246,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns when a key expires, in milliseconds since the epoch.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(expire::pexpiretime),
         ..BASE
     },
     Spec {
@@ -247,6 +260,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the milliseconds until a key expires.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(expire::pttl),
         ..BASE
     },
     Spec {
@@ -258,6 +272,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Returns a random key.",
         complexity: "O(1)",
+        action: Action::Data(generic::randomkey),
         ..BASE
     },
     Spec {
@@ -273,6 +288,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Gives a key another name, replacing the key that has it.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::key("newkey", 1)],
+        action: Action::Data(generic::rename),
         ..BASE
     },
     Spec {
@@ -288,6 +304,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Gives a key another name that no key has.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::key("newkey", 1)],
+        action: Action::Data(generic::renamenx),
         ..BASE
     },
     Spec {
@@ -325,6 +342,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("count").token("COUNT").optional(),
             Arg::string("type").token("TYPE").since("6.0.0").optional(),
         ],
+        action: Action::Data(scan::scan),
         ..BASE
     },
     Spec {
@@ -385,6 +403,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Marks keys as used just now and counts those that exist.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(generic::touch),
         ..BASE
     },
     Spec {
@@ -398,6 +417,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the seconds until a key expires.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(expire::ttl),
         ..BASE
     },
     Spec {
@@ -410,6 +430,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the type of the value at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(generic::type_),
         ..BASE
     },
     Spec {
@@ -423,6 +444,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes keys and frees their memory in the background.",
         complexity: "O(1) for each key; the memory is freed later.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(generic::del),
         ..BASE
     },
     Spec {
@@ -469,6 +491,7 @@ const OBJECT: &[Spec] = &[
         summary: "Returns how a value is represented in memory.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(generic::object_encoding),
         ..BASE
     },
     Spec {
@@ -482,6 +505,7 @@ const OBJECT: &[Spec] = &[
         summary: "Returns how often a key is used, on a logarithmic scale.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(generic::object_freq),
         ..BASE
     },
     Spec {
@@ -492,6 +516,7 @@ const OBJECT: &[Spec] = &[
         since: "6.2.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
+        action: Action::Data(generic::object_help),
         ..BASE
     },
     Spec {
@@ -505,6 +530,7 @@ const OBJECT: &[Spec] = &[
         summary: "Returns the seconds since a key was last used.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(generic::object_idletime),
         ..BASE
     },
     Spec {
@@ -518,6 +544,7 @@ const OBJECT: &[Spec] = &[
         summary: "Returns the number of references to a value.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(generic::object_refcount),
         ..BASE
     },
 ];

@@ -1,5 +1,6 @@
 //! The server itself: configuration, figures, the log, databases as a whole.
 
+use crate::generic;
 use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Server, ..Spec::BLANK };
@@ -79,7 +80,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Counts the keys of the database.",
         complexity: "O(1)",
-        action: Action::Server,
+        action: Action::Data(generic::dbsize),
         ..BASE
     },
     Spec {

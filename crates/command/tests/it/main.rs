@@ -1,3 +1,5 @@
 //! The command crate as its users see it.
 
+mod generic;
+mod session;
 mod table;

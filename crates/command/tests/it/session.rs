@@ -1,0 +1,72 @@
+//! A client of the command handlers, without a server: a keyspace that logs nothing, a clock that
+//! stands still unless told, and one command after the other.
+
+use command::context::Context;
+use command::spec::Action;
+use command::table;
+use keyspace::{Keyspace, NoJournal, Notify};
+use resp::{Protocol, Writer};
+
+/// The time at which every session starts, in Unix milliseconds.
+pub(crate) const START_MS: i64 = 1_700_000_000_000;
+
+/// See the file's top.
+pub(crate) struct Session {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) db: usize,
+    pub(crate) now_ms: i64,
+}
+
+impl Session {
+    /// Sixteen empty databases, all notifications on.
+    pub(crate) fn new() -> Self {
+        let mut keyspace = Keyspace::new(Box::new(NoJournal), [7; 16], 16);
+        keyspace.settings_mut().notify = Notify::parse("KEAn").expect("known letters");
+        Self { keyspace, db: 0, now_ms: START_MS }
+    }
+
+    /// The reply to a command, as RESP2 bytes without `\r` and with spaces for `\n`; an error is
+    /// its line with a `-` in front. Arguments are separated by spaces.
+    pub(crate) fn run(&mut self, line: &str) -> String {
+        let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.run_arguments(&arguments)
+    }
+
+    /// [`Session::run`] for arguments that have spaces.
+    pub(crate) fn run_arguments(&mut self, arguments: &[&[u8]]) -> String {
+        let command = match table::resolve(arguments) {
+            Ok(command) => command,
+            Err(error) => return format!("-ERR {error}"),
+        };
+        assert!(command.accepts(arguments.len()), "wrong number of arguments: {arguments:?}");
+        let Action::Data(handler) = command.action else {
+            panic!("{} is no handler", command.name)
+        };
+        let mut reply = Writer::new(Protocol::Resp2);
+        self.keyspace.begin_command(self.now_ms);
+        let mut context = Context {
+            keyspace: &mut self.keyspace,
+            db: self.db,
+            reply: &mut reply,
+            string_bytes_max: 512 << 20,
+            may_block: false,
+            blocking: None,
+        };
+        let done = handler(&mut context, arguments);
+        match done {
+            Ok(()) => {
+                let text = String::from_utf8_lossy(reply.bytes()).replace('\r', "");
+                text.trim_end().replace('\n', " ")
+            }
+            Err(error) => format!("-{error}"),
+        }
+    }
+
+    /// The notifications since the last call, as `event key`, those of new keys left out.
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        let events = self.keyspace.take_effects().events;
+        let told = events.iter().filter(|event| event.name != "new");
+        told.map(|event| format!("{} {}", event.name, String::from_utf8_lossy(&event.key)))
+            .collect()
+    }
+}
