@@ -19,6 +19,10 @@ pub struct Context<'a> {
     pub string_bytes_max: usize,
     /// Whether the command may wait; not inside MULTI.
     pub may_block: bool,
+    /// The key whose creation made the server execute a blocked command again; `None` the first
+    /// time. The command looks at no other key then, and a key of another type than it wants is
+    /// not there yet. When it sets `blocking` again, it goes on waiting as it did before.
+    pub ready: Option<&'a [u8]>,
     /// Set by a handler that found nothing and wants to be called again when one of its keys is
     /// there. It has written no reply then.
     pub blocking: Option<Blocking>,
@@ -44,7 +48,28 @@ pub enum TimeoutReply {
     Null,
 }
 
+impl TimeoutReply {
+    /// Writes the reply.
+    pub fn write(self, reply: &mut Writer) {
+        match self {
+            Self::NullArray => reply.null_array(),
+            Self::Null => reply.null(),
+        }
+    }
+}
+
 impl Context<'_> {
+    /// A blocking command found nothing: it waits for one of `keys`, or, where that is not
+    /// possible, answers as if its time were up.
+    pub fn block(&mut self, keys: &[&[u8]], deadline_ms: Option<i64>, on_timeout: TimeoutReply) {
+        if self.may_block {
+            let keys = keys.iter().map(|&key| key.into()).collect();
+            self.blocking = Some(Blocking { keys, deadline_ms, on_timeout });
+        } else {
+            on_timeout.write(self.reply);
+        }
+    }
+
     /// Notes a keyspace notification for a key of the selected database.
     pub fn notify(&mut self, class: Notify, event: &'static str, key: &[u8]) {
         self.keyspace.notify(class, event, self.db, key);

@@ -50,6 +50,7 @@ impl Session {
             reply: &mut reply,
             string_bytes_max: 512 << 20,
             may_block: false,
+            ready: None,
             blocking: None,
         };
         let done = handler(&mut context, arguments);
