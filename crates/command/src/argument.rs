@@ -21,6 +21,41 @@ pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
     usize::try_from(count).map_err(|_| CommandError::MustBePositive)
 }
 
+/// How many random elements a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// So many different ones, or all when there are not so many.
+    Distinct(usize),
+    /// Exactly so many, the same one more than once perhaps: a negative count.
+    Repeated(usize),
+}
+
+impl Pick {
+    /// How many are asked for.
+    #[must_use]
+    pub const fn count(self) -> usize {
+        match self {
+            Self::Distinct(count) | Self::Repeated(count) => count,
+        }
+    }
+
+    /// The count argument of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
+    ///
+    /// # Errors
+    /// [`CommandError::NotAnInteger`], or Redis' complaint about the one number without a
+    /// negative.
+    pub fn parse(argument: &[u8]) -> Result<Self, CommandError> {
+        const OUT_OF_RANGE: CommandError = CommandError::other(
+            "ERR value is out of range, value must between -9223372036854775807 and \
+             9223372036854775807",
+        );
+        let count = int(argument)?;
+        let size = count.checked_abs().ok_or(OUT_OF_RANGE)?;
+        let size = usize::try_from(size).expect("it is not negative");
+        Ok(if count < 0 { Self::Repeated(size) } else { Self::Distinct(size) })
+    }
+}
+
 /// A number argument: what `strtod` takes, but no surrounding space and no NaN.
 #[must_use]
 pub fn parse_float(argument: &[u8]) -> Option<f64> {

@@ -16,6 +16,7 @@ use crate::keyspace::{Type, body_of};
 use crate::object::{Body, Large, Object};
 use crate::packed::{self, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
 use crate::recorder::Recorder;
+use crate::sample;
 use crate::table::Table;
 
 /// The marker of hashes, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
@@ -81,6 +82,18 @@ impl<'a> HashView<'a> {
         match self.0 {
             View::Packed(packed) => pairs(packed).nth(rng.usize(..self.len().max(1))),
             View::Large(hash, _) => hash.fields.random(rng).map(|f| (f.name(), f.value())),
+        }
+    }
+
+    /// `count` different random fields and their values, or all when there are not so many.
+    #[must_use]
+    pub fn sample(&self, count: usize, rng: &mut fastrand::Rng) -> Vec<(&'a [u8], &'a [u8])> {
+        match self.0 {
+            View::Packed(packed) => sample::select(pairs(packed), self.len(), count, rng).collect(),
+            View::Large(hash, _) => {
+                let fields = sample::distinct(&hash.fields, count, rng);
+                fields.into_iter().map(|field| (field.name(), field.value())).collect()
+            }
         }
     }
 

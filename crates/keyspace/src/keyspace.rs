@@ -356,6 +356,25 @@ impl Keyspace {
         Ok(Some(C::view(ValueRef(entry.payload(), hasher))))
     }
 
+    /// Several collections of the type `C` at once, to be read together.
+    ///
+    /// # Errors
+    /// [`WrongType`] when one of the keys holds something else.
+    pub fn read_many<C: Collection>(
+        &mut self,
+        db: usize,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<C::View<'_>>>, WrongType> {
+        // The first pass deletes what has expired and counts; nothing changes in the second.
+        for key in keys {
+            self.read::<C>(db, key)?;
+        }
+        let hasher = self.recorder.hasher;
+        let table = &self.dbs[db].keys;
+        let entries = keys.iter().map(|key| table.find(hasher.hash(key), key));
+        Ok(entries.map(|e| e.map(|e| C::view(ValueRef(e.payload(), hasher)))).collect())
+    }
+
     // ---- change ---------------------------------------------------------------------------
 
     /// Changes a collection of the type `C` through its guard, and creates it when it is not

@@ -45,6 +45,7 @@ pub mod packed;
 pub mod rank_tree;
 mod recorder;
 mod replay;
+mod sample;
 pub mod set;
 mod settings;
 pub mod string;

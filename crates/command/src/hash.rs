@@ -1,0 +1,261 @@
+//! The hash commands.
+
+use keyspace::hash::{Hash, HashView};
+use keyspace::{Notify, WrongType, parse_int};
+
+use crate::argument::{self, Pick};
+use crate::context::Context;
+use crate::decimal;
+use crate::error::{CommandError, Done};
+use crate::scan::{self, ScanOptions, Scanned};
+
+/// The hash of a key, to be read.
+fn view<'a>(cx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>, WrongType> {
+    cx.keyspace.read::<Hash>(cx.db, key)
+}
+
+pub(crate) fn hset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let new_count = set_all(cx, args, "hset")?;
+    cx.reply.count(new_count);
+    Ok(())
+}
+
+pub(crate) fn hmset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_all(cx, args, "hmset")?;
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Sets the fields and values behind the key. How many fields are new.
+fn set_all(
+    cx: &mut Context<'_>,
+    args: &[&[u8]],
+    command: &'static str,
+) -> Result<usize, CommandError> {
+    let (pairs, rest) = args[2..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(CommandError::WrongArity(command.into()));
+    }
+    let updated = cx.keyspace.update::<Hash, _>(cx.db, args[1], true, |hash| {
+        pairs.iter().filter(|[field, value]| hash.set(field, value)).count()
+    })?;
+    let updated = updated.expect("the key is created when it is not there");
+    cx.notify_update(Notify::HASH, "hset", args[1], &updated);
+    Ok(updated.value)
+}
+
+pub(crate) fn hsetnx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let updated = cx.keyspace.update::<Hash, _>(cx.db, args[1], true, |hash| {
+        hash.view().get(args[2]).is_none() && hash.set(args[2], args[3])
+    })?;
+    let updated = updated.expect("the key is created when it is not there");
+    cx.notify_update(Notify::HASH, "hset", args[1], &updated);
+    cx.reply.int(i64::from(updated.value));
+    Ok(())
+}
+
+pub(crate) fn hget(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let hash = cx.keyspace.read::<Hash>(cx.db, args[1])?;
+    write_value(cx.reply, hash.and_then(|hash| hash.get(args[2])));
+    Ok(())
+}
+
+pub(crate) fn hmget(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let hash = cx.keyspace.read::<Hash>(cx.db, args[1])?;
+    cx.reply.array(args.len() - 2);
+    for field in &args[2..] {
+        write_value(cx.reply, hash.and_then(|hash| hash.get(field)));
+    }
+    Ok(())
+}
+
+fn write_value(reply: &mut resp::Writer, value: Option<&[u8]>) {
+    match value {
+        Some(value) => reply.bulk(value),
+        None => reply.null(),
+    }
+}
+
+pub(crate) fn hgetall(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
+        cx.reply.map(0);
+        return Ok(());
+    };
+    cx.reply.map(hash.len());
+    hash.for_each(|field, value| {
+        cx.reply.bulk(field);
+        cx.reply.bulk(value);
+    });
+    Ok(())
+}
+
+pub(crate) fn hkeys(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    cx.reply.array(hash.len());
+    hash.for_each(|field, _| cx.reply.bulk(field));
+    Ok(())
+}
+
+pub(crate) fn hvals(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    cx.reply.array(hash.len());
+    hash.for_each(|_, value| cx.reply.bulk(value));
+    Ok(())
+}
+
+pub(crate) fn hlen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = view(cx, args[1])?.map_or(0, |hash| hash.len());
+    cx.reply.count(len);
+    Ok(())
+}
+
+pub(crate) fn hstrlen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let value = view(cx, args[1])?.and_then(|hash| hash.get(args[2]));
+    let len = value.map_or(0, <[u8]>::len);
+    cx.reply.count(len);
+    Ok(())
+}
+
+pub(crate) fn hexists(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let exists = view(cx, args[1])?.is_some_and(|hash| hash.get(args[2]).is_some());
+    cx.reply.int(i64::from(exists));
+    Ok(())
+}
+
+pub(crate) fn hdel(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let updated = cx.keyspace.update::<Hash, _>(cx.db, args[1], false, |hash| {
+        args[2..].iter().filter(|field| hash.remove(field)).count()
+    })?;
+    let removed = updated.map_or(0, |updated| {
+        cx.notify_update(Notify::HASH, "hdel", args[1], &updated);
+        updated.value
+    });
+    cx.reply.count(removed);
+    Ok(())
+}
+
+pub(crate) fn hincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, field, by) = (args[1], args[2], argument::int(args[3])?);
+    let updated = cx.keyspace.update::<Hash, _>(cx.db, key, true, |hash| {
+        let old = match hash.view().get(field) {
+            None => 0,
+            Some(value) => parse_int(value)
+                .ok_or(CommandError::other("ERR hash value is not an integer"))?,
+        };
+        let new = old
+            .checked_add(by)
+            .ok_or(CommandError::other("ERR increment or decrement would overflow"))?;
+        hash.set(field, itoa::Buffer::new().format(new).as_bytes());
+        Ok::<_, CommandError>(new)
+    })?;
+    let updated = updated.expect("the key is created when it is not there");
+    cx.notify_update(Notify::HASH, "hincrby", key, &updated);
+    cx.reply.int(updated.value?);
+    Ok(())
+}
+
+pub(crate) fn hincrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, field, by) = (args[1], args[2], args[3]);
+    if !argument::float(by)?.is_finite() {
+        return Err(CommandError::other("ERR value is NaN or Infinity"));
+    }
+    let updated = cx.keyspace.update::<Hash, _>(cx.db, key, true, |hash| {
+        let sum = decimal::sum(hash.view().get(field).unwrap_or(b"0"), by);
+        let sum = sum.map_err(|error| match error {
+            CommandError::NotAFloat => CommandError::other("ERR hash value is not a float"),
+            other => other,
+        })?;
+        hash.set(field, sum.as_bytes());
+        Ok::<_, CommandError>(sum)
+    })?;
+    let updated = updated.expect("the key is created when it is not there");
+    cx.notify_update(Notify::HASH, "hincrbyfloat", key, &updated);
+    cx.reply.bulk_str(&updated.value?);
+    Ok(())
+}
+
+/// HRANDFIELD key [count [WITHVALUES]].
+pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let mut rng = cx.keyspace.rng().fork();
+    let Some(count) = args.get(2) else {
+        let hash = cx.keyspace.read::<Hash>(cx.db, args[1])?;
+        let picked = hash.and_then(|hash| hash.random(&mut rng));
+        write_value(cx.reply, picked.map(|(field, _)| field));
+        return Ok(());
+    };
+    let pick = Pick::parse(count)?;
+    let with_values = match args.get(3) {
+        None => false,
+        Some(word) if args.len() == 4 && argument::is(word, "WITHVALUES") => true,
+        Some(_) => return Err(CommandError::Syntax),
+    };
+    // The reply has two elements for each of them.
+    if with_values && pick.count() > usize::MAX / 4 {
+        return Err(CommandError::OutOfRange);
+    }
+    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let picked: Vec<_> = match pick {
+        Pick::Distinct(count) => hash.sample(count, &mut rng),
+        Pick::Repeated(count) => {
+            // They are picked one by one while they are written: the count is the client's.
+            write_pairs_header(cx.reply, count, with_values);
+            for _ in 0..count {
+                let pair = hash.random(&mut rng).expect("no key holds an empty hash");
+                write_pair(cx.reply, pair, with_values);
+            }
+            return Ok(());
+        }
+    };
+    write_pairs_header(cx.reply, picked.len(), with_values);
+    for pair in picked {
+        write_pair(cx.reply, pair, with_values);
+    }
+    Ok(())
+}
+
+/// Pairs are arrays of their own in RESP3, and flat in RESP2.
+fn write_pairs_header(reply: &mut resp::Writer, count: usize, with_values: bool) {
+    reply.array(if with_values && !reply.is_resp3() { 2 * count } else { count });
+}
+
+fn write_pair(reply: &mut resp::Writer, (field, value): (&[u8], &[u8]), with_values: bool) {
+    if with_values && reply.is_resp3() {
+        reply.array(2);
+    }
+    reply.bulk(field);
+    if with_values {
+        reply.bulk(value);
+    }
+}
+
+/// HSCAN key cursor [MATCH pattern] [COUNT count].
+pub(crate) fn hscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let cursor = scan::parse_cursor(args[2])?;
+    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
+        cx.reply.array(2);
+        cx.reply.bulk_str("0");
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(cursor, &args[3..], Scanned::Elements)?;
+    let mut found = Vec::new();
+    let next = hash.scan(cursor, options.count, |field, value| {
+        if options.matches(field) {
+            found.extend([field, value]);
+        }
+    });
+    cx.reply.array(2);
+    scan::write_cursor(cx.reply, next);
+    cx.reply.array(found.len());
+    found.iter().for_each(|part| cx.reply.bulk(part));
+    Ok(())
+}
