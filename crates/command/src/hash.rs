@@ -7,7 +7,7 @@ use crate::argument::{self, Pick};
 use crate::context::Context;
 use crate::decimal;
 use crate::error::{CommandError, Done};
-use crate::scan::{self, ScanOptions, Scanned};
+use crate::scan::{self, ScanOptions};
 
 /// The hash of a key, to be read.
 fn view<'a>(cx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>, WrongType> {
@@ -145,8 +145,9 @@ pub(crate) fn hincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let updated = cx.keyspace.update::<Hash, _>(cx.db, key, true, |hash| {
         let old = match hash.view().get(field) {
             None => 0,
-            Some(value) => parse_int(value)
-                .ok_or(CommandError::other("ERR hash value is not an integer"))?,
+            Some(value) => {
+                parse_int(value).ok_or(CommandError::other("ERR hash value is not an integer"))?
+            }
         };
         let new = old
             .checked_add(by)
@@ -246,7 +247,7 @@ pub(crate) fn hscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         cx.reply.array(0);
         return Ok(());
     };
-    let options = ScanOptions::parse(cursor, &args[3..], Scanned::Elements)?;
+    let options = ScanOptions::parse(cursor, &args[3..], false)?;
     let mut found = Vec::new();
     let next = hash.scan(cursor, options.count, |field, value| {
         if options.matches(field) {

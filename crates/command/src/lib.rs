@@ -19,6 +19,7 @@ mod decimal;
 pub mod error;
 mod expire;
 mod generic;
+mod hash;
 pub mod help;
 pub mod introspect;
 pub mod keys;

@@ -93,7 +93,7 @@ pub(crate) fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
     });
     ctx.reply.array(2);
-    write_cursor(ctx, next);
+    write_cursor(ctx.reply, next);
     ctx.reply.array(keys.len());
     for key in &keys {
         ctx.reply.bulk(key);
@@ -102,6 +102,6 @@ pub(crate) fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 /// Replies the cursor to go on with.
-pub(crate) fn write_cursor(ctx: &mut Context<'_>, cursor: u64) {
-    ctx.reply.bulk_str(&cursor.to_string());
+pub(crate) fn write_cursor(reply: &mut resp::Writer, cursor: u64) {
+    reply.bulk_str(&cursor.to_string());
 }

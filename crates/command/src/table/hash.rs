@@ -1,6 +1,7 @@
 //! Hashes.
 
-use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::hash;
+use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Hash, ..Spec::BLANK };
 
@@ -16,6 +17,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes fields of a hash.",
         complexity: "O(N), N the number of fields given.",
         arguments: &[Arg::key("key", 0), Arg::string("field").multiple()],
+        action: Action::Data(hash::hdel),
         ..BASE
     },
     Spec {
@@ -28,6 +30,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tells whether a hash has a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field")],
+        action: Action::Data(hash::hexists),
         ..BASE
     },
     Spec {
@@ -40,6 +43,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the value of a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field")],
+        action: Action::Data(hash::hget),
         ..BASE
     },
     Spec {
@@ -53,6 +57,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all fields and values of a hash.",
         complexity: "O(N), N the number of fields.",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(hash::hgetall),
         ..BASE
     },
     Spec {
@@ -65,6 +70,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds to the number in a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field"), Arg::integer("increment")],
+        action: Action::Data(hash::hincrby),
         ..BASE
     },
     Spec {
@@ -77,6 +83,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds a floating point number to the number in a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field"), Arg::double("increment")],
+        action: Action::Data(hash::hincrbyfloat),
         ..BASE
     },
     Spec {
@@ -90,6 +97,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all fields of a hash.",
         complexity: "O(N), N the number of fields.",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(hash::hkeys),
         ..BASE
     },
     Spec {
@@ -102,6 +110,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the number of fields of a hash.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(hash::hlen),
         ..BASE
     },
     Spec {
@@ -114,6 +123,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the values of several fields.",
         complexity: "O(N), N the number of fields asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("field").multiple()],
+        action: Action::Data(hash::hmget),
         ..BASE
     },
     Spec {
@@ -133,6 +143,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0),
             Arg::block("field_value", &[Arg::string("field"), Arg::string("value")]).multiple(),
         ],
+        action: Action::Data(hash::hmset),
         ..BASE
     },
     Spec {
@@ -153,6 +164,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
+        action: Action::Data(hash::hrandfield),
         ..BASE
     },
     Spec {
@@ -171,6 +183,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
         ],
+        action: Action::Data(hash::hscan),
         ..BASE
     },
     Spec {
@@ -186,6 +199,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0),
             Arg::block("field_value", &[Arg::string("field"), Arg::string("value")]).multiple(),
         ],
+        action: Action::Data(hash::hset),
         ..BASE
     },
     Spec {
@@ -198,6 +212,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the value of a field that does not exist.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field"), Arg::string("value")],
+        action: Action::Data(hash::hsetnx),
         ..BASE
     },
     Spec {
@@ -210,6 +225,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the length of a field's value.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field")],
+        action: Action::Data(hash::hstrlen),
         ..BASE
     },
     Spec {
@@ -223,6 +239,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all values of a hash.",
         complexity: "O(N), N the number of fields.",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(hash::hvals),
         ..BASE
     },
 ];
