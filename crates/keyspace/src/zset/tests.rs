@@ -1,0 +1,367 @@
+//! Sorted sets against a plain map, and their replayed log against themselves.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::journal::Journal;
+use crate::keyspace::Keyspace;
+use crate::replay::Replay;
+
+/// A record that owns its bytes.
+struct Logged {
+    kind: RecordKind,
+    db: DbId,
+    key: Vec<u8>,
+    object: ObjectId,
+    sub: Vec<u8>,
+    value: Vec<u8>,
+    expires_at_ms: Option<i64>,
+    retired: bool,
+}
+
+impl Logged {
+    fn record(&self) -> Record<'_> {
+        Record {
+            kind: self.kind,
+            db: self.db,
+            key: &self.key,
+            object: self.object,
+            sub: &self.sub,
+            value: &self.value,
+            expires_at_ms: self.expires_at_ms,
+        }
+    }
+}
+
+/// A log in memory, all of it durable at once.
+#[derive(Clone, Default)]
+struct TestLog(Arc<Mutex<Vec<Logged>>>);
+
+fn addr_of(ordinal: usize) -> RecordAddr {
+    RecordAddr::new(SegmentId(1), u32::try_from(ordinal).expect("tests are short"))
+}
+
+impl Journal for TestLog {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        let mut log = self.0.lock().unwrap();
+        log.push(Logged {
+            kind: record.kind,
+            db: record.db,
+            key: record.key.into(),
+            object: record.object,
+            sub: record.sub.into(),
+            value: record.value.into(),
+            expires_at_ms: record.expires_at_ms,
+            retired: false,
+        });
+        Some(addr_of(log.len() - 1))
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        let mut log = self.0.lock().unwrap();
+        let at = (0..log.len()).find(|at| addr_of(*at) == addr).expect("it was appended");
+        assert!(!log[at].retired, "a record is retired once");
+        log[at].retired = true;
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        Lsn::ZERO
+    }
+
+    fn undurable_lsn_of(&self, _: RecordAddr) -> Option<Lsn> {
+        None
+    }
+}
+
+impl TestLog {
+    fn live_count(&self) -> usize {
+        self.0.lock().unwrap().iter().filter(|r| !r.retired && !r.kind.is_delete()).count()
+    }
+
+    /// The keyspace that the log gives: all of it, or what compaction would leave.
+    fn replay(&self, with_retired: bool) -> (Keyspace, usize) {
+        let log = self.0.lock().unwrap();
+        let journal = Box::new(crate::journal::NoJournal);
+        let mut replay = Replay::new(Keyspace::new(journal, [7; 16], 1));
+        let mut retired = Vec::new();
+        let mut applied = 0;
+        for (ordinal, logged) in log.iter().enumerate() {
+            if with_retired || !logged.retired {
+                applied += usize::from(!logged.kind.is_delete());
+                replay.apply(&logged.record(), addr_of(ordinal), &mut retired).unwrap();
+            }
+        }
+        let keyspace = replay.finish(&mut retired);
+        (keyspace, applied - retired.len())
+    }
+}
+
+type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
+
+fn sorted(members: &BTreeMap<Vec<u8>, f64>) -> Vec<(&[u8], f64)> {
+    let mut sorted: Vec<_> = members.iter().map(|(m, s)| (m.as_slice(), *s)).collect();
+    sorted.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap().then(a.0.cmp(b.0)));
+    sorted
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Set(Vec<(u16, f64)>),
+    Remove(Vec<u16>),
+    RemoveRange(usize, usize),
+    Delete,
+    CopyFrom(bool),
+}
+
+fn score() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => (-5..5i32).prop_map(f64::from),
+        1 => -1e9..1e9,
+        1 => prop::sample::select(vec![f64::INFINITY, f64::NEG_INFINITY, 0.1]),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let wide = || prop_oneof![0..12u16, 0..3000u16];
+    prop_oneof![
+        6 => prop::collection::vec((wide(), score()), 1..4).prop_map(Op::Set),
+        2 => prop::collection::vec((0..3000u16, score()), 1..300).prop_map(Op::Set),
+        3 => prop::collection::vec(wide(), 1..20).prop_map(Op::Remove),
+        2 => (any::<usize>(), any::<usize>()).prop_map(|(a, b)| Op::RemoveRange(a, b)),
+        1 => Just(Op::Delete),
+        1 => any::<bool>().prop_map(Op::CopyFrom),
+    ]
+}
+
+fn name(number: u16) -> Vec<u8> {
+    let long = if number % 701 == 700 { 70 } else { 0 };
+    format!("{}{}", "m".repeat(long), number).into_bytes()
+}
+
+fn apply(keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
+    match op {
+        Op::Set(pairs) => {
+            let members = model.entry(key.to_vec()).or_default();
+            let updated = keyspace.update::<ZSet, _>(0, key, true, |set| {
+                for (number, score) in pairs {
+                    let member = name(*number);
+                    assert_eq!(set.set(&member, *score), members.insert(member, *score));
+                }
+            });
+            assert!(updated.unwrap().is_some());
+        }
+        Op::Remove(numbers) => {
+            let members = model.entry(key.to_vec()).or_default();
+            let removed = keyspace.update::<ZSet, _>(0, key, false, |set| {
+                for number in numbers {
+                    let member = name(*number);
+                    assert_eq!(set.remove(&member), members.remove(&member).is_some());
+                }
+            });
+            let emptied = removed.unwrap().is_some_and(|updated| updated.emptied);
+            assert!(!emptied || members.is_empty());
+        }
+        Op::RemoveRange(from, to) => {
+            let members = model.entry(key.to_vec()).or_default();
+            let len = members.len() + 1;
+            let range = from % len..(to % (len + 3)).max(from % len);
+            let gone: Vec<Vec<u8>> = sorted(members)
+                .iter()
+                .skip(range.start)
+                .take(range.len())
+                .map(|member| member.0.to_vec())
+                .collect();
+            members.retain(|member, _| !gone.contains(member));
+            let removed = keyspace.update::<ZSet, _>(0, key, false, |set| set.remove_range(range));
+            assert_eq!(removed.unwrap().map_or(0, |updated| updated.value), gone.len());
+        }
+        Op::Delete => {
+            let members = model.remove(key).unwrap_or_default();
+            assert_eq!(keyspace.delete(0, key), !members.is_empty());
+        }
+        Op::CopyFrom(same) => {
+            let other: &[u8] = if *same { key } else { b"other" };
+            if other != key && model.get(other).is_some_and(|members| !members.is_empty()) {
+                assert!(keyspace.copy(0, other, 0, key));
+                model.insert(key.to_vec(), model[other].clone());
+            }
+        }
+    }
+}
+
+/// Everything that a view answers, against the sorted members of the model.
+fn check(keyspace: &mut Keyspace, key: &[u8], members: &BTreeMap<Vec<u8>, f64>, probe: usize) {
+    let expected = sorted(members);
+    let Some(set) = keyspace.read::<ZSet>(0, key).unwrap() else {
+        assert!(expected.is_empty());
+        return;
+    };
+    assert_eq!(set.len(), expected.len());
+    assert!(set.iter().eq(expected.iter().copied()));
+    assert!(set.iter().rev().eq(expected.iter().rev().copied()));
+    let (from, to) = (probe % (expected.len() + 1), probe / 7 % (expected.len() + 2));
+    let there = from.min(to.min(expected.len()))..to.min(expected.len());
+    assert!(set.range(from..to).eq(expected[there.clone()].iter().copied()));
+    assert!(set.range(from..to).rev().eq(expected[there].iter().rev().copied()));
+
+    let (member, score) = expected[probe % expected.len()];
+    assert_eq!(set.at(probe % expected.len()), Some((member, score)));
+    assert_eq!(set.rank(member), Some((probe % expected.len(), score)));
+    assert_eq!((set.score(b"nobody"), set.rank(b"nobody")), (None, None));
+
+    let other = expected[probe / 3 % expected.len()].1;
+    for (min_excluded, max_excluded) in [(false, false), (true, false), (false, true)] {
+        let range = ScoreRange { min: score, max: other, min_excluded, max_excluded };
+        let inside = expected.iter().filter(|(_, s)| {
+            (if min_excluded { *s > score } else { *s >= score })
+                && (if max_excluded { *s < other } else { *s <= other })
+        });
+        assert!(set.range(set.score_range(&range)).eq(inside.copied()));
+    }
+    let mut scanned = Vec::new();
+    let mut cursor = 0;
+    loop {
+        cursor = set.scan(cursor, 10, |member, score| scanned.push((member.to_vec(), score)));
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!(&scanned.into_iter().collect::<BTreeMap<_, _>>(), members);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_sorted_set_is_a_map_in_order_and_survives_replay(
+        ops in prop::collection::vec((any::<bool>(), op(), any::<usize>()), 1..40),
+    ) {
+        let log = TestLog::default();
+        let mut keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 1);
+        let mut model = Model::new();
+        for (other, op, probe) in &ops {
+            let key: &[u8] = if *other { b"other" } else { b"key" };
+            apply(&mut keyspace, &mut model, key, op);
+            check(&mut keyspace, key, model.entry(key.to_vec()).or_default(), *probe);
+            keyspace.free_step(3);
+        }
+        while keyspace.free_step(1000) {}
+        for with_retired in [true, false] {
+            let (mut replayed, live) = log.replay(with_retired);
+            for (key, members) in &model {
+                check(&mut replayed, key, members, 5);
+                prop_assert_eq!(replayed.encoding(0, key), keyspace.encoding(0, key));
+                prop_assert_eq!(replayed.size(0), keyspace.size(0));
+            }
+            prop_assert_eq!(live, log.live_count());
+        }
+    }
+}
+
+fn filled(count: u16) -> (Keyspace, TestLog) {
+    let log = TestLog::default();
+    let mut keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 1);
+    for number in 0..count {
+        let set = |set: &mut ZSetGuard<'_>| set.set(&name(number), f64::from(number));
+        keyspace.update::<ZSet, _>(0, b"key", true, set).unwrap();
+    }
+    (keyspace, log)
+}
+
+#[test]
+fn a_change_of_a_large_set_is_one_record() {
+    let (mut keyspace, log) = filled(500);
+    let before = log.0.lock().unwrap().len();
+    let change = |set: &mut ZSetGuard<'_>| {
+        set.set(b"499", -1.0);
+        set.set(b"499", -1.0);
+        set.remove(b"498");
+        set.remove(b"498");
+    };
+    keyspace.update::<ZSet, _>(0, b"key", false, change).unwrap();
+    let log = log.0.lock().unwrap();
+    let kinds: Vec<RecordKind> = log[before..].iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, [RecordKind::ZSetMember, RecordKind::ElementDeleted]);
+}
+
+#[test]
+fn removing_everything_is_one_record() {
+    let (mut keyspace, log) = filled(500);
+    let before = log.0.lock().unwrap().len();
+    let removed = keyspace.update::<ZSet, _>(0, b"key", false, |set| set.remove_range(0..999));
+    let removed = removed.unwrap().unwrap();
+    assert_eq!((removed.value, removed.emptied), (500, true));
+    assert_eq!(log.0.lock().unwrap().len(), before + 1);
+    assert!(!keyspace.exists(0, b"key", false));
+    while keyspace.free_step(100) {}
+    assert_eq!(log.live_count(), 0);
+}
+
+#[test]
+fn what_changes_nothing_logs_nothing() {
+    for count in [3, 300] {
+        let (mut keyspace, log) = filled(count);
+        let before = log.0.lock().unwrap().len();
+        let nothing = |set: &mut ZSetGuard<'_>| {
+            set.set(b"1", 1.0);
+            set.remove(b"nobody");
+            set.remove_range(5..5);
+        };
+        let updated = keyspace.update::<ZSet, _>(0, b"key", false, nothing).unwrap().unwrap();
+        assert!(!updated.changed);
+        assert_eq!(log.0.lock().unwrap().len(), before);
+    }
+}
+
+#[test]
+fn the_encoding_is_the_one_that_redis_would_name_and_never_shrinks() {
+    let (mut keyspace, _) = filled(128);
+    assert_eq!(keyspace.encoding(0, b"key"), Some("listpack"));
+    let add = |set: &mut ZSetGuard<'_>| set.set(b"one more", 0.0);
+    keyspace.update::<ZSet, _>(0, b"key", false, add).unwrap();
+    assert_eq!(keyspace.encoding(0, b"key"), Some("skiplist"));
+    keyspace.update::<ZSet, _>(0, b"key", false, |set| set.remove_range(1..129)).unwrap();
+    assert_eq!(keyspace.encoding(0, b"key"), Some("skiplist"));
+
+    let long = |set: &mut ZSetGuard<'_>| set.set(&[b'x'; 65], 0.0);
+    keyspace.update::<ZSet, _>(0, b"long", true, long).unwrap();
+    assert_eq!(keyspace.encoding(0, b"long"), Some("skiplist"));
+    keyspace.settings_mut().zset_max_listpack_entries = 0;
+    let add = |set: &mut ZSetGuard<'_>| set.set(b"x", 0.0);
+    keyspace.update::<ZSet, _>(0, b"none", true, add).unwrap();
+    assert_eq!(keyspace.encoding(0, b"none"), Some("skiplist"));
+}
+
+#[test]
+fn members_of_equal_score_are_cut_by_their_bytes() {
+    for padding in [0, 40] {
+        let mut keyspace = Keyspace::new(Box::new(crate::journal::NoJournal), [7; 16], 1);
+        let fill = |set: &mut ZSetGuard<'_>| {
+            for letter in b'a'..=b'j' {
+                let mut member = vec![letter];
+                member.resize(1 + padding, b'.');
+                set.set(&member, 0.0);
+            }
+        };
+        keyspace.update::<ZSet, _>(0, b"key", true, fill).unwrap();
+        let set = keyspace.read::<ZSet>(0, b"key").unwrap().unwrap();
+        let cut = |min, max| set.lex_range(&LexRange { min, max });
+        assert_eq!(cut(LexBound::Least, LexBound::Greatest), 0..10);
+        assert!(cut(LexBound::Greatest, LexBound::Least).is_empty());
+        assert_eq!(cut(LexBound::Included(b"b"), LexBound::Excluded(b"d")), 1..3);
+        assert!(cut(LexBound::Included(b"d"), LexBound::Included(b"b")).is_empty());
+        assert_eq!(cut(LexBound::Excluded(b"z"), LexBound::Greatest), 10..10);
+    }
+}
