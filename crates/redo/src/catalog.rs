@@ -1,0 +1,193 @@
+//! What there is on disk: the manifest, the devices, their files. Reading only.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use base::SegmentId;
+use env::Disk;
+
+use crate::error::{Error, IoContext, Result};
+use crate::manifest::{self, DeviceMark, Id, Manifest};
+use crate::scan::SegmentFile;
+use crate::segment;
+
+/// A device directory as it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundDevice {
+    pub(crate) path: PathBuf,
+    /// Its id, if the directory says one.
+    pub(crate) id: Option<Id>,
+}
+
+/// Everything that belongs to the log in a directory.
+pub(crate) struct Catalog {
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) devices: Vec<FoundDevice>,
+    /// The files of segments, by segment and part.
+    pub(crate) files: Vec<SegmentFile>,
+    /// Files without a header: begun and never used.
+    pub(crate) unborn: Vec<PathBuf>,
+    /// Leftovers: temporary files, and parts that a compaction has made superfluous.
+    pub(crate) leftovers: Vec<PathBuf>,
+}
+
+impl Catalog {
+    /// Reads what there is, and checks that it belongs together.
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, device_dirs: &[PathBuf]) -> Result<Self> {
+        let manifest = Manifest::read(disk, dir)?;
+        let mut catalog = Self {
+            devices: find_devices(disk, dir, manifest.as_ref(), device_dirs)?,
+            manifest,
+            files: Vec::new(),
+            unborn: Vec::new(),
+            leftovers: Vec::new(),
+        };
+        for index in 0..catalog.devices.len() {
+            catalog.read_device(disk, dir, index)?;
+        }
+        catalog.files.sort_by_key(|file| (file.header.segment, file.header.part));
+        catalog.check_parts()?;
+        catalog.check_footers()?;
+        Ok(catalog)
+    }
+
+    fn read_device(&mut self, disk: &dyn Disk, dir: &Path, index: usize) -> Result<()> {
+        let device = self.devices[index].clone();
+        let names = match disk.list(&device.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            names => names.at(&device.path, "list")?,
+        };
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let path = device.path.join(name);
+            let stem = name.strip_suffix(".tmp").map(|stem| format!("{stem}.redo"));
+            if name == "device.tmp"
+                || stem.is_some_and(|name| segment::parse_file_name(&name).is_some())
+            {
+                self.leftovers.push(path);
+                continue;
+            }
+            let Some((segment, part)) = segment::parse_file_name(name) else { continue };
+            let Some(manifest) = &self.manifest else {
+                let manifest = manifest::path_in(dir);
+                return Err(Error::NoManifest { path: device.path, manifest });
+            };
+            let Some(file) = SegmentFile::read(disk, &path, index)? else {
+                self.unborn.push(path);
+                continue;
+            };
+            let header = &file.header;
+            if header.database != manifest.database {
+                let (expected, found) = (manifest.database, header.database);
+                return Err(Error::Foreign { path, expected, found });
+            }
+            if (header.segment, header.part) != (segment, part) {
+                return Err(Error::corrupt(&path, 48, "the file's name is not what it says it is"));
+            }
+            if device.id.is_some_and(|id| id != header.device) {
+                let what = "the file was written to another device; move it back there";
+                return Err(Error::corrupt(&path, 32, what));
+            }
+            self.files.push(file);
+        }
+        Ok(())
+    }
+
+    /// Parts of an older generation than the first part are leftovers of a compaction.
+    fn check_parts(&mut self) -> Result<()> {
+        let mut generations: HashMap<SegmentId, u32> = HashMap::new();
+        for pair in self.files.windows(2) {
+            let (a, b) = (&pair[0].header, &pair[1].header);
+            if (a.segment, a.part) == (b.segment, b.part) {
+                let what = format!("it is also there as {}", pair[0].path.display());
+                return Err(Error::corrupt(&pair[1].path, 48, what));
+            }
+        }
+        for file in &self.files {
+            let generation = generations.entry(file.header.segment).or_default();
+            *generation = (*generation).max(file.header.generation);
+        }
+        let leftovers = &mut self.leftovers;
+        self.files.retain(|file| {
+            let is_current = file.header.generation == generations[&file.header.segment];
+            if !is_current {
+                leftovers.push(file.path.clone());
+            }
+            is_current
+        });
+        Ok(())
+    }
+
+    /// Only a file that took the log until the end may lack a footer: the newest of its device,
+    /// and parts of segments of failed devices.
+    fn check_footers(&self) -> Result<()> {
+        for file in self.files.iter().filter(|file| file.footer.is_none()) {
+            let is_newest = !self.files.iter().any(|other| {
+                other.device == file.device
+                    && other.header.part == 0
+                    && other.header.segment > file.header.segment
+            });
+            if file.header.generation > 0 || (file.header.part == 0 && !is_newest) {
+                let what = "the segment was sealed, and its footer is damaged or missing";
+                return Err(Error::corrupt(&file.path, file.len, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment number above every one in use.
+    pub(crate) fn next_segment(&self) -> SegmentId {
+        let claimed = self.manifest.as_ref().map_or(1, |manifest| manifest.next_segment.0.max(1));
+        let used = self.files.iter().map(|file| file.header.segment.0 + 1).max().unwrap_or(1);
+        SegmentId(claimed.max(used))
+    }
+}
+
+/// Matches the directories that were given with those that the manifest knows.
+fn find_devices(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: Option<&Manifest>,
+    device_dirs: &[PathBuf],
+) -> Result<Vec<FoundDevice>> {
+    let mut devices: Vec<FoundDevice> = Vec::new();
+    for path in device_dirs {
+        let mark = DeviceMark::read(disk, path)?;
+        let same = |other: &&FoundDevice| {
+            other.path == *path || mark.is_some_and(|mark| other.id == Some(mark.device))
+        };
+        if let Some(other) = devices.iter().find(same) {
+            let (first, second) = (other.path.clone(), path.clone());
+            return Err(Error::DuplicateDevice { first, second });
+        }
+        match (mark, manifest) {
+            (Some(_), None) => {
+                let manifest = manifest::path_in(dir);
+                return Err(Error::NoManifest { path: path.clone(), manifest });
+            }
+            (Some(mark), Some(manifest)) if mark.database != manifest.database => {
+                let (expected, found) = (manifest.database, mark.database);
+                return Err(Error::Foreign { path: path.clone(), expected, found });
+            }
+            _ => {}
+        }
+        devices.push(FoundDevice { path: path.clone(), id: mark.map(|mark| mark.device) });
+    }
+    for known in manifest.into_iter().flat_map(|manifest| &manifest.devices) {
+        if devices.iter().any(|device| device.id == Some(known.id)) {
+            continue;
+        }
+        // Epoch 0: the very first start did not come to its end, the marks may be missing.
+        let is_first_start = manifest.is_some_and(|manifest| manifest.epoch == 0);
+        let unmarked = devices
+            .iter_mut()
+            .find(|device| is_first_start && device.id.is_none() && device.path == known.path);
+        match unmarked {
+            Some(device) => device.id = Some(known.id),
+            None => {
+                return Err(Error::MissingDevice { id: known.id, path: known.path.clone() });
+            }
+        }
+    }
+    Ok(devices)
+}

@@ -1,0 +1,112 @@
+//! After reading: the end of the log is put in order.
+//!
+//! Every file ends up sealed. One that had no footer is cut behind the last block that stays and
+//! gets its footer; one that had a footer and holds blocks that go is replaced by a shorter copy,
+//! so that at no time a sealed segment is there without its footer; one without any block is
+//! removed. The newest segments are done first: should this be interrupted, no older segment is
+//! without a footer while a newer one is there that is still to go.
+
+use std::path::Path;
+
+use env::{Access, Disk};
+
+use crate::catalog::Catalog;
+use crate::error::{IoContext, Result};
+use crate::replay::{FileState, LogState};
+use crate::scan::{BlockCursor, Next, SegmentFile};
+use crate::segment;
+use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
+
+/// What was done.
+pub(crate) struct Tidied {
+    /// The length of each file now; 0 for those that are gone.
+    pub(crate) file_bytes: Vec<u64>,
+    /// How many bytes were cut off that were not just unwritten space.
+    pub(crate) cut_bytes: u64,
+}
+
+/// Cuts, seals and removes, durably.
+pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
+    for path in catalog.leftovers.iter().chain(&catalog.unborn) {
+        disk.remove(path).at(path, "remove")?;
+    }
+    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
+    for (index, source) in catalog.files.iter().enumerate().rev() {
+        let file = &state.files[index];
+        let data_end = source.footer.as_ref().map_or(source.len, |footer| footer.data_end);
+        let is_damaged = file.tail.as_ref().is_some_and(|tail| tail.what.is_some());
+        if file.cut_block_count > 0 || is_damaged {
+            tidied.cut_bytes += data_end - file.end;
+        }
+        tidied.file_bytes[index] = tidy_file(disk, source, file)?;
+    }
+    for device in &catalog.devices {
+        disk.sync_dir(&device.path).at(&device.path, "sync")?;
+    }
+    Ok(tidied)
+}
+
+fn tidy_file(disk: &dyn Disk, source: &SegmentFile, state: &FileState) -> Result<u64> {
+    let path = &source.path;
+    let is_whole = source.footer.is_some() && state.cut_block_count == 0;
+    if state.block_count == 0 {
+        disk.remove(path).at(path, "remove")?;
+        return Ok(0);
+    }
+    if is_whole {
+        return Ok(source.len);
+    }
+    if source.footer.is_none() {
+        let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+        let footer = state.footer.finish(state.end).encode();
+        write_footer(&*file, path, state.end, &footer)?;
+        return Ok(state.end + footer.len() as u64);
+    }
+    let dir = path.parent().expect("a segment's file is in its device's directory");
+    replace_by_prefix(disk, dir, source, state.end)
+}
+
+/// Replaces a sealed file by one that ends at `end`, with a footer for what is left.
+fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64) -> Result<u64> {
+    let (path, temp) = (&source.path, segment::temp_path(&source.path));
+    let mut footer = FooterBuilder::default();
+    let mut cursor = BlockCursor::open(disk, source.clone(), 1 << 20)?;
+    while cursor.offset() < end {
+        let Next::Block(block) = cursor.next()? else { break };
+        let bodies = block.bodies().filter_map(std::result::Result::ok);
+        let records: Vec<(u32, u64, bool)> = bodies
+            .map(|(ordinal, at, body)| {
+                let at = (crate::block::HEADER_BYTES + at) as u64;
+                (ordinal, at, crate::record::is_delete(body))
+            })
+            .collect();
+        let offsets: Vec<(u32, u64)> = records.iter().map(|(o, at, _)| (*o, *at)).collect();
+        let deletes = records.iter().filter(|(_, _, is_delete)| *is_delete).count();
+        let block_bytes = block.header.block_bytes();
+        footer.add(
+            &WrittenBlock {
+                lsn: block.header.lsn,
+                bytes: block_bytes,
+                ordinals: Ordinals::Each(&offsets),
+                record_count: block.header.record_count,
+                delete_count: u32::try_from(deletes).expect("no more than records"),
+            },
+            block.offset,
+        );
+    }
+    let input = disk.open(path, Access::Read).at(path, "open")?;
+    let output = disk.create(&temp).at(&temp, "create")?;
+    let mut chunk = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < end {
+        let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(chunk.len());
+        input.read_exact_at(&mut chunk[..len], at).at(path, "read")?;
+        output.write_all_at(&chunk[..len], at).at(&temp, "write")?;
+        at += len as u64;
+    }
+    let footer = footer.finish(end).encode();
+    write_footer(&*output, &temp, end, &footer)?;
+    disk.rename(&temp, path).at(path, "replace")?;
+    disk.sync_dir(dir).at(dir, "sync")?;
+    Ok(end + footer.len() as u64)
+}

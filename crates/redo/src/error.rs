@@ -1,0 +1,149 @@
+//! What can go wrong with a log, each with what a person needs to act.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base::Lsn;
+
+use crate::manifest::Id;
+
+/// Why a log could not be opened, read or checked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Another process has the log open.
+    #[error(
+        "{path} is locked: another process uses this data directory; stop it or choose another directory",
+        path = path.display()
+    )]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// A file was written by a newer program.
+    #[error(
+        "{path} has format {found}, this program knows formats up to {known}; use the newer program",
+        path = path.display()
+    )]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+        /// The newest version known here.
+        known: u32,
+    },
+
+    /// Bytes that were durable are not what was written.
+    #[error(
+        "{path} is corrupt at byte {offset}: {what}; nothing was changed: restore the file from a backup or from the disk's mirror",
+        path = file.display()
+    )]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+
+    /// The log has a hole below what is known to have been durable.
+    #[error(
+        "block {missing} is missing although everything up to block {durable} was durable; the next block there is, {next}, is in {path}; nothing was changed: a file is lost or cut, restore it from a backup",
+        path = file.display()
+    )]
+    Hole {
+        /// The first block that is not there.
+        missing: Lsn,
+        /// What was known durable.
+        durable: Lsn,
+        /// The next block that is there, or 0.
+        next: Lsn,
+        /// The file of the next block, or the manifest.
+        file: PathBuf,
+    },
+
+    /// The directory belongs to another database.
+    #[error(
+        "{path} belongs to database {found}, not to {expected}; check log-devices and dir",
+        path = path.display()
+    )]
+    Foreign {
+        /// The directory or file.
+        path: PathBuf,
+        /// The database of the manifest.
+        expected: Id,
+        /// The database of the file.
+        found: Id,
+    },
+
+    /// A device that the manifest names was not given.
+    #[error(
+        "log device {id}, last seen at {path}, is missing; add its directory to log-devices",
+        path = path.display()
+    )]
+    MissingDevice {
+        /// The device.
+        id: Id,
+        /// Where it was.
+        path: PathBuf,
+    },
+
+    /// Two directories are one device.
+    #[error(
+        "{first} and {second} are the same log device; list it once",
+        first = first.display(),
+        second = second.display()
+    )]
+    DuplicateDevice {
+        /// One.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+
+    /// There are log files but no manifest.
+    #[error(
+        "{path} holds log files but {manifest} is missing; restore the manifest from a backup, or move the files away to start empty",
+        path = path.display(),
+        manifest = manifest.display()
+    )]
+    NoManifest {
+        /// The device.
+        path: PathBuf,
+        /// Where the manifest should be.
+        manifest: PathBuf,
+    },
+}
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corrupt { file: file.to_owned(), offset, what: what.into() }
+    }
+}
+
+/// Says which file an I/O error was about.
+pub(crate) trait IoContext<T> {
+    fn at(self, path: &Path, doing: &'static str) -> Result<T>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn at(self, path: &Path, doing: &'static str) -> Result<T> {
+        self.map_err(|source| Error::Io { path: path.to_owned(), doing, source })
+    }
+}

@@ -1,0 +1,502 @@
+//! The flusher of one device: takes sealed blocks, writes them in as few writes as it can, syncs.
+//!
+//! ```text
+//!   inbox ──► todo ──► written, unsynced ──► synced: buffers go back to the executor
+//!              │              │
+//!              │ no room      │ write or sync failed
+//!              ▼              ▼
+//!        Full: tried again   Poisoned: every block that is not synced goes to the successor
+//! ```
+//!
+//! It is a step machine: whoever owns it calls [`Flusher::step`], on a thread of its own or from a
+//! simulator. While one step waits for a sync the inbox fills, and the next step writes all of it
+//! and syncs once: group commit without a timer.
+//!
+//! **A failed write or sync is final for the device.** What the kernel says afterwards about the
+//! same bytes means nothing, so they are written again elsewhere, from memory, under their old
+//! addresses (a further part of the segment), or the log becomes read-only. The one exception is a
+//! full disk, which is an answer and no failure: the same bytes are tried at the same place again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::checksum::crc32c;
+use base::{Lsn, SegmentId};
+
+use crate::block::{self, BlockHeader};
+use crate::device::{Device, DeviceState, Order, Sealed, SealedBlock, Shared};
+use crate::error::{IoContext, Result};
+use crate::record;
+use crate::segment::SegmentHeader;
+use crate::segment_writer::{Ordinals, SegmentWriter, WrittenBlock, is_full};
+
+/// What a step has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Something; there may be more to do at once.
+    Worked,
+    /// Nothing; wait before the next step.
+    Idle,
+    /// Nothing, and there will never be anything to do again.
+    Finished,
+}
+
+/// Blocks are gathered into one write up to this size; larger ones are written from where they are.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// Under `everysec`, so many unsynced bytes are a reason to sync at once: they are kept in memory.
+const UNSYNCED_BYTES_MAX: usize = 16 << 20;
+
+/// How long a full device rests between two attempts.
+const FULL_RETRY_US: u64 = 100_000;
+
+/// How far segment numbers are claimed in the manifest at a time.
+const SEGMENT_CLAIM: u32 = 32;
+
+/// Writes and syncs the blocks of one device.
+pub struct Flusher {
+    shared: Arc<Shared>,
+    index: usize,
+    writer: Option<SegmentWriter>,
+    /// Segments of poisoned devices whose blocks have come here.
+    parts: Vec<SegmentWriter>,
+    todo: VecDeque<Order>,
+    unsynced: VecDeque<Unsynced>,
+    unsynced_bytes: usize,
+    scratch: Vec<u8>,
+    has_reserve: bool,
+    retry_at_us: u64,
+    is_finished: bool,
+}
+
+/// A block that is written and not synced; without its buffer if that was given back already.
+struct Unsynced {
+    lsn: Lsn,
+    block: Option<SealedBlock>,
+}
+
+impl Flusher {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, has_reserve: bool) -> Self {
+        Self {
+            shared,
+            index,
+            writer: None,
+            parts: Vec::new(),
+            todo: VecDeque::new(),
+            unsynced: VecDeque::new(),
+            unsynced_bytes: 0,
+            scratch: Vec::new(),
+            has_reserve,
+            retry_at_us: 0,
+            is_finished: false,
+        }
+    }
+
+    /// The directory that this flusher writes to.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        &self.device().path
+    }
+
+    /// Waits until there is something to do, or for `timeout`.
+    pub fn wait(&self, timeout: Duration) {
+        self.device().wait(timeout);
+    }
+
+    /// Does some of what there is to do.
+    pub fn step(&mut self) -> Step {
+        let shared = self.shared.clone();
+        let device = &shared.devices[self.index];
+        if self.is_finished {
+            return Step::Finished;
+        }
+        let is_ending = {
+            let mut inbox = device.inbox();
+            self.todo.append(&mut inbox.orders);
+            inbox.is_ending
+        };
+        let state = device.state();
+        if state == DeviceState::Poisoned {
+            self.is_finished = is_ending;
+            return if is_ending { Step::Finished } else { Step::Idle };
+        }
+        if state == DeviceState::Full {
+            let now_us = shared.clock.monotonic_us();
+            if now_us < self.retry_at_us {
+                return Step::Idle;
+            }
+            self.retry_at_us = now_us + FULL_RETRY_US;
+        } else if self.todo.is_empty() && !self.wants_sync() && !is_ending {
+            return Step::Idle;
+        }
+        match self.work(is_ending) {
+            Ok(()) if state == DeviceState::Full => self.try_to_recover_from_full(),
+            Ok(()) => {}
+            Err(error) if is_full(&error) => return self.become_full(&error.to_string()),
+            Err(error) => self.poison(&error.to_string()),
+        }
+        Step::Worked
+    }
+
+    fn device(&self) -> &Device {
+        &self.shared.devices[self.index]
+    }
+
+    fn work(&mut self, is_ending: bool) -> Result<()> {
+        while let Some(order) = self.todo.front() {
+            match order {
+                Order::Seal => {
+                    self.seal_writer()?;
+                    self.todo.pop_front();
+                }
+                Order::Block(block) if block.home == self.index => {
+                    let segment = block.segment;
+                    if self.writer.as_ref().is_none_or(|writer| writer.segment != segment) {
+                        self.seal_writer()?;
+                        self.writer = Some(self.create_segment(segment, 0)?);
+                    }
+                    self.write_group()?;
+                }
+                Order::Block(_) => self.write_foreign()?,
+            }
+        }
+        if self.wants_sync() || (is_ending && !self.unsynced.is_empty()) {
+            self.sync()?;
+        }
+        if is_ending {
+            self.seal_writer()?;
+            self.seal_parts()?;
+            self.is_finished = true;
+        }
+        Ok(())
+    }
+
+    fn wants_sync(&self) -> bool {
+        self.unsynced_bytes > UNSYNCED_BYTES_MAX
+            || self
+                .unsynced
+                .front()
+                .is_some_and(|block| self.shared.durability.is_wanted(block.lsn))
+    }
+
+    /// Writes the blocks at the front that belong to the current segment and fit one write.
+    fn write_group(&mut self) -> Result<()> {
+        let durable_lsn = self.shared.durability.durable_lsn();
+        let database_tag = self.shared.database.tag();
+        let writer = self.writer.as_mut().expect("the caller has opened the block's segment");
+        let mut group_bytes = 0;
+        let mut group_count = 0;
+        for order in &mut self.todo {
+            let Order::Block(block) = order else { break };
+            if block.segment != writer.segment
+                || (group_count > 0 && group_bytes + block.buffer.len() > GROUP_BYTES)
+            {
+                break;
+            }
+            fill_header(block, database_tag, durable_lsn);
+            group_bytes += block.buffer.len();
+            group_count += 1;
+        }
+        if let (1, Some(Order::Block(block))) = (group_count, self.todo.front()) {
+            writer.write(&block.buffer)?;
+        } else {
+            self.scratch.clear();
+            for order in self.todo.iter().take(group_count) {
+                if let Order::Block(block) = order {
+                    self.scratch.extend_from_slice(&block.buffer);
+                }
+            }
+            writer.write(&self.scratch)?;
+        }
+        for order in self.todo.drain(..group_count) {
+            let Order::Block(block) = order else { continue };
+            writer.add(&WrittenBlock {
+                lsn: block.lsn,
+                bytes: block.buffer.len() as u64,
+                ordinals: Ordinals::From { first: block.first_ordinal, marks: &block.marks },
+                record_count: block.record_count,
+                delete_count: block.delete_count,
+            });
+            note_written(
+                &self.shared,
+                self.index,
+                block,
+                &mut self.unsynced,
+                &mut self.unsynced_bytes,
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the block at the front, whose segment is on a device that has failed.
+    fn write_foreign(&mut self) -> Result<()> {
+        let Some(Order::Block(block)) = self.todo.front() else { return Ok(()) };
+        let segment = block.segment;
+        let at = match self.parts.iter().position(|part| part.segment == segment) {
+            Some(at) => at,
+            None => {
+                let part = 1 + u32::try_from(self.index).expect("devices are few");
+                let writer = self.create_segment(segment, part)?;
+                let index = self.index;
+                self.shared.post(|mail| mail.parts.push((segment, index)));
+                self.parts.push(writer);
+                self.parts.len() - 1
+            }
+        };
+        let durable_lsn = self.shared.durability.durable_lsn();
+        let Some(Order::Block(block)) = self.todo.front_mut() else { return Ok(()) };
+        fill_header(block, self.shared.database.tag(), durable_lsn);
+        let writer = &mut self.parts[at];
+        writer.write(&block.buffer)?;
+        let Some(Order::Block(block)) = self.todo.pop_front() else { return Ok(()) };
+        let records = record_offsets(&block);
+        writer.add(&WrittenBlock {
+            lsn: block.lsn,
+            bytes: block.buffer.len() as u64,
+            ordinals: Ordinals::Each(&records),
+            record_count: block.record_count,
+            delete_count: block.delete_count,
+        });
+        let unsynced = &mut self.unsynced;
+        note_written(&self.shared, self.index, block, unsynced, &mut self.unsynced_bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if let Some(writer) = &mut self.writer {
+            writer.sync()?;
+        }
+        self.parts.iter_mut().try_for_each(SegmentWriter::sync)?;
+        self.device().sync_count.fetch_add(1, Ordering::Relaxed);
+        self.note_synced();
+        Ok(())
+    }
+
+    /// Everything written is synced: says so, and gives the buffers back.
+    fn note_synced(&mut self) {
+        self.unsynced_bytes = 0;
+        let lsns = self.unsynced.iter().map(|block| block.lsn);
+        let has_advanced = self.shared.durability.mark_synced(lsns);
+        if self.unsynced.iter().any(|block| block.block.is_some()) {
+            self.shared.post(|mail| {
+                let blocks = self.unsynced.drain(..).filter_map(|unsynced| unsynced.block);
+                mail.recycled.extend(blocks.map(|block| (block.buffer, block.marks)));
+            });
+        }
+        self.unsynced.clear();
+        if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
+            (self.shared.waker)();
+        }
+    }
+
+    /// Ends the current segment: its footer, everything synced.
+    fn seal_writer(&mut self) -> Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let bytes = writer.seal()?;
+        let (segment, part) = (writer.segment, writer.part);
+        self.writer = None;
+        self.sync()?;
+        self.shared.post(|mail| mail.sealed.push(Sealed { segment, part, bytes }));
+        Ok(())
+    }
+
+    fn seal_parts(&mut self) -> Result<()> {
+        while let Some(part) = self.parts.last_mut() {
+            part.seal()?;
+            self.parts.pop();
+        }
+        Ok(())
+    }
+
+    fn create_segment(&mut self, segment: SegmentId, part: u32) -> Result<SegmentWriter> {
+        let shared = &self.shared;
+        let durable_lsn = shared.durability.durable_lsn();
+        shared.manifest.update(|manifest| {
+            let is_claimed = segment < manifest.next_segment;
+            if !is_claimed {
+                manifest.next_segment = SegmentId(segment.0 + SEGMENT_CLAIM);
+                manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+            }
+            !is_claimed
+        })?;
+        let header = SegmentHeader {
+            database: shared.database,
+            device: self.device().id,
+            segment,
+            part,
+            generation: 0,
+            durable_lsn,
+            compaction_lsn: Lsn::ZERO,
+            horizon: Lsn::ZERO,
+        };
+        // On a full disk what the reserve has freed goes to the blocks, not to a reservation.
+        let is_healthy = self.device().state() == DeviceState::Healthy && part == 0;
+        let allocate_bytes = if is_healthy { shared.segment_bytes } else { 0 };
+        SegmentWriter::create(&*shared.disk, &self.device().path, &header, allocate_bytes)
+    }
+
+    fn become_full(&mut self, error: &str) -> Step {
+        let device = &self.shared.devices[self.index];
+        device.set_last_error(error.to_owned());
+        let was_full = device.state() == DeviceState::Full;
+        device.set_state(DeviceState::Full);
+        let reserve = reserve_path(device);
+        if self.has_reserve && self.shared.disk.remove(&reserve).is_ok() {
+            // What was accepted before the disk was full gets the room that was kept for it.
+            self.has_reserve = false;
+            let _ = self.shared.disk.sync_dir(&device.path);
+            self.retry_at_us = 0;
+            (self.shared.waker)();
+            return Step::Worked;
+        }
+        self.retry_at_us = self.shared.clock.monotonic_us() + FULL_RETRY_US;
+        if !was_full {
+            (self.shared.waker)();
+        }
+        Step::Idle
+    }
+
+    /// The queue of a full device is written; whether it takes more depends on the reserve.
+    fn try_to_recover_from_full(&mut self) {
+        let device = &self.shared.devices[self.index];
+        if !self.has_reserve {
+            self.has_reserve = make_reserve(&self.shared, device).is_ok();
+        }
+        let wanted = self.shared.segment_bytes.min(self.shared.reserve_bytes);
+        let has_room =
+            self.shared.disk.available_bytes(&device.path).is_ok_and(|bytes| bytes >= wanted);
+        if self.has_reserve && has_room {
+            device.set_state(DeviceState::Healthy);
+            (self.shared.waker)();
+        }
+    }
+
+    /// The device has failed: what is not synced goes to another one, or nothing goes on.
+    fn poison(&mut self, error: &str) {
+        let shared = self.shared.clone();
+        let device = &shared.devices[self.index];
+        device.set_last_error(error.to_owned());
+        let _one_at_a_time =
+            shared.reroute.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        device.set_state(DeviceState::Poisoned);
+        let has_all = self.unsynced.iter().all(|unsynced| unsynced.block.is_some());
+        let successor = (shared.devices.iter())
+            .position(|other| other.state() == DeviceState::Healthy)
+            .or_else(|| shared.devices.iter().position(|other| other.state() == DeviceState::Full));
+        let mut inbox = device.inbox();
+        inbox.is_closed = true;
+        let rest = self.todo.drain(..).chain(inbox.orders.drain(..));
+        let written = self.unsynced.drain(..).filter_map(|unsynced| unsynced.block);
+        let blocks: Vec<SealedBlock> = (written)
+            .chain(rest.filter_map(|order| match order {
+                Order::Block(block) => Some(block),
+                Order::Seal => None,
+            }))
+            .collect();
+        device.queued_bytes.store(0, Ordering::Relaxed);
+        match successor {
+            Some(successor) if has_all => {
+                for block in blocks {
+                    // It cannot be closed: only a poisoning closes, and this is the only one.
+                    let _ = shared.devices[successor].push(Order::Block(block));
+                }
+                device.successor.store(successor, Ordering::Release);
+            }
+            Some(_) => shared.set_fatal(format!(
+                "log device {} has failed ({error}) with blocks written and not synced, which the \
+                 policy did not keep; restart to continue from what is durable",
+                device.path.display()
+            )),
+            None => shared.set_fatal(format!(
+                "log device {} has failed ({error}) and there is no other; replace the disk and \
+                 restart",
+                device.path.display()
+            )),
+        }
+        drop(inbox);
+        self.writer = None;
+        self.parts.clear();
+        (shared.waker)();
+    }
+}
+
+/// Completes the block: the header in front of the records, checksums included.
+fn fill_header(block: &mut SealedBlock, database_tag: u32, durable_lsn: Lsn) {
+    let payload = &block.buffer[block::HEADER_BYTES..];
+    let header = BlockHeader {
+        payload_crc: crc32c(payload),
+        flags: 0,
+        lsn: block.lsn,
+        time_ms: block.time_ms,
+        payload_bytes: payload.len() as u64,
+        record_count: block.record_count,
+        first_ordinal: block.first_ordinal,
+        segment: block.segment,
+        database_tag,
+        durable_lsn,
+    };
+    block.buffer[..block::HEADER_BYTES].copy_from_slice(&header.encode());
+}
+
+/// Counts a block as written; keeps its buffer or gives it back, as the policy says.
+fn note_written(
+    shared: &Shared,
+    device: usize,
+    block: SealedBlock,
+    unsynced: &mut VecDeque<Unsynced>,
+    unsynced_bytes: &mut usize,
+) {
+    let device = &shared.devices[device];
+    let bytes = block.buffer.len();
+    device.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+    device.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    device.written_blocks.fetch_add(1, Ordering::Relaxed);
+    let lsn = block.lsn;
+    if shared.keeps_unsynced.load(Ordering::Relaxed) {
+        *unsynced_bytes += bytes;
+        unsynced.push_back(Unsynced { lsn, block: Some(block) });
+    } else {
+        unsynced.push_back(Unsynced { lsn, block: None });
+        shared.post(|mail| mail.recycled.push((block.buffer, block.marks)));
+        if shared.is_congested.load(Ordering::Relaxed) {
+            (shared.waker)();
+        }
+    }
+}
+
+/// Each record's ordinal and offset in the block: the slow way, for blocks on their second device.
+fn record_offsets(block: &SealedBlock) -> Vec<(u32, u64)> {
+    let mut rest = &block.buffer[block::HEADER_BYTES..];
+    (block.first_ordinal..)
+        .map_while(|ordinal| {
+            let at = (block.buffer.len() - rest.len()) as u64;
+            record::take_body(&mut rest).ok().map(|_| (ordinal, at))
+        })
+        .collect()
+}
+
+/// Where a device keeps the space for when it is full.
+pub(crate) fn reserve_path(device: &Device) -> std::path::PathBuf {
+    device.path.join("reserve")
+}
+
+/// Sets space aside.
+pub(crate) fn make_reserve(shared: &Shared, device: &Device) -> Result<()> {
+    if shared.reserve_bytes == 0 {
+        return Ok(());
+    }
+    let path = reserve_path(device);
+    let file = if shared.disk.exists(&path).at(&path, "look for")? {
+        shared.disk.open(&path, env::Access::ReadWrite).at(&path, "open")?
+    } else {
+        shared.disk.create(&path).at(&path, "create")?
+    };
+    let allocated = file.allocate(0, shared.reserve_bytes).at(&path, "reserve space for");
+    if allocated.is_err() {
+        drop(file);
+        let _ = shared.disk.remove(&path);
+    }
+    allocated
+}

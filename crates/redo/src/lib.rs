@@ -1,0 +1,33 @@
+//! The redo log: the database is what it says, memory is a cache of it.
+pub mod block;
+mod catalog;
+mod compactor;
+mod cut;
+mod device;
+mod durability;
+mod error;
+mod flusher;
+mod log;
+pub mod manifest;
+mod merge;
+mod options;
+pub mod record;
+mod recovery;
+mod replay;
+mod scan;
+mod schedule;
+pub mod segment;
+mod segment_writer;
+mod segments;
+mod stats;
+pub mod survivors;
+
+pub use compactor::Compactor;
+pub use device::DeviceState;
+pub use error::{Error, Result};
+pub use flusher::{Flusher, Step};
+pub use log::{Health, Log};
+pub use manifest::Id;
+pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
+pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use};
+pub use stats::{DeviceStats, Stats};

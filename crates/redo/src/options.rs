@@ -1,0 +1,101 @@
+//! How a log is set up, and what it needs of the world.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use env::{Clock, Disk, Entropy};
+
+/// Called, from any thread, when the durable LSN has advanced or the health has changed.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// The world outside.
+pub struct Env {
+    /// Where the files are.
+    pub disk: Arc<dyn Disk>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids come from.
+    pub entropy: Box<dyn Entropy>,
+    /// Called when [`crate::Log::poll`] has something to find.
+    pub waker: Waker,
+}
+
+/// When a block is synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// As soon as it is written.
+    Always,
+    /// Every second.
+    EverySec,
+    /// When the kernel likes, when a segment is full, and when something asks for it.
+    No,
+}
+
+/// When a segment is compacted, and how fast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompactionOptions {
+    /// Whether segments are compacted without being asked to.
+    pub enabled: bool,
+    /// At least so many of its records must be garbage.
+    pub invalid_count_min: u32,
+    /// At least this share of its records must be garbage; 0.5 keeps the disk below twice the
+    /// live data.
+    pub invalid_share_min: f64,
+    /// How many bytes a second the compactor reads at most; 0 for no limit.
+    pub rate_bytes_per_s: u64,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            invalid_count_min: 1024,
+            invalid_share_min: 0.4,
+            rate_bytes_per_s: 128 << 20,
+        }
+    }
+}
+
+/// How a log is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The data directory: manifest, lock, and the default device below it.
+    pub dir: PathBuf,
+    /// The directories of the devices; none for one device below `dir`.
+    pub devices: Vec<PathBuf>,
+    /// When blocks are synced.
+    pub policy: SyncPolicy,
+    /// The size past which a segment takes no further block.
+    pub segment_bytes: u64,
+    /// Past so many bytes that are not yet durable the log is congested.
+    pub in_flight_bytes_max: u64,
+    /// How much space a device sets aside for a full disk.
+    pub reserve_bytes: u64,
+    /// When segments are compacted.
+    pub compaction: CompactionOptions,
+    /// Whether recovery reads each device on a thread of its own.
+    pub parallel_loaders: bool,
+}
+
+impl Options {
+    /// The defaults, for a log in `dir`.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            devices: Vec::new(),
+            policy: SyncPolicy::Always,
+            segment_bytes: 64 << 20,
+            in_flight_bytes_max: 64 << 20,
+            reserve_bytes: 16 << 20,
+            compaction: CompactionOptions::default(),
+            parallel_loaders: true,
+        }
+    }
+
+    /// The directories of the devices, the default one included.
+    #[must_use]
+    pub fn device_dirs(&self) -> Vec<PathBuf> {
+        if self.devices.is_empty() { vec![self.dir.join("redo")] } else { self.devices.clone() }
+    }
+}

@@ -1,0 +1,335 @@
+//! Opening a log: find it, read it into the keyspace, put its end in order, go on.
+//!
+//! ```text
+//!   open   lock · manifest · devices · headers and footers      nothing is changed
+//!   run    read everything in LSN order into Replay             nothing is changed
+//!          cut what was never acknowledged, seal, remove leftovers
+//!          new manifest (epoch + 1) ─► Log, Flushers, Compactor
+//! ```
+//!
+//! Everything that can be wrong with what is on disk is found before the first change. Changing is
+//! done so that a crash in the middle leaves a log that the next recovery reads the same way: every
+//! file is cut at the same block, and each is durable before the manifest says that it is done.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Lsn, Record, RecordAddr, SegmentId};
+use env::{Disk, Lock};
+
+use crate::catalog::Catalog;
+use crate::compactor::{Compactor, JobQueue};
+use crate::cut;
+use crate::device::{Device, DeviceState, Shared};
+use crate::durability::Durability;
+use crate::error::{Error, IoContext, Result};
+use crate::flusher::{Flusher, make_reserve};
+use crate::log::Log;
+use crate::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};
+use crate::options::{Env, Options, SyncPolicy};
+use crate::replay::{LogState, read_log};
+use crate::segments::{Segment, Segments};
+
+/// Takes the records of the log in order.
+pub trait Replay {
+    /// A record, where it is, and its block. What it makes garbage is pushed onto `retired`: the
+    /// entry's previous record, if there was one. It must be pushed in this call when `record`
+    /// replaces or deletes it.
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    );
+
+    /// There are no more records. What has turned out to be garbage (elements of objects that have
+    /// no root) is pushed onto `retired`.
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>);
+}
+
+/// How far recovery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub bytes_done: u64,
+    /// Bytes that there are.
+    pub bytes_total: u64,
+    /// Records applied.
+    pub records: u64,
+}
+
+/// What recovery has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The database.
+    pub database: Id,
+    /// How many times it was opened, this time included.
+    pub epoch: u64,
+    /// The last block that is there.
+    pub last_lsn: Lsn,
+    /// Blocks applied.
+    pub blocks: u64,
+    /// Records applied.
+    pub records: u64,
+    /// The length of all segments.
+    pub bytes: u64,
+    /// How many segments there are.
+    pub segments: usize,
+    /// Bytes at the end that were never acknowledged, torn or behind a missing block: cut off.
+    pub cut_bytes: u64,
+    /// Whole blocks among them.
+    pub cut_blocks: u64,
+}
+
+/// The log, ready.
+pub struct Opened {
+    /// For the executor.
+    pub log: Log,
+    /// One a device, each for a thread.
+    pub flushers: Vec<Flusher>,
+    /// For a thread.
+    pub compactor: Compactor,
+    /// What was found.
+    pub summary: Summary,
+}
+
+/// A log that is locked and looked at, and not yet read.
+pub struct Recovery {
+    env: Env,
+    options: Options,
+    catalog: Catalog,
+    manifest: Manifest,
+    lock: Box<dyn Lock>,
+}
+
+impl Recovery {
+    /// Finds the log of `options.dir`, or the place for a new one, and locks it.
+    ///
+    /// # Errors
+    /// When it is in use, of another database or a newer program, incomplete, or damaged. Nothing
+    /// but the lock file is made or changed.
+    pub fn open(mut env: Env, options: Options) -> Result<Self> {
+        let dir = &options.dir;
+        env.disk.create_dir_all(dir).at(dir, "make")?;
+        let lock_path = dir.join("redo.lock");
+        let lock = match env.disk.lock(&lock_path) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(Error::InUse { path: lock_path });
+            }
+            lock => lock.at(&lock_path, "lock")?,
+        };
+        let catalog = Catalog::read(&*env.disk, dir, &options.device_dirs())?;
+        let manifest = match &catalog.manifest {
+            Some(manifest) => manifest.clone(),
+            None => {
+                let mut manifest = Manifest {
+                    database: Id([0; 16]),
+                    hash_seed: [0; 16],
+                    epoch: 0,
+                    durable_lsn: Lsn::ZERO,
+                    horizon: Lsn::ZERO,
+                    next_segment: SegmentId(1),
+                    devices: Vec::new(),
+                };
+                env.entropy.fill(&mut manifest.database.0);
+                env.entropy.fill(&mut manifest.hash_seed);
+                manifest
+            }
+        };
+        Ok(Self { env, options, catalog, manifest, lock })
+    }
+
+    /// The seed of the keyspace's hashes: it belongs to the database and never changes.
+    #[must_use]
+    pub const fn hash_seed(&self) -> [u8; 16] {
+        self.manifest.hash_seed
+    }
+
+    /// The database.
+    #[must_use]
+    pub const fn database(&self) -> Id {
+        self.manifest.database
+    }
+
+    /// How many bytes there are to read.
+    #[must_use]
+    pub fn bytes_total(&self) -> u64 {
+        self.catalog.files.iter().map(|file| file.len).sum()
+    }
+
+    /// Reads the log into `replay`, puts its end in order, and makes it ready to go on.
+    ///
+    /// # Errors
+    /// When it is damaged (nothing was changed then), or the disk refuses.
+    pub fn run(
+        mut self,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Opened> {
+        let state = read_log(
+            &self.env.disk,
+            &self.options.dir,
+            &self.catalog,
+            self.options.parallel_loaders,
+            replay,
+            progress,
+        )?;
+        self.settle_devices()?;
+        let disk = self.env.disk.clone();
+        let cut = cut::tidy(&*disk, &self.catalog, &state)?;
+        self.settle_manifest(&state)?;
+        self.start(&state, &cut)
+    }
+
+    /// Makes the directories of devices that are new, and marks them.
+    fn settle_devices(&mut self) -> Result<()> {
+        let disk = &*self.env.disk;
+        for device in &mut self.catalog.devices {
+            let id = device.id.unwrap_or_else(|| {
+                let mut id = Id([0; 16]);
+                self.env.entropy.fill(&mut id.0);
+                id
+            });
+            device.id = Some(id);
+        }
+        let devices = self.catalog.devices.iter().map(|device| ManifestDevice {
+            id: device.id.expect("given above"),
+            path: device.path.clone(),
+        });
+        self.manifest.devices = devices.collect();
+        if self.manifest.epoch == 0 {
+            // The first start: the manifest says which devices are ours before they are marked,
+            // so that a start that is cut short can be repeated.
+            self.manifest.write(disk, &self.options.dir)?;
+        }
+        for device in &self.manifest.devices {
+            disk.create_dir_all(&device.path).at(&device.path, "make")?;
+            let mark = DeviceMark { database: self.manifest.database, device: device.id };
+            if DeviceMark::read(disk, &device.path)? != Some(mark) {
+                mark.write(disk, &device.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_manifest(&mut self, state: &LogState) -> Result<()> {
+        self.manifest.epoch += 1;
+        self.manifest.durable_lsn = state.last_lsn;
+        self.manifest.horizon = state.horizon;
+        self.manifest.next_segment = self.catalog.next_segment();
+        self.manifest.write(&*self.env.disk, &self.options.dir)
+    }
+
+    fn start(self, state: &LogState, cut: &cut::Tidied) -> Result<Opened> {
+        let Self { env, options, catalog, manifest, lock } = self;
+        let next_segment = manifest.next_segment;
+        let segments = build_segments(&catalog, state, cut);
+        let devices = manifest.devices.iter();
+        let devices = devices.map(|device| Device::new(device.id, device.path.clone())).collect();
+        let summary = Summary {
+            database: manifest.database,
+            epoch: manifest.epoch,
+            last_lsn: state.last_lsn,
+            blocks: state.block_count,
+            records: state.record_count,
+            bytes: segments.iter().map(|segment| segment.bytes).sum(),
+            segments: segments.iter().count(),
+            cut_bytes: cut.cut_bytes,
+            cut_blocks: state.files.iter().map(|file| file.cut_block_count).sum(),
+        };
+        let store = ManifestStore::new(env.disk.clone(), options.dir, manifest);
+        let is_always = options.policy == SyncPolicy::Always;
+        let durability = Durability::new(state.last_lsn, is_always);
+        let shared = Arc::new(Shared::new(
+            env.disk,
+            env.clock,
+            env.waker,
+            store,
+            durability,
+            devices,
+            options.segment_bytes,
+            options.reserve_bytes,
+            lock,
+        ));
+        let mut flushers = Vec::new();
+        for (index, device) in shared.devices.iter().enumerate() {
+            let reserve = make_reserve(&shared, device);
+            if let Err(error) = &reserve {
+                device.set_last_error(error.to_string());
+                device.set_state(DeviceState::Full);
+            }
+            flushers.push(Flusher::new(shared.clone(), index, reserve.is_ok()));
+        }
+        let jobs = Arc::new(JobQueue::default());
+        let compactor = Compactor::new(shared.clone(), jobs.clone());
+        let log = Log::new(
+            shared,
+            segments,
+            jobs,
+            state.last_lsn.next(),
+            next_segment,
+            options.policy,
+            options.compaction,
+            options.in_flight_bytes_max,
+        );
+        Ok(Opened { log, flushers, compactor, summary })
+    }
+}
+
+/// The executor's table of what is there now.
+fn build_segments(catalog: &Catalog, state: &LogState, cut: &cut::Tidied) -> Segments {
+    let mut segments = Segments::default();
+    let files = catalog.files.iter().zip(&state.files).zip(&cut.file_bytes);
+    for ((source, _), bytes) in files.filter(|((_, file), _)| file.block_count > 0) {
+        let id = source.header.segment;
+        if let Some(segment) = segments.get_mut(id) {
+            // Files are sorted: the first part, if there is one, has come before.
+            segment.parts.push(source.device);
+            segment.bytes += bytes;
+            continue;
+        }
+        let found = &state.segments[&id];
+        let mut segment = Segment::new(id, source.device);
+        if source.header.part > 0 {
+            segment.parts.push(source.device);
+        }
+        segment.record_count = found.record_count;
+        segment.present_count = found.present_count;
+        segment.delete_count = found.delete_count;
+        segment.min_lsn = found.min_lsn;
+        segment.max_lsn = found.max_lsn;
+        segment.bytes = *bytes;
+        segment.generation = source.header.generation;
+        segment.compaction_lsn = source.header.compaction_lsn;
+        segment.is_sealed = true;
+        segments.insert(segment);
+    }
+    for (id, found) in &state.segments {
+        for (ordinal, lsn) in &found.retired {
+            segments.retire(RecordAddr::new(*id, *ordinal), *lsn);
+        }
+    }
+    segments
+}
+
+/// The path of the lock of the log in `dir`.
+#[must_use]
+pub fn lock_path(dir: &std::path::Path) -> PathBuf {
+    dir.join("redo.lock")
+}
+
+/// Whether the log in `dir` is open in some process.
+///
+/// # Errors
+/// When the lock cannot be tried.
+pub fn is_in_use(disk: &dyn Disk, dir: &std::path::Path) -> Result<bool> {
+    let path = lock_path(dir);
+    if !disk.exists(&path).at(&path, "look for")? {
+        return Ok(false);
+    }
+    match disk.lock(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
+        lock => lock.at(&path, "lock").map(|_| false),
+    }
+}

@@ -1,0 +1,323 @@
+//! Reading the whole log in order: what recovery and the verifier have in common.
+//!
+//! # What counts as missing
+//!
+//! LSNs are contiguous when blocks are written, but compaction removes blocks without survivors,
+//! so a gap is not always a loss. Two numbers tell them apart, both known from what is on disk:
+//!
+//! ```text
+//!   horizon M   no segment that was compacted or removed ever held a block above M
+//!               (headers of compacted segments; the manifest, written before a removal)
+//!   durable K   every block up to K was durable at some time, or superseded by durable ones
+//!               (manifest, segment headers, block headers: whoever writes anything writes it)
+//!
+//!   1 ─────────────────── M ──────────────── K ───────────────────
+//!      gaps are legitimate   a gap is damage   the first gap ends the log
+//! ```
+//!
+//! M ≤ K, because a compaction ends only when everything up to the block that was open at its
+//! beginning is durable. Above M every block that was ever written is in a file that was never
+//! compacted; if it was durable it must be there, so a gap up to K means that a file was lost or
+//! damaged: an error, and nothing is changed. Above K nothing is known to have been acknowledged:
+//! under `always` a reply waits for the durable LSN, which is below the first gap; under the other
+//! policies losing it is what the user has chosen. From the first gap above K on everything is cut
+//! off, also whole blocks behind it, because order is promised: what survives is a prefix.
+//!
+//! A block below M in a file without a footer could be damaged without leaving a gap that counts.
+//! Therefore the bytes behind the end of such a file are looked through: a damaged block that
+//! names its LSN, or any good block behind the damage, at or below K, is an error too.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Lsn, RecordAddr, SegmentId};
+use env::Disk;
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::merge::{DeviceStream, Merge};
+use crate::record;
+use crate::recovery::{Progress, Replay};
+use crate::scan::{Block, SegmentFile, Tail, find_block_after};
+use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+
+/// What is known of a file once all of the log was read.
+pub(crate) struct FileState {
+    /// The end of the blocks that stay.
+    pub(crate) end: u64,
+    /// How many blocks stay.
+    pub(crate) block_count: u64,
+    /// Blocks behind `end` that are whole and still go.
+    pub(crate) cut_block_count: u64,
+    /// Of a file without a footer: what its footer will be made of.
+    pub(crate) footer: FooterBuilder,
+    /// Of a file without a footer: where its good blocks end.
+    pub(crate) tail: Option<Tail>,
+}
+
+/// What is known of a segment once all of the log was read.
+#[derive(Default)]
+pub(crate) struct SegmentState {
+    pub(crate) record_count: u32,
+    pub(crate) present_count: u32,
+    pub(crate) delete_count: u32,
+    pub(crate) min_lsn: Lsn,
+    pub(crate) max_lsn: Lsn,
+    /// What replay has retired, and at which LSN.
+    pub(crate) retired: Vec<(u32, Lsn)>,
+}
+
+/// The whole log, read.
+pub(crate) struct LogState {
+    /// The last block that stays.
+    pub(crate) last_lsn: Lsn,
+    pub(crate) horizon: Lsn,
+    pub(crate) durable: Lsn,
+    pub(crate) files: Vec<FileState>,
+    pub(crate) segments: HashMap<SegmentId, SegmentState>,
+    pub(crate) block_count: u64,
+    pub(crate) record_count: u64,
+}
+
+/// Reads the log that `catalog` lists, in order, into `replay`. Changes nothing.
+pub(crate) fn read_log(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    catalog: &Catalog,
+    is_parallel: bool,
+    replay: &mut dyn Replay,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<LogState> {
+    let mut by_device: Vec<Vec<(usize, SegmentFile)>> = vec![Vec::new(); catalog.devices.len()];
+    for (index, file) in catalog.files.iter().enumerate() {
+        by_device[file.device].push((index, file.clone()));
+    }
+    let streams: Vec<DeviceStream> = by_device
+        .into_iter()
+        .map(|files| DeviceStream::new(disk.clone(), files))
+        .collect::<Result<_>>()?;
+    let mut reader = Reader::new(catalog);
+    let bytes_total = catalog.files.iter().map(|file| file.len).sum();
+    let mut run = |merge: Result<Merge>| {
+        let mut merge = merge?;
+        reader.run(&mut merge, replay, progress, bytes_total)?;
+        for (file, tail) in merge.tails {
+            reader.state.files[file].tail = Some(tail);
+        }
+        Ok(())
+    };
+    if is_parallel {
+        std::thread::scope(|scope| run(Merge::parallel(scope, streams)))?;
+    } else {
+        run(Merge::sequential(streams))?;
+    }
+    reader.finish(disk, dir, replay)
+}
+
+struct Reader<'a> {
+    catalog: &'a Catalog,
+    state: LogState,
+    /// The first missing block, once one was found.
+    missing: Option<Missing>,
+    retired: Vec<RecordAddr>,
+    offsets: Vec<(u32, u64)>,
+    bytes_done: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Missing {
+    lsn: Lsn,
+    next: Lsn,
+    next_file: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(catalog: &'a Catalog) -> Self {
+        let headers = || catalog.files.iter().map(|file| &file.header);
+        let (mut horizon, mut durable) = catalog
+            .manifest
+            .as_ref()
+            .map_or((Lsn::ZERO, Lsn::ZERO), |manifest| (manifest.horizon, manifest.durable_lsn));
+        horizon = headers().map(|header| header.horizon).fold(horizon, Lsn::max);
+        durable = headers().map(|header| header.durable_lsn).fold(durable, Lsn::max);
+        let files = catalog
+            .files
+            .iter()
+            .map(|_| FileState {
+                end: crate::segment::HEADER_BYTES as u64,
+                block_count: 0,
+                cut_block_count: 0,
+                footer: FooterBuilder::default(),
+                tail: None,
+            })
+            .collect();
+        let mut segments: HashMap<SegmentId, SegmentState> = HashMap::new();
+        for file in &catalog.files {
+            let segment = segments.entry(file.header.segment).or_default();
+            segment.max_lsn = segment.max_lsn.max(file.header.horizon);
+            if let Some(footer) = &file.footer
+                && file.header.generation > 0
+            {
+                segment.record_count = footer.survivors.len();
+            }
+        }
+        let state = LogState {
+            last_lsn: Lsn::ZERO,
+            horizon,
+            durable,
+            files,
+            segments,
+            block_count: 0,
+            record_count: 0,
+        };
+        let (missing, retired, offsets) = (None, Vec::new(), Vec::new());
+        Self { catalog, state, missing, retired, offsets, bytes_done: 0 }
+    }
+
+    fn run(
+        &mut self,
+        merge: &mut Merge,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+        bytes_total: u64,
+    ) -> Result<()> {
+        const REPORT_EVERY_BYTES: u64 = 4 << 20;
+        let mut report_at = 0;
+        while let Some((index, block)) = merge.next()? {
+            let lsn = block.header.lsn;
+            self.bytes_done += block.header.block_bytes();
+            self.state.durable = self.state.durable.max(block.header.durable_lsn);
+            let expected = self.state.last_lsn.max(self.state.horizon).next();
+            if self.missing.is_none() && lsn > expected {
+                self.missing = Some(Missing { lsn: expected, next: lsn, next_file: index });
+            }
+            if self.missing.is_some() {
+                self.state.files[index].cut_block_count += 1;
+            } else {
+                self.take_block(index, &block, replay)?;
+            }
+            if self.bytes_done >= report_at {
+                report_at = self.bytes_done + REPORT_EVERY_BYTES;
+                let (bytes_done, records) = (self.bytes_done, self.state.record_count);
+                progress(Progress { bytes_done, bytes_total, records });
+            }
+        }
+        let records = self.state.record_count;
+        progress(Progress { bytes_done: bytes_total, bytes_total, records });
+        Ok(())
+    }
+
+    fn take_block(&mut self, index: usize, block: &Block, replay: &mut dyn Replay) -> Result<()> {
+        let source = &self.catalog.files[index];
+        let lsn = block.header.lsn;
+        let corrupt = |what: &str| Error::corrupt(&source.path, block.offset, what);
+        // A block is twice there when its device failed after writing it and before syncing it.
+        let is_repeated = lsn == self.state.last_lsn;
+        let keeps_offsets = source.footer.is_none();
+        let segment_id = source.header.segment;
+        let segment = self.state.segments.get_mut(&segment_id).expect("made from the files");
+        let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
+        self.offsets.clear();
+        for body in block.bodies() {
+            let (ordinal, at, body) = body.map_err(corrupt)?;
+            let record = record::decode_body(body).map_err(corrupt)?;
+            record_count += 1;
+            delete_count += u32::from(record.kind.is_delete());
+            next_ordinal = ordinal.saturating_add(1);
+            if keeps_offsets {
+                self.offsets.push((ordinal, (crate::block::HEADER_BYTES + at) as u64));
+            }
+            if !is_repeated {
+                let addr = RecordAddr::new(segment_id, ordinal);
+                replay.apply(&record, addr, lsn, &mut self.retired);
+            }
+        }
+        if record_count != block.header.record_count {
+            return Err(corrupt("a block has other than the number of records that it says"));
+        }
+        if !is_repeated {
+            segment.present_count += record_count;
+            segment.delete_count += delete_count;
+            segment.record_count = segment.record_count.max(next_ordinal);
+            if segment.min_lsn == Lsn::ZERO {
+                segment.min_lsn = lsn;
+            }
+            segment.max_lsn = segment.max_lsn.max(lsn);
+            self.state.last_lsn = lsn;
+            self.state.block_count += 1;
+            self.state.record_count += u64::from(record_count);
+        }
+        let file = &mut self.state.files[index];
+        if keeps_offsets {
+            let ordinals = Ordinals::Each(&self.offsets);
+            let bytes = block.header.block_bytes();
+            file.footer.add(
+                &WrittenBlock { lsn, bytes, ordinals, record_count, delete_count },
+                block.offset,
+            );
+        }
+        file.end = block.offset + block.header.block_bytes();
+        file.block_count += 1;
+        self.note_retired(lsn);
+        Ok(())
+    }
+
+    fn note_retired(&mut self, lsn: Lsn) {
+        for addr in self.retired.drain(..) {
+            let segment = self.state.segments.get_mut(&addr.segment());
+            let segment = segment.expect("replay retires addresses that it was given");
+            segment.retired.push((addr.ordinal(), lsn));
+        }
+    }
+
+    fn finish(
+        mut self,
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        replay: &mut dyn Replay,
+    ) -> Result<LogState> {
+        self.check_tails(&**disk)?;
+        let end = self.state.last_lsn.max(self.state.horizon);
+        if self.state.durable > end {
+            let (next, file) = match self.missing {
+                Some(missing) => (missing.next, self.catalog.files[missing.next_file].path.clone()),
+                None => (Lsn::ZERO, crate::manifest::path_in(dir)),
+            };
+            let missing = self.missing.map_or(end.next(), |missing| missing.lsn);
+            let durable = self.state.durable;
+            return Err(Error::Hole { missing, durable, next, file });
+        }
+        self.state.last_lsn = end;
+        replay.finish(&mut self.retired);
+        self.note_retired(Lsn::ZERO);
+        Ok(self.state)
+    }
+
+    /// Looks behind the ends of files without a footer for what should not be damaged.
+    fn check_tails(&self, disk: &dyn Disk) -> Result<()> {
+        let durable = self.state.durable;
+        for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
+            let Some(tail) = &file.tail else { continue };
+            // A file that a failed device has left behind may be damaged: its blocks are elsewhere.
+            let segment = source.header.segment;
+            let mut others = self.catalog.files.iter().filter(|o| o.header.segment == segment);
+            if others.nth(1).is_some() {
+                continue;
+            }
+            let what = tail.what.unwrap_or("unwritten space");
+            if tail.damaged_lsn.is_some_and(|lsn| lsn <= durable) {
+                return Err(Error::corrupt(&source.path, tail.offset, what));
+            }
+            let is_durable = |header: &crate::block::BlockHeader| {
+                header.lsn <= durable && header.lsn > Lsn::ZERO
+            };
+            if let Some((at, header)) = find_block_after(disk, source, tail.offset, is_durable)? {
+                let lsn = header.lsn;
+                let what = format!("{what}, but block {lsn}, which was durable, is behind at {at}");
+                return Err(Error::corrupt(&source.path, tail.offset, what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+//! Reading a segment's file block by block, believing nothing.
+//!
+//! One cursor serves recovery, compaction, the verifier and the dump. A block that it gives out
+//! has a good header and a good payload, belongs to this segment of this database, and continues
+//! the blocks before it. Where that ends, a *sealed* file is corrupt; in one without a footer it
+//! is the tail, which the caller judges.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::Lsn;
+use base::checksum::crc32c;
+use env::{Access, Disk, File};
+
+use crate::block::{self, BlockHeader, COMPACTED};
+use crate::error::{Error, IoContext, Result};
+use crate::record;
+use crate::segment::{self, Footer, SegmentHeader};
+use crate::survivors::Survivors;
+
+/// A segment's file as it was found.
+#[derive(Clone)]
+pub(crate) struct SegmentFile {
+    pub(crate) path: PathBuf,
+    /// The index of the device that it is on.
+    pub(crate) device: usize,
+    pub(crate) header: SegmentHeader,
+    pub(crate) footer: Option<Arc<Footer>>,
+    pub(crate) len: u64,
+}
+
+impl SegmentFile {
+    /// Reads header and footer of the file at `path`; `None` if its header is none.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path, device: usize) -> Result<Option<Self>> {
+        let file = disk.open(path, Access::Read).at(path, "open")?;
+        let len = file.len().at(path, "read")?;
+        let mut bytes = [0; segment::HEADER_BYTES];
+        if len < bytes.len() as u64 {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut bytes, 0).at(path, "read")?;
+        let Some(header) = SegmentHeader::decode(&bytes, path)? else { return Ok(None) };
+        let footer = Footer::read(&*file, len, path)?.map(Arc::new);
+        Ok(Some(Self { path: path.to_owned(), device, header, footer, len }))
+    }
+}
+
+/// A good block.
+#[derive(Clone)]
+pub(crate) struct Block {
+    pub(crate) header: BlockHeader,
+    /// Where it begins in the file.
+    pub(crate) offset: u64,
+    chunk: Arc<Vec<u8>>,
+    payload: Range<usize>,
+    survivors: Option<Arc<Footer>>,
+}
+
+impl Block {
+    /// The records as bytes.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.chunk[self.payload.clone()]
+    }
+
+    /// The bodies of the records with their ordinals and offsets in the payload.
+    pub(crate) fn bodies(&self) -> Bodies<'_> {
+        let ordinal = self.header.first_ordinal;
+        let survivors = self.survivors.as_ref().map(|footer| &footer.survivors);
+        Bodies { rest: self.payload(), len: self.payload.len(), ordinal, survivors }
+    }
+}
+
+/// See [`Block::bodies`].
+pub(crate) struct Bodies<'a> {
+    rest: &'a [u8],
+    len: usize,
+    ordinal: u32,
+    /// Set in compacted blocks.
+    survivors: Option<&'a Survivors>,
+}
+
+impl<'a> Iterator for Bodies<'a> {
+    type Item = std::result::Result<(u32, usize, &'a [u8]), &'static str>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let at = self.len - self.rest.len();
+        let body = match record::take_body(&mut self.rest) {
+            Ok(body) => body,
+            Err(what) => {
+                self.rest = &[];
+                return Some(Err(what));
+            }
+        };
+        let ordinal = self.ordinal;
+        self.ordinal = match self.survivors {
+            None => ordinal + 1,
+            Some(survivors) => survivors.next(ordinal + 1).unwrap_or(u32::MAX),
+        };
+        Some(Ok((ordinal, at, body)))
+    }
+}
+
+/// Where the good blocks of a file without a footer end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// The end of the last good block.
+    pub(crate) offset: u64,
+    /// The LSN of the block that is damaged there, if its header is good.
+    pub(crate) damaged_lsn: Option<Lsn>,
+    /// What is there; `None` for nothing but unwritten space.
+    pub(crate) what: Option<&'static str>,
+}
+
+/// What comes next in a file.
+pub(crate) enum Next {
+    Block(Block),
+    /// A sealed file has no more blocks.
+    End,
+    /// A file without a footer has no more good blocks.
+    Tail(Tail),
+}
+
+/// Goes through the blocks of a file.
+pub(crate) struct BlockCursor {
+    pub(crate) source: SegmentFile,
+    file: Box<dyn File>,
+    /// Where the next block begins.
+    offset: u64,
+    /// Where the blocks must end.
+    end: u64,
+    last_lsn: Lsn,
+    next_ordinal: u32,
+    block_count: u64,
+    chunk: Arc<Vec<u8>>,
+    /// Where in the file the chunk begins.
+    chunk_at: u64,
+    chunk_bytes: usize,
+}
+
+impl BlockCursor {
+    /// A cursor before the first block, which reads `chunk_bytes` at a time.
+    pub(crate) fn open(disk: &dyn Disk, source: SegmentFile, chunk_bytes: usize) -> Result<Self> {
+        let file = disk.open(&source.path, Access::Read).at(&source.path, "open")?;
+        file.advise_sequential();
+        let end = source.footer.as_ref().map_or(source.len, |footer| footer.data_end);
+        Ok(Self {
+            source,
+            file,
+            offset: segment::HEADER_BYTES as u64,
+            end,
+            last_lsn: Lsn::ZERO,
+            next_ordinal: 0,
+            block_count: 0,
+            chunk: Arc::default(),
+            chunk_at: 0,
+            chunk_bytes,
+        })
+    }
+
+    /// How many bytes lie behind.
+    pub(crate) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next block.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is sealed and damaged.
+    pub(crate) fn next(&mut self) -> Result<Next> {
+        let left = self.end - self.offset;
+        if left == 0 {
+            return self.finish();
+        }
+        let offset = self.offset;
+        if left < block::HEADER_BYTES as u64 {
+            return self.stop(offset, None, "a block's header is cut off");
+        }
+        let start = self.load(offset, block::HEADER_BYTES)?;
+        let bytes: &[u8; block::HEADER_BYTES] =
+            self.chunk[start..start + block::HEADER_BYTES].try_into().expect("that many bytes");
+        let Some(header) = BlockHeader::decode(bytes) else {
+            if bytes.iter().all(|byte| *byte == 0) && self.source.footer.is_none() {
+                return Ok(Next::Tail(Tail { offset, damaged_lsn: None, what: None }));
+            }
+            return self.stop(offset, None, "a block's header is damaged");
+        };
+        if let Err(what) = self.check(&header, left) {
+            return self.stop(offset, None, what);
+        }
+        let payload_bytes = usize::try_from(header.payload_bytes).expect("bounded by the file");
+        let start = self.load(offset, block::HEADER_BYTES + payload_bytes)? + block::HEADER_BYTES;
+        let payload = start..start + payload_bytes;
+        if crc32c(&self.chunk[payload.clone()]) != header.payload_crc {
+            return self.stop(offset, Some(header.lsn), "a block's records are damaged");
+        }
+        let is_compacted = header.flags & COMPACTED != 0;
+        let survivors = if is_compacted { self.source.footer.clone() } else { None };
+        let block = Block { header, offset, chunk: self.chunk.clone(), payload, survivors };
+        self.offset += header.block_bytes();
+        self.last_lsn = header.lsn;
+        self.block_count += 1;
+        self.next_ordinal = self.ordinal_after(&block);
+        Ok(Next::Block(block))
+    }
+
+    /// Whether the header belongs here.
+    fn check(&self, header: &BlockHeader, left: u64) -> std::result::Result<(), &'static str> {
+        let segment = &self.source.header;
+        let is_compacted = header.flags & COMPACTED != 0;
+        let expected_ordinal = match &self.source.footer {
+            Some(footer) if is_compacted => footer.survivors.next(self.next_ordinal),
+            _ if segment.part > 0 => Some(self.next_ordinal.max(header.first_ordinal)),
+            _ => Some(self.next_ordinal),
+        };
+        if header.segment != segment.segment || header.database_tag != segment.database.tag() {
+            Err("a block belongs to another segment or database")
+        } else if header.flags & !COMPACTED != 0 || is_compacted != (segment.generation > 0) {
+            Err("a block's flags are not those of its segment")
+        } else if header.lsn <= self.last_lsn {
+            Err("a block is older than the one before it")
+        } else if expected_ordinal != Some(header.first_ordinal) {
+            Err("a block's first ordinal does not continue the block before it")
+        } else if header.block_bytes() > left {
+            Err("a block is longer than its file")
+        } else if u64::from(header.record_count) * (record::BODY_BYTES_MIN as u64 + 1)
+            > header.payload_bytes
+        {
+            Err("a block has more records than fit into it")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn ordinal_after(&self, block: &Block) -> u32 {
+        let header = &block.header;
+        match &block.survivors {
+            None => header.first_ordinal.saturating_add(header.record_count),
+            Some(footer) => {
+                let mut ordinal = header.first_ordinal;
+                for _ in 1..header.record_count {
+                    ordinal = footer.survivors.next(ordinal + 1).unwrap_or(u32::MAX - 1);
+                }
+                ordinal + 1
+            }
+        }
+    }
+
+    /// The blocks of a file without footer end here, those of a sealed one must not.
+    fn stop(&self, offset: u64, lsn: Option<Lsn>, what: &'static str) -> Result<Next> {
+        if self.source.footer.is_some() {
+            return Err(Error::corrupt(&self.source.path, offset, what));
+        }
+        Ok(Next::Tail(Tail { offset, damaged_lsn: lsn, what: Some(what) }))
+    }
+
+    fn finish(&self) -> Result<Next> {
+        let Some(footer) = &self.source.footer else {
+            return Ok(Next::Tail(Tail { offset: self.offset, damaged_lsn: None, what: None }));
+        };
+        if footer.block_count != self.block_count || footer.max_lsn != self.last_lsn {
+            let what = "the footer counts other blocks than the file has";
+            return Err(Error::corrupt(&self.source.path, self.offset, what));
+        }
+        Ok(Next::End)
+    }
+
+    /// Makes `bytes` bytes at `offset` be in the chunk; where in it. The caller has checked that
+    /// the file has them.
+    fn load(&mut self, offset: u64, bytes: usize) -> Result<usize> {
+        let chunk_end = self.chunk_at + self.chunk.len() as u64;
+        if offset >= self.chunk_at && offset + bytes as u64 <= chunk_end {
+            return Ok(usize::try_from(offset - self.chunk_at).expect("within the chunk"));
+        }
+        let rest = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
+        let want = self.chunk_bytes.max(bytes).min(rest);
+        // Blocks given out may still hold the old chunk; it is reused when none does.
+        let mut buffer = Arc::try_unwrap(std::mem::take(&mut self.chunk)).unwrap_or_default();
+        buffer.resize(want, 0);
+        self.file.read_exact_at(&mut buffer, offset).at(&self.source.path, "read")?;
+        self.chunk = Arc::new(buffer);
+        self.chunk_at = offset;
+        Ok(0)
+    }
+}
+
+/// The first good header of a block of this segment at or after `offset`, by looking at every
+/// byte: evidence that what is damaged before it was not the end.
+pub(crate) fn find_block_after(
+    disk: &dyn Disk,
+    source: &SegmentFile,
+    mut offset: u64,
+    mut is_sought: impl FnMut(&BlockHeader) -> bool,
+) -> Result<Option<(u64, BlockHeader)>> {
+    const WINDOW_BYTES: usize = 1 << 20;
+    let path = &source.path;
+    let file = disk.open(path, Access::Read).at(path, "open")?;
+    let mut window = vec![0; WINDOW_BYTES];
+    while offset + block::HEADER_BYTES as u64 <= source.len {
+        let len = usize::try_from(source.len - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+        file.read_exact_at(&mut window[..len], offset).at(path, "read")?;
+        for at in 0..=len - block::HEADER_BYTES {
+            if window[at] != block::MARK[0] || window[at..at + 4] != block::MARK {
+                continue;
+            }
+            let bytes = window[at..at + block::HEADER_BYTES].try_into().expect("that many bytes");
+            if let Some(header) = BlockHeader::decode(bytes)
+                && header.segment == source.header.segment
+                && header.database_tag == source.header.database.tag()
+                && is_sought(&header)
+            {
+                return Ok(Some((offset + at as u64, header)));
+            }
+        }
+        offset += (len - block::HEADER_BYTES + 1) as u64;
+    }
+    Ok(None)
+}

@@ -1,0 +1,238 @@
+//! Which segment is compacted next.
+//!
+//! A segment is *triggered* when enough of its records are garbage, by count and by share. Among
+//! the triggered ones the victim is the one with the best ratio of benefit to cost: what is freed
+//! and for how long it will stay so (old garbage-poor data changes little), over what has to be
+//! read and written again.
+
+use std::sync::atomic::Ordering;
+
+use base::{Lsn, SegmentId};
+
+use crate::compactor::{Job, Outcome};
+use crate::device::DeviceState;
+use crate::log::Log;
+use crate::options::CompactionOptions;
+use crate::segments::Segment;
+use crate::stats::Stats;
+
+/// How often victims are looked for, unless a compaction has just ended.
+const LOOK_EVERY_US: u64 = 100_000;
+
+/// How long nothing is compacted after a failure.
+const REST_AFTER_FAILURE_US: u64 = 5_000_000;
+
+/// What is being compacted, and what was.
+pub(crate) struct Schedule {
+    pub(crate) options: CompactionOptions,
+    /// The segment under compaction and the device that it is on.
+    running: Option<(SegmentId, usize)>,
+    sweep: Option<Sweep>,
+    look_at_us: u64,
+    /// Segments that cannot be compacted until the next start.
+    stuck: Vec<SegmentId>,
+    /// The part of the figures that is about compaction.
+    pub(crate) stats: Stats,
+}
+
+/// A compaction of everything.
+struct Sweep {
+    /// Segments from here on have begun later and are not part of it.
+    end: SegmentId,
+    /// Segments whose bitmap was copied at this LSN or later are done.
+    since: Lsn,
+}
+
+impl Schedule {
+    pub(crate) fn new(options: CompactionOptions) -> Self {
+        let stats = Stats::default();
+        Self { options, running: None, sweep: None, look_at_us: 0, stuck: Vec::new(), stats }
+    }
+
+    pub(crate) fn start_sweep(&mut self, end: SegmentId, since: Lsn) {
+        self.sweep = Some(Sweep { end, since });
+        self.look_at_us = 0;
+    }
+
+    pub(crate) const fn is_sweeping(&self) -> bool {
+        self.sweep.is_some()
+    }
+
+    pub(crate) fn compacting(&self) -> Option<SegmentId> {
+        self.running.map(|(segment, _)| segment)
+    }
+
+    pub(crate) fn compacting_device(&self) -> Option<usize> {
+        self.running.map(|(_, device)| device)
+    }
+}
+
+impl Log {
+    /// Starts a compaction if one is due and none is running.
+    pub(crate) fn schedule_compaction(&mut self, now_us: u64) {
+        if self.schedule.running.is_some() || now_us < self.schedule.look_at_us {
+            return;
+        }
+        self.schedule.look_at_us = now_us + LOOK_EVERY_US;
+        if let Some(victim) = self.choose_victim() {
+            self.start_compaction(victim);
+        }
+    }
+
+    fn choose_victim(&mut self) -> Option<SegmentId> {
+        let floors = DeleteFloors::of(self);
+        if let Some(sweep) = &self.schedule.sweep {
+            let is_due = |segment: &&Segment| {
+                segment.id < sweep.end
+                    && segment.compaction_lsn < sweep.since
+                    && floors.garbage_count(segment) > 0
+            };
+            let has_unsealed = self
+                .segments
+                .iter()
+                .any(|segment| !segment.is_sealed && is_due(&segment) && self.is_usable(segment));
+            let victim = self
+                .segments
+                .iter()
+                .filter(is_due)
+                .filter(|segment| segment.is_sealed && self.is_usable(segment))
+                .min_by_key(|segment| segment.id);
+            if let Some(victim) = victim {
+                return Some(victim.id);
+            }
+            if !has_unsealed {
+                self.schedule.sweep = None;
+            }
+        }
+        if !self.schedule.options.enabled {
+            return None;
+        }
+        let mut best = None;
+        for segment in self.segments.iter().filter(|segment| segment.is_sealed) {
+            let garbage_count = floors.garbage_count(segment);
+            if !self.is_triggered(segment, garbage_count) || !self.is_usable(segment) {
+                continue;
+            }
+            let garbage_share = f64::from(garbage_count) / f64::from(segment.present_count.max(1));
+            #[expect(clippy::cast_precision_loss, reason = "an age, to compare with others")]
+            let age = (self.open_lsn().0 - segment.max_lsn.0) as f64;
+            let score = garbage_share * age / (2.0 - garbage_share);
+            if best.is_none_or(|(best_score, _)| score > best_score) {
+                best = Some((score, segment.id));
+            }
+        }
+        best.map(|(_, id)| id)
+    }
+
+    fn is_triggered(&self, segment: &Segment, garbage_count: u32) -> bool {
+        let options = &self.schedule.options;
+        let is_all = garbage_count == segment.present_count;
+        let share = f64::from(garbage_count) / f64::from(segment.present_count.max(1));
+        is_all || (garbage_count >= options.invalid_count_min && share >= options.invalid_share_min)
+    }
+
+    /// Whether the segment's files are on devices that can be read and written.
+    fn is_usable(&self, segment: &Segment) -> bool {
+        let mut devices = segment.parts.iter().chain([&segment.device]);
+        devices.all(|index| self.shared.devices[*index].state() != DeviceState::Poisoned)
+            && !self.schedule.stuck.contains(&segment.id)
+    }
+
+    fn start_compaction(&mut self, victim: SegmentId) {
+        let open_lsn = self.open_lsn();
+        // Bits may have been set by records that no crash must lose: those of the open block too.
+        let durable_before_rename =
+            if self.has_open_records() { open_lsn } else { Lsn(open_lsn.0 - 1) };
+        let delete_floor = self.segments.delete_floor(victim);
+        let rate_bytes_per_s = self.schedule.options.rate_bytes_per_s;
+        let Some(segment) = self.segments.get_mut(victim) else { return };
+        let invalid = segment.copy_bits(open_lsn);
+        let job = Job {
+            segment: victim,
+            device: segment.device,
+            parts: segment.parts.clone(),
+            invalid,
+            compaction_lsn: open_lsn,
+            durable_before_rename,
+            delete_floor,
+            horizon: segment.max_lsn,
+            rate_bytes_per_s,
+            bytes_before: segment.bytes,
+        };
+        self.schedule.running = Some((victim, segment.device));
+        self.jobs.push(job);
+    }
+
+    /// Takes note of how a compaction has ended.
+    pub(crate) fn finish_compaction(&mut self, outcome: Outcome) {
+        self.schedule.running = None;
+        self.schedule.look_at_us = 0;
+        let stats = &mut self.schedule.stats;
+        match outcome.result {
+            Ok(compacted) => {
+                stats.compactions += 1;
+                stats.reclaimed_bytes += outcome.bytes_before.saturating_sub(compacted.bytes);
+                if compacted.present_count == 0 {
+                    self.segments.remove(outcome.segment);
+                } else if let Some(segment) = self.segments.get_mut(outcome.segment) {
+                    segment.note_compacted(
+                        compacted.present_count,
+                        compacted.delete_count,
+                        compacted.bytes,
+                        compacted.min_lsn,
+                    );
+                }
+            }
+            Err(failure) => {
+                stats.compactions_failed += 1;
+                stats.compaction_error = Some(failure.reason);
+                if failure.is_final {
+                    self.schedule.stuck.push(outcome.segment);
+                }
+                if let Some(segment) = self.segments.get_mut(outcome.segment) {
+                    segment.note_compaction_failed();
+                }
+                self.schedule.look_at_us = self.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
+            }
+        }
+        self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
+    }
+}
+
+/// Up to where delete records are garbage, for every segment at once.
+struct DeleteFloors {
+    /// The segment that holds most back, and what it allows.
+    strictest: Option<(SegmentId, Lsn)>,
+    /// What the others allow.
+    second: Lsn,
+}
+
+impl DeleteFloors {
+    fn of(log: &Log) -> Self {
+        let mut floors = Self { strictest: None, second: Lsn(u64::MAX) };
+        for segment in log.segments.iter() {
+            let Some(floor) = segment.delete_floor() else { continue };
+            match floors.strictest {
+                Some((_, least)) if floor >= least => floors.second = floors.second.min(floor),
+                _ => {
+                    if let Some((_, least)) = floors.strictest.replace((segment.id, floor)) {
+                        floors.second = least;
+                    }
+                }
+            }
+        }
+        floors
+    }
+
+    /// How many of the segment's records a compaction would drop. Delete records count when all
+    /// of the segment's may go; some of it going is a bonus.
+    fn garbage_count(&self, segment: &Segment) -> u32 {
+        let floor = match self.strictest {
+            Some((id, _)) if id == segment.id => self.second,
+            Some((_, floor)) => floor,
+            None => Lsn(u64::MAX),
+        };
+        let deletes = if segment.max_lsn < floor { segment.delete_count } else { 0 };
+        (segment.invalid_count + deletes).min(segment.present_count)
+    }
+}

@@ -1,0 +1,70 @@
+//! Figures for people and monitoring.
+
+use std::path::PathBuf;
+
+use base::{Lsn, SegmentId};
+
+use crate::device::DeviceState;
+use crate::manifest::Id;
+
+/// What [`crate::Log::stats`] says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// How many times the log was opened.
+    pub epoch: u64,
+    /// The block that takes records.
+    pub open_lsn: Lsn,
+    /// The last block of the durable prefix.
+    pub durable_lsn: Lsn,
+    /// Bytes in blocks that were handed over and are not given back yet.
+    pub in_flight_bytes: u64,
+    /// How many segments there are.
+    pub segments: usize,
+    /// How long their files are.
+    pub bytes: u64,
+    /// How many records are in them.
+    pub records: u64,
+    /// How many of those are garbage.
+    pub invalid_records: u64,
+    /// How many of them say that an entry is gone.
+    pub delete_records: u64,
+    /// Memory of the validity bitmaps.
+    pub bitmap_bytes: u64,
+    /// The segment that is being compacted.
+    pub compacting: Option<SegmentId>,
+    /// Whether a compaction of everything is going on.
+    pub is_sweeping: bool,
+    /// Compactions that came to a good end.
+    pub compactions: u64,
+    /// Compactions that did not.
+    pub compactions_failed: u64,
+    /// Bytes that compactions have freed.
+    pub reclaimed_bytes: u64,
+    /// Why the last compaction failed.
+    pub compaction_error: Option<String>,
+    /// Each device.
+    pub devices: Vec<DeviceStats>,
+}
+
+/// What there is to say about one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its id.
+    pub id: Id,
+    /// How it is.
+    pub state: DeviceState,
+    /// How many segments have their file on it.
+    pub segments: usize,
+    /// Bytes waiting to be written.
+    pub queued_bytes: u64,
+    /// Bytes written since the start.
+    pub written_bytes: u64,
+    /// Blocks written since the start.
+    pub written_blocks: u64,
+    /// Syncs since the start.
+    pub syncs: u64,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}

@@ -1,0 +1,230 @@
+//! Which of a segment's records are still in its file.
+//!
+//! A record's ordinal is fixed for life; its place in the file is `rank(ordinal)`, the number of
+//! survivors before it. A segment that was never compacted has all its records, and says so in one
+//! byte. Otherwise the footer holds the bitmap, raw or as runs, whichever is shorter.
+
+use base::varint;
+
+/// A set of ordinals below `len`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survivors {
+    len: u32,
+    count: u32,
+    /// `None` when all are there.
+    bits: Option<Vec<u64>>,
+}
+
+const ALL: u8 = 0;
+const RAW: u8 = 1;
+const RUNS: u8 = 2;
+
+impl Survivors {
+    /// All of `len` records.
+    #[must_use]
+    pub const fn all(len: u32) -> Self {
+        Self { len, count: len, bits: None }
+    }
+
+    /// None of `len` records, to [`Survivors::insert`] into.
+    #[must_use]
+    pub fn none(len: u32) -> Self {
+        Self { len, count: 0, bits: Some(vec![0; (len as usize).div_ceil(64)]) }
+    }
+
+    /// How many records the segment ever had.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether the segment never had a record.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many are still there.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether none was ever removed.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.bits.is_none()
+    }
+
+    /// Adds `ordinal`.
+    ///
+    /// # Panics
+    /// When `ordinal` is not below `len`.
+    pub fn insert(&mut self, ordinal: u32) {
+        assert!(ordinal < self.len, "an ordinal lies within its segment");
+        let Some(bits) = &mut self.bits else { return };
+        let word = &mut bits[ordinal as usize / 64];
+        let mask = 1 << (ordinal % 64);
+        if *word & mask == 0 {
+            *word |= mask;
+            self.count += 1;
+        }
+    }
+
+    /// Whether `ordinal` is still there.
+    #[must_use]
+    pub fn contains(&self, ordinal: u32) -> bool {
+        match &self.bits {
+            _ if ordinal >= self.len => false,
+            None => true,
+            Some(bits) => bits[ordinal as usize / 64] & (1 << (ordinal % 64)) != 0,
+        }
+    }
+
+    /// The first survivor from `ordinal` on.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "an ordinal, below len")]
+    pub fn next(&self, ordinal: u32) -> Option<u32> {
+        if ordinal >= self.len {
+            return None;
+        }
+        let Some(bits) = &self.bits else { return Some(ordinal) };
+        let mut at = ordinal as usize / 64;
+        let mut word = bits[at] & (u64::MAX << (ordinal % 64));
+        while word == 0 {
+            at += 1;
+            word = *bits.get(at)?;
+        }
+        Some(at as u32 * 64 + word.trailing_zeros())
+    }
+
+    /// How many survivors are before `ordinal`.
+    #[must_use]
+    pub fn rank(&self, ordinal: u32) -> u32 {
+        let ordinal = ordinal.min(self.len);
+        let Some(bits) = &self.bits else { return ordinal };
+        let whole = ordinal as usize / 64;
+        let before: u32 = bits[..whole].iter().map(|word| word.count_ones()).sum();
+        match ordinal % 64 {
+            0 => before,
+            rest => before + (bits[whole] & !(u64::MAX << rest)).count_ones(),
+        }
+    }
+
+    /// Appends the set to `out`; its `len` is written elsewhere.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let Some(bits) = &self.bits else {
+            out.push(ALL);
+            return;
+        };
+        let start = out.len();
+        out.push(RUNS);
+        let raw_bytes = bits.len() * 8;
+        let mut at = 0;
+        while let Some(first) = self.next(at) {
+            let mut end = first + 1;
+            while self.contains(end) {
+                end += 1;
+            }
+            varint::put(out, u64::from(first - at));
+            varint::put(out, u64::from(end - first));
+            at = end;
+            if out.len() - start > raw_bytes {
+                break;
+            }
+        }
+        if out.len() - start > raw_bytes {
+            out.truncate(start);
+            out.push(RAW);
+            for word in bits {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+
+    /// The set of ordinals below `len` that these bytes are.
+    #[must_use]
+    pub fn decode(bytes: &[u8], len: u32) -> Option<Self> {
+        let (&how, mut rest) = bytes.split_first()?;
+        match how {
+            ALL if rest.is_empty() => Some(Self::all(len)),
+            RAW => {
+                let words = (len as usize).div_ceil(64);
+                if rest.len() != words * 8 {
+                    return None;
+                }
+                let mut bits = Vec::with_capacity(words);
+                for word in rest.chunks_exact(8) {
+                    bits.push(u64::from_le_bytes(word.try_into().expect("chunks of eight")));
+                }
+                let beyond = (words * 64) as u64 - u64::from(len);
+                if beyond > 0 && bits.last()?.leading_zeros() < u32::try_from(beyond).ok()? {
+                    return None;
+                }
+                let count = bits.iter().map(|word| word.count_ones()).sum();
+                Some(Self { len, count, bits: Some(bits) })
+            }
+            RUNS => {
+                let mut set = Self::none(len);
+                let mut at = 0u32;
+                while !rest.is_empty() {
+                    let gap = u32::try_from(varint::take(&mut rest)?).ok()?;
+                    let run = u32::try_from(varint::take(&mut rest)?).ok()?;
+                    let first = at.checked_add(gap)?;
+                    at = first.checked_add(run).filter(|end| *end <= len && run > 0)?;
+                    (first..at).for_each(|ordinal| set.insert(ordinal));
+                }
+                Some(set)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_set(len in 0u32..500, picks: Vec<proptest::sample::Index>) {
+            let mut set = Survivors::none(len);
+            let mut model = BTreeSet::new();
+            if len > 0 {
+                for pick in picks {
+                    let ordinal = u32::try_from(pick.index(len as usize)).unwrap();
+                    set.insert(ordinal);
+                    model.insert(ordinal);
+                }
+            }
+            prop_assert_eq!(set.count() as usize, model.len());
+            for ordinal in 0..len + 70 {
+                prop_assert_eq!(set.contains(ordinal), model.contains(&ordinal));
+                prop_assert_eq!(set.next(ordinal), model.range(ordinal..).next().copied());
+                prop_assert_eq!(set.rank(ordinal) as usize, model.range(..ordinal).count());
+            }
+            let mut bytes = Vec::new();
+            set.encode(&mut bytes);
+            prop_assert!(bytes.len() <= 1 + (len as usize).div_ceil(64) * 8);
+            prop_assert_eq!(Survivors::decode(&bytes, len), Some(set));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>, len in 0u32..5000) {
+            if let Some(set) = Survivors::decode(&bytes, len) {
+                prop_assert!(set.count() <= len);
+                prop_assert_eq!(set.next(len), None);
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_one_byte() {
+        let mut bytes = Vec::new();
+        Survivors::all(1 << 20).encode(&mut bytes);
+        assert_eq!(bytes, [ALL]);
+        assert_eq!(Survivors::decode(&bytes, 1 << 20), Some(Survivors::all(1 << 20)));
+    }
+}

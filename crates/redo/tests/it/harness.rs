@@ -1,0 +1,177 @@
+//! A keyspace of strings that is its own oracle, and a database whose threads are step calls.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
+use redo::{Compactor, Env, Flusher, Log, Opened, Options, Recovery, Replay, Step, Summary};
+
+/// What the log is for: keys with values, each knowing where its record is.
+#[derive(Default, Clone)]
+pub struct Keyspace {
+    pub entries: HashMap<Vec<u8>, (Vec<u8>, RecordAddr)>,
+    last_lsn: Lsn,
+}
+
+impl Keyspace {
+    /// What a client would see.
+    pub fn contents(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        self.entries.iter().map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+    }
+}
+
+impl Replay for Keyspace {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        assert!(lsn >= self.last_lsn, "blocks come in order");
+        self.last_lsn = lsn;
+        let old = match record.kind {
+            RecordKind::String => {
+                self.entries.insert(record.key.to_vec(), (record.value.to_vec(), addr))
+            }
+            RecordKind::KeyDeleted => self.entries.remove(record.key),
+            other => panic!("{other:?} was never written"),
+        };
+        retired.extend(old.map(|(_, addr)| addr));
+    }
+
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+}
+
+/// A clock that moves when told to.
+#[derive(Default)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    pub fn advance_us(&self, us: u64) {
+        self.0.fetch_add(us, Ordering::Relaxed);
+    }
+}
+
+impl env::Clock for ManualClock {
+    fn now_ms(&self) -> i64 {
+        1_700_000_000_000
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that are random enough for ids and the same in each run.
+pub struct Counter(pub u8);
+
+impl env::Entropy for Counter {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.0 = self.0.wrapping_mul(181).wrapping_add(77);
+            *byte = self.0;
+        }
+    }
+}
+
+pub struct Database {
+    pub keyspace: Keyspace,
+    pub log: Log,
+    pub flushers: Vec<Flusher>,
+    pub compactor: Compactor,
+    pub summary: Summary,
+    pub clock: Arc<ManualClock>,
+}
+
+pub fn options(dir: &Path) -> Options {
+    let mut options = Options::new(dir);
+    options.segment_bytes = 16 << 10;
+    options.reserve_bytes = 64 << 10;
+    options.compaction.invalid_count_min = 8;
+    options.compaction.rate_bytes_per_s = 0;
+    options.parallel_loaders = false;
+    options
+}
+
+impl Database {
+    pub fn open(options: Options) -> redo::Result<Self> {
+        Self::open_on(Arc::new(env_os::OsDisk), options)
+    }
+
+    pub fn open_on(disk: Arc<dyn env::Disk>, options: Options) -> redo::Result<Self> {
+        let clock = Arc::new(ManualClock::default());
+        let env = Env {
+            disk,
+            clock: clock.clone(),
+            entropy: Box::new(Counter(3)),
+            waker: Arc::new(|| {}),
+        };
+        let mut keyspace = Keyspace::default();
+        let recovery = Recovery::open(env, options)?;
+        let Opened { log, flushers, compactor, summary } =
+            recovery.run(&mut keyspace, &mut |_| {})?;
+        Ok(Self { keyspace, log, flushers, compactor, summary, clock })
+    }
+
+    pub fn set(&mut self, key: &[u8], value: &[u8]) {
+        let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
+        let addr = self.log.append(&record);
+        if let Some((_, old)) = self.keyspace.entries.insert(key.to_vec(), (value.to_vec(), addr)) {
+            self.log.retire(old);
+        }
+    }
+
+    pub fn delete(&mut self, key: &[u8]) {
+        if let Some((_, old)) = self.keyspace.entries.remove(key) {
+            self.log.append(&Record::key_deleted(DbId(0), key));
+            self.log.retire(old);
+        }
+    }
+
+    /// Seals, and steps everything until nothing is left to do.
+    pub fn settle(&mut self) {
+        self.log.seal();
+        loop {
+            self.clock.advance_us(200_000);
+            self.log.poll();
+            self.log.tick();
+            let mut worked = false;
+            for flusher in &mut self.flushers {
+                worked |= flusher.step() == Step::Worked;
+            }
+            worked |= self.compactor.step() == Step::Worked;
+            if !worked && self.log.stats().compacting.is_none() {
+                break;
+            }
+        }
+        self.log.poll();
+    }
+
+    /// Steps the flushers only, until the log is durable.
+    pub fn flush(&mut self) {
+        self.log.seal();
+        while self.flushers.iter_mut().any(|flusher| flusher.step() == Step::Worked) {}
+        self.log.poll();
+    }
+
+    /// Ends in good order.
+    pub fn close(mut self) -> Keyspace {
+        self.log.shutdown();
+        for flusher in &mut self.flushers {
+            while flusher.step() != Step::Finished {}
+        }
+        while self.compactor.step() != Step::Finished {}
+        self.keyspace
+    }
+}
+
+pub fn key(number: usize) -> Vec<u8> {
+    format!("key-{number}").into_bytes()
+}
+
+pub fn value(number: usize) -> Vec<u8> {
+    format!("value-{number}-{}", "x".repeat(number % 100)).into_bytes()
+}

@@ -1,0 +1,4 @@
+//! The log as its users see it: what was acknowledged is there after whatever happens.
+
+mod harness;
+mod lifecycle;
