@@ -13,14 +13,14 @@
 //! ```
 //!
 //! # Invariants
-//! - While replaying, an entry whose key is bound to an object holds the object's id as a number
-//!   and is marked in `bound`.
+//! - While replaying, the entry of a key that is bound to an object is a placeholder; it is the
+//!   object's as long as it has the address of the object's newest root.
 
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind, varint};
 use hashbrown::HashMap;
 
 use crate::db::Db;
-use crate::entry::{Entry, Kind, Payload};
+use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::packed::Packed;
@@ -32,13 +32,21 @@ pub struct Replay {
     /// Every database that a record named, mapped or not.
     dbs: HashMap<DbId, Db>,
     objects: HashMap<ObjectId, Gathered>,
-    /// The ids that the indexes map to, by the newest record.
-    map: Option<(Vec<DbId>, RecordAddr)>,
+    map: Option<Map>,
+    /// How many databases the configuration has.
+    database_count: usize,
 }
 
 struct Gathered {
     object: Object,
-    root: Option<(DbId, Box<[u8]>)>,
+    root: Option<Root>,
+}
+
+/// The newest root of an object: which key it is bound to, and where that is logged.
+struct Root {
+    db: DbId,
+    key: Box<[u8]>,
+    addr: RecordAddr,
 }
 
 /// The record says something that no keyspace of this version ever logged.
@@ -55,8 +63,9 @@ impl Replay {
     /// Begins to fill a keyspace that is empty.
     #[must_use]
     pub fn new(mut keyspace: Keyspace) -> Self {
-        let dbs = keyspace.dbs.drain(..).map(|db| (db.id, db)).collect();
-        Self { keyspace, dbs, objects: HashMap::new(), map: None }
+        let database_count = keyspace.dbs.len();
+        keyspace.dbs.clear();
+        Self { keyspace, dbs: HashMap::new(), objects: HashMap::new(), map: None, database_count }
     }
 
     /// Applies one record; addresses that it makes obsolete are pushed to `retired`.
@@ -108,8 +117,7 @@ impl Replay {
         while !value.is_empty() {
             ids.push(DbId(u32::try_from(varint::take(&mut value)?).ok()?));
         }
-        self.keyspace.next_db_id = self.keyspace.next_db_id.max(next);
-        retired.extend(self.map.replace((ids, addr)).map(|old| old.1));
+        retired.extend(self.map.replace(Map { ids, next, addr }).map(|old| old.addr));
         Some(())
     }
 
@@ -156,8 +164,9 @@ impl Replay {
     ) -> Result<(), &'static str> {
         let gathered = self.gather(record)?;
         gathered.object.replay_root(record.value);
-        gathered.root = Some((record.db, record.key.into()));
-        let entry = Entry::with_int(record.key, record.object.0.cast_signed());
+        gathered.root = Some(Root { db: record.db, key: record.key.into(), addr });
+        // Eight bytes, as the pointer to the object that will take their place.
+        let entry = Entry::with_int(record.key, 0);
         self.set_key(record, entry, addr, retired);
         Ok(())
     }
@@ -190,26 +199,22 @@ impl Replay {
     #[must_use]
     pub fn finish(mut self, retired: &mut Vec<RecordAddr>) -> Keyspace {
         let hasher = self.keyspace.recorder.hasher;
-        for (id, Gathered { mut object, root }) in self.objects.drain() {
-            let entry = root.and_then(|(db, key)| {
-                self.dbs.get_mut(&db)?.keys.find_mut(hasher.hash(&key), &key)
+        for (_, Gathered { mut object, root }) in self.objects.drain() {
+            let bound = root.and_then(|root| {
+                let db = self.dbs.get_mut(&root.db)?;
+                let entry = db.keys.find_mut(hasher.hash(&root.key), &root.key)?;
+                (entry.addr() == Some(root.addr)).then_some(entry)
             });
-            match entry {
-                Some(entry) if names(entry, id) => {
+            match bound {
+                Some(entry) => {
                     object.replay_finish(hasher);
                     entry.replace_object(Box::new(object));
                 }
-                _ => retired.extend(object.into_addrs().flatten()),
+                None => retired.extend(object.into_addrs().flatten()),
             }
         }
+        let ids = self.database_ids();
         let mut keyspace = self.keyspace;
-        let ids = match self.map {
-            Some((ids, addr)) => {
-                keyspace.databases_addr = Some(addr);
-                ids
-            }
-            None => (0..keyspace.next_db_id).map(DbId).collect(),
-        };
         keyspace.dbs =
             ids.iter().map(|id| self.dbs.remove(id).unwrap_or_else(|| Db::new(*id))).collect();
         for (_, db) in self.dbs {
@@ -222,11 +227,34 @@ impl Replay {
         }
         keyspace
     }
+
+    /// The ids of the databases by index. Where the map ends, or without one, the ids go on in
+    /// order: as many as the configuration has databases, and as many as there are data for, so
+    /// that lowering `databases` hides data and loses none.
+    fn database_ids(&mut self) -> Vec<DbId> {
+        let count = self.database_count;
+        let (mut ids, mut next) = match self.map.take() {
+            Some(Map { ids, next, addr }) => {
+                self.keyspace.databases_addr = Some(addr);
+                (ids, next)
+            }
+            None => (Vec::new(), 0),
+        };
+        let seen = self.dbs.keys().map(|id| id.0 + 1).max().unwrap_or(0);
+        while ids.len() < count || next < seen {
+            ids.push(DbId(next));
+            next += 1;
+        }
+        self.keyspace.next_db_id = next;
+        ids
+    }
 }
 
-/// Whether the entry is a root's, of this object.
-fn names(entry: &Entry, id: ObjectId) -> bool {
-    matches!(entry.payload(), Payload::Int(number) if number.cast_unsigned() == id.0)
+/// The newest `Databases` record.
+struct Map {
+    ids: Vec<DbId>,
+    next: u32,
+    addr: RecordAddr,
 }
 
 const fn packed_kind(kind: RecordKind) -> (Kind, usize) {
@@ -236,5 +264,76 @@ const fn packed_kind(kind: RecordKind) -> (Kind, usize) {
         RecordKind::SetPacked => (Kind::SetPacked, 1),
         RecordKind::ZSetPacked => (Kind::ZSetPacked, 2),
         _ => panic!("the other kinds were handled before"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Hash;
+    use crate::journal::NoJournal;
+    use base::SegmentId;
+
+    fn replay(records: &[Record<'_>], database_count: usize) -> (Keyspace, Vec<u32>) {
+        let keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], database_count);
+        let (mut replay, mut retired) = (Replay::new(keyspace), Vec::new());
+        for (ordinal, record) in (0..).zip(records) {
+            let addr = RecordAddr::new(SegmentId(1), ordinal);
+            replay.apply(record, addr, &mut retired).expect("well-formed");
+        }
+        let keyspace = replay.finish(&mut retired);
+        let mut retired: Vec<u32> = retired.into_iter().map(RecordAddr::ordinal).collect();
+        retired.sort_unstable();
+        (keyspace, retired)
+    }
+
+    const ID: ObjectId = ObjectId(5);
+
+    fn root(key: &[u8]) -> Record<'_> {
+        Record::root(RecordKind::Hash, DbId(0), key, ID, &[0], None)
+    }
+
+    fn field(name: &[u8]) -> Record<'_> {
+        Record::element(RecordKind::HashField, ID, name, b"v")
+    }
+
+    fn string<'a>(db: u32, key: &'a [u8], value: &'a [u8]) -> Record<'a> {
+        Record::whole(RecordKind::String, DbId(db), key, value, None)
+    }
+
+    #[test]
+    fn an_object_whose_key_was_overwritten_is_garbage() {
+        // The string reads as the object's id: only the address tells that it is no root.
+        let (mut keyspace, retired) = replay(&[root(b"k"), field(b"f"), string(0, b"k", b"5")], 1);
+        assert_eq!(keyspace.string(0, b"k").map(|v| v.and_then(|v| v.as_int())), Ok(Some(5)));
+        assert_eq!(retired, [0, 1]);
+    }
+
+    #[test]
+    fn elements_find_a_root_that_comes_later_and_moves() {
+        let records =
+            [field(b"f"), root(b"old"), root(b"new"), Record::key_deleted(DbId(0), b"old")];
+        let (mut keyspace, retired) = replay(&records, 1);
+        assert!(!keyspace.exists(0, b"old", false));
+        let value = keyspace.read::<Hash>(0, b"new").map(|hash| hash.and_then(|h| h.get(b"f")));
+        assert_eq!(value, Ok(Some(&b"v"[..])));
+        assert_eq!(retired, [1]);
+    }
+
+    #[test]
+    fn databases_that_no_index_maps_to_are_garbage() {
+        let map = Record::whole(RecordKind::Databases, DbId(0), &[], &[3, 2, 1], None);
+        let records = [string(0, b"a", b"x"), string(1, b"b", b"x"), map, string(2, b"c", b"x")];
+        let (mut keyspace, retired) = replay(&records, 2);
+        assert!(keyspace.exists(0, b"c", false) && keyspace.exists(1, b"b", false));
+        assert_eq!((keyspace.size(0).0, keyspace.size(1).0), (1, 1));
+        assert_eq!(retired, [0]);
+    }
+
+    #[test]
+    fn fewer_databases_hide_data_and_lose_none() {
+        let (mut keyspace, retired) = replay(&[string(3, b"d", b"x")], 2);
+        assert_eq!(keyspace.database_count(), 4);
+        assert!(keyspace.exists(3, b"d", false) && retired.is_empty());
     }
 }
