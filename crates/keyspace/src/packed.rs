@@ -67,7 +67,7 @@ impl<'a> Packed<'a> {
 }
 
 /// The elements of a packed collection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Elements<'a>(&'a [u8]);
 
 impl<'a> Iterator for Elements<'a> {
