@@ -243,7 +243,7 @@ pub(crate) fn hscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let cursor = scan::parse_cursor(args[2])?;
     let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
         cx.reply.array(2);
-        cx.reply.bulk_str("0");
+        scan::write_cursor(cx.reply, 0);
         cx.reply.array(0);
         return Ok(());
     };

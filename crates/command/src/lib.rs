@@ -24,6 +24,8 @@ pub mod help;
 pub mod introspect;
 pub mod keys;
 mod scan;
+mod set;
+mod set_algebra;
 pub mod spec;
 mod string;
 pub mod table;

@@ -66,20 +66,13 @@ impl<'a> SetView<'a> {
         }
     }
 
-    /// Visits every member: in ascending order when Redis would call it an intset, otherwise in
-    /// none.
-    pub fn for_each(&self, visit: impl FnMut(&'a [u8])) {
-        match self.0 {
-            View::Packed(packed) => packed.iter().for_each(visit),
-            View::Large(set, _) if set.large_encoding => {
-                set.members.iter().map(Element::name).for_each(visit);
-            }
-            View::Large(set, _) => {
-                let mut members: Vec<_> = set.members.iter().map(Element::name).collect();
-                members.sort_unstable_by_key(|member| parse_int(member));
-                members.into_iter().for_each(visit);
-            }
-        }
+    /// The members: in ascending order when Redis would call it an intset, otherwise in none.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (packed, large) = match self.0 {
+            View::Packed(packed) => (Some(packed.iter()), None),
+            View::Large(set, _) => (None, Some(set.iter())),
+        };
+        packed.into_iter().flatten().chain(large.into_iter().flatten())
     }
 
     /// A random member; every one is as likely.
@@ -105,7 +98,7 @@ impl<'a> SetView<'a> {
     /// Visits about `count` members, as [`crate::Keyspace::scan`] visits keys.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&'a [u8])) -> u64 {
         let View::Large(set, hasher) = self.0 else {
-            self.for_each(visit);
+            self.iter().for_each(visit);
             return 0;
         };
         let (mut cursor, mut visited) = (cursor, 0);
@@ -138,27 +131,30 @@ impl SetGuard<'_> {
 
     /// Adds a member. Whether it is new.
     pub fn add(&mut self, member: &[u8]) -> bool {
-        if self.view().contains(member) {
-            return false;
-        }
-        self.changed = true;
         let limit = self.cell.settings.set_max_intset_entries;
-        let number = parse_int(member);
+        let is_integer = parse_int(member).is_some();
         if let Some(packed) = self.cell.packed() {
-            let is_large = number.is_none() || packed.count() >= limit;
+            if packed.iter().any(|other| other == member) {
+                return false;
+            }
+            let is_large = !is_integer || packed.count() >= limit;
             let flags = packed.flags() | if is_large { LARGE_ENCODING } else { 0 };
             if packed.bytes() + packed::element_bytes(member.len()) <= PACKED_BYTES_MAX {
                 self.pack_with(member, flags);
+                self.changed = true;
                 return true;
             }
             self.unpack();
         }
         let (id, set, recorder) = self.large();
-        set.insert(id, recorder, member);
-        if !set.large_encoding && (number.is_none() || set.members.len() > limit) {
+        if !set.insert(id, recorder, member) {
+            return false;
+        }
+        if !set.large_encoding && (!is_integer || set.members.len() > limit) {
             set.large_encoding = true;
             self.cell.log_key();
         }
+        self.changed = true;
         true
     }
 
@@ -248,11 +244,27 @@ impl SetGuard<'_> {
 }
 
 impl LargeSet {
-    /// Adds a member that is not there, logged.
-    fn insert(&mut self, id: ObjectId, recorder: &mut Recorder, name: &[u8]) {
+    /// Adds a member, logged. Whether it is new.
+    fn insert(&mut self, id: ObjectId, recorder: &mut Recorder, name: &[u8]) -> bool {
+        let hash = recorder.hasher.hash(name);
+        if self.members.find(hash, name).is_some() {
+            return false;
+        }
         let mut member = Element::new(name, &[]);
         member.set_addr(recorder.log_element(RecordKind::SetMember, id, name, &[], None));
-        self.members.insert(recorder.hasher, recorder.hasher.hash(name), member);
+        self.members.insert(recorder.hasher, hash, member);
+        true
+    }
+
+    /// See [`SetView::iter`].
+    fn iter(&self) -> Box<dyn Iterator<Item = &[u8]> + '_> {
+        let members = self.members.iter().map(Element::name);
+        if self.large_encoding {
+            return Box::new(members);
+        }
+        let mut members: Vec<&[u8]> = members.collect();
+        members.sort_unstable_by_key(|member| parse_int(member));
+        Box::new(members.into_iter())
     }
 }
 

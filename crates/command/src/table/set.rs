@@ -1,6 +1,7 @@
 //! Sets.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::{set, set_algebra};
 
 const BASE: Spec = Spec { group: Group::Set, ..Spec::BLANK };
 
@@ -16,6 +17,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds members to a set, creating it when the key is new.",
         complexity: "O(N), N the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
+        action: Action::Data(set::sadd),
         ..BASE
     },
     Spec {
@@ -28,6 +30,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the number of members of a set.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(set::scard),
         ..BASE
     },
     Spec {
@@ -41,6 +44,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the members of the first set that are in none of the others.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(set_algebra::sdiff),
         ..BASE
     },
     Spec {
@@ -56,6 +60,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stores the members of the first set that are in none of the others.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
+        action: Action::Data(set_algebra::sdiffstore),
         ..BASE
     },
     Spec {
@@ -69,6 +74,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the members that all the sets have.",
         complexity: "O(N*M) at worst, N the size of the smallest set and M the number of sets.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(set_algebra::sinter),
         ..BASE
     },
     Spec {
@@ -85,6 +91,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).multiple(),
             Arg::integer("limit").token("LIMIT").optional(),
         ],
+        action: Action::Data(set_algebra::sintercard),
         ..BASE
     },
     Spec {
@@ -100,6 +107,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stores the members that all the sets have.",
         complexity: "O(N*M) at worst, N the size of the smallest set and M the number of sets.",
         arguments: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
+        action: Action::Data(set_algebra::sinterstore),
         ..BASE
     },
     Spec {
@@ -112,6 +120,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tells whether a set has a member.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
+        action: Action::Data(set::sismember),
         ..BASE
     },
     Spec {
@@ -125,6 +134,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all members of a set.",
         complexity: "O(N), N the number of members.",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(set::smembers),
         ..BASE
     },
     Spec {
@@ -137,6 +147,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tells which of several members a set has.",
         complexity: "O(N), N the number of members asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
+        action: Action::Data(set::smismember),
         ..BASE
     },
     Spec {
@@ -152,6 +163,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Moves a member from one set to another.",
         complexity: "O(1)",
         arguments: &[Arg::key("source", 0), Arg::key("destination", 1), Arg::string("member")],
+        action: Action::Data(set::smove),
         ..BASE
     },
     Spec {
@@ -165,6 +177,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes random members from a set and returns them.",
         complexity: "O(N), N the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").since("3.2.0").optional()],
+        action: Action::Data(set::spop),
         ..BASE
     },
     Spec {
@@ -178,6 +191,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns random members of a set.",
         complexity: "O(N), N the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").since("2.6.0").optional()],
+        action: Action::Data(set::srandmember),
         ..BASE
     },
     Spec {
@@ -190,6 +204,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes members from a set.",
         complexity: "O(N), N the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
+        action: Action::Data(set::srem),
         ..BASE
     },
     Spec {
@@ -208,6 +223,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
         ],
+        action: Action::Data(set::sscan),
         ..BASE
     },
     Spec {
@@ -221,6 +237,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the members that any of the sets has.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("key", 0).multiple()],
+        action: Action::Data(set_algebra::sunion),
         ..BASE
     },
     Spec {
@@ -236,6 +253,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stores the members that any of the sets has.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
+        action: Action::Data(set_algebra::sunionstore),
         ..BASE
     },
 ];

@@ -1,0 +1,192 @@
+//! The set commands on one set, or on one member of two; [`crate::set_algebra`] has the others.
+
+use keyspace::set::{Set, SetView};
+use keyspace::{Notify, Type, WrongType};
+
+use crate::argument::{self, Pick};
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+use crate::scan::{self, ScanOptions};
+
+const NOT_EMPTY: &str = "no key holds an empty set";
+
+/// The set of a key, to be read.
+fn view<'a>(cx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<SetView<'a>>, WrongType> {
+    cx.keyspace.read::<Set>(cx.db, key)
+}
+
+pub(crate) fn sadd(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let added = add_all(cx, args[1], &args[2..])?;
+    cx.reply.count(added);
+    Ok(())
+}
+
+/// Adds members to a set, which is created when it is not there. How many are new.
+fn add_all(cx: &mut Context<'_>, key: &[u8], members: &[&[u8]]) -> Result<usize, WrongType> {
+    let updated = cx.keyspace.update::<Set, _>(cx.db, key, true, |set| {
+        members.iter().filter(|member| set.add(member)).count()
+    })?;
+    let updated = updated.expect("the key is created when it is not there");
+    cx.notify_update(Notify::SET, "sadd", key, &updated);
+    Ok(updated.value)
+}
+
+pub(crate) fn srem(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let removed = remove_all(cx, args[1], &args[2..])?;
+    cx.reply.count(removed);
+    Ok(())
+}
+
+/// Removes members from a set. How many were there.
+fn remove_all(cx: &mut Context<'_>, key: &[u8], members: &[&[u8]]) -> Result<usize, WrongType> {
+    let updated = cx.keyspace.update::<Set, _>(cx.db, key, false, |set| {
+        members.iter().filter(|member| set.remove(member)).count()
+    })?;
+    let Some(updated) = updated else { return Ok(0) };
+    cx.notify_update(Notify::SET, "srem", key, &updated);
+    Ok(updated.value)
+}
+
+pub(crate) fn smembers(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    match cx.keyspace.read::<Set>(cx.db, args[1])? {
+        None => cx.reply.set(0),
+        Some(set) => {
+            cx.reply.set(set.len());
+            set.iter().for_each(|member| cx.reply.bulk(member));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn scard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = view(cx, args[1])?.map_or(0, |set| set.len());
+    cx.reply.count(len);
+    Ok(())
+}
+
+pub(crate) fn sismember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let is_member = view(cx, args[1])?.is_some_and(|set| set.contains(args[2]));
+    cx.reply.int(i64::from(is_member));
+    Ok(())
+}
+
+pub(crate) fn smismember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let set = cx.keyspace.read::<Set>(cx.db, args[1])?;
+    cx.reply.array(args.len() - 2);
+    for member in &args[2..] {
+        cx.reply.int(i64::from(set.is_some_and(|set| set.contains(member))));
+    }
+    Ok(())
+}
+
+pub(crate) fn smove(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (from, to, member) = (args[1], args[2], args[3]);
+    let is_other = |found: Option<Type>| found.is_some_and(|found| found != Type::Set);
+    let is_member = match view(cx, from) {
+        Ok(None) => {
+            cx.reply.int(0);
+            return Ok(());
+        }
+        Ok(Some(set)) => set.contains(member),
+        Err(wrong_type) => return Err(wrong_type.into()),
+    };
+    if is_other(cx.keyspace.type_of(cx.db, to)) {
+        return Err(WrongType.into());
+    }
+    if is_member && from != to {
+        remove_all(cx, from, &[member])?;
+        add_all(cx, to, &[member])?;
+    }
+    cx.reply.int(i64::from(is_member));
+    Ok(())
+}
+
+/// SPOP key [count].
+pub(crate) fn spop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let key = args[1];
+    let count = match args {
+        [_, _] => None,
+        [_, _, count] => Some(argument::count(count)?),
+        _ => return Err(CommandError::Syntax),
+    };
+    let len = view(cx, key)?.map_or(0, |set| set.len());
+    match count {
+        None if len == 0 => cx.reply.null(),
+        None => {
+            let popped = pop(cx, key, 1)?;
+            cx.reply.bulk(&popped[0]);
+        }
+        Some(count) if count >= len => {
+            smembers(cx, args)?;
+            if cx.keyspace.delete(cx.db, key) {
+                cx.notify(Notify::SET, "spop", key);
+                cx.notify(Notify::GENERIC, "del", key);
+            }
+        }
+        Some(count) => {
+            let popped = pop(cx, key, count)?;
+            cx.reply.set(popped.len());
+            popped.iter().for_each(|member| cx.reply.bulk(member));
+        }
+    }
+    Ok(())
+}
+
+/// Removes random members from a set that is there.
+fn pop(cx: &mut Context<'_>, key: &[u8], count: usize) -> Result<Vec<Box<[u8]>>, WrongType> {
+    let updated = cx.keyspace.update::<Set, _>(cx.db, key, false, |set| set.pop(count))?;
+    let updated = updated.expect("the caller saw it");
+    cx.notify_update(Notify::SET, "spop", key, &updated);
+    Ok(updated.value)
+}
+
+/// SRANDMEMBER key [count].
+pub(crate) fn srandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let mut rng = cx.keyspace.rng().fork();
+    let pick = match args {
+        [_, _] => None,
+        [_, _, count] => Some(Pick::parse(count)?),
+        _ => return Err(CommandError::Syntax),
+    };
+    let set = cx.keyspace.read::<Set>(cx.db, args[1])?;
+    match (set, pick) {
+        (None, None) => cx.reply.null(),
+        (None, Some(_)) => cx.reply.array(0),
+        (Some(set), None) => cx.reply.bulk(set.random(&mut rng).expect(NOT_EMPTY)),
+        (Some(set), Some(Pick::Distinct(count))) => {
+            let picked = set.sample(count, &mut rng);
+            cx.reply.array(picked.len());
+            picked.iter().for_each(|member| cx.reply.bulk(member));
+        }
+        (Some(set), Some(Pick::Repeated(count))) => {
+            cx.reply.array(count);
+            for _ in 0..count {
+                cx.reply.bulk(set.random(&mut rng).expect(NOT_EMPTY));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// SSCAN key cursor [MATCH pattern] [COUNT count].
+pub(crate) fn sscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let cursor = scan::parse_cursor(args[2])?;
+    let Some(set) = cx.keyspace.read::<Set>(cx.db, args[1])? else {
+        cx.reply.array(2);
+        scan::write_cursor(cx.reply, 0);
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(cursor, &args[3..], false)?;
+    let mut found = Vec::new();
+    let next = set.scan(cursor, options.count, |member| {
+        if options.matches(member) {
+            found.push(member);
+        }
+    });
+    cx.reply.array(2);
+    scan::write_cursor(cx.reply, next);
+    cx.reply.array(found.len());
+    found.iter().for_each(|member| cx.reply.bulk(member));
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Intersections, unions and differences of sets.
+//!
+//! The inputs are read where they are, all at once; only what a STORE command puts into its
+//! destination is copied. A result that Redis would build as an intset is replied in its order.
+
+use std::collections::HashSet;
+
+use keyspace::set::{Set, SetView};
+use keyspace::{Notify, parse_int};
+
+use crate::argument;
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Intersection,
+    Union,
+    Difference,
+}
+
+pub(crate) fn sinter(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    reply(cx, Operation::Intersection, &args[1..])
+}
+
+pub(crate) fn sunion(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    reply(cx, Operation::Union, &args[1..])
+}
+
+pub(crate) fn sdiff(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    reply(cx, Operation::Difference, &args[1..])
+}
+
+pub(crate) fn sinterstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store(cx, Operation::Intersection, args, "sinterstore")
+}
+
+pub(crate) fn sunionstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store(cx, Operation::Union, args, "sunionstore")
+}
+
+pub(crate) fn sdiffstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store(cx, Operation::Difference, args, "sdiffstore")
+}
+
+/// SINTERCARD numkeys key [key ...] [LIMIT limit].
+pub(crate) fn sintercard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    const NO_KEYS: CommandError = CommandError::other("ERR numkeys should be greater than 0");
+    const TOO_MANY_KEYS: CommandError =
+        CommandError::other("ERR Number of keys can't be greater than number of args");
+    const NEGATIVE: CommandError = CommandError::other("ERR LIMIT can't be negative");
+    let key_count = argument::count(args[1]).ok().filter(|count| *count > 0).ok_or(NO_KEYS)?;
+    let (keys, mut options) = args[2..].split_at_checked(key_count).ok_or(TOO_MANY_KEYS)?;
+    let mut limit = 0;
+    while let [word, rest @ ..] = options {
+        let [value, rest @ ..] = rest else { return Err(CommandError::Syntax) };
+        if !argument::is(word, "LIMIT") {
+            return Err(CommandError::Syntax);
+        }
+        limit = argument::count(value).map_err(|_| NEGATIVE)?;
+        options = rest;
+    }
+    let sets = cx.keyspace.read_many::<Set>(cx.db, keys)?;
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let count = intersection(&sets).take(limit).count();
+    cx.reply.count(count);
+    Ok(())
+}
+
+/// Replies the members of the result.
+fn reply(cx: &mut Context<'_>, operation: Operation, keys: &[&[u8]]) -> Done {
+    let intset_max = cx.keyspace.settings().set_max_intset_entries;
+    let sets = cx.keyspace.read_many::<Set>(cx.db, keys)?;
+    let members = result(operation, &sets, intset_max);
+    cx.reply.set(members.len());
+    members.iter().for_each(|member| cx.reply.bulk(member));
+    Ok(())
+}
+
+/// Stores the result in the key behind the command's name, over whatever is there.
+fn store(cx: &mut Context<'_>, operation: Operation, args: &[&[u8]], event: &'static str) -> Done {
+    let (key, sources) = (args[1], &args[2..]);
+    let intset_max = cx.keyspace.settings().set_max_intset_entries;
+    let sets = cx.keyspace.read_many::<Set>(cx.db, sources)?;
+    let members: Vec<Box<[u8]>> =
+        result(operation, &sets, intset_max).into_iter().map(Box::from).collect();
+    let existed = cx.keyspace.delete(cx.db, key);
+    if members.is_empty() {
+        if existed {
+            cx.notify(Notify::GENERIC, "del", key);
+        }
+    } else {
+        cx.keyspace.update::<Set, _>(cx.db, key, true, |set| {
+            members.iter().for_each(|member| {
+                set.add(member);
+            });
+        })?;
+        cx.notify(Notify::SET, event, key);
+    }
+    cx.reply.count(members.len());
+    Ok(())
+}
+
+/// The members of the result; a key that is not there is an empty set.
+fn result<'a>(
+    operation: Operation,
+    sets: &[Option<SetView<'a>>],
+    intset_max: usize,
+) -> Vec<&'a [u8]> {
+    let mut members: Vec<&[u8]> = match operation {
+        Operation::Intersection => return intersection(sets).collect(),
+        Operation::Union => {
+            let all: HashSet<&[u8]> = sets.iter().flatten().flat_map(SetView::iter).collect();
+            all.into_iter().collect()
+        }
+        Operation::Difference => difference(sets).collect(),
+    };
+    if members.len() <= intset_max && members.iter().all(|member| parse_int(member).is_some()) {
+        members.sort_unstable_by_key(|member| parse_int(member));
+    }
+    members
+}
+
+/// The members of the smallest set that all the others have.
+fn intersection<'a>(sets: &[Option<SetView<'a>>]) -> impl Iterator<Item = &'a [u8]> {
+    let mut all: Vec<SetView<'a>> = sets.iter().flatten().copied().collect();
+    if all.len() < sets.len() {
+        all.clear();
+    }
+    all.sort_by_key(SetView::len);
+    let smallest = all.first().map(SetView::iter).into_iter().flatten();
+    smallest.filter(move |member| all[1..].iter().all(|set| set.contains(member)))
+}
+
+/// The members of the first set that none of the others has.
+fn difference<'a>(sets: &[Option<SetView<'a>>]) -> impl Iterator<Item = &'a [u8]> {
+    let first = sets[0].as_ref().map(SetView::iter).into_iter().flatten();
+    let mut others: Vec<SetView<'a>> = sets[1..].iter().flatten().copied().collect();
+    // The largest is the likeliest to have a member.
+    others.sort_by_key(|set| std::cmp::Reverse(set.len()));
+    first.filter(move |member| !others.iter().any(|set| set.contains(member)))
+}
