@@ -1,7 +1,7 @@
 //! What a command handler works on.
 
 use keyspace::effects::Notify;
-use keyspace::{Keyspace, Updated};
+use keyspace::{Keyspace, Type, Updated, WrongType};
 use resp::Writer;
 
 /// The view that a handler has of its client, the keyspace and the reply.
@@ -59,6 +59,29 @@ impl TimeoutReply {
 }
 
 impl Context<'_> {
+    /// The first key of those that a blocking command names that has a value of the type it wants.
+    ///
+    /// # Errors
+    /// [`WrongType`] when a key before it has a value of another type. A command that is executed
+    /// again never fails so: the client goes on waiting.
+    pub fn first_filled<'k>(
+        &mut self,
+        keys: &[&'k [u8]],
+        wanted: Type,
+    ) -> Result<Option<&'k [u8]>, WrongType> {
+        for &key in keys {
+            if self.ready.is_some_and(|ready| ready != key) {
+                continue;
+            }
+            match self.keyspace.type_of(self.db, key) {
+                Some(found) if found == wanted => return Ok(Some(key)),
+                Some(_) if self.ready.is_none() => return Err(WrongType),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// A blocking command found nothing: it waits for one of `keys`, or, where that is not
     /// possible, answers as if its time were up.
     pub fn block(&mut self, keys: &[&[u8]], deadline_ms: Option<i64>, on_timeout: TimeoutReply) {

@@ -23,6 +23,8 @@ mod hash;
 pub mod help;
 pub mod introspect;
 pub mod keys;
+mod list;
+mod list_blocking;
 mod scan;
 mod set;
 mod set_algebra;
