@@ -16,6 +16,7 @@
 pub mod argument;
 pub mod context;
 mod decimal;
+mod dump;
 pub mod error;
 mod expire;
 mod generic;
@@ -28,6 +29,7 @@ mod list_blocking;
 mod scan;
 mod set;
 mod set_algebra;
+mod sort;
 pub mod spec;
 mod string;
 pub mod table;

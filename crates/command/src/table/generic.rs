@@ -1,7 +1,7 @@
 //! Keys of any type: existence, expiry, names, iteration, order.
 
 use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
-use crate::{expire, generic, scan};
+use crate::{dump, expire, generic, scan, sort};
 
 const BASE: Spec = Spec { group: Group::Generic, ..Spec::BLANK };
 
@@ -50,6 +50,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the value of a key in a form that RESTORE takes.",
         complexity: "O(N*M), N the number of elements of the value and M their average size.",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(dump::dump),
         ..BASE
     },
     Spec {
@@ -325,6 +326,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("seconds").token("IDLETIME").since("5.0.0").optional(),
             Arg::integer("frequency").token("FREQ").since("5.0.0").optional(),
         ],
+        action: Action::Data(dump::restore),
         ..BASE
     },
     Spec {
@@ -369,6 +371,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("sorting", "ALPHA").optional(),
             Arg::key("destination", 2).token("STORE").optional(),
         ],
+        action: Action::Data(sort::sort),
         ..BASE
     },
     Spec {
@@ -390,6 +393,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
             Arg::word("sorting", "ALPHA").optional(),
         ],
+        action: Action::Data(sort::sort_ro),
         ..BASE
     },
     Spec {

@@ -1,8 +1,8 @@
 //! The server itself: configuration, figures, the log, databases as a whole.
 
-use crate::generic;
 mod subcommands;
 
+use crate::generic;
 use crate::spec::{Action, Arg, Deprecation, Group, Spec, acl, flags};
 use subcommands::{ACL, COMMAND, CONFIG, LATENCY, MEMORY, SLOWLOG};
 

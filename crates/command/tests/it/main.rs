@@ -2,4 +2,5 @@
 
 mod generic;
 mod session;
+mod sort;
 mod table;

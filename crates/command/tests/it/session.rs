@@ -34,9 +34,15 @@ impl Session {
 
     /// [`Session::run`] for arguments that have spaces.
     pub(crate) fn run_arguments(&mut self, arguments: &[&[u8]]) -> String {
+        let reply = String::from_utf8_lossy(&self.run_raw(arguments)).replace('\r', "");
+        reply.strip_suffix('\n').unwrap_or(&reply).replace('\n', " ")
+    }
+
+    /// The reply as it is.
+    pub(crate) fn run_raw(&mut self, arguments: &[&[u8]]) -> Vec<u8> {
         let command = match table::resolve(arguments) {
             Ok(command) => command,
-            Err(error) => return format!("-ERR {error}"),
+            Err(error) => return format!("-ERR {error}\r\n").into_bytes(),
         };
         assert!(command.accepts(arguments.len()), "wrong number of arguments: {arguments:?}");
         let Action::Data(handler) = command.action else {
@@ -53,14 +59,10 @@ impl Session {
             ready: None,
             blocking: None,
         };
-        let done = handler(&mut context, arguments);
-        match done {
-            Ok(()) => {
-                let text = String::from_utf8_lossy(reply.bytes()).replace('\r', "");
-                text.trim_end().replace('\n', " ")
-            }
-            Err(error) => format!("-{error}"),
+        if let Err(error) = handler(&mut context, arguments) {
+            reply.error(&error.to_string());
         }
+        reply.take()
     }
 
     /// The notifications since the last call, as `event key`, those of new keys left out.

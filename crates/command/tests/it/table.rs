@@ -158,3 +158,54 @@ fn lists_can_be_filtered() {
     assert_eq!(list(&["filterby", "module", "any"]), "*0\r\n");
     assert_eq!(list(&["nope"]), "-ERR syntax error\r\n");
 }
+
+/// The keys that COMMAND GETKEYSANDFLAGS finds, as `key=flags`, or its error.
+fn keys_of(call: &str) -> String {
+    let reply = command(
+        Protocol::Resp2,
+        &[&["COMMAND", "GETKEYSANDFLAGS"], call.split(' ').collect::<Vec<_>>().as_slice()].concat(),
+    );
+    if reply.starts_with('-') {
+        return reply.trim_end().to_owned();
+    }
+    let mut found: Vec<String> = Vec::new();
+    let mut lines = reply.lines().skip(1);
+    while let Some(line) = lines.next() {
+        if line.starts_with('$') {
+            found.push(format!("{}=", lines.next().expect("a bulk string has a second line")));
+        } else if let (Some(flag), Some(key)) = (line.strip_prefix('+'), found.last_mut()) {
+            key.push_str(if key.ends_with('=') { "" } else { "," });
+            key.push_str(flag);
+        }
+    }
+    found.join(" ")
+}
+
+#[test]
+fn keys_are_found_as_redis_finds_them() {
+    for (call, keys) in [
+        ("get a", "a=RO,access"),
+        ("set a b", "a=OW,update"),
+        ("set a b ex 10 GET", "a=RW,access,update"),
+        ("mset a 1 b 2", "a=OW,update b=OW,update"),
+        ("mset a 1 b", "a=OW,update b=OW,update"),
+        ("copy a b", "a=RO,access b=OW,update"),
+        ("object encoding a", "a=RO"),
+        ("memory usage a", "a=RO"),
+        ("watch a b", "a=RO b=RO"),
+        ("sort a by x* get y* store c store d", "a=RO,access d=OW,update"),
+        ("sort a limit 1 2 store", "a=RO,access"),
+        ("sort_ro a get x*", "a=RO,access"),
+        ("sintercard 2 a b", "a=RO,access b=RO,access"),
+        ("sintercard 5 a", "-ERR Invalid arguments specified for command"),
+        ("sintercard 0 a", "-ERR Invalid arguments specified for command"),
+        ("sintercard 01 a", "-ERR Invalid arguments specified for command"),
+        ("nope a", "-ERR Invalid command specified"),
+        ("object nope a", "-ERR Invalid command specified"),
+        ("config get a", "-ERR The command has no key arguments"),
+        ("ssubscribe a", "-ERR The command has no key arguments"),
+        ("get a b", "-ERR Invalid number of arguments specified for command"),
+    ] {
+        assert_eq!(keys_of(call), keys, "{call}");
+    }
+}

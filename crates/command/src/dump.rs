@@ -1,0 +1,162 @@
+//! DUMP and RESTORE: values as payloads that other servers of the same family read.
+
+use keyspace::hash::Hash;
+use keyspace::list::{End, List};
+use keyspace::set::Set;
+use keyspace::zset::ZSet;
+use keyspace::{Expiry, Notify, Type, WrongType};
+use rdb::Value;
+
+use crate::argument::{self, TimeUnit, is};
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+
+/// DUMP key.
+pub(crate) fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    match read_value(ctx, args[1])? {
+        Some(value) => ctx.reply.bulk(&rdb::encode(&value)),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ frequency].
+pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let (key, payload) = (args[1], args[3]);
+    let options = Options::parse(&args[4..])?;
+    if !options.replace && ctx.keyspace.exists(ctx.db, key, false) {
+        return Err(CommandError::other("BUSYKEY Target key name already exists."));
+    }
+    let ttl = argument::int(args[2])?;
+    if ttl < 0 {
+        return Err(CommandError::other("ERR Invalid TTL value, must be >= 0"));
+    }
+    let value =
+        rdb::decode(payload).map_err(|bad| CommandError::Other(format!("ERR {bad}").into()))?;
+
+    let deleted = ctx.keyspace.delete(ctx.db, key);
+    let now_ms = ctx.keyspace.now_ms();
+    let unit = TimeUnit { seconds: false, absolute: options.absolute_ttl };
+    let expires_at_ms = (ttl > 0).then(|| unit.at_ms(ttl, now_ms).unwrap_or(i64::MAX));
+    if expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+        if deleted {
+            ctx.notify(Notify::GENERIC, "del", key);
+        }
+    } else {
+        write_value(ctx, key, &value)?;
+        if expires_at_ms.is_some() {
+            ctx.keyspace.set_expires_at_ms(ctx.db, key, expires_at_ms);
+        }
+        ctx.notify(Notify::GENERIC, "restore", key);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// The options of RESTORE. What a value's use was elsewhere is checked and then forgotten: a
+/// restored key counts as new.
+struct Options {
+    replace: bool,
+    absolute_ttl: bool,
+}
+
+impl Options {
+    fn parse(mut words: &[&[u8]]) -> Result<Self, CommandError> {
+        let mut options = Self { replace: false, absolute_ttl: false };
+        let (mut idle_given, mut frequency_given) = (false, false);
+        while let [word, rest @ ..] = words {
+            words = match rest {
+                _ if is(word, "REPLACE") => {
+                    options.replace = true;
+                    rest
+                }
+                _ if is(word, "ABSTTL") => {
+                    options.absolute_ttl = true;
+                    rest
+                }
+                [seconds, rest @ ..] if is(word, "IDLETIME") && !frequency_given => {
+                    if argument::int(seconds)? < 0 {
+                        return Err(CommandError::other(
+                            "ERR Invalid IDLETIME value, must be >= 0",
+                        ));
+                    }
+                    idle_given = true;
+                    rest
+                }
+                [frequency, rest @ ..] if is(word, "FREQ") && !idle_given => {
+                    if !(0..=255).contains(&argument::int(frequency)?) {
+                        return Err(CommandError::other(
+                            "ERR Invalid FREQ value, must be >= 0 and <= 255",
+                        ));
+                    }
+                    frequency_given = true;
+                    rest
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+        }
+        Ok(options)
+    }
+}
+
+/// The value of a key, copied out; looking at it does not count as use.
+fn read_value(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Value>, WrongType> {
+    let Some(value_type) = ctx.keyspace.type_of(ctx.db, key) else { return Ok(None) };
+    let (keyspace, db) = (&mut *ctx.keyspace, ctx.db);
+    Ok(match value_type {
+        Type::String => keyspace
+            .string(db, key)?
+            .map(|string| Value::String(string.as_bytes(&mut itoa::Buffer::new()).to_vec())),
+        Type::List => keyspace
+            .read::<List>(db, key)?
+            .map(|list| Value::List(list.iter_from(0).map(<[u8]>::to_vec).collect())),
+        Type::Set => keyspace
+            .read::<Set>(db, key)?
+            .map(|set| Value::Set(set.iter().map(|member| member.to_vec()).collect())),
+        Type::ZSet => keyspace.read::<ZSet>(db, key)?.map(|zset| {
+            Value::ZSet(zset.iter().map(|(member, score)| (member.to_vec(), score)).collect())
+        }),
+        Type::Hash => keyspace.read::<Hash>(db, key)?.map(|hash| {
+            let mut fields = Vec::with_capacity(hash.len());
+            hash.for_each(|field, value| fields.push((field.to_vec(), value.to_vec())));
+            Value::Hash(fields)
+        }),
+    })
+}
+
+/// Creates a key that is not there.
+fn write_value(ctx: &mut Context<'_>, key: &[u8], value: &Value) -> Result<(), WrongType> {
+    let (keyspace, db) = (&mut *ctx.keyspace, ctx.db);
+    match value {
+        Value::String(bytes) => {
+            keyspace.set_string(db, key, bytes, Expiry::Clear);
+        }
+        Value::List(elements) => {
+            keyspace.update::<List, ()>(db, key, true, |list| {
+                elements.iter().for_each(|element| list.push(End::Back, element));
+            })?;
+        }
+        Value::Set(members) => {
+            keyspace.update::<Set, ()>(db, key, true, |set| {
+                for member in members {
+                    set.add(member);
+                }
+            })?;
+        }
+        Value::ZSet(members) => {
+            keyspace.update::<ZSet, ()>(db, key, true, |zset| {
+                for (member, score) in members {
+                    zset.set(member, *score);
+                }
+            })?;
+        }
+        Value::Hash(fields) => {
+            keyspace.update::<Hash, ()>(db, key, true, |hash| {
+                for (field, value) in fields {
+                    hash.set(field, value);
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
