@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use rust_decimal::Decimal;
 
-use crate::argument::parse_float;
 use crate::error::CommandError;
+use crate::float;
 
 /// The digits that Redis prints behind the point.
 const SCALE_MAX: u32 = 17;
@@ -19,7 +19,7 @@ const SCALE_MAX: u32 = 17;
 /// [`CommandError::NotAFloat`] when one of them is no number, or Redis' complaint when the sum
 /// is none.
 pub(crate) fn sum(value: &[u8], increment: &[u8]) -> Result<String, CommandError> {
-    let floats = (parse_float(value), parse_float(increment));
+    let floats = (float::parse(value), float::parse(increment));
     let (Some(left), Some(right)) = floats else { return Err(CommandError::NotAFloat) };
     if let (Some(left), Some(right)) = (exact(value), exact(increment))
         && let Some(sum) = left.checked_add(right)

@@ -1,6 +1,7 @@
 //! Sorted sets.
 
-use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::zset::{self, algebra, pop, range};
 
 const BASE: Spec = Spec { group: Group::SortedSet, ..Spec::BLANK };
 
@@ -22,6 +23,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("where", &[Arg::word("min", "MIN"), Arg::word("max", "MAX")]),
             Arg::integer("count").token("COUNT").optional(),
         ],
+        action: Action::Data(pop::bzmpop),
         ..BASE
     },
     Spec {
@@ -34,6 +36,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the member with the highest score from the first sorted set that has one, waiting until one has.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
+        action: Action::Data(pop::bzpopmax),
         ..BASE
     },
     Spec {
@@ -46,6 +49,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the member with the lowest score from the first sorted set that has one, waiting until one has.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
+        action: Action::Data(pop::bzpopmin),
         ..BASE
     },
     Spec {
@@ -69,6 +73,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("increment", "INCR").since("3.0.2").optional(),
             Arg::block("score_member", &[Arg::double("score"), Arg::string("member")]).multiple(),
         ],
+        action: Action::Data(zset::zadd),
         ..BASE
     },
     Spec {
@@ -81,6 +86,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the number of members of a sorted set.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
+        action: Action::Data(zset::zcard),
         ..BASE
     },
     Spec {
@@ -93,6 +99,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts the members with scores in a range.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0), Arg::double("min"), Arg::double("max")],
+        action: Action::Data(range::zcount),
         ..BASE
     },
     Spec {
@@ -109,6 +116,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).multiple(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
+        action: Action::Data(algebra::zdiff),
         ..BASE
     },
     Spec {
@@ -125,6 +133,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("numkeys"),
             Arg::key("key", 1).multiple(),
         ],
+        action: Action::Data(algebra::zdiffstore),
         ..BASE
     },
     Spec {
@@ -137,6 +146,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds to the score of a member.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0), Arg::integer("increment"), Arg::string("member")],
+        action: Action::Data(zset::zincrby),
         ..BASE
     },
     Spec {
@@ -160,6 +170,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
+        action: Action::Data(algebra::zinter),
         ..BASE
     },
     Spec {
@@ -176,6 +187,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).multiple(),
             Arg::integer("limit").token("LIMIT").optional(),
         ],
+        action: Action::Data(algebra::zintercard),
         ..BASE
     },
     Spec {
@@ -199,6 +211,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .token("AGGREGATE")
             .optional(),
         ],
+        action: Action::Data(algebra::zinterstore),
         ..BASE
     },
     Spec {
@@ -211,6 +224,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts the members between two strings.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0), Arg::string("min"), Arg::string("max")],
+        action: Action::Data(range::zlexcount),
         ..BASE
     },
     Spec {
@@ -228,6 +242,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("where", &[Arg::word("min", "MIN"), Arg::word("max", "MAX")]),
             Arg::integer("count").token("COUNT").optional(),
         ],
+        action: Action::Data(pop::zmpop),
         ..BASE
     },
     Spec {
@@ -240,6 +255,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the scores of several members.",
         complexity: "O(N), N the number of members asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
+        action: Action::Data(zset::zmscore),
         ..BASE
     },
     Spec {
@@ -252,6 +268,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the members with the highest scores.",
         complexity: "O(log(N)*M), N the size of the set and M the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").optional()],
+        action: Action::Data(pop::zpopmax),
         ..BASE
     },
     Spec {
@@ -264,6 +281,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the members with the lowest scores.",
         complexity: "O(log(N)*M), N the size of the set and M the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").optional()],
+        action: Action::Data(pop::zpopmin),
         ..BASE
     },
     Spec {
@@ -284,6 +302,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
+        action: Action::Data(zset::zrandmember),
         ..BASE
     },
     Spec {
@@ -309,6 +328,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .optional(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
+        action: Action::Data(range::zrange),
         ..BASE
     },
     Spec {
@@ -332,6 +352,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
+        action: Action::Data(range::zrangebylex),
         ..BASE
     },
     Spec {
@@ -356,6 +377,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
+        action: Action::Data(range::zrangebyscore),
         ..BASE
     },
     Spec {
@@ -379,6 +401,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
+        action: Action::Data(range::zrangestore),
         ..BASE
     },
     Spec {
@@ -391,6 +414,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the rank of a member, counted from the lowest score.",
         complexity: "O(log(N))",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
+        action: Action::Data(zset::zrank),
         ..BASE
     },
     Spec {
@@ -403,6 +427,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes members from a sorted set.",
         complexity: "O(M*log(N)), N the size of the set and M the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
+        action: Action::Data(zset::zrem),
         ..BASE
     },
     Spec {
@@ -415,6 +440,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the members between two strings.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
         arguments: &[Arg::key("key", 0), Arg::string("min"), Arg::string("max")],
+        action: Action::Data(range::zremrangebylex),
         ..BASE
     },
     Spec {
@@ -427,6 +453,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the members with ranks in a range.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")],
+        action: Action::Data(range::zremrangebyrank),
         ..BASE
     },
     Spec {
@@ -439,6 +466,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the members with scores in a range.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
         arguments: &[Arg::key("key", 0), Arg::double("min"), Arg::double("max")],
+        action: Action::Data(range::zremrangebyscore),
         ..BASE
     },
     Spec {
@@ -460,6 +488,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("stop"),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
+        action: Action::Data(range::zrevrange),
         ..BASE
     },
     Spec {
@@ -483,6 +512,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
+        action: Action::Data(range::zrevrangebylex),
         ..BASE
     },
     Spec {
@@ -507,6 +537,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
+        action: Action::Data(range::zrevrangebyscore),
         ..BASE
     },
     Spec {
@@ -519,6 +550,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the rank of a member, counted from the highest score.",
         complexity: "O(log(N))",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
+        action: Action::Data(zset::zrevrank),
         ..BASE
     },
     Spec {
@@ -537,6 +569,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
         ],
+        action: Action::Data(zset::zscan),
         ..BASE
     },
     Spec {
@@ -549,6 +582,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the score of a member.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
+        action: Action::Data(zset::zscore),
         ..BASE
     },
     Spec {
@@ -572,6 +606,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
+        action: Action::Data(algebra::zunion),
         ..BASE
     },
     Spec {
@@ -595,6 +630,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .token("AGGREGATE")
             .optional(),
         ],
+        action: Action::Data(algebra::zunionstore),
         ..BASE
     },
 ];

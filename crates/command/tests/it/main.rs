@@ -4,3 +4,4 @@ mod generic;
 mod session;
 mod sort;
 mod table;
+mod zset;

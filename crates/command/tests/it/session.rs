@@ -1,7 +1,7 @@
 //! A client of the command handlers, without a server: a keyspace that logs nothing, a clock that
 //! stands still unless told, and one command after the other.
 
-use command::context::Context;
+use command::context::{Blocking, Context};
 use command::spec::Action;
 use command::table;
 use keyspace::{Keyspace, NoJournal, Notify};
@@ -15,6 +15,12 @@ pub(crate) struct Session {
     pub(crate) keyspace: Keyspace,
     pub(crate) db: usize,
     pub(crate) now_ms: i64,
+    pub(crate) protocol: Protocol,
+    /// What the last command waits for; it has no reply then.
+    pub(crate) blocking: Option<Blocking>,
+    /// The key that [`Session::run_blocked`] says is there.
+    ready: Option<Vec<u8>>,
+    may_block: bool,
 }
 
 impl Session {
@@ -22,10 +28,18 @@ impl Session {
     pub(crate) fn new() -> Self {
         let mut keyspace = Keyspace::new(Box::new(NoJournal), [7; 16], 16);
         keyspace.settings_mut().notify = Notify::parse("KEAn").expect("known letters");
-        Self { keyspace, db: 0, now_ms: START_MS }
+        Self {
+            keyspace,
+            db: 0,
+            now_ms: START_MS,
+            protocol: Protocol::Resp2,
+            blocking: None,
+            ready: None,
+            may_block: false,
+        }
     }
 
-    /// The reply to a command, as RESP2 bytes without `\r` and with spaces for `\n`; an error is
+    /// The reply to a command, as bytes without `\r` and with spaces for `\n`; an error is
     /// its line with a `-` in front. Arguments are separated by spaces.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -48,21 +62,31 @@ impl Session {
         let Action::Data(handler) = command.action else {
             panic!("{} is no handler", command.name)
         };
-        let mut reply = Writer::new(Protocol::Resp2);
+        let mut reply = Writer::new(self.protocol);
         self.keyspace.begin_command(self.now_ms);
         let mut context = Context {
             keyspace: &mut self.keyspace,
             db: self.db,
             reply: &mut reply,
             string_bytes_max: 512 << 20,
-            may_block: false,
-            ready: None,
+            may_block: self.may_block,
+            ready: self.ready.as_deref(),
             blocking: None,
         };
-        if let Err(error) = handler(&mut context, arguments) {
+        let done = handler(&mut context, arguments);
+        self.blocking = context.blocking;
+        if let Err(error) = done {
             reply.error(&error.to_string());
         }
         reply.take()
+    }
+
+    /// [`Session::run`] of a client that may wait; `ready` is the key whose creation woke it.
+    pub(crate) fn run_blocked(&mut self, line: &str, ready: Option<&str>) -> String {
+        (self.may_block, self.ready) = (true, ready.map(|key| key.as_bytes().to_vec()));
+        let reply = self.run(line);
+        (self.may_block, self.ready) = (false, None);
+        reply
     }
 
     /// The notifications since the last call, as `event key`, those of new keys left out.

@@ -87,11 +87,11 @@ impl LargeZSet {
     }
 
     /// Visits the members of one page of the table; see [`Table::scan`].
-    pub(super) fn scan(
-        &self,
+    pub(super) fn scan<'a>(
+        &'a self,
         hasher: KeyHasher,
         cursor: u64,
-        mut visit: impl FnMut(&[u8], f64),
+        mut visit: impl FnMut(&'a [u8], f64),
     ) -> u64 {
         self.members.scan(hasher, cursor, |element| {
             visit(element.name(), score_from(element.value()));

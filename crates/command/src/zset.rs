@@ -1,0 +1,356 @@
+//! The sorted-set commands.
+//!
+//! ```text
+//!   zset (here)   adding, removing, scores, ranks, random members, ZSCAN
+//!   range         ranges by rank, score and member: reading, counting, storing, removing
+//!   pop           popping, blocking or not
+//!   algebra       union, intersection, difference
+//! ```
+
+pub(crate) mod algebra;
+pub(crate) mod pop;
+pub(crate) mod range;
+
+use std::collections::HashSet;
+
+use keyspace::Notify;
+use keyspace::zset::{ZSet, ZSetGuard};
+use resp::Writer;
+
+use crate::argument;
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+use crate::float;
+use crate::scan::{self, ScanOptions};
+
+const NOT_A_NUMBER: CommandError = CommandError::other("ERR resulting score is not a number (NaN)");
+
+/// Writes the header of `len` members, for [`write_member`] to follow.
+fn write_header(reply: &mut Writer, len: usize, with_scores: bool) {
+    reply.array(if with_scores && !reply.is_resp3() { len * 2 } else { len });
+}
+
+/// Writes a member, with its score if asked for: two replies in RESP2, a pair in RESP3.
+fn write_member(reply: &mut Writer, (member, score): (&[u8], f64), with_scores: bool) {
+    if with_scores && reply.is_resp3() {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if with_scores {
+        reply.double(score);
+    }
+}
+
+/// Replaces `destination` by a sorted set of these members, or deletes it if there are none, and
+/// replies how many there are.
+fn store(
+    cx: &mut Context<'_>,
+    destination: &[u8],
+    members: &[(Box<[u8]>, f64)],
+    event: &'static str,
+) -> Done {
+    let existed = cx.keyspace.delete(cx.db, destination);
+    if !members.is_empty() {
+        cx.keyspace.update::<ZSet, _>(cx.db, destination, true, |set| {
+            for (member, score) in members {
+                set.set(member, *score);
+            }
+        })?;
+        cx.notify(Notify::ZSET, event, destination);
+    } else if existed {
+        cx.notify(Notify::GENERIC, "del", destination);
+    }
+    cx.reply.count(members.len());
+    Ok(())
+}
+
+/// The options of ZADD.
+#[derive(Default)]
+struct AddOptions {
+    /// Only new members.
+    nx: bool,
+    /// Only members that are there.
+    xx: bool,
+    /// Only to a higher score.
+    gt: bool,
+    /// Only to a lower score.
+    lt: bool,
+    /// Count changed members too.
+    ch: bool,
+    /// Add to the score.
+    incr: bool,
+}
+
+impl AddOptions {
+    /// Takes the options in front of the pairs, and returns the pairs.
+    fn parse<'a, 'b>(&mut self, args: &'a [&'b [u8]]) -> Result<&'a [&'b [u8]], CommandError> {
+        let mut pairs = args;
+        while let [word, rest @ ..] = pairs {
+            let option = match *word {
+                word if argument::is(word, "NX") => &mut self.nx,
+                word if argument::is(word, "XX") => &mut self.xx,
+                word if argument::is(word, "GT") => &mut self.gt,
+                word if argument::is(word, "LT") => &mut self.lt,
+                word if argument::is(word, "CH") => &mut self.ch,
+                word if argument::is(word, "INCR") => &mut self.incr,
+                _ => break,
+            };
+            *option = true;
+            pairs = rest;
+        }
+        if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
+            return Err(CommandError::Syntax);
+        }
+        if self.nx && self.xx {
+            return Err(CommandError::other(
+                "ERR XX and NX options at the same time are not compatible",
+            ));
+        }
+        if (self.gt && self.lt) || (self.nx && (self.gt || self.lt)) {
+            return Err(CommandError::other(
+                "ERR GT, LT, and/or NX options at the same time are not compatible",
+            ));
+        }
+        if self.incr && pairs.len() > 2 {
+            return Err(CommandError::other(
+                "ERR INCR option supports a single increment-element pair",
+            ));
+        }
+        Ok(pairs)
+    }
+
+    /// Adds one member or changes its score, as far as the options let it.
+    fn add(
+        &self,
+        set: &mut ZSetGuard<'_>,
+        member: &[u8],
+        given: f64,
+    ) -> Result<Added, CommandError> {
+        let Some(old) = set.view().score(member) else {
+            if self.xx {
+                return Ok(Added::Refused);
+            }
+            set.set(member, given);
+            return Ok(Added::New(given));
+        };
+        if self.nx {
+            return Ok(Added::Refused);
+        }
+        let score = if self.incr { old + given } else { given };
+        if score.is_nan() {
+            return Err(NOT_A_NUMBER);
+        }
+        if (self.lt && score >= old) || (self.gt && score <= old) {
+            return Ok(Added::Refused);
+        }
+        set.set(member, score);
+        Ok(if score == old { Added::Same(score) } else { Added::Changed(score) })
+    }
+}
+
+/// What became of one member of a ZADD, with its score.
+enum Added {
+    New(f64),
+    Changed(f64),
+    Same(f64),
+    /// The options did not let it.
+    Refused,
+}
+
+pub(crate) fn zadd(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(cx, args, AddOptions::default())
+}
+
+pub(crate) fn zincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(cx, args, AddOptions { incr: true, ..AddOptions::default() })
+}
+
+fn add(cx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
+    let key = args[1];
+    let pairs = options.parse(&args[2..])?;
+    // All scores are checked before any is set: the command happens whole or not at all.
+    let scores: Vec<f64> = pairs
+        .iter()
+        .step_by(2)
+        .map(|text| float::parse(text))
+        .collect::<Option<_>>()
+        .ok_or(CommandError::NotAFloat)?;
+    let (mut new, mut changed, mut last) = (0, 0, Added::Refused);
+    let updated = cx.keyspace.update::<ZSet, _>(cx.db, key, !options.xx, |set| {
+        for (score, member) in scores.iter().zip(pairs.iter().skip(1).step_by(2)) {
+            last = options.add(set, member, *score)?;
+            new += usize::from(matches!(last, Added::New(_)));
+            changed += usize::from(matches!(last, Added::Changed(_)));
+        }
+        Ok::<(), CommandError>(())
+    })?;
+    if let Some(updated) = updated {
+        updated.value.clone()?;
+        cx.notify_update(Notify::ZSET, if options.incr { "zincr" } else { "zadd" }, key, &updated);
+    }
+    match last {
+        Added::New(score) | Added::Changed(score) | Added::Same(score) if options.incr => {
+            cx.reply.double(score);
+        }
+        Added::Refused if options.incr => cx.reply.null(),
+        _ => cx.reply.count(if options.ch { new + changed } else { new }),
+    }
+    Ok(())
+}
+
+pub(crate) fn zrem(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let key = args[1];
+    let updated = cx.keyspace.update::<ZSet, _>(cx.db, key, false, |set| {
+        args[2..].iter().filter(|member| set.remove(member)).count()
+    })?;
+    let mut removed = 0;
+    if let Some(updated) = updated {
+        removed = updated.value;
+        cx.notify_update(Notify::ZSET, "zrem", key, &updated);
+    }
+    cx.reply.count(removed);
+    Ok(())
+}
+
+pub(crate) fn zcard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = cx.keyspace.read::<ZSet>(cx.db, args[1])?.map_or(0, |set| set.len());
+    cx.reply.count(len);
+    Ok(())
+}
+
+fn write_score(reply: &mut Writer, score: Option<f64>) {
+    match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    }
+}
+
+pub(crate) fn zscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
+    write_score(cx.reply, set.and_then(|set| set.score(args[2])));
+    Ok(())
+}
+
+pub(crate) fn zmscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
+    cx.reply.array(args.len() - 2);
+    for member in &args[2..] {
+        write_score(cx.reply, set.and_then(|set| set.score(member)));
+    }
+    Ok(())
+}
+
+pub(crate) fn zrank(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    rank(cx, args, false)
+}
+
+pub(crate) fn zrevrank(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    rank(cx, args, true)
+}
+
+fn rank(cx: &mut Context<'_>, args: &[&[u8]], reverse: bool) -> Done {
+    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
+    match set.and_then(|set| Some((set.rank(args[2])?.0, set.len()))) {
+        Some((index, len)) => cx.reply.count(if reverse { len - 1 - index } else { index }),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+pub(crate) fn zscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let cursor = scan::parse_cursor(args[2])?;
+    let Some(set) = cx.keyspace.read::<ZSet>(cx.db, args[1])? else {
+        cx.reply.array(2);
+        scan::write_cursor(cx.reply, 0);
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(cursor, &args[3..], false)?;
+    let mut found = Vec::new();
+    let next = set.scan(cursor, options.count, |member, score| {
+        if options.matches(member) {
+            found.push((member, score));
+        }
+    });
+    cx.reply.array(2);
+    scan::write_cursor(cx.reply, next);
+    cx.reply.array(found.len() * 2);
+    for (member, score) in found {
+        cx.reply.bulk(member);
+        cx.reply.bulk_double(score);
+    }
+    Ok(())
+}
+
+pub(crate) fn zrandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let key = args[1];
+    let Some(count) = args.get(2) else {
+        let mut rng = cx.keyspace.rng().fork();
+        let set = cx.keyspace.read::<ZSet>(cx.db, key)?;
+        match set.and_then(|set| set.at(rng.usize(..set.len()))) {
+            Some((member, _)) => cx.reply.bulk(member),
+            None => cx.reply.null(),
+        }
+        return Ok(());
+    };
+    let count = argument::int(count)?;
+    if count == i64::MIN {
+        return Err(CommandError::other(
+            "ERR value is out of range, value must between -9223372036854775807 and \
+             9223372036854775807",
+        ));
+    }
+    let with_scores = match &args[3..] {
+        [] => false,
+        [word] if argument::is(word, "WITHSCORES") => true,
+        _ => return Err(CommandError::Syntax),
+    };
+    if with_scores && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+        return Err(CommandError::OutOfRange);
+    }
+    write_random(cx, key, count, with_scores)
+}
+
+/// Replies `-count` random members that may repeat, or `count` different ones.
+fn write_random(cx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Done {
+    let mut rng = cx.keyspace.rng().fork();
+    let Some(set) = cx.keyspace.read::<ZSet>(cx.db, key)? else {
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let len = set.len();
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let at = |index| set.at(index).expect("the index is below the length");
+    if count < 0 {
+        write_header(cx.reply, wanted, with_scores);
+        for _ in 0..wanted {
+            write_member(cx.reply, at(rng.usize(..len)), with_scores);
+        }
+    } else if wanted >= len {
+        write_header(cx.reply, len, with_scores);
+        set.iter().rev().for_each(|member| write_member(cx.reply, member, with_scores));
+    } else if wanted > len / 3 {
+        // Walk over all of them and keep each with the chance that fills up what is wanted.
+        write_header(cx.reply, wanted, with_scores);
+        let mut missing = wanted;
+        for (index, member) in set.iter().enumerate() {
+            if rng.usize(..len - index) < missing {
+                missing -= 1;
+                write_member(cx.reply, member, with_scores);
+            }
+        }
+    } else {
+        write_header(cx.reply, wanted, with_scores);
+        // Floyd's sampling: every index is as likely, and no draw is repeated.
+        let mut picked = HashSet::with_capacity(wanted);
+        for last in len - wanted..len {
+            let mut index = rng.usize(..=last);
+            if !picked.insert(index) {
+                index = last;
+                picked.insert(last);
+            }
+            write_member(cx.reply, at(index), with_scores);
+        }
+    }
+    Ok(())
+}
