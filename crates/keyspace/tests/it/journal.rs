@@ -1,0 +1,124 @@
+//! A log in memory: keeps every record, notes which are retired, and replays them.
+//!
+//! It checks what every journal relies on: a record is retired once, and never a delete. A
+//! replay may leave out any of the retired records, as compaction does, and must then retire
+//! exactly those of them that it was given: so what the keyspace thinks is live, and what replay
+//! thinks is live, are the same records.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
+use keyspace::{Journal, Keyspace, NoJournal, Replay};
+
+/// The seed of every keyspace here.
+const SEED: [u8; 16] = [7; 16];
+
+/// A record that is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Logged {
+    pub(crate) kind: RecordKind,
+    pub(crate) db: DbId,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) object: ObjectId,
+    pub(crate) sub: Box<[u8]>,
+    pub(crate) value: Box<[u8]>,
+    pub(crate) expires_at_ms: Option<i64>,
+    pub(crate) is_retired: bool,
+}
+
+impl Logged {
+    fn record(&self) -> Record<'_> {
+        Record {
+            kind: self.kind,
+            db: self.db,
+            key: &self.key,
+            object: self.object,
+            sub: &self.sub,
+            value: &self.value,
+            expires_at_ms: self.expires_at_ms,
+        }
+    }
+}
+
+/// A handle of the log; clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemoryLog(Arc<Mutex<Vec<Logged>>>);
+
+impl MemoryLog {
+    /// An empty keyspace that logs here.
+    pub(crate) fn keyspace(&self) -> Keyspace {
+        Keyspace::new(Box::new(self.clone()), SEED, 4)
+    }
+
+    /// The records, in the order in which they were appended.
+    pub(crate) fn records(&self) -> MutexGuard<'_, Vec<Logged>> {
+        self.0.lock().expect("no test panics while it holds the log")
+    }
+
+    /// The keyspace that the log restores, which goes on logging here. Of the retired records
+    /// replay sees those for whose index `keeps` says so.
+    pub(crate) fn replay(&self, mut keeps: impl FnMut(usize) -> bool) -> Keyspace {
+        let mut replay = Replay::new(Keyspace::new(Box::new(NoJournal), SEED, 4));
+        let (mut retired, mut stale) = (Vec::new(), Vec::new());
+        for (at, logged) in self.records().iter().enumerate() {
+            if logged.is_retired && !keeps(at) {
+                continue;
+            }
+            if logged.is_retired {
+                stale.push(addr(at));
+            }
+            replay
+                .apply(&logged.record(), addr(at), &mut retired)
+                .expect("the keyspace logged this record");
+        }
+        let mut keyspace = replay.finish(&mut retired);
+        retired.sort_unstable();
+        assert_eq!(retired, stale, "replay retires what was retired before, and nothing else");
+        keyspace.set_journal(Box::new(self.clone()));
+        keyspace
+    }
+}
+
+fn addr(at: usize) -> RecordAddr {
+    RecordAddr::new(SegmentId(1), u32::try_from(at).expect("tests log little"))
+}
+
+impl Journal for MemoryLog {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        let mut records = self.records();
+        records.push(Logged {
+            kind: record.kind,
+            db: record.db,
+            key: record.key.into(),
+            object: record.object,
+            sub: record.sub.into(),
+            value: record.value.into(),
+            expires_at_ms: record.expires_at_ms,
+            is_retired: false,
+        });
+        Some(addr(records.len() - 1))
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        let logged = &mut self.records()[addr.ordinal() as usize];
+        assert!(!logged.is_retired, "{addr} is retired twice: {logged:?}");
+        assert!(!logged.kind.is_delete(), "deletes are never retired: {logged:?}");
+        logged.is_retired = true;
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        Lsn(1)
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        Lsn(1)
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        Lsn(1)
+    }
+
+    fn undurable_lsn_of(&self, _addr: RecordAddr) -> Option<Lsn> {
+        None
+    }
+}

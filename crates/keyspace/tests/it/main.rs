@@ -1,0 +1,4 @@
+//! The keyspace as its users see it, and what it leaves in the log.
+
+mod journal;
+mod list;
