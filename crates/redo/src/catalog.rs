@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base::SegmentId;
-use env::Disk;
+use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
 use crate::manifest::{self, DeviceMark, Id, Manifest};
@@ -73,6 +73,12 @@ impl Catalog {
                 return Err(Error::NoManifest { path: device.path, manifest });
             };
             let Some(file) = SegmentFile::read(disk, &path, index)? else {
+                // The header is durable before the first block is written: a file that is longer
+                // had a good one.
+                let len = disk.open(&path, Access::Read).and_then(|file| file.len());
+                if len.at(&path, "read")? > segment::HEADER_BYTES as u64 {
+                    return Err(Error::corrupt(&path, 0, "the segment's header is damaged"));
+                }
                 self.unborn.push(path);
                 continue;
             };

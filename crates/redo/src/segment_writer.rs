@@ -197,8 +197,25 @@ impl FooterBuilder {
     }
 }
 
-/// Whether the error says that there is no room.
+/// Whether the error says that there is no room, so that the same may be tried again. Not when it
+/// comes from a sync: what was dirty may have been dropped, whatever the reason was.
 pub(crate) fn is_full(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. }
-        if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    matches!(error, Error::Io { source, doing, .. } if *doing != "sync"
+        && matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_answer_to_a_write_and_a_failure_of_a_sync() {
+        let path = PathBuf::from("f");
+        let error = |doing| {
+            let source = ErrorKind::StorageFull.into();
+            Error::Io { path: path.clone(), doing, source }
+        };
+        assert!(is_full(&error("write")) && is_full(&error("reserve space for")));
+        assert!(!is_full(&error("sync")));
+    }
 }
