@@ -14,6 +14,8 @@
 //! What we cannot do is not in the table and is therefore an unknown command.
 
 pub mod argument;
+mod bitfield;
+mod bitmap;
 pub mod context;
 mod decimal;
 mod dump;

@@ -1,6 +1,7 @@
 //! Bits and small integers inside strings.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::{bitfield, bitmap};
 
 const BASE: Spec = Spec { group: Group::Bitmap, ..Spec::BLANK };
 
@@ -32,6 +33,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
+        action: Action::Data(bitmap::bitcount),
         ..BASE
     },
     Spec {
@@ -96,6 +98,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional()
             .multiple(),
         ],
+        action: Action::Data(bitfield::bitfield),
         ..BASE
     },
     Spec {
@@ -114,6 +117,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .optional()
                 .multiple_with_token(),
         ],
+        action: Action::Data(bitfield::bitfield_ro),
         ..BASE
     },
     Spec {
@@ -133,6 +137,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("destkey", 0),
             Arg::key("key", 1).multiple(),
         ],
+        action: Action::Data(bitmap::bitop),
         ..BASE
     },
     Spec {
@@ -168,6 +173,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
+        action: Action::Data(bitmap::bitpos),
         ..BASE
     },
     Spec {
@@ -180,6 +186,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns one bit of a string.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("offset")],
+        action: Action::Data(bitmap::getbit),
         ..BASE
     },
     Spec {
@@ -192,6 +199,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets or clears one bit of a string.",
         complexity: "O(1) unless the string has to grow.",
         arguments: &[Arg::key("key", 0), Arg::integer("offset"), Arg::integer("value")],
+        action: Action::Data(bitmap::setbit),
         ..BASE
     },
 ];

@@ -1,0 +1,305 @@
+//! Strings as arrays of bits: the first bit is the most significant one of the first byte.
+//! [`crate::bitfield`] has the integers of any width.
+
+use std::ops::RangeInclusive;
+
+use keyspace::{Expiry, Notify, StringRef};
+
+use crate::argument;
+use crate::context::Context;
+use crate::error::{CommandError, Done};
+
+const BAD_OFFSET: CommandError =
+    CommandError::other("ERR bit offset is not an integer or out of range");
+
+/// A bit offset argument, below the longest string's end. `#n` means the n-th field of `width`
+/// bits, where there is a width.
+pub(crate) fn bit_offset(
+    cx: &Context<'_>,
+    argument: &[u8],
+    width: Option<u32>,
+) -> Result<usize, CommandError> {
+    let (digits, factor) = match (argument, width) {
+        ([b'#', digits @ ..], Some(width)) => (digits, i64::from(width)),
+        _ => (argument, 1),
+    };
+    argument::int(digits)
+        .ok()
+        .and_then(|offset| offset.checked_mul(factor))
+        .and_then(|offset| usize::try_from(offset).ok())
+        .filter(|offset| offset / 8 < cx.string_bytes_max)
+        .ok_or(BAD_OFFSET)
+}
+
+pub(crate) fn setbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    const BAD_BIT: CommandError = CommandError::other("ERR bit is not an integer or out of range");
+    let (key, offset) = (args[1], bit_offset(cx, args[2], None)?);
+    let bit = match argument::int(args[3]) {
+        Ok(0) => false,
+        Ok(1) => true,
+        _ => return Err(BAD_BIT),
+    };
+    let (at, mask) = (offset / 8, 0x80 >> (offset % 8));
+    let mut digits = itoa::Buffer::new();
+    let old = cx.keyspace.string(cx.db, key)?;
+    let byte = old.and_then(|old| old.as_bytes(&mut digits).get(at).copied());
+    let was_set = byte.is_some_and(|byte| byte & mask != 0);
+    if byte.is_none() || was_set != bit {
+        cx.keyspace.change_string(cx.db, key, at + 1, at..at + 1, |bytes| {
+            bytes[0] = if bit { bytes[0] | mask } else { bytes[0] & !mask };
+        })?;
+        cx.notify(Notify::STRING, "setbit", key);
+    }
+    cx.reply.int(i64::from(was_set));
+    Ok(())
+}
+
+pub(crate) fn getbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let offset = bit_offset(cx, args[2], None)?;
+    let mut digits = itoa::Buffer::new();
+    let value = cx.keyspace.string(cx.db, args[1])?;
+    let byte = value.and_then(|value| value.as_bytes(&mut digits).get(offset / 8).copied());
+    let is_set = byte.is_some_and(|byte| byte & (0x80 >> (offset % 8)) != 0);
+    cx.reply.int(i64::from(is_set));
+    Ok(())
+}
+
+/// What the start and end of a range count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Byte,
+    Bit,
+}
+
+impl Unit {
+    fn parse(word: &[u8]) -> Result<Self, CommandError> {
+        if argument::is(word, "BIT") {
+            Ok(Self::Bit)
+        } else if argument::is(word, "BYTE") {
+            Ok(Self::Byte)
+        } else {
+            Err(CommandError::Syntax)
+        }
+    }
+
+    /// The bits from `start` to `end`, inclusive, of a string of `len` bytes; `None` when there
+    /// are none. Negative numbers count from the end, and stop at the first bit or byte.
+    fn bits(self, start: i64, end: i64, len: usize) -> Option<RangeInclusive<usize>> {
+        let unit = if self == Self::Bit { 1 } else { 8 };
+        let total = i64::try_from(len * 8 / unit).ok()?;
+        let from_end = |index: i64| if index < 0 { index.saturating_add(total) } else { index };
+        let (start, end) = (from_end(start).max(0), from_end(end).max(0).min(total - 1));
+        if start > end {
+            return None;
+        }
+        let (start, end) = (usize::try_from(start).ok()?, usize::try_from(end).ok()?);
+        Some(start * unit..=end * unit + unit - 1)
+    }
+}
+
+/// The byte at `at` with the bits outside of `bits` cleared.
+fn masked(bytes: &[u8], at: usize, bits: &RangeInclusive<usize>) -> u8 {
+    let mut byte = bytes[at];
+    if at == bits.start() / 8 {
+        byte &= 0xff >> (bits.start() % 8);
+    }
+    if at == bits.end() / 8 {
+        byte &= 0xff << (7 - bits.end() % 8);
+    }
+    byte
+}
+
+/// BITCOUNT key [start end [BYTE | BIT]].
+pub(crate) fn bitcount(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    // The key is looked at before the rest of the call.
+    let Some(value) = cx.keyspace.string(cx.db, args[1])? else {
+        cx.reply.int(0);
+        return Ok(());
+    };
+    let mut digits = itoa::Buffer::new();
+    let bytes = value.as_bytes(&mut digits);
+    let bits = match args {
+        [_, _] => Unit::Byte.bits(0, -1, bytes.len()),
+        [_, _, start, end, unit @ ..] if unit.len() <= 1 => {
+            let (start, end) = (argument::int(start)?, argument::int(end)?);
+            if start < 0 && end < 0 && start > end {
+                None
+            } else {
+                let unit = unit.first().map_or(Ok(Unit::Byte), |word| Unit::parse(word))?;
+                unit.bits(start, end, bytes.len())
+            }
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let count = bits.map_or(0, |bits| count_ones(bytes, &bits));
+    cx.reply.count(count);
+    Ok(())
+}
+
+fn count_ones(bytes: &[u8], bits: &RangeInclusive<usize>) -> usize {
+    let (first, last) = (bits.start() / 8, bits.end() / 8);
+    let ends = masked(bytes, first, bits).count_ones()
+        + if last > first { masked(bytes, last, bits).count_ones() } else { 0 };
+    let inner = if last > first { &bytes[first + 1..last] } else { &[] };
+    let (words, rest) = inner.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize);
+    let rest = rest.iter().map(|byte| byte.count_ones() as usize);
+    ends as usize + words.sum::<usize>() + rest.sum::<usize>()
+}
+
+/// BITPOS key bit [start [end [BYTE | BIT]]].
+pub(crate) fn bitpos(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let bit = match argument::int(args[2])? {
+        0 => false,
+        1 => true,
+        _ => return Err(CommandError::other("ERR The bit argument must be 1 or 0.")),
+    };
+    let Some(value) = cx.keyspace.string(cx.db, args[1])? else {
+        cx.reply.int(if bit { -1 } else { 0 });
+        return Ok(());
+    };
+    let mut digits = itoa::Buffer::new();
+    let bytes = value.as_bytes(&mut digits);
+    if args.len() > 6 {
+        return Err(CommandError::Syntax);
+    }
+    let start = args.get(3).map_or(Ok(0), |start| argument::int(start))?;
+    let unit = args.get(5).map_or(Ok(Unit::Byte), |word| Unit::parse(word))?;
+    let end = args.get(4).map_or(Ok(-1), |end| argument::int(end))?;
+    let bits = unit.bits(start, end, bytes.len());
+    let found = bits.as_ref().and_then(|bits| find_bit(bytes, bit, bits));
+    // A string without a given end is as if zeros followed it.
+    let past_end = || bits.filter(|_| !bit && args.len() <= 4).map(|bits| bits.end() + 1);
+    match found.or_else(past_end) {
+        Some(at) => cx.reply.count(at),
+        None => cx.reply.int(-1),
+    }
+    Ok(())
+}
+
+/// Where in `bits` the first bit is that is set, or not set.
+fn find_bit(bytes: &[u8], bit: bool, bits: &RangeInclusive<usize>) -> Option<usize> {
+    let (first, last) = (bits.start() / 8, bits.end() / 8);
+    let boring = if bit { 0x00 } else { 0xff };
+    let is_wanted = |at: usize| {
+        // The bits outside of the range must not be found.
+        let ones = masked(bytes, at, bits);
+        let zeros = !bytes[at] & masked(&[0xff], 0, &within_byte(at, bits));
+        let wanted = if bit { ones } else { zeros };
+        (wanted != 0).then(|| at * 8 + wanted.leading_zeros() as usize)
+    };
+    is_wanted(first).or_else(|| {
+        let inner = bytes[first + 1..].iter().take(last.saturating_sub(first + 1));
+        let skipped = inner.take_while(|byte| **byte == boring).count();
+        let at = first + 1 + skipped;
+        (at <= last).then(|| is_wanted(at)).flatten()
+    })
+}
+
+/// The part of `bits` that lies in the byte at `at`, as offsets within it.
+fn within_byte(at: usize, bits: &RangeInclusive<usize>) -> RangeInclusive<usize> {
+    bits.start().saturating_sub(at * 8)..=(bits.end() - at * 8).min(7)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BitOperation {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+impl BitOperation {
+    fn parse(word: &[u8]) -> Result<Self, CommandError> {
+        [("AND", Self::And), ("OR", Self::Or), ("XOR", Self::Xor), ("NOT", Self::Not)]
+            .into_iter()
+            .find(|(name, _)| argument::is(word, name))
+            .map(|(_, operation)| operation)
+            .ok_or(CommandError::Syntax)
+    }
+
+    /// Combines `result` with one more source; the shorter of the two is padded with zeros.
+    fn apply(self, result: &mut Vec<u8>, source: &[u8]) {
+        result.resize(result.len().max(source.len()), 0);
+        let (common, tail) = result.split_at_mut(source.len());
+        let pairs = common.iter_mut().zip(source);
+        match self {
+            Self::And => {
+                pairs.for_each(|(byte, other)| *byte &= other);
+                tail.fill(0);
+            }
+            Self::Or => pairs.for_each(|(byte, other)| *byte |= other),
+            Self::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
+            Self::Not => unreachable!("NOT has one source"),
+        }
+    }
+}
+
+/// BITOP operation destination key [key ...].
+pub(crate) fn bitop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let operation = BitOperation::parse(args[1])?;
+    let (destination, sources) = (args[2], &args[3..]);
+    if operation == BitOperation::Not && sources.len() != 1 {
+        return Err(CommandError::other("ERR BITOP NOT must be called with a single source key."));
+    }
+    let mut result = Vec::new();
+    for (index, key) in sources.iter().enumerate() {
+        let mut digits = itoa::Buffer::new();
+        let source = cx.keyspace.string(cx.db, key)?.unwrap_or(StringRef::Bytes(&[]));
+        let source = source.as_bytes(&mut digits);
+        if index == 0 {
+            result.extend_from_slice(source);
+        } else {
+            operation.apply(&mut result, source);
+        }
+    }
+    if operation == BitOperation::Not {
+        result.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    if !result.is_empty() {
+        cx.keyspace.set_string(cx.db, destination, &result, Expiry::Clear);
+        cx.notify(Notify::STRING, "set", destination);
+    } else if cx.keyspace.delete(cx.db, destination) {
+        cx.notify(Notify::GENERIC, "del", destination);
+    }
+    cx.reply.count(result.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bit_at(bytes: &[u8], at: usize) -> bool {
+        bytes[at / 8] & (0x80 >> (at % 8)) != 0
+    }
+
+    proptest! {
+        #[test]
+        fn bits_are_counted_and_found_as_one_by_one(
+            bytes in prop::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 1..60),
+            start in -500i64..500,
+            end in -500i64..500,
+            bit: bool,
+        ) {
+            for unit in [Unit::Bit, Unit::Byte] {
+                let Some(bits) = unit.bits(start, end, bytes.len()) else { continue };
+                let ones = bits.clone().filter(|at| bit_at(&bytes, *at)).count();
+                prop_assert_eq!(count_ones(&bytes, &bits), ones);
+                let first = bits.clone().find(|at| bit_at(&bytes, *at) == bit);
+                prop_assert_eq!(find_bit(&bytes, bit, &bits), first);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_stop_at_the_first_bit_or_byte() {
+        assert_eq!(Unit::Byte.bits(0, -1, 2), Some(0..=15));
+        assert_eq!(Unit::Byte.bits(0, -100, 2), Some(0..=7));
+        assert_eq!(Unit::Bit.bits(-3, -2, 2), Some(13..=14));
+        assert_eq!(Unit::Bit.bits(3, 2, 2), None);
+        assert_eq!(Unit::Byte.bits(2, 5, 2), None);
+        assert_eq!(Unit::Byte.bits(0, -1, 0), None);
+    }
+}
