@@ -185,13 +185,13 @@ fn find_devices(
         }
         // Epoch 0: the very first start did not come to its end, the marks may be missing.
         let is_first_start = manifest.is_some_and(|manifest| manifest.epoch == 0);
-        let unmarked = devices
-            .iter_mut()
-            .find(|device| is_first_start && device.id.is_none() && device.path == known.path);
+        let unmarked = devices.iter_mut().find(|device| {
+            is_first_start && device.id.is_none() && device.path == dir.join(&known.path)
+        });
         match unmarked {
             Some(device) => device.id = Some(known.id),
             None => {
-                return Err(Error::MissingDevice { id: known.id, path: known.path.clone() });
+                return Err(Error::MissingDevice { id: known.id, path: dir.join(&known.path) });
             }
         }
     }

@@ -6,9 +6,11 @@
 //! removed. The newest segments are done first: should this be interrupted, no older segment is
 //! without a footer while a newer one is there that is still to go.
 
+use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::Path;
 
-use env::{Access, Disk};
+use env::{Access, Disk, File};
 
 use crate::catalog::Catalog;
 use crate::error::{IoContext, Result};
@@ -28,7 +30,11 @@ pub(crate) struct Tidied {
 /// Cuts, seals and removes, durably.
 pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
     for path in catalog.leftovers.iter().chain(&catalog.unborn) {
-        disk.remove(path).at(path, "remove")?;
+        // A half-written device mark may have been replaced meanwhile.
+        match disk.remove(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed.at(path, "remove")?,
+        }
     }
     let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
     for (index, source) in catalog.files.iter().enumerate().rev() {
@@ -38,7 +44,20 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
         if file.cut_block_count > 0 || is_damaged {
             tidied.cut_bytes += data_end - file.end;
         }
-        tidied.file_bytes[index] = tidy_file(disk, source, file)?;
+        // Only the last sync of a device can have failed: it took no block after that.
+        let is_newest = source.header.part > 0
+            || !catalog.files[index + 1..]
+                .iter()
+                .any(|other| other.device == source.device && other.header.part == 0);
+        // Where a segment has several files, a block may be durable in one and not in the other.
+        let segment = source.header.segment;
+        let same_segment = catalog.files.iter().filter(|other| other.header.segment == segment);
+        let undurable_start = match file.undurable.front() {
+            _ if same_segment.count() > 1 => segment::HEADER_BYTES as u64,
+            Some((_, offset)) => *offset,
+            None => file.end,
+        };
+        tidied.file_bytes[index] = tidy_file(disk, source, file, undurable_start, is_newest)?;
     }
     for device in &catalog.devices {
         disk.sync_dir(&device.path).at(&device.path, "sync")?;
@@ -46,7 +65,13 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
     Ok(tidied)
 }
 
-fn tidy_file(disk: &dyn Disk, source: &SegmentFile, state: &FileState) -> Result<u64> {
+fn tidy_file(
+    disk: &dyn Disk,
+    source: &SegmentFile,
+    state: &FileState,
+    undurable_start: u64,
+    is_newest: bool,
+) -> Result<u64> {
     let path = &source.path;
     let is_whole = source.footer.is_some() && state.cut_block_count == 0;
     if state.block_count == 0 {
@@ -54,16 +79,48 @@ fn tidy_file(disk: &dyn Disk, source: &SegmentFile, state: &FileState) -> Result
         return Ok(0);
     }
     if is_whole {
+        if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
+            let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+            rewrite(&*file, path, undurable_start, source.len)?;
+            file.sync_data().at(path, "sync")?;
+        }
         return Ok(source.len);
     }
     if source.footer.is_none() {
         let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+        rewrite(&*file, path, undurable_start, state.end)?;
+        file.sync_data().at(path, "sync")?;
         let footer = state.footer.finish(state.end).encode();
         write_footer(&*file, path, state.end, &footer)?;
         return Ok(state.end + footer.len() as u64);
     }
     let dir = path.parent().expect("a segment's file is in its device's directory");
     replace_by_prefix(disk, dir, source, state.end)
+}
+
+/// Writes the bytes from `start` to `end` again as they are. When a sync has failed before the
+/// process died, the kernel may still show blocks that it has given up writing, and would call the
+/// next sync a success: only what was written after that is what a sync is about.
+fn rewrite(file: &dyn File, path: &Path, start: u64, end: u64) -> Result<()> {
+    copy(file, path, file, path, start..end)
+}
+
+fn copy(
+    input: &dyn File,
+    input_path: &Path,
+    output: &dyn File,
+    output_path: &Path,
+    range: Range<u64>,
+) -> Result<()> {
+    let mut chunk = vec![0; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let len = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
+        input.read_exact_at(&mut chunk[..len], at).at(input_path, "read")?;
+        output.write_all_at(&chunk[..len], at).at(output_path, "write")?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 /// Replaces a sealed file by one that ends at `end`, with a footer for what is left.
@@ -96,14 +153,7 @@ fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64
     }
     let input = disk.open(path, Access::Read).at(path, "open")?;
     let output = disk.create(&temp).at(&temp, "create")?;
-    let mut chunk = vec![0; 1 << 20];
-    let mut at = 0;
-    while at < end {
-        let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(chunk.len());
-        input.read_exact_at(&mut chunk[..len], at).at(path, "read")?;
-        output.write_all_at(&chunk[..len], at).at(&temp, "write")?;
-        at += len as u64;
-    }
+    copy(&*input, path, &*output, &temp, 0..end)?;
     let footer = footer.finish(end).encode();
     write_footer(&*output, &temp, end, &footer)?;
     disk.rename(&temp, path).at(path, "replace")?;

@@ -22,6 +22,7 @@ use crate::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Shared};
 use crate::options::{CompactionOptions, SyncPolicy};
 use crate::record;
 use crate::schedule::Schedule;
+use crate::segment::OFFSET_EVERY;
 use crate::segments::{Segment, Segments};
 use crate::stats::{DeviceStats, Stats};
 
@@ -148,7 +149,7 @@ impl Log {
             None => self.bind(),
         };
         let ordinal = binding.first_ordinal + self.open.record_count;
-        if ordinal % crate::segment::OFFSET_EVERY == 0 {
+        if ordinal.is_multiple_of(OFFSET_EVERY) {
             self.open.marks.push(self.open.buffer.len() as u64);
         }
         record::encode(&mut self.open.buffer, record);

@@ -193,9 +193,11 @@ impl Recovery {
             });
             device.id = Some(id);
         }
+        let dir = &self.options.dir;
         let devices = self.catalog.devices.iter().map(|device| ManifestDevice {
             id: device.id.expect("given above"),
-            path: device.path.clone(),
+            // What is below the data directory moves with it.
+            path: device.path.strip_prefix(dir).unwrap_or(&device.path).to_owned(),
         });
         self.manifest.devices = devices.collect();
         if self.manifest.epoch == 0 {
@@ -203,9 +205,10 @@ impl Recovery {
             // so that a start that is cut short can be repeated.
             self.manifest.write(disk, &self.options.dir)?;
         }
-        for device in &self.manifest.devices {
+        for device in &self.catalog.devices {
             disk.create_dir_all(&device.path).at(&device.path, "make")?;
-            let mark = DeviceMark { database: self.manifest.database, device: device.id };
+            let id = device.id.expect("given above");
+            let mark = DeviceMark { database: self.manifest.database, device: id };
             if DeviceMark::read(disk, &device.path)? != Some(mark) {
                 mark.write(disk, &device.path)?;
             }
@@ -225,8 +228,10 @@ impl Recovery {
         let Self { env, options, catalog, manifest, lock } = self;
         let next_segment = manifest.next_segment;
         let segments = build_segments(&catalog, state, cut);
-        let devices = manifest.devices.iter();
-        let devices = devices.map(|device| Device::new(device.id, device.path.clone())).collect();
+        let devices = catalog.devices.iter();
+        let devices = devices
+            .map(|device| Device::new(device.id.expect("settled"), device.path.clone()))
+            .collect();
         let summary = Summary {
             database: manifest.database,
             epoch: manifest.epoch,
@@ -315,7 +320,7 @@ fn build_segments(catalog: &Catalog, state: &LogState, cut: &cut::Tidied) -> Seg
 
 /// The path of the lock of the log in `dir`.
 #[must_use]
-pub fn lock_path(dir: &std::path::Path) -> PathBuf {
+pub(crate) fn lock_path(dir: &std::path::Path) -> PathBuf {
     dir.join("redo.lock")
 }
 

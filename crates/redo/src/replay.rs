@@ -27,7 +27,7 @@
 //! Therefore the bytes behind the end of such a file are looked through: a damaged block that
 //! names its LSN, or any good block behind the damage, at or below K, is an error too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +50,9 @@ pub(crate) struct FileState {
     pub(crate) block_count: u64,
     /// Blocks behind `end` that are whole and still go.
     pub(crate) cut_block_count: u64,
+    /// Its last blocks that are not known to have been durable, with their offsets. They may have
+    /// been read from memory that no disk has.
+    pub(crate) undurable: VecDeque<(Lsn, u64)>,
     /// Of a file without a footer: what its footer will be made of.
     pub(crate) footer: FooterBuilder,
     /// Of a file without a footer: where its good blocks end.
@@ -148,6 +151,7 @@ impl<'a> Reader<'a> {
                 end: crate::segment::HEADER_BYTES as u64,
                 block_count: 0,
                 cut_block_count: 0,
+                undurable: VecDeque::new(),
                 footer: FooterBuilder::default(),
                 tail: None,
             })
@@ -256,6 +260,10 @@ impl<'a> Reader<'a> {
                 &WrittenBlock { lsn, bytes, ordinals, record_count, delete_count },
                 block.offset,
             );
+        }
+        file.undurable.push_back((lsn, block.offset));
+        while file.undurable.front().is_some_and(|(lsn, _)| *lsn <= self.state.durable) {
+            file.undurable.pop_front();
         }
         file.end = block.offset + block.header.block_bytes();
         file.block_count += 1;

@@ -81,7 +81,11 @@ impl SegmentWriter {
 
     /// Writes the footer, cuts the space that was reserved and not used, and syncs. May be tried
     /// again after an error. The length of the file.
+    ///
+    /// The blocks are synced before the footer is written: a footer on disk promises that they are
+    /// there too, and of two writes under one sync a crash may leave the second one alone.
     pub(crate) fn seal(&mut self) -> Result<u64> {
+        self.sync()?;
         let footer = self.footer.finish(self.end).encode();
         write_footer(&*self.file, &self.path, self.end, &footer)?;
         self.is_dirty = false;

@@ -10,14 +10,14 @@ use redo::{Compactor, Env, Flusher, Log, Opened, Options, Recovery, Replay, Step
 
 /// What the log is for: keys with values, each knowing where its record is.
 #[derive(Default, Clone)]
-pub struct Keyspace {
-    pub entries: HashMap<Vec<u8>, (Vec<u8>, RecordAddr)>,
+pub(crate) struct Keyspace {
+    pub(crate) entries: HashMap<Vec<u8>, (Vec<u8>, RecordAddr)>,
     last_lsn: Lsn,
 }
 
 impl Keyspace {
     /// What a client would see.
-    pub fn contents(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    pub(crate) fn contents(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         self.entries.iter().map(|(key, (value, _))| (key.clone(), value.clone())).collect()
     }
 }
@@ -47,10 +47,10 @@ impl Replay for Keyspace {
 
 /// A clock that moves when told to.
 #[derive(Default)]
-pub struct ManualClock(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    pub fn advance_us(&self, us: u64) {
+    pub(crate) fn advance_us(&self, us: u64) {
         self.0.fetch_add(us, Ordering::Relaxed);
     }
 }
@@ -66,7 +66,7 @@ impl env::Clock for ManualClock {
 }
 
 /// Bytes that are random enough for ids and the same in each run.
-pub struct Counter(pub u8);
+pub(crate) struct Counter(pub(crate) u8);
 
 impl env::Entropy for Counter {
     fn fill(&mut self, bytes: &mut [u8]) {
@@ -77,16 +77,16 @@ impl env::Entropy for Counter {
     }
 }
 
-pub struct Database {
-    pub keyspace: Keyspace,
-    pub log: Log,
-    pub flushers: Vec<Flusher>,
-    pub compactor: Compactor,
-    pub summary: Summary,
-    pub clock: Arc<ManualClock>,
+pub(crate) struct Database {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) log: Log,
+    pub(crate) flushers: Vec<Flusher>,
+    pub(crate) compactor: Compactor,
+    pub(crate) summary: Summary,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
-pub fn options(dir: &Path) -> Options {
+pub(crate) fn options(dir: &Path) -> Options {
     let mut options = Options::new(dir);
     options.segment_bytes = 16 << 10;
     options.reserve_bytes = 64 << 10;
@@ -97,11 +97,11 @@ pub fn options(dir: &Path) -> Options {
 }
 
 impl Database {
-    pub fn open(options: Options) -> redo::Result<Self> {
+    pub(crate) fn open(options: Options) -> redo::Result<Self> {
         Self::open_on(Arc::new(env_os::OsDisk), options)
     }
 
-    pub fn open_on(disk: Arc<dyn env::Disk>, options: Options) -> redo::Result<Self> {
+    pub(crate) fn open_on(disk: Arc<dyn env::Disk>, options: Options) -> redo::Result<Self> {
         let clock = Arc::new(ManualClock::default());
         let env = Env {
             disk,
@@ -116,7 +116,7 @@ impl Database {
         Ok(Self { keyspace, log, flushers, compactor, summary, clock })
     }
 
-    pub fn set(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) {
         let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
         let addr = self.log.append(&record);
         if let Some((_, old)) = self.keyspace.entries.insert(key.to_vec(), (value.to_vec(), addr)) {
@@ -124,7 +124,7 @@ impl Database {
         }
     }
 
-    pub fn delete(&mut self, key: &[u8]) {
+    pub(crate) fn delete(&mut self, key: &[u8]) {
         if let Some((_, old)) = self.keyspace.entries.remove(key) {
             self.log.append(&Record::key_deleted(DbId(0), key));
             self.log.retire(old);
@@ -132,7 +132,7 @@ impl Database {
     }
 
     /// Seals, and steps everything until nothing is left to do.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.log.seal();
         loop {
             self.clock.advance_us(200_000);
@@ -151,14 +151,14 @@ impl Database {
     }
 
     /// Steps the flushers only, until the log is durable.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.log.seal();
         while self.flushers.iter_mut().any(|flusher| flusher.step() == Step::Worked) {}
         self.log.poll();
     }
 
     /// Ends in good order.
-    pub fn close(mut self) -> Keyspace {
+    pub(crate) fn close(mut self) -> Keyspace {
         self.log.shutdown();
         for flusher in &mut self.flushers {
             while flusher.step() != Step::Finished {}
@@ -168,10 +168,15 @@ impl Database {
     }
 }
 
-pub fn key(number: usize) -> Vec<u8> {
+pub(crate) fn key(number: usize) -> Vec<u8> {
     format!("key-{number}").into_bytes()
 }
 
-pub fn value(number: usize) -> Vec<u8> {
+pub(crate) fn value(number: usize) -> Vec<u8> {
     format!("value-{number}-{}", "x".repeat(number % 100)).into_bytes()
+}
+
+/// A number as an index.
+pub(crate) fn index(number: u64) -> usize {
+    usize::try_from(number).expect("the tests' numbers are small")
 }

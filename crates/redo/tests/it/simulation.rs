@@ -1,0 +1,204 @@
+//! Whole lives of a database from one seed: writes, compactions, faults, crashes in any order.
+//!
+//! The oracle is the list of states, one for each block. Whatever happens, the state after a
+//! recovery is that of some block, and not of one before the last that was durable.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::Lsn;
+use env_sim::{Faults, SimDisk, SimEntropy};
+use redo::{Health, Options, Step, SyncPolicy};
+
+use crate::harness::{Database, index, key, options, value};
+
+type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What the simulated user remembers.
+struct Ledger {
+    /// The state after each block, the first being that of an empty log.
+    states: Vec<Contents>,
+    durable: Lsn,
+}
+
+impl Ledger {
+    fn note_durable(&mut self, lsn: Lsn) {
+        assert!(lsn >= self.durable, "the durable LSN never goes back");
+        self.durable = lsn;
+    }
+}
+
+struct World {
+    disk: SimDisk,
+    rng: SimEntropy,
+    options: Options,
+    ledger: Ledger,
+    has_faults: bool,
+}
+
+impl World {
+    fn new(seed: u64, has_faults: bool) -> Self {
+        let mut rng = SimEntropy::new(seed);
+        let disk = SimDisk::new(seed ^ 0x5eed, Faults::default());
+        let mut options = options(Path::new("/data"));
+        options.segment_bytes = 200 + rng.below(3000);
+        options.reserve_bytes = 2048;
+        options.compaction.invalid_count_min = 2;
+        options.compaction.invalid_share_min = 0.2;
+        options.devices = (0..rng.below(4)).map(|n| PathBuf::from(format!("/disk{n}"))).collect();
+        options.policy = match rng.below(4) {
+            0 => SyncPolicy::EverySec,
+            1 => SyncPolicy::No,
+            _ => SyncPolicy::Always,
+        };
+        let ledger = Ledger { states: vec![Contents::new()], durable: Lsn::ZERO };
+        Self { disk, rng, options, ledger, has_faults }
+    }
+
+    /// Opens, crashing now and then in the middle of it.
+    fn open(&mut self) -> Database {
+        loop {
+            if self.rng.chance(300_000) {
+                self.disk.crash_after(1 + self.rng.below(30));
+            }
+            match Database::open_on(Arc::new(self.disk.clone()), self.options.clone()) {
+                Ok(database) => return database,
+                Err(error) => {
+                    assert!(self.disk.is_crashed(), "{error}");
+                    self.disk.restart();
+                }
+            }
+        }
+    }
+
+    fn check_recovered(&mut self, database: &Database) {
+        let last = database.summary.last_lsn;
+        let ledger = &mut self.ledger;
+        assert!(last >= ledger.durable, "lost: {last} of {}", ledger.durable);
+        let at = index(last.0);
+        assert!(at < ledger.states.len(), "block {last} was never written");
+        assert_eq!(database.keyspace.contents(), ledger.states[at], "not the state of {last}");
+        ledger.states.truncate(at + 1);
+        ledger.note_durable(last);
+    }
+
+    fn some_writes(&mut self, database: &mut Database) {
+        if database.log.health() != Health::Writable {
+            return;
+        }
+        for _ in 0..=self.rng.below(5) {
+            let number = index(self.rng.below(30));
+            if self.rng.chance(300_000) {
+                database.delete(&key(number));
+            } else {
+                let size = index(self.rng.below(200));
+                database.set(&key(number), &value(size));
+            }
+        }
+        if let Some(lsn) = database.log.seal() {
+            assert_eq!(index(lsn.0), self.ledger.states.len());
+            self.ledger.states.push(database.keyspace.contents());
+        }
+    }
+
+    /// One life, from an opening to a crash, a death or a clean stop.
+    fn live(&mut self) {
+        let mut database = self.open();
+        self.check_recovered(&database);
+        if self.has_faults && self.rng.coin() {
+            self.disk.set_faults(Faults { sync_error_per_million: 20_000, ..Faults::default() });
+        }
+        for _ in 0..self.rng.below(400) {
+            match self.rng.below(10) {
+                0..4 => self.some_writes(&mut database),
+                4..7 => {
+                    let count = database.flushers.len() as u64;
+                    let flusher = index(self.rng.below(count));
+                    database.flushers[flusher].step();
+                }
+                7 => drop(database.compactor.step()),
+                8 => {
+                    database.clock.advance_us(self.rng.below(400_000));
+                    database.log.tick();
+                }
+                _ => {
+                    database.log.poll();
+                    self.ledger.note_durable(database.log.durable_lsn());
+                    if self.rng.chance(20_000) {
+                        database.log.compact_all();
+                    }
+                }
+            }
+            if self.disk.is_crashed() {
+                break;
+            }
+            if self.rng.chance(3_000) {
+                self.disk.crash_after(1 + self.rng.below(20));
+            }
+        }
+        self.end(database);
+        self.disk.set_faults(Faults::default());
+    }
+
+    fn end(&mut self, mut database: Database) {
+        database.log.poll();
+        self.ledger.note_durable(database.log.durable_lsn());
+        let is_writable = database.log.health() == Health::Writable;
+        if !self.disk.is_crashed() && is_writable && self.rng.chance(200_000) {
+            database.log.shutdown();
+            for _ in 0..100 {
+                database.flushers.iter_mut().for_each(|flusher| drop(flusher.step()));
+            }
+            database.log.poll();
+            self.ledger.note_durable(database.log.durable_lsn());
+            let flushers = &mut database.flushers;
+            let is_finished = flushers.iter_mut().all(|flusher| flusher.step() == Step::Finished);
+            let has_failed = self.has_faults || self.disk.is_crashed();
+            if is_finished && !has_failed && database.log.health() == Health::Writable {
+                assert_eq!(self.ledger.durable.0 + 1, self.ledger.states.len() as u64);
+            }
+        }
+        drop(database);
+        if self.disk.is_crashed() || self.rng.coin() {
+            self.disk.crash();
+        } else {
+            self.disk.kill();
+        }
+    }
+}
+
+fn run(seed: u64, has_faults: bool) -> u64 {
+    let mut world = World::new(seed, has_faults);
+    for _ in 0..6 {
+        world.live();
+    }
+    world.disk.trace_hash()
+}
+
+/// Runs so many seeds; times `INDELIBLE_SEEDS` if that is set.
+fn run_seeds(count: u64, has_faults: bool) {
+    let times = std::env::var("INDELIBLE_SEEDS").ok().and_then(|times| times.parse().ok());
+    for seed in 0..count * times.unwrap_or(1) {
+        let result = catch_unwind(AssertUnwindSafe(|| run(seed, has_faults)));
+        assert!(result.is_ok(), "seed {seed}");
+    }
+}
+
+#[test]
+fn lives_without_faults_keep_what_was_durable() {
+    run_seeds(400, false);
+}
+
+#[test]
+fn lives_with_failing_syncs_keep_what_was_durable() {
+    run_seeds(400, true);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_lives() {
+    for seed in 0..5 {
+        assert_eq!(run(seed, true), run(seed, true));
+    }
+}
