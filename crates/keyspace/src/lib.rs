@@ -28,6 +28,7 @@
 
 mod access;
 pub mod collection;
+mod databases;
 mod db;
 pub mod effects;
 mod element;

@@ -1,0 +1,119 @@
+//! Whole databases: exchanging them, emptying them, walking over their keys.
+//!
+//! Clients name a database by index, records by [`DbId`]; the `Databases` record maps the one to
+//! the other. So exchanging two databases, or emptying any number of them, is one record: an
+//! emptied database gets a fresh id, and what names the old one is garbage.
+
+use base::{DbId, Record, RecordKind, varint};
+
+use crate::db::Db;
+use crate::keyspace::{Keyspace, Type, entry_type};
+use crate::table::Keyed;
+
+impl Keyspace {
+    /// Exchanges two databases, for everybody.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        if a == b {
+            return;
+        }
+        self.dbs.swap(a, b);
+        self.log_databases();
+        self.touch_watched(a);
+        self.touch_watched(b);
+        for db in [a, b] {
+            for key in self.awaited.keys_of(db) {
+                if self.dbs[db].keys.find(self.hash_of(&key), &key).is_some() {
+                    self.effects.ready.push((db, key));
+                }
+            }
+        }
+    }
+
+    /// Deletes every key of the databases, with one record. How many there were.
+    pub fn flush(&mut self, dbs: std::ops::Range<usize>) -> usize {
+        let mut count = 0;
+        for db in dbs {
+            if self.dbs[db].keys.is_empty() {
+                continue;
+            }
+            self.touch_watched(db);
+            count += self.dbs[db].keys.len();
+            let fresh = Db::new(DbId(self.next_db_id));
+            self.next_db_id += 1;
+            self.free.keys(std::mem::replace(&mut self.dbs[db], fresh).keys);
+        }
+        if count > 0 {
+            self.log_databases();
+            self.recorder.note_flush();
+            self.dirty += count as u64;
+        }
+        count
+    }
+
+    fn touch_watched(&mut self, db: usize) {
+        for key in self.watched.keys_of(db) {
+            self.effects.touched.push((db, key));
+        }
+    }
+
+    fn log_databases(&mut self) {
+        self.scratch.clear();
+        varint::put(&mut self.scratch, u64::from(self.next_db_id));
+        for db in &self.dbs {
+            varint::put(&mut self.scratch, u64::from(db.id.0));
+        }
+        let record = Record::whole(RecordKind::Databases, DbId(0), &[], &self.scratch, None);
+        let addr = self.recorder.append(&record);
+        self.recorder.retire(std::mem::replace(&mut self.databases_addr, addr));
+        self.recorder.note_flush();
+    }
+
+    /// Visits about `count` keys, from `cursor` on (0 to begin), and returns the cursor to go on
+    /// from (0 at the end). A key that is there all the while is visited; expired ones are not.
+    pub fn scan(
+        &mut self,
+        db: usize,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8], Type),
+    ) -> u64 {
+        self.recorder.note_read_all();
+        let (mut cursor, mut visited) = (cursor, 0);
+        let (hasher, now_ms) = (self.recorder.hasher, self.now_ms);
+        loop {
+            cursor = self.dbs[db].keys.scan(hasher, cursor, |entry| {
+                visited += 1;
+                if entry.expires_at_ms().is_none_or(|at| at > now_ms) {
+                    visit(entry.key(), entry_type(entry));
+                }
+            });
+            if cursor == 0 || visited >= count {
+                return cursor;
+            }
+        }
+    }
+
+    /// Visits every key that is not expired.
+    pub fn for_each_key(&mut self, db: usize, mut visit: impl FnMut(&[u8], Type)) {
+        self.recorder.note_read_all();
+        for entry in self.dbs[db].keys.iter() {
+            if entry.expires_at_ms().is_none_or(|at| at > self.now_ms) {
+                visit(entry.key(), entry_type(entry));
+            }
+        }
+    }
+
+    /// A random key that is not expired.
+    pub fn random_key(&mut self, db: usize) -> Option<Box<[u8]>> {
+        self.recorder.note_read_all();
+        // Like Redis, give up on a database that has nothing but expired keys.
+        for _ in 0..100 {
+            let entry = self.dbs[db].keys.random(&mut self.rng)?;
+            let key: Box<[u8]> = entry.key().into();
+            if self.locate(db, self.hash_of(&key), &key).is_some() {
+                return Some(key);
+            }
+        }
+        None
+    }
+}
