@@ -79,7 +79,7 @@ impl Keyspace {
     ) -> u64 {
         self.recorder.note_read_all();
         let (mut cursor, mut visited) = (cursor, 0);
-        let (hasher, now_ms) = (self.recorder.hasher, self.now_ms);
+        let (hasher, now_ms) = (self.recorder.hasher, self.now_ms());
         loop {
             cursor = self.dbs[db].keys.scan(hasher, cursor, |entry| {
                 visited += 1;
@@ -97,7 +97,7 @@ impl Keyspace {
     pub fn for_each_key(&mut self, db: usize, mut visit: impl FnMut(&[u8], Type)) {
         self.recorder.note_read_all();
         for entry in self.dbs[db].keys.iter() {
-            if entry.expires_at_ms().is_none_or(|at| at > self.now_ms) {
+            if entry.expires_at_ms().is_none_or(|at| at > self.now_ms()) {
                 visit(entry.key(), entry_type(entry));
             }
         }

@@ -20,7 +20,7 @@ use crate::journal::Journal;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
-use crate::table::{Keyed, Place};
+use crate::table::Place;
 
 /// The type of a value, as TYPE tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
