@@ -2,3 +2,4 @@
 
 mod journal;
 mod list;
+mod model;
