@@ -16,8 +16,6 @@
 
 mod large;
 mod range;
-#[cfg(test)]
-mod tests;
 
 use std::ops::Range;
 

@@ -3,3 +3,4 @@
 mod journal;
 mod list;
 mod model;
+mod zset;

@@ -1,118 +1,19 @@
-//! Sorted sets against a plain map, and their replayed log against themselves.
+//! Sorted sets against a plain map, through the log.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
-use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
+use base::RecordKind;
+use keyspace::Keyspace;
+use keyspace::zset::{LexBound, LexRange, ScoreRange, ZSet, ZSetGuard};
 use proptest::prelude::*;
 
-use super::*;
-use crate::journal::Journal;
-use crate::keyspace::Keyspace;
-use crate::replay::Replay;
-
-/// A record that owns its bytes.
-struct Logged {
-    kind: RecordKind,
-    db: DbId,
-    key: Vec<u8>,
-    object: ObjectId,
-    sub: Vec<u8>,
-    value: Vec<u8>,
-    expires_at_ms: Option<i64>,
-    retired: bool,
-}
-
-impl Logged {
-    fn record(&self) -> Record<'_> {
-        Record {
-            kind: self.kind,
-            db: self.db,
-            key: &self.key,
-            object: self.object,
-            sub: &self.sub,
-            value: &self.value,
-            expires_at_ms: self.expires_at_ms,
-        }
-    }
-}
-
-/// A log in memory, all of it durable at once.
-#[derive(Clone, Default)]
-struct TestLog(Arc<Mutex<Vec<Logged>>>);
-
-fn addr_of(ordinal: usize) -> RecordAddr {
-    RecordAddr::new(SegmentId(1), u32::try_from(ordinal).expect("tests are short"))
-}
-
-impl Journal for TestLog {
-    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
-        let mut log = self.0.lock().unwrap();
-        log.push(Logged {
-            kind: record.kind,
-            db: record.db,
-            key: record.key.into(),
-            object: record.object,
-            sub: record.sub.into(),
-            value: record.value.into(),
-            expires_at_ms: record.expires_at_ms,
-            retired: false,
-        });
-        Some(addr_of(log.len() - 1))
-    }
-
-    fn retire(&mut self, addr: RecordAddr) {
-        let mut log = self.0.lock().unwrap();
-        let at = (0..log.len()).find(|at| addr_of(*at) == addr).expect("it was appended");
-        assert!(!log[at].retired, "a record is retired once");
-        log[at].retired = true;
-    }
-
-    fn open_lsn(&self) -> Lsn {
-        Lsn::ZERO
-    }
-
-    fn last_lsn(&self) -> Lsn {
-        Lsn::ZERO
-    }
-
-    fn durable_lsn(&self) -> Lsn {
-        Lsn::ZERO
-    }
-
-    fn undurable_lsn_of(&self, _: RecordAddr) -> Option<Lsn> {
-        None
-    }
-}
-
-impl TestLog {
-    fn live_count(&self) -> usize {
-        self.0.lock().unwrap().iter().filter(|r| !r.retired && !r.kind.is_delete()).count()
-    }
-
-    /// The keyspace that the log gives: all of it, or what compaction would leave.
-    fn replay(&self, with_retired: bool) -> (Keyspace, usize) {
-        let log = self.0.lock().unwrap();
-        let journal = Box::new(crate::journal::NoJournal);
-        let mut replay = Replay::new(Keyspace::new(journal, [7; 16], 1));
-        let mut retired = Vec::new();
-        let mut applied = 0;
-        for (ordinal, logged) in log.iter().enumerate() {
-            if with_retired || !logged.retired {
-                applied += usize::from(!logged.kind.is_delete());
-                replay.apply(&logged.record(), addr_of(ordinal), &mut retired).unwrap();
-            }
-        }
-        let keyspace = replay.finish(&mut retired);
-        (keyspace, applied - retired.len())
-    }
-}
+use crate::journal::MemoryLog;
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
 
 fn sorted(members: &BTreeMap<Vec<u8>, f64>) -> Vec<(&[u8], f64)> {
     let mut sorted: Vec<_> = members.iter().map(|(m, s)| (m.as_slice(), *s)).collect();
-    sorted.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap().then(a.0.cmp(b.0)));
+    sorted.sort_by(|a, b| a.1.partial_cmp(&b.1).expect("not NaN").then(a.0.cmp(b.0)));
     sorted
 }
 
@@ -123,6 +24,8 @@ enum Op {
     RemoveRange(usize, usize),
     Delete,
     CopyFrom(bool),
+    /// Replays the log, with every `n`-th of the retired records.
+    Restart(usize),
 }
 
 fn score() -> impl Strategy<Value = f64> {
@@ -142,6 +45,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (any::<usize>(), any::<usize>()).prop_map(|(a, b)| Op::RemoveRange(a, b)),
         1 => Just(Op::Delete),
         1 => any::<bool>().prop_map(Op::CopyFrom),
+        1 => (1..5usize).prop_map(Op::Restart),
     ]
 }
 
@@ -150,7 +54,7 @@ fn name(number: u16) -> Vec<u8> {
     format!("{}{}", "m".repeat(long), number).into_bytes()
 }
 
-fn apply(keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
+fn apply(log: &MemoryLog, keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
     match op {
         Op::Set(pairs) => {
             let members = model.entry(key.to_vec()).or_default();
@@ -160,7 +64,7 @@ fn apply(keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
                     assert_eq!(set.set(&member, *score), members.insert(member, *score));
                 }
             });
-            assert!(updated.unwrap().is_some());
+            assert!(updated.expect("it is a sorted set").is_some());
         }
         Op::Remove(numbers) => {
             let members = model.entry(key.to_vec()).or_default();
@@ -170,7 +74,8 @@ fn apply(keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
                     assert_eq!(set.remove(&member), members.remove(&member).is_some());
                 }
             });
-            let emptied = removed.unwrap().is_some_and(|updated| updated.emptied);
+            let emptied =
+                removed.expect("it is a sorted set").is_some_and(|updated| updated.emptied);
             assert!(!emptied || members.is_empty());
         }
         Op::RemoveRange(from, to) => {
@@ -185,11 +90,18 @@ fn apply(keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
                 .collect();
             members.retain(|member, _| !gone.contains(member));
             let removed = keyspace.update::<ZSet, _>(0, key, false, |set| set.remove_range(range));
-            assert_eq!(removed.unwrap().map_or(0, |updated| updated.value), gone.len());
+            assert_eq!(
+                removed.expect("it is a sorted set").map_or(0, |updated| updated.value),
+                gone.len()
+            );
         }
         Op::Delete => {
             let members = model.remove(key).unwrap_or_default();
             assert_eq!(keyspace.delete(0, key), !members.is_empty());
+        }
+        Op::Restart(step) => {
+            while keyspace.free_step(1000) {}
+            *keyspace = log.replay(|at| at % step == 0);
         }
         Op::CopyFrom(same) => {
             let other: &[u8] = if *same { key } else { b"other" };
@@ -204,7 +116,7 @@ fn apply(keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
 /// Everything that a view answers, against the sorted members of the model.
 fn check(keyspace: &mut Keyspace, key: &[u8], members: &BTreeMap<Vec<u8>, f64>, probe: usize) {
     let expected = sorted(members);
-    let Some(set) = keyspace.read::<ZSet>(0, key).unwrap() else {
+    let Some(set) = keyspace.read::<ZSet>(0, key).expect("it is a sorted set") else {
         assert!(expected.is_empty());
         return;
     };
@@ -248,34 +160,33 @@ proptest! {
     fn a_sorted_set_is_a_map_in_order_and_survives_replay(
         ops in prop::collection::vec((any::<bool>(), op(), any::<usize>()), 1..40),
     ) {
-        let log = TestLog::default();
-        let mut keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 1);
+        let log = MemoryLog::default();
+        let mut keyspace = log.keyspace();
         let mut model = Model::new();
         for (other, op, probe) in &ops {
             let key: &[u8] = if *other { b"other" } else { b"key" };
-            apply(&mut keyspace, &mut model, key, op);
+            apply(&log, &mut keyspace, &mut model, key, op);
             check(&mut keyspace, key, model.entry(key.to_vec()).or_default(), *probe);
             keyspace.free_step(3);
         }
         while keyspace.free_step(1000) {}
-        for with_retired in [true, false] {
-            let (mut replayed, live) = log.replay(with_retired);
+        for keeps in [true, false] {
+            let mut replayed = log.replay(|_| keeps);
             for (key, members) in &model {
                 check(&mut replayed, key, members, 5);
                 prop_assert_eq!(replayed.encoding(0, key), keyspace.encoding(0, key));
                 prop_assert_eq!(replayed.size(0), keyspace.size(0));
             }
-            prop_assert_eq!(live, log.live_count());
         }
     }
 }
 
-fn filled(count: u16) -> (Keyspace, TestLog) {
-    let log = TestLog::default();
-    let mut keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 1);
+fn filled(count: u16) -> (Keyspace, MemoryLog) {
+    let log = MemoryLog::default();
+    let mut keyspace = log.keyspace();
     for number in 0..count {
         let set = |set: &mut ZSetGuard<'_>| set.set(&name(number), f64::from(number));
-        keyspace.update::<ZSet, _>(0, b"key", true, set).unwrap();
+        keyspace.update::<ZSet, _>(0, b"key", true, set).expect("it is a sorted set");
     }
     (keyspace, log)
 }
@@ -283,15 +194,15 @@ fn filled(count: u16) -> (Keyspace, TestLog) {
 #[test]
 fn a_change_of_a_large_set_is_one_record() {
     let (mut keyspace, log) = filled(500);
-    let before = log.0.lock().unwrap().len();
+    let before = log.records().len();
     let change = |set: &mut ZSetGuard<'_>| {
         set.set(b"499", -1.0);
         set.set(b"499", -1.0);
         set.remove(b"498");
         set.remove(b"498");
     };
-    keyspace.update::<ZSet, _>(0, b"key", false, change).unwrap();
-    let log = log.0.lock().unwrap();
+    keyspace.update::<ZSet, _>(0, b"key", false, change).expect("it is a sorted set");
+    let log = log.records();
     let kinds: Vec<RecordKind> = log[before..].iter().map(|record| record.kind).collect();
     assert_eq!(kinds, [RecordKind::ZSetMember, RecordKind::ElementDeleted]);
 }
@@ -299,29 +210,33 @@ fn a_change_of_a_large_set_is_one_record() {
 #[test]
 fn removing_everything_is_one_record() {
     let (mut keyspace, log) = filled(500);
-    let before = log.0.lock().unwrap().len();
+    let before = log.records().len();
     let removed = keyspace.update::<ZSet, _>(0, b"key", false, |set| set.remove_range(0..999));
-    let removed = removed.unwrap().unwrap();
+    let removed = removed.expect("it is a sorted set").expect("it is there");
     assert_eq!((removed.value, removed.emptied), (500, true));
-    assert_eq!(log.0.lock().unwrap().len(), before + 1);
+    assert_eq!(log.records().len(), before + 1);
     assert!(!keyspace.exists(0, b"key", false));
     while keyspace.free_step(100) {}
-    assert_eq!(log.live_count(), 0);
+    let live = log.records().iter().filter(|r| !r.is_retired && !r.kind.is_delete()).count();
+    assert_eq!(live, 0);
 }
 
 #[test]
 fn what_changes_nothing_logs_nothing() {
     for count in [3, 300] {
         let (mut keyspace, log) = filled(count);
-        let before = log.0.lock().unwrap().len();
+        let before = log.records().len();
         let nothing = |set: &mut ZSetGuard<'_>| {
             set.set(b"1", 1.0);
             set.remove(b"nobody");
             set.remove_range(5..5);
         };
-        let updated = keyspace.update::<ZSet, _>(0, b"key", false, nothing).unwrap().unwrap();
+        let updated = keyspace
+            .update::<ZSet, _>(0, b"key", false, nothing)
+            .expect("it is a sorted set")
+            .expect("it is there");
         assert!(!updated.changed);
-        assert_eq!(log.0.lock().unwrap().len(), before);
+        assert_eq!(log.records().len(), before);
     }
 }
 
@@ -330,24 +245,26 @@ fn the_encoding_is_the_one_that_redis_would_name_and_never_shrinks() {
     let (mut keyspace, _) = filled(128);
     assert_eq!(keyspace.encoding(0, b"key"), Some("listpack"));
     let add = |set: &mut ZSetGuard<'_>| set.set(b"one more", 0.0);
-    keyspace.update::<ZSet, _>(0, b"key", false, add).unwrap();
+    keyspace.update::<ZSet, _>(0, b"key", false, add).expect("it is a sorted set");
     assert_eq!(keyspace.encoding(0, b"key"), Some("skiplist"));
-    keyspace.update::<ZSet, _>(0, b"key", false, |set| set.remove_range(1..129)).unwrap();
+    keyspace
+        .update::<ZSet, _>(0, b"key", false, |set| set.remove_range(1..129))
+        .expect("it is a sorted set");
     assert_eq!(keyspace.encoding(0, b"key"), Some("skiplist"));
 
     let long = |set: &mut ZSetGuard<'_>| set.set(&[b'x'; 65], 0.0);
-    keyspace.update::<ZSet, _>(0, b"long", true, long).unwrap();
+    keyspace.update::<ZSet, _>(0, b"long", true, long).expect("it is a sorted set");
     assert_eq!(keyspace.encoding(0, b"long"), Some("skiplist"));
     keyspace.settings_mut().zset_max_listpack_entries = 0;
     let add = |set: &mut ZSetGuard<'_>| set.set(b"x", 0.0);
-    keyspace.update::<ZSet, _>(0, b"none", true, add).unwrap();
+    keyspace.update::<ZSet, _>(0, b"none", true, add).expect("it is a sorted set");
     assert_eq!(keyspace.encoding(0, b"none"), Some("skiplist"));
 }
 
 #[test]
 fn members_of_equal_score_are_cut_by_their_bytes() {
     for padding in [0, 40] {
-        let mut keyspace = Keyspace::new(Box::new(crate::journal::NoJournal), [7; 16], 1);
+        let mut keyspace = MemoryLog::default().keyspace();
         let fill = |set: &mut ZSetGuard<'_>| {
             for letter in b'a'..=b'j' {
                 let mut member = vec![letter];
@@ -355,8 +272,9 @@ fn members_of_equal_score_are_cut_by_their_bytes() {
                 set.set(&member, 0.0);
             }
         };
-        keyspace.update::<ZSet, _>(0, b"key", true, fill).unwrap();
-        let set = keyspace.read::<ZSet>(0, b"key").unwrap().unwrap();
+        keyspace.update::<ZSet, _>(0, b"key", true, fill).expect("it is a sorted set");
+        let set =
+            keyspace.read::<ZSet>(0, b"key").expect("it is a sorted set").expect("it is there");
         let cut = |min, max| set.lex_range(&LexRange { min, max });
         assert_eq!(cut(LexBound::Least, LexBound::Greatest), 0..10);
         assert!(cut(LexBound::Greatest, LexBound::Least).is_empty());
