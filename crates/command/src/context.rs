@@ -39,12 +39,12 @@ pub struct Blocking {
     pub on_timeout: TimeoutReply,
 }
 
-/// The reply of a blocking command whose time is up.
+/// The reply of a blocking command that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutReply {
     /// A null array (BLPOP and its like).
     NullArray,
-    /// A null (BLMOVE, BRPOPLPUSH).
+    /// A null (BLMOVE and BRPOPLPUSH inside MULTI).
     Null,
 }
 
@@ -83,13 +83,15 @@ impl Context<'_> {
     }
 
     /// A blocking command found nothing: it waits for one of `keys`, or, where that is not
-    /// possible, answers as if its time were up.
-    pub fn block(&mut self, keys: &[&[u8]], deadline_ms: Option<i64>, on_timeout: TimeoutReply) {
+    /// possible, answers `at_once`. A wait that was in vain is answered with a null array, whatever
+    /// the command (in RESP2 the two differ).
+    pub fn block(&mut self, keys: &[&[u8]], deadline_ms: Option<i64>, at_once: TimeoutReply) {
         if self.may_block {
             let keys = keys.iter().map(|&key| key.into()).collect();
+            let on_timeout = TimeoutReply::NullArray;
             self.blocking = Some(Blocking { keys, deadline_ms, on_timeout });
         } else {
-            on_timeout.write(self.reply);
+            at_once.write(self.reply);
         }
     }
 

@@ -193,6 +193,8 @@ fn keys_are_found_as_redis_finds_them() {
         ("object encoding a", "a=RO"),
         ("memory usage a", "a=RO"),
         ("watch a b", "a=RO b=RO"),
+        ("bitfield a get u8 0 overflow wrap", "a=RO,access"),
+        ("bitfield a get u8 0 set u8 0 1", "a=RW,access,update"),
         ("sort a by x* get y* store c store d", "a=RO,access d=OW,update"),
         ("sort a limit 1 2 store", "a=RO,access"),
         ("sort_ro a get x*", "a=RO,access"),
