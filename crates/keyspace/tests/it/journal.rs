@@ -1,9 +1,9 @@
 //! A log in memory: keeps every record, notes which are retired, and replays them.
 //!
 //! It checks what every journal relies on: a record is retired once, and never a delete. A
-//! replay may leave out any of the retired records, as compaction does, and must then retire
-//! exactly those of them that it was given: so what the keyspace thinks is live, and what replay
-//! thinks is live, are the same records.
+//! replay may leave out any of the retired records for good, as compaction does, and must then
+//! retire exactly those of them that it was given: so what the keyspace thinks is live, and what
+//! replay thinks is live, are the same records.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,6 +24,8 @@ pub(crate) struct Logged {
     pub(crate) value: Box<[u8]>,
     pub(crate) expires_at_ms: Option<i64>,
     pub(crate) is_retired: bool,
+    /// Compaction dropped it: no replay ever sees it again.
+    is_dropped: bool,
 }
 
 impl Logged {
@@ -69,8 +71,9 @@ impl MemoryLog {
     pub(crate) fn replay_after_crash(&self, mut keeps: impl FnMut(usize) -> bool) -> Keyspace {
         let mut replay = Replay::new(Keyspace::new(Box::new(NoJournal), SEED, 4));
         let (mut retired, mut stale) = (Vec::new(), Vec::new());
-        for (at, logged) in self.records().iter().enumerate() {
-            if logged.is_retired && !keeps(at) {
+        for (at, logged) in self.records().iter_mut().enumerate() {
+            logged.is_dropped |= logged.is_retired && !keeps(at);
+            if logged.is_dropped {
                 continue;
             }
             if logged.is_retired {
@@ -109,6 +112,7 @@ impl Journal for MemoryLog {
             value: record.value.into(),
             expires_at_ms: record.expires_at_ms,
             is_retired: false,
+            is_dropped: false,
         });
         Some(addr(records.len() - 1))
     }

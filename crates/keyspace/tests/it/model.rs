@@ -339,11 +339,11 @@ impl Checked {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn a_keyspace_is_its_maps_and_survives_crashes(
-        steps in prop::collection::vec(step(), 1..80),
+        steps in prop::collection::vec(step(), 1..120),
     ) {
         let mut checked = Checked::new();
         checked.keyspace.settings_mut().set_max_intset_entries = 50;
