@@ -95,6 +95,18 @@ impl Context<'_> {
         }
     }
 
+    /// Counts a read that is no use of the key (EXISTS, TTL, TYPE): for the statistics, and for
+    /// whoever wants to hear of keys that are looked for in vain.
+    pub fn count_read(&mut self, key: &[u8], found: bool) {
+        let stats = self.keyspace.stats_mut();
+        if found {
+            stats.hits += 1;
+        } else {
+            stats.misses += 1;
+            self.notify(Notify::KEY_MISS, "keymiss", key);
+        }
+    }
+
     /// Notes a keyspace notification for a key of the selected database.
     pub fn notify(&mut self, class: Notify, event: &'static str, key: &[u8]) {
         self.keyspace.notify(class, event, self.db, key);

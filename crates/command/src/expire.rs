@@ -144,7 +144,9 @@ fn set_expiry(ctx: &mut Context<'_>, args: &[&[u8]], name: &'static str, unit: T
 
 /// Replies when the key expires; -1 for never, -2 when it is not there.
 fn reply_expiry(ctx: &mut Context<'_>, key: &[u8], unit: TimeUnit) -> Done {
-    let reply = match ctx.keyspace.expires_at_ms(ctx.db, key) {
+    let found = ctx.keyspace.expires_at_ms(ctx.db, key);
+    ctx.count_read(key, found.is_some());
+    let reply = match found {
         None => -2,
         Some(None) => -1,
         Some(Some(at_ms)) => {

@@ -23,16 +23,19 @@ pub(crate) fn del(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 /// EXISTS key [key ...]: a key that is given twice counts twice.
 pub(crate) fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    count_keys(ctx, &args[1..], false)
+    let mut count = 0;
+    for key in &args[1..] {
+        let found = ctx.keyspace.exists(ctx.db, key, false);
+        ctx.count_read(key, found);
+        count += usize::from(found);
+    }
+    ctx.reply.count(count);
+    Ok(())
 }
 
 /// TOUCH key [key ...].
 pub(crate) fn touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    count_keys(ctx, &args[1..], true)
-}
-
-fn count_keys(ctx: &mut Context<'_>, keys: &[&[u8]], touch: bool) -> Done {
-    let count = keys.iter().filter(|key| ctx.keyspace.exists(ctx.db, key, touch)).count();
+    let count = args[1..].iter().filter(|key| ctx.keyspace.exists(ctx.db, key, true)).count();
     ctx.reply.count(count);
     Ok(())
 }
@@ -40,6 +43,7 @@ fn count_keys(ctx: &mut Context<'_>, keys: &[&[u8]], touch: bool) -> Done {
 /// TYPE key.
 pub(crate) fn type_(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let found = ctx.keyspace.type_of(ctx.db, args[1]);
+    ctx.count_read(args[1], found.is_some());
     ctx.reply.simple(found.map_or("none", keyspace::Type::name));
     Ok(())
 }

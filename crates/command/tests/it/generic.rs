@@ -219,3 +219,17 @@ fn scan_refuses_what_redis_refuses() {
     assert_eq!(session.run("SCAN 0 NOPE 1"), "-ERR syntax error");
     assert_eq!(session.run("SCAN 0"), "*2 $1 0 *0");
 }
+
+#[test]
+fn looking_without_using_counts_as_a_read() {
+    let mut session = Session::new();
+    session.run("SET a 1");
+    session.keyspace.settings_mut().notify = keyspace::Notify::parse("Km").expect("known letters");
+    let before = *session.keyspace.stats();
+    for call in ["EXISTS a b", "TTL a", "TTL b", "TYPE a", "TYPE b"] {
+        session.run(call);
+    }
+    let after = session.keyspace.stats();
+    assert_eq!((after.hits - before.hits, after.misses - before.misses), (3, 3));
+    assert_eq!(session.events(), ["keymiss b"; 3]);
+}
