@@ -224,6 +224,7 @@ fn scan_refuses_what_redis_refuses() {
 fn looking_without_using_counts_as_a_read() {
     let mut session = Session::new();
     session.run("SET a 1");
+    session.events();
     session.keyspace.settings_mut().notify = keyspace::Notify::parse("Km").expect("known letters");
     let before = *session.keyspace.stats();
     for call in ["EXISTS a b", "TTL a", "TTL b", "TYPE a", "TYPE b"] {
