@@ -124,15 +124,27 @@ impl Catalog {
         Ok(())
     }
 
-    /// Only a file that took the log until the end may lack a footer: the newest of its device,
-    /// and parts of segments of failed devices.
+    /// Whether no later segment was begun in the directory of `path`.
+    fn is_newest(&self, path: &Path, segment: SegmentId) -> bool {
+        !self.files.iter().any(|other| {
+            other.path.parent() == path.parent()
+                && other.header.part == 0
+                && other.header.segment > segment
+        })
+    }
+
+    /// Only a file that took the log until the end may lack a footer, or a header: the newest of
+    /// its device, and parts of segments of failed devices.
     fn check_footers(&self) -> Result<()> {
+        for path in &self.unborn {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let segment = name.and_then(segment::parse_file_name);
+            if segment.is_some_and(|(segment, part)| part == 0 && !self.is_newest(path, segment)) {
+                return Err(Error::corrupt(path, 0, "the segment was sealed, and it is cut off"));
+            }
+        }
         for file in self.files.iter().filter(|file| file.footer.is_none()) {
-            let is_newest = !self.files.iter().any(|other| {
-                other.device == file.device
-                    && other.header.part == 0
-                    && other.header.segment > file.header.segment
-            });
+            let is_newest = self.is_newest(&file.path, file.header.segment);
             if file.header.generation > 0 || (file.header.part == 0 && !is_newest) {
                 let what = "the segment was sealed, and its footer is damaged or missing";
                 return Err(Error::corrupt(&file.path, file.len, what));

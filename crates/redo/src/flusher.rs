@@ -168,9 +168,19 @@ impl Flusher {
         if is_ending {
             self.seal_writer()?;
             self.seal_parts()?;
-            self.is_finished = true;
+            self.is_finished = self.close_inbox();
         }
         Ok(())
+    }
+
+    /// Says that this device takes nothing more; not if a device that has failed meanwhile has
+    /// left its blocks here.
+    fn close_inbox(&self) -> bool {
+        let reroute = self.shared.reroute.lock();
+        let _none_fails_now = reroute.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut inbox = self.device().inbox();
+        inbox.is_closed = inbox.orders.is_empty();
+        inbox.is_closed
     }
 
     fn wants_sync(&self) -> bool {
@@ -382,9 +392,12 @@ impl Flusher {
             shared.reroute.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         device.set_state(DeviceState::Poisoned);
         let has_all = self.unsynced.iter().all(|unsynced| unsynced.block.is_some());
+        // A device that has come to its end takes nothing more, however healthy.
+        let is_open =
+            |state| move |other: &Device| other.state() == state && !other.inbox().is_closed;
         let successor = (shared.devices.iter())
-            .position(|other| other.state() == DeviceState::Healthy)
-            .or_else(|| shared.devices.iter().position(|other| other.state() == DeviceState::Full));
+            .position(is_open(DeviceState::Healthy))
+            .or_else(|| shared.devices.iter().position(is_open(DeviceState::Full)));
         let mut inbox = device.inbox();
         inbox.is_closed = true;
         let rest = self.todo.drain(..).chain(inbox.orders.drain(..));
@@ -399,7 +412,7 @@ impl Flusher {
         match successor {
             Some(successor) if has_all => {
                 for block in blocks {
-                    // It cannot be closed: only a poisoning closes, and this is the only one.
+                    // It is open still: what closes it holds `reroute`, as this does.
                     let _ = shared.devices[successor].push(Order::Block(block));
                 }
                 device.successor.store(successor, Ordering::Release);
@@ -410,8 +423,8 @@ impl Flusher {
                 device.path.display()
             )),
             None => shared.set_fatal(format!(
-                "log device {} has failed ({error}) and there is no other; replace the disk and \
-                 restart",
+                "log device {} has failed ({error}) and there is no other that takes blocks; replace \
+                 the disk and restart",
                 device.path.display()
             )),
         }

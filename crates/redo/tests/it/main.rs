@@ -1,5 +1,6 @@
 //! The log as its users see it: what was acknowledged is there after whatever happens.
 
+mod crash;
 mod harness;
 mod lifecycle;
 mod simulation;

@@ -1,0 +1,391 @@
+//! A database that lives, dies and is recovered on a simulated disk, and the ledger that judges it.
+//!
+//! ```text
+//!   Executor ─records─► Log ─blocks─► Flushers ─► SimDisk ◄─ crash, EIO, kill
+//!      │                 │ durable LSN
+//!      ▼                 ▼
+//!   Ledger: the state after each block · what was acknowledged
+//! ```
+//!
+//! Everything runs on one thread; the seed decides who takes the next step.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Lsn, Record, RecordAddr};
+use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
+use redo::{
+    CompactionOptions, Compactor, Env, Error, Flusher, Health, Log, Opened, Options, Recovery,
+    Replay, Step, SyncPolicy,
+};
+
+use super::model::{Model, Visible};
+use super::workload::{Executor, Journal};
+
+impl Journal for Log {
+    fn append(&mut self, record: &Record<'_>) -> RecordAddr {
+        Log::append(self, record)
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        Log::retire(self, addr);
+    }
+}
+
+/// The model as recovery fills it; it also checks the order.
+#[derive(Default)]
+struct Replayed {
+    model: Model,
+    last: Lsn,
+}
+
+impl Replay for Replayed {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        assert!(lsn >= self.last, "block {lsn} is replayed after block {}", self.last);
+        self.last = lsn;
+        retired.extend(self.model.apply(record, addr));
+    }
+
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
+        retired.extend(self.model.collect_garbage());
+    }
+}
+
+/// The state after a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Snapshot {
+    visible: Visible,
+    addresses: Vec<RecordAddr>,
+}
+
+impl Snapshot {
+    fn of(model: &Model) -> Self {
+        let mut addresses = model.live_addresses();
+        addresses.sort_unstable();
+        Self { visible: model.visible(), addresses }
+    }
+}
+
+/// What the database has promised.
+#[derive(Debug, Clone)]
+pub(crate) struct Ledger {
+    states: BTreeMap<Lsn, Snapshot>,
+    pub(crate) acknowledged: Lsn,
+}
+
+impl Ledger {
+    fn new() -> Self {
+        let empty = Snapshot::of(&Model::default());
+        Self { states: BTreeMap::from([(Lsn::ZERO, empty)]), acknowledged: Lsn::ZERO }
+    }
+
+    pub(crate) fn last(&self) -> Lsn {
+        self.states.last_key_value().map_or(Lsn::ZERO, |(lsn, _)| *lsn)
+    }
+
+    fn note(&mut self, lsn: Lsn, model: &Model) {
+        let before = self.states.insert(lsn, Snapshot::of(model));
+        assert!(before.is_none() && lsn == self.last(), "LSNs ascend");
+    }
+
+    /// What is wrong with a recovery that came to `lsn`, if anything.
+    pub(crate) fn judge(&self, lsn: Lsn, model: &Model) -> Result<(), String> {
+        let (acknowledged, last) = (self.acknowledged, self.last());
+        if lsn < acknowledged {
+            return Err(format!("block {lsn} is the last, {acknowledged} was acknowledged"));
+        }
+        let Some(expected) = self.states.get(&lsn) else {
+            return Err(format!("block {lsn} is the last, {last} was the last ever written"));
+        };
+        let found = Snapshot::of(model);
+        if found.visible != expected.visible {
+            let difference = expected.visible.difference(&found.visible);
+            return Err(format!("at block {lsn}, expected | found:\n{difference}"));
+        }
+        if found.addresses != expected.addresses {
+            return Err(format!("at block {lsn} records have other addresses than before"));
+        }
+        Ok(())
+    }
+
+    /// Recovery has said that `lsn` is what there is: that is a promise as good as any.
+    fn settle(&mut self, lsn: Lsn) {
+        self.states.retain(|at, _| *at == lsn);
+        self.acknowledged = lsn;
+    }
+}
+
+/// What a run is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) devices: usize,
+    pub(crate) policy: SyncPolicy,
+    pub(crate) segment_bytes: u64,
+}
+
+impl Shape {
+    pub(crate) fn random(rng: &mut SimEntropy) -> Self {
+        let devices = 1 + usize::try_from(rng.below(3)).expect("small");
+        let policy = match rng.below(6) {
+            0 => SyncPolicy::EverySec,
+            1 => SyncPolicy::No,
+            _ => SyncPolicy::Always,
+        };
+        Self { devices, policy, segment_bytes: 300 + rng.below(3000) }
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options::new(World::dir());
+        options.devices = (0..self.devices).map(World::device).collect();
+        options.policy = self.policy;
+        options.segment_bytes = self.segment_bytes;
+        options.reserve_bytes = 1000;
+        options.parallel_loaders = false;
+        options.compaction = CompactionOptions {
+            enabled: true,
+            invalid_count_min: 2,
+            invalid_share_min: 0.15,
+            rate_bytes_per_s: 0,
+        };
+        options
+    }
+}
+
+/// A disk, a database on it, and what is known of it from outside.
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) disk: SimDisk,
+    pub(crate) shape: Shape,
+    pub(crate) ledger: Ledger,
+    pub(crate) rng: SimEntropy,
+    clock: SimClock,
+    pub(crate) compactions: u64,
+    pub(crate) cut_blocks: u64,
+    /// Whether the verifier is asked before each recovery, and must agree with it.
+    pub(crate) verifies: bool,
+}
+
+/// The database while it is up.
+pub(crate) struct Running {
+    pub(crate) log: Log,
+    pub(crate) flushers: Vec<Flusher>,
+    pub(crate) compactor: Compactor,
+    pub(crate) executor: Executor,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, shape: Shape) -> Self {
+        Self::on(SimDisk::new(seed, Faults::default()), seed, shape)
+    }
+
+    /// A world around a disk that is there already.
+    pub(crate) fn on(disk: SimDisk, seed: u64, shape: Shape) -> Self {
+        Self {
+            seed,
+            disk,
+            shape,
+            ledger: Ledger::new(),
+            rng: SimEntropy::new(seed ^ 0x5eed),
+            clock: SimClock::new(1_700_000_000_000),
+            compactions: 0,
+            cut_blocks: 0,
+            verifies: false,
+        }
+    }
+
+    pub(crate) fn dir() -> PathBuf {
+        PathBuf::from("/data")
+    }
+
+    pub(crate) fn device(index: usize) -> PathBuf {
+        PathBuf::from(format!("/device-{index}"))
+    }
+
+    /// Opens the log and reads it, without a judgement.
+    pub(crate) fn open(&mut self) -> redo::Result<(Running, Lsn)> {
+        let env = Env {
+            disk: Arc::new(self.disk.clone()),
+            clock: Arc::new(self.clock.clone()),
+            entropy: Box::new(SimEntropy::new(self.rng.next())),
+            waker: Arc::new(|| {}),
+        };
+        let mut replayed = Replayed::default();
+        let opened = Recovery::open(env, self.shape.options())?.run(&mut replayed, &mut |_| {})?;
+        let Opened { log, flushers, compactor, summary } = opened;
+        self.cut_blocks += summary.cut_blocks;
+        let executor = Executor::new(replayed.model, self.rng.next());
+        Ok((Running { log, flushers, compactor, executor }, summary.last_lsn))
+    }
+
+    /// Brings the database up and judges what it has found. While `crashes` says so, the recovery
+    /// is interrupted at some I/O and begun again.
+    pub(crate) fn recover(&mut self, mut crashes: u32) -> Running {
+        loop {
+            let report = (self.verifies && crashes == 0).then(|| self.verify());
+            if crashes > 0 {
+                crashes -= 1;
+                let at = 1 + self.rng.below(12);
+                self.disk.crash_after(at);
+            }
+            match self.open() {
+                Ok((running, lsn)) => {
+                    if let Some(report) = report.filter(|report| report.files > 0) {
+                        assert!(report.is_good(), "seed {}: {report}", self.seed);
+                        assert_eq!(report.last_lsn, lsn, "seed {}: {report}", self.seed);
+                    }
+                    if let Err(what) = self.ledger.judge(lsn, &running.executor.model) {
+                        panic!("seed {}: {what}", self.seed);
+                    }
+                    self.check_counts(&running);
+                    self.ledger.settle(lsn);
+                    return running;
+                }
+                Err(_) if self.disk.is_crashed() => self.disk.restart(),
+                // Only a disk that is told to fail may make a recovery fail, and only so.
+                Err(Error::Io { source, .. }) if source.raw_os_error().is_some() => {
+                    self.disk.set_faults(Faults::default());
+                }
+                Err(error) => panic!("seed {}: recovery fails: {error}", self.seed),
+            }
+        }
+    }
+
+    /// What the verifier says of the log, which must not be open.
+    pub(crate) fn verify(&self) -> redo::Report {
+        let disk: Arc<dyn env::Disk> = Arc::new(self.disk.clone());
+        let options = self.shape.options();
+        redo::verify(&disk, &options.dir, &options.devices).expect("the log is not in use")
+    }
+
+    /// Every record in the files is needed, garbage, or a delete record.
+    fn check_counts(&self, running: &Running) {
+        let stats = running.log.stats();
+        let needed = running.executor.model.live_addresses().len() as u64;
+        let accounted = needed + stats.invalid_records + stats.delete_records;
+        assert_eq!(stats.records, accounted, "seed {}: {stats:?}", self.seed);
+    }
+
+    /// Takes `steps` steps, or fewer if the disk crashes.
+    pub(crate) fn live(&mut self, running: &mut Running, steps: u32) {
+        for _ in 0..steps {
+            self.step(running);
+            if self.disk.is_crashed() {
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, running: &mut Running) {
+        match self.rng.below(100) {
+            0..30 => self.block(running),
+            30..70 => {
+                let index = self.rng.below(running.flushers.len() as u64);
+                running.flushers[usize::try_from(index).expect("small")].step();
+            }
+            70..85 => {
+                running.compactor.step();
+            }
+            85..99 => self.tick(running),
+            _ => {
+                running.log.seal().inspect(|lsn| self.note(running, *lsn));
+                running.log.compact_all();
+            }
+        }
+        self.poll(running);
+    }
+
+    fn note(&mut self, running: &Running, lsn: Lsn) {
+        self.ledger.note(lsn, &running.executor.model);
+    }
+
+    /// Runs commands and seals the block, unless the log says that it takes none.
+    pub(crate) fn block(&mut self, running: &mut Running) {
+        if running.log.health() != Health::Writable || running.log.is_congested() {
+            return;
+        }
+        running.executor.run_block(&mut running.log);
+        if let Some(lsn) = running.log.seal() {
+            self.note(running, lsn);
+        }
+    }
+
+    pub(crate) fn tick(&mut self, running: &mut Running) {
+        self.clock.advance_ms(150);
+        // The wall clock is nobody's business, wherever it jumps.
+        if self.rng.below(10) == 0 {
+            let wall_ms = i64::try_from(self.rng.below(1 << 41)).expect("fits");
+            self.clock.set_wall_ms(wall_ms);
+        }
+        running.log.tick();
+    }
+
+    pub(crate) fn poll(&mut self, running: &mut Running) {
+        running.log.poll();
+        let durable = running.log.durable_lsn();
+        assert!(durable <= self.ledger.last(), "seed {}: durable before written", self.seed);
+        self.ledger.acknowledged = self.ledger.acknowledged.max(durable);
+    }
+
+    /// Steps everything until there is nothing to do.
+    pub(crate) fn settle(&mut self, running: &mut Running) {
+        for _ in 0..10_000 {
+            self.tick(running);
+            let mut is_idle = true;
+            for flusher in &mut running.flushers {
+                is_idle &= flusher.step() != Step::Worked;
+            }
+            is_idle &= running.compactor.step() != Step::Worked;
+            self.poll(running);
+            if is_idle && running.log.stats().compacting.is_none() {
+                return;
+            }
+        }
+        panic!("seed {}: the log does not come to rest: {:?}", self.seed, running.log.stats());
+    }
+
+    /// Ends the database in good order. Whether it came to its end.
+    pub(crate) fn shut_down(&mut self, mut running: Running) -> bool {
+        running.log.shutdown();
+        let mut is_finished = false;
+        for _ in 0..1000 {
+            is_finished = running.compactor.step() == Step::Finished;
+            for flusher in &mut running.flushers {
+                is_finished &= flusher.step() == Step::Finished;
+            }
+            self.poll(&mut running);
+            if is_finished {
+                break;
+            }
+        }
+        if is_finished && !self.disk.is_crashed() && running.log.health() == Health::Writable {
+            assert_eq!(self.ledger.acknowledged, self.ledger.last(), "seed {}", self.seed);
+        }
+        self.compactions += running.log.stats().compactions;
+        is_finished
+    }
+
+    /// The end of a life: in good order, by a kill, or by a power failure.
+    pub(crate) fn end_life(&mut self, running: Running) {
+        self.compactions += running.log.stats().compactions;
+        match self.rng.below(8) {
+            _ if self.disk.is_crashed() => {
+                drop(running);
+                self.disk.restart();
+            }
+            0 => {
+                self.compactions -= running.log.stats().compactions;
+                self.shut_down(running);
+                if self.rng.coin() { self.disk.crash() } else { self.disk.kill() }
+            }
+            1 | 2 => self.disk.kill(),
+            _ => self.disk.crash(),
+        }
+    }
+}
