@@ -40,6 +40,8 @@ pub(crate) fn sort_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 /// What a call asks for.
 struct Query<'a> {
     by: Option<&'a [u8]>,
+    /// No BY pattern was constant; a constant one counts even if another one follows.
+    is_ordered: bool,
     gets: Vec<Pattern<'a>>,
     descending: bool,
     alpha: bool,
@@ -69,6 +71,7 @@ impl<'a> Query<'a> {
     fn parse(mut options: &[&'a [u8]], may_store: bool) -> Result<Self, CommandError> {
         let mut query = Self {
             by: None,
+            is_ordered: true,
             gets: Vec::new(),
             descending: false,
             alpha: false,
@@ -101,6 +104,7 @@ impl<'a> Query<'a> {
                 }
                 (b"by", [pattern, rest @ ..]) => {
                     query.by = Some(pattern);
+                    query.is_ordered &= pattern.contains(&b'*');
                     rest
                 }
                 (b"get", [pattern, rest @ ..]) => {
@@ -118,14 +122,13 @@ impl<'a> Query<'a> {
         if matches!(value_type, Some(Type::String | Type::Hash)) {
             return Err(WrongType.into());
         }
-        let mut is_ordered = self.by.is_none_or(|pattern| pattern.contains(&b'*'));
-        if !is_ordered && value_type == Some(Type::Set) && self.store.is_some() {
+        if !self.is_ordered && value_type == Some(Type::Set) && self.store.is_some() {
             // A set has no order of its own, and what is stored should not depend on chance.
-            is_ordered = true;
+            self.is_ordered = true;
             self.alpha = true;
             self.by = None;
         }
-        let elements = if is_ordered {
+        let elements = if self.is_ordered {
             let elements = Self::load(ctx, key, value_type)?;
             self.order(ctx, elements)?
         } else {
@@ -327,14 +330,15 @@ fn compare(a: &Item, b: &Item) -> Ordering {
 /// A number as C's `strtod` reads it: blanks in front, nothing behind, an empty text is 0.
 fn parse_weight(text: &[u8]) -> Option<f64> {
     let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-    let text = std::str::from_utf8(&text[..end]).ok()?;
+    let text = &text[..end];
     if text.is_empty() {
         return Some(0.0);
     }
-    let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
-    let number: f64 = text.parse().ok()?;
-    let overflowed = number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
-    (!number.is_nan() && !overflowed).then_some(number)
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text.iter().position(|byte| !blank(byte)).unwrap_or(text.len());
+    let number = crate::float::parse(&text[start..])?;
+    let overflowed = number.is_infinite() && text.iter().any(u8::is_ascii_digit);
+    (!overflowed).then_some(number)
 }
 
 #[cfg(test)]
@@ -348,6 +352,7 @@ mod tests {
             ("10", Some(10.0)),
             (" -1.5e1", Some(-15.0)),
             ("inf", Some(f64::INFINITY)),
+            ("0x10", Some(16.0)),
             ("1e400", None),
             ("nan", None),
             ("1 ", None),
