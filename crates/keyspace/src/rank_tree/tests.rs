@@ -1,5 +1,6 @@
 //! The tree against a plain `Vec`, and its shape against its invariants.
 
+use super::node::NODE_MAX;
 use super::*;
 use proptest::prelude::*;
 
