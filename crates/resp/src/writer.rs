@@ -282,6 +282,26 @@ impl Writer {
         self.out.clear();
     }
 
+    /// The memory that the buffer takes, in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
+    /// Forgets everything, and gives the memory back when it is more than `kept_bytes_max`.
+    pub fn reset(&mut self, kept_bytes_max: usize) {
+        if self.out.capacity() > kept_bytes_max {
+            self.out = Vec::new();
+        } else {
+            self.out.clear();
+        }
+    }
+
+    /// Forgets the first `count` bytes, which were sent.
+    pub fn drain_front(&mut self, count: usize) {
+        self.out.drain(..count);
+    }
+
     /// Hands over the buffer, leaving an empty one.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {

@@ -1,3 +1,22 @@
 //! What turns the crates into a server.
+//!
+//! ```text
+//!   config    redis.conf, CONFIG GET and SET                        what the user wants
+//!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
+//!   reactor   TCP and unix sockets, one event loop                  drives the engine
+//!   journal   the keyspace's journal on the redo log                and the log's threads
+//!   start     recovery, signals, files of the process               puts it together
+//!   logger    messages for the operator
+//!   host      memory and processor time
+//! ```
+//!
+//! The engine and everything below it see the world through `env` and can be driven by a
+//! simulation; only `reactor`, `journal`'s threads and `start` touch sockets, threads and signals.
 
 pub mod config;
+pub mod engine;
+pub mod host;
+pub mod logger;
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

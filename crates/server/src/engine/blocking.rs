@@ -1,0 +1,254 @@
+//! Clients that wait: for a key (BLPOP and its like), for the log (WAITAOF), for replicas (WAIT),
+//! for the end of a pause.
+//!
+//! ```text
+//!   key ──► client, client, client      in the order in which they came
+//!            └ its command is executed again when the key is there;
+//!              it either replies, or waits on in its place
+//! ```
+//!
+//! A client that waits executes nothing; what it sends is kept until it goes on.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use base::Lsn;
+use command::context::{Blocking, TimeoutReply};
+use command::table::Command;
+
+use super::call::Attempt;
+use super::client::DbKey;
+use super::{ClientKey, Engine};
+
+/// What a client waits for.
+#[derive(Debug)]
+pub(crate) enum Wait {
+    /// That one of the keys is there.
+    Keys(KeyWait),
+    /// That a block is durable.
+    Durable(DurableWait),
+    /// That replicas have acknowledged; there are none, so only the time can end it.
+    Replicas { deadline_ms: Option<i64> },
+    /// That the pause is over.
+    Pause,
+}
+
+/// A command that waits for keys.
+#[derive(Debug)]
+pub(crate) struct KeyWait {
+    command: Command,
+    args: Vec<Vec<u8>>,
+    db: usize,
+    keys: Vec<Box<[u8]>>,
+    deadline_ms: Option<i64>,
+    on_timeout: TimeoutReply,
+}
+
+/// A WAITAOF.
+#[derive(Debug)]
+pub(crate) struct DurableWait {
+    pub(crate) lsn: Lsn,
+    pub(crate) deadline_ms: Option<i64>,
+    /// It also waits for replicas, of which there are none.
+    pub(crate) wants_replicas: bool,
+}
+
+impl Wait {
+    /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
+    pub(crate) fn is_blocking(&self) -> bool {
+        !matches!(self, Self::Pause)
+    }
+
+    fn deadline_ms(&self) -> Option<i64> {
+        match self {
+            Self::Keys(wait) => wait.deadline_ms,
+            Self::Durable(wait) => wait.deadline_ms,
+            Self::Replicas { deadline_ms } => *deadline_ms,
+            Self::Pause => None,
+        }
+    }
+}
+
+/// The clients that wait for keys, by key, the one that came first in front.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    by_key: BTreeMap<DbKey, VecDeque<ClientKey>>,
+    /// Clients that wait for the log.
+    pub(crate) durable: Vec<ClientKey>,
+}
+
+impl Engine {
+    /// How many clients wait for something that CLIENT UNBLOCK can end.
+    pub(super) fn blocked_count(&self) -> usize {
+        self.clients
+            .iter()
+            .filter(|(_, client)| client.wait.as_ref().is_some_and(|wait| wait.is_blocking()))
+            .count()
+    }
+
+    /// Makes a client wait for keys.
+    pub(super) fn block(&mut self, key: ClientKey, command: Command, args: &[&[u8]], blocking: Blocking) {
+        let db = self.clients[key].db;
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        for name in blocking.keys {
+            if !keys.contains(&name) {
+                self.keyspace.await_key(db, &name);
+                self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
+                keys.push(name);
+            }
+        }
+        let args = args.iter().map(|arg| arg.to_vec()).collect();
+        let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
+        self.start_wait(key, Wait::Keys(KeyWait { command, args, db, keys, deadline_ms, on_timeout }));
+    }
+
+    /// Makes a client wait.
+    pub(super) fn start_wait(&mut self, key: ClientKey, wait: Wait) {
+        if let Some(deadline_ms) = wait.deadline_ms() {
+            self.deadlines.insert((deadline_ms, key));
+        }
+        if matches!(wait, Wait::Durable(_)) {
+            self.waiters.durable.push(key);
+        }
+        self.clients[key].wait = Some(Box::new(wait));
+    }
+
+    /// Takes a client out of everything it waits in, without a reply.
+    pub(super) fn stop_waiting(&mut self, key: ClientKey) -> Option<Wait> {
+        let wait = *self.clients.get_mut(key)?.wait.take()?;
+        if let Some(deadline_ms) = wait.deadline_ms() {
+            self.deadlines.remove(&(deadline_ms, key));
+        }
+        match &wait {
+            Wait::Keys(wait) => {
+                for name in &wait.keys {
+                    self.keyspace.unawait_key(wait.db, name);
+                    let place = (wait.db, name.clone());
+                    if let Some(queue) = self.waiters.by_key.get_mut(&place) {
+                        queue.retain(|waiter| *waiter != key);
+                        if queue.is_empty() {
+                            self.waiters.by_key.remove(&place);
+                        }
+                    }
+                }
+            }
+            Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
+            Wait::Replicas { .. } | Wait::Pause => {}
+        }
+        Some(wait)
+    }
+
+    /// Lets a client that waited go on with what it has sent meanwhile.
+    fn resume(&mut self, key: ClientKey) {
+        self.note(key);
+        self.resumed.push_back(key);
+    }
+
+    /// Executes the commands that wait for keys which have appeared.
+    pub(super) fn serve_ready_keys(&mut self) {
+        if self.in_transaction {
+            return;
+        }
+        while let Some(place) = self.ready_keys.pop_front() {
+            let queue: Vec<ClientKey> =
+                self.waiters.by_key.get(&place).map(|queue| queue.iter().copied().collect()).unwrap_or_default();
+            for waiter in queue {
+                if !self.keyspace.exists(place.0, &place.1, false) {
+                    break;
+                }
+                self.retry(waiter, &place.1);
+            }
+        }
+    }
+
+    /// Executes the command of a client that waits for keys again.
+    fn retry(&mut self, key: ClientKey, ready: &[u8]) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let (command, args) = match client.wait.as_deref_mut() {
+            Some(Wait::Keys(wait)) => (wait.command, std::mem::take(&mut wait.args)),
+            _ => return,
+        };
+        let before = client.output.len();
+        let argv: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let waits_on = self.call(key, command, &argv, Attempt::Again { ready }).is_some();
+        let client = &mut self.clients[key];
+        if waits_on {
+            client.output.writer().truncate(before);
+            if let Some(Wait::Keys(wait)) = client.wait.as_deref_mut() {
+                wait.args = args;
+            }
+            return;
+        }
+        self.stop_waiting(key);
+        self.resume(key);
+    }
+
+    /// Ends the waits whose time is up.
+    pub(super) fn end_waits(&mut self) {
+        let now_ms = self.unix_ms();
+        while let Some((deadline_ms, key)) = self.deadlines.first().copied() {
+            if deadline_ms > now_ms {
+                break;
+            }
+            self.time_out(key);
+        }
+    }
+
+    /// Ends a wait as if its time were up.
+    pub(super) fn time_out(&mut self, key: ClientKey) {
+        let Some(wait) = self.stop_waiting(key) else { return };
+        let durable = self.durable;
+        let reply = self.reply(key);
+        match wait {
+            Wait::Keys(wait) => match wait.on_timeout {
+                TimeoutReply::NullArray => reply.null_array(),
+                TimeoutReply::Null => reply.null(),
+            },
+            Wait::Durable(wait) => {
+                reply.array(2);
+                reply.int(i64::from(wait.lsn <= durable));
+                reply.int(0);
+            }
+            Wait::Replicas { .. } => reply.int(0),
+            Wait::Pause => {}
+        }
+        self.resume(key);
+    }
+
+    /// Ends a wait with an error.
+    pub(super) fn end_wait_with_error(&mut self, key: ClientKey, error: &str) {
+        if self.stop_waiting(key).is_some() {
+            self.reply(key).error(error);
+            self.counters.error(error.as_bytes());
+            self.resume(key);
+        }
+    }
+
+    /// Answers the WAITAOFs whose blocks are durable.
+    pub(super) fn wake_durable(&mut self) {
+        let durable = self.durable;
+        for key in self.waiters.durable.clone() {
+            let is_over = match self.clients.get(key).and_then(|client| client.wait.as_deref()) {
+                Some(Wait::Durable(wait)) => wait.lsn <= durable && !wait.wants_replicas,
+                _ => false,
+            };
+            if is_over {
+                self.time_out(key);
+            }
+        }
+    }
+
+    /// Lets a command wait until the pause is over.
+    pub(super) fn postpone(&mut self, key: ClientKey) {
+        self.start_wait(key, Wait::Pause);
+    }
+
+    /// Lets the clients go on that waited for the end of the pause.
+    pub(super) fn resume_paused(&mut self) {
+        for key in self.clients.keys() {
+            if matches!(self.clients[key].wait.as_deref(), Some(Wait::Pause)) {
+                self.stop_waiting(key);
+                self.resume(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Executes one command and does everything that follows from it: statistics, the slow log,
+//! monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
+
+use std::cmp::Reverse;
+
+use base::Lsn;
+use command::context::{Blocking, Context};
+use command::error::CommandError;
+use command::spec::{Action, Flags};
+use command::table::Command;
+
+use super::{ClientKey, Engine, commands, pubsub};
+use crate::config::FsyncPolicy;
+
+/// Why a command is executed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Attempt<'a> {
+    /// Its client has sent it; it may wait.
+    First,
+    /// It stands between MULTI and EXEC; it must not wait.
+    InTransaction,
+    /// It waits, and this key is there now.
+    Again {
+        /// The key.
+        ready: &'a [u8],
+    },
+}
+
+/// A command of the server itself.
+pub(super) type ServerHandler = fn(&mut Engine, ClientKey, &[&[u8]]) -> Result<(), CommandError>;
+
+impl Engine {
+    /// Executes a command of a client outside a transaction; it may make its client wait.
+    pub(super) fn execute(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
+        if let Some(blocking) = self.call(key, command, args, Attempt::First) {
+            self.block(key, command, args, blocking);
+        }
+        self.serve_ready_keys();
+    }
+
+    /// Executes a command. It replies, or says what it waits for (only if it may).
+    pub(super) fn call(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+        attempt: Attempt<'_>,
+    ) -> Option<Blocking> {
+        let client = &mut self.clients[key];
+        client.last_command = Some(command);
+        let start = client.output.len();
+        let start_us = self.now_us;
+        let unix_us = self.unix_us();
+        let is_monitored = !self.monitors.is_empty() && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
+
+        self.keyspace.begin_command(unix_us / 1000);
+        let (result, blocking) = match command.action {
+            Action::Data(handler) => {
+                let client = &mut self.clients[key];
+                let mut context = Context {
+                    keyspace: &mut self.keyspace,
+                    db: client.db,
+                    reply: client.output.writer(),
+                    string_bytes_max: usize::try_from(self.options.bulk_bytes_max).unwrap_or(usize::MAX),
+                    may_block: !matches!(attempt, Attempt::InTransaction),
+                    ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
+                    blocking: None,
+                };
+                let result = handler(&mut context, args);
+                (result, context.blocking)
+            }
+            Action::Server => match commands::handler(command.name) {
+                Some(handler) => (handler(self, key, args), None),
+                None => (Err(CommandError::other("ERR this command is not supported")), None),
+            },
+            Action::Unsupported => (Err(CommandError::other("ERR this command is not supported")), None),
+        };
+        let failed = match result {
+            Ok(()) => false,
+            Err(error) => {
+                let error = error.to_string();
+                let writer = self.clients[key].output.writer();
+                writer.truncate(start);
+                writer.error(&error);
+                self.counters.error(error.as_bytes());
+                true
+            }
+        };
+        let (lsn, wrote) = self.keyspace.end_command();
+        if lsn > self.durable {
+            self.depend(key, start, lsn, wrote);
+        }
+        if blocking.is_none() {
+            self.count_call(key, command, args, start_us, failed);
+            if is_monitored {
+                self.feed_monitors(key, unix_us, args);
+            }
+        }
+        if self.keyspace.has_effects() {
+            self.settle(if wrote { lsn } else { Lsn::ZERO });
+        }
+        blocking
+    }
+
+    /// Makes the reply that begins at `start` wait for a block, if its client's policy is to wait.
+    fn depend(&mut self, key: ClientKey, start: usize, lsn: Lsn, wrote: bool) {
+        let client = &mut self.clients[key];
+        if wrote {
+            client.last_write = lsn;
+        }
+        let policy = client.durability.unwrap_or(self.options.fsync);
+        if policy != FsyncPolicy::Always {
+            return;
+        }
+        if client.output.hold(start, lsn) {
+            self.held.push(Reverse((lsn, key)));
+        }
+        // The server syncs less often than this client wants.
+        if self.options.fsync != FsyncPolicy::Always
+            && let Some(log) = &mut self.log
+        {
+            log.request_sync();
+        }
+    }
+
+    fn count_call(&mut self, key: ClientKey, command: Command, args: &[&[u8]], start_us: u64, failed: bool) {
+        self.now_us = self.surroundings.clock.monotonic_us();
+        let duration_us = self.now_us.saturating_sub(start_us);
+        self.counters.commands += 1;
+        let stats = &mut self.counters.by_command[command.ordinal()];
+        stats.calls += 1;
+        stats.duration_us += duration_us;
+        stats.failed += u64::from(failed);
+        if self.options.latency_tracking {
+            stats.latency.get_or_insert_default().add(duration_us);
+        }
+        let slower_than_us = self.options.slowlog_slower_than_us;
+        if slower_than_us >= 0
+            && duration_us.cast_signed() >= slower_than_us
+            && self.options.slowlog_len_max > 0
+            && !command.flags.has(Flags::SKIP_SLOWLOG)
+        {
+            let args = commands::redacted(command, args);
+            let client = &self.clients[key];
+            let (peer, name) = (&client.peer.address, &client.name);
+            let unix_s = self.unix_s();
+            self.slowlog.add(&args, duration_us, unix_s, peer, name, self.options.slowlog_len_max);
+        }
+        if self.options.latency_threshold_ms > 0 {
+            let event = if command.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+            self.note_latency(event, duration_us);
+        }
+    }
+
+    /// Notes that something took this long, if that is as long as the user wants to know.
+    pub(super) fn note_latency(&mut self, event: &'static str, duration_us: u64) {
+        let threshold_ms = self.options.latency_threshold_ms;
+        if threshold_ms > 0 && duration_us / 1000 >= threshold_ms {
+            let unix_s = self.unix_s();
+            self.latency.add(event, unix_s, duration_us / 1000);
+        }
+    }
+
+    /// Acts on what commands did beside their replies; what others learn of it waits for `lsn`.
+    pub(super) fn settle(&mut self, lsn: Lsn) {
+        while self.keyspace.has_effects() {
+            let effects = self.keyspace.take_effects();
+            for key in &effects.touched {
+                self.spoil(key);
+            }
+            for event in &effects.events {
+                self.publish_event(event, lsn);
+            }
+            self.ready_keys.extend(effects.ready);
+        }
+    }
+
+    /// Publishes a keyspace notification.
+    fn publish_event(&mut self, event: &keyspace::Event, lsn: Lsn) {
+        let wanted = self.keyspace.settings().notify;
+        if wanted.has(keyspace::Notify::KEYSPACE) {
+            let channel = [format!("__keyspace@{}__:", event.db).as_bytes(), &event.key].concat();
+            self.publish(false, &channel, event.name.as_bytes(), lsn);
+        }
+        if wanted.has(keyspace::Notify::KEYEVENT) {
+            let channel = format!("__keyevent@{}__:{}", event.db, event.name);
+            self.publish(false, channel.as_bytes(), &event.key, lsn);
+        }
+    }
+
+    /// Sends a message to whoever listens; how many that were.
+    pub(super) fn publish(&mut self, is_shard: bool, channel: &[u8], message: &[u8], lsn: Lsn) -> usize {
+        let receivers = self.registry.receivers(is_shard, channel);
+        let count = receivers.len();
+        if count == 0 {
+            return 0;
+        }
+        let mut deliveries = Vec::with_capacity(count);
+        for (client, pattern) in receivers {
+            let protocol = self.clients[client].output.protocol();
+            deliveries.push((client, pubsub::write_message(protocol, is_shard, pattern, channel, message)));
+        }
+        for (client, bytes) in deliveries {
+            self.deliver(client, &bytes, lsn);
+        }
+        count
+    }
+
+    /// Appends bytes to what a client is sent, to leave when `lsn` is durable.
+    pub(super) fn deliver(&mut self, key: ClientKey, bytes: &[u8], lsn: Lsn) {
+        let is_strict = self.options.fsync == FsyncPolicy::Always && lsn > self.durable;
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let start = client.output.len();
+        client.output.writer().raw(bytes);
+        if is_strict && client.output.hold(start, lsn) {
+            self.held.push(Reverse((lsn, key)));
+        }
+        self.note(key);
+        self.check_output_size(key);
+    }
+
+    /// Shows a command to those who MONITOR.
+    fn feed_monitors(&mut self, key: ClientKey, unix_us: i64, args: &[&[u8]]) {
+        let client = &self.clients[key];
+        let address = if client.peer.is_unix_socket {
+            format!("unix:{}", client.peer.local_address.trim_end_matches(":0"))
+        } else {
+            client.peer.address.clone()
+        };
+        let mut line =
+            format!("+{}.{:06} [{} {}]", unix_us / 1_000_000, unix_us % 1_000_000, client.db, address).into_bytes();
+        for arg in args {
+            line.push(b' ');
+            commands::quote(arg, &mut line);
+        }
+        line.extend_from_slice(b"\r\n");
+        for monitor in self.monitors.clone() {
+            self.deliver(monitor, &line, Lsn::ZERO);
+        }
+    }
+}

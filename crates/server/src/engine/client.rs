@@ -1,0 +1,145 @@
+//! One connected client: what it has sent, what it waits for, what it is to be sent.
+
+use base::Lsn;
+use command::table::Command;
+use resp::{Limits, Parser, Protocol};
+
+use super::blocking::Wait;
+use super::output::Output;
+use super::pubsub::Subscriptions;
+use super::transaction::Transaction;
+use crate::config::FsyncPolicy;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// `127.0.0.1:50000`, or the path of the unix socket and `:0`.
+    pub address: String,
+    /// Our end.
+    pub local_address: String,
+    /// Whether it is on this machine.
+    pub is_loopback: bool,
+    /// Whether it came through the unix socket.
+    pub is_unix_socket: bool,
+    /// The number of the socket, for CLIENT LIST.
+    pub socket: i32,
+}
+
+/// Whether the connection is to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Closing {
+    /// It is not.
+    #[default]
+    No,
+    /// When everything has been sent.
+    AfterReply,
+    /// At once.
+    Now,
+}
+
+/// Whether commands are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    /// They are.
+    #[default]
+    On,
+    /// None is, until CLIENT REPLY ON.
+    Off,
+    /// The next one is not.
+    SkipNext,
+    /// This one is not.
+    Skip,
+}
+
+/// A key of a database that a client watches.
+pub(crate) type DbKey = (usize, Box<[u8]>);
+
+/// See the file's top.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) peer: Peer,
+    pub(crate) name: Vec<u8>,
+    pub(crate) db: usize,
+    pub(crate) is_authenticated: bool,
+    pub(crate) parser: Parser,
+    /// What it has sent and we have not executed.
+    pub(crate) input: Vec<u8>,
+    pub(crate) output: Output,
+    /// Whether the engine has put it on the list of those to look at.
+    pub(crate) is_noted: bool,
+    pub(crate) closing: Closing,
+    pub(crate) reply_mode: ReplyMode,
+    pub(crate) transaction: Option<Box<Transaction>>,
+    pub(crate) watched: Vec<DbKey>,
+    /// A watched key has changed: EXEC will execute nothing.
+    pub(crate) is_spoiled: bool,
+    pub(crate) wait: Option<Box<Wait>>,
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    pub(crate) is_monitor: bool,
+    pub(crate) is_exempt_from_eviction: bool,
+    /// What CLIENT DURABILITY has set, in place of the server's policy.
+    pub(crate) durability: Option<FsyncPolicy>,
+    /// The block of its latest write, for WAITAOF.
+    pub(crate) last_write: Lsn,
+    pub(crate) connected_us: u64,
+    pub(crate) active_us: u64,
+    pub(crate) last_command: Option<Command>,
+    /// Since when its output is above the soft limit.
+    pub(crate) soft_limit_since_us: Option<u64>,
+}
+
+impl Client {
+    /// The classes that output limits distinguish.
+    pub(crate) fn output_class(&self) -> usize {
+        if self.is_monitor {
+            1
+        } else if self.is_subscribed() {
+            2
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.subscriptions.is_some()
+    }
+
+    /// Whether it may only subscribe, unsubscribe and little else.
+    pub(crate) fn is_in_pubsub_context(&self) -> bool {
+        self.is_subscribed() && self.output.protocol() == Protocol::Resp2
+    }
+
+    /// Whether its next request may be executed now.
+    pub(crate) fn may_execute(&self) -> bool {
+        self.wait.is_none() && self.closing == Closing::No
+    }
+
+    /// What its requests may be.
+    pub(crate) fn limits(&self, bulk_bytes_max: u64) -> Limits {
+        Limits { bulk_bytes_max, authenticated: self.is_authenticated }
+    }
+
+    /// The memory it takes beside its output.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
+        size_of::<Self>() + self.input.capacity() + self.output.memory_bytes() + queued
+    }
+
+    /// The letters of CLIENT LIST.
+    pub(crate) fn flags(&self) -> String {
+        let letters = [
+            (self.is_monitor, 'O'),
+            (self.is_subscribed(), 'P'),
+            (self.transaction.is_some(), 'x'),
+            (self.wait.as_ref().is_some_and(|wait| wait.is_blocking()), 'b'),
+            (self.is_spoiled, 'd'),
+            (self.closing == Closing::AfterReply, 'c'),
+            (self.closing == Closing::Now, 'A'),
+            (self.peer.is_unix_socket, 'U'),
+            (self.is_exempt_from_eviction, 'e'),
+        ];
+        let flags: String = letters.into_iter().filter_map(|(is_set, letter)| is_set.then_some(letter)).collect();
+        if flags.is_empty() { "N".to_owned() } else { flags }
+    }
+}

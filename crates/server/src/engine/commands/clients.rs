@@ -1,0 +1,264 @@
+//! CLIENT: who is connected, and what may be done to them.
+
+use command::argument;
+use command::error::{CommandError, Done};
+
+use super::super::client::{Client, Closing, ReplyMode};
+use super::super::{ClientKey, Engine};
+use super::{error, text};
+
+/// CLIENT ID.
+pub(super) fn id(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let id = engine.clients[key].id;
+    engine.reply(key).int(id.cast_signed());
+    Ok(())
+}
+
+/// CLIENT INFO.
+pub(super) fn info(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let line = engine.client_line(key) + "\n";
+    engine.reply(key).verbatim("txt", &line);
+    Ok(())
+}
+
+/// CLIENT LIST.
+pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let keys = match &args[2..] {
+        [] => engine.clients.keys(),
+        [option, class] if argument::is(option, "type") => {
+            let class = Class::parse(class)?;
+            let mut keys = engine.clients.keys();
+            keys.retain(|key| class.has(&engine.clients[*key]));
+            keys
+        }
+        [option, ids @ ..] if argument::is(option, "id") && !ids.is_empty() => {
+            let mut keys = Vec::new();
+            for id in ids {
+                let id = keyspace::parse_int(id).ok_or(CommandError::other("ERR Invalid client ID"))?;
+                keys.extend(u64::try_from(id).ok().and_then(|id| engine.clients.by_id(id)));
+            }
+            keys
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let lines: String = keys.into_iter().map(|key| engine.client_line(key) + "\n").collect();
+    engine.reply(key).verbatim("txt", &lines);
+    Ok(())
+}
+
+/// CLIENT GETNAME.
+pub(super) fn getname(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let Client { name, output, .. } = &mut engine.clients[key];
+    match name.as_slice() {
+        [] => output.writer().null(),
+        name => output.writer().bulk(name),
+    }
+    Ok(())
+}
+
+/// CLIENT SETNAME.
+pub(super) fn setname(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.set_client_name(key, args[2])?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// CLIENT REPLY.
+pub(super) fn reply(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let client = &mut engine.clients[key];
+    match args[2].to_ascii_lowercase().as_slice() {
+        b"on" => {
+            client.reply_mode = ReplyMode::On;
+            client.output.writer().ok();
+        }
+        b"off" => client.reply_mode = ReplyMode::Off,
+        b"skip" if client.reply_mode == ReplyMode::Off => {}
+        b"skip" => client.reply_mode = ReplyMode::SkipNext,
+        _ => return Err(CommandError::Syntax),
+    }
+    Ok(())
+}
+
+/// CLIENT NO-EVICT.
+pub(super) fn no_evict(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.clients[key].is_exempt_from_eviction = on_or_off(args[2])?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// CLIENT GETREDIR.
+pub(super) fn getredir(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.reply(key).int(-1);
+    Ok(())
+}
+
+/// CLIENT TRACKING. Client-side caching is not served: turning it on fails, turning it off does not.
+pub(super) fn tracking(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    if on_or_off(args[2])? {
+        return Err(CommandError::other("ERR client side caching is not supported"));
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// CLIENT CACHING.
+pub(super) fn caching(_engine: &mut Engine, _key: ClientKey, args: &[&[u8]]) -> Done {
+    if !argument::is(args[2], "yes") && !argument::is(args[2], "no") {
+        return Err(CommandError::Syntax);
+    }
+    Err(CommandError::other(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+    ))
+}
+
+/// CLIENT TRACKINGINFO.
+pub(super) fn trackinginfo(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let reply = engine.reply(key);
+    reply.map(3);
+    reply.bulk_str("flags");
+    reply.set(1);
+    reply.bulk_str("off");
+    reply.bulk_str("redirect");
+    reply.int(-1);
+    reply.bulk_str("prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+/// CLIENT UNBLOCK.
+pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let with_error = match args.get(3) {
+        None => false,
+        Some(reason) if argument::is(reason, "timeout") => false,
+        Some(reason) if argument::is(reason, "error") => true,
+        Some(_) => return Err(CommandError::other("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = argument::int(args[2])?;
+    let target = u64::try_from(id).ok().and_then(|id| engine.clients.by_id(id));
+    let target =
+        target.filter(|target| engine.clients[*target].wait.as_ref().is_some_and(|wait| wait.is_blocking()));
+    if let Some(target) = target {
+        if with_error {
+            engine.end_wait_with_error(target, "UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        } else {
+            engine.time_out(target);
+        }
+    }
+    engine.reply(key).int(i64::from(target.is_some()));
+    Ok(())
+}
+
+/// CLIENT KILL.
+pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let (filter, is_old_form) = match args {
+        [_, _, address] => (Filter { address: Some(address), skip_me: false, ..Filter::default() }, true),
+        [_, _, options @ ..] if options.len().is_multiple_of(2) => (Filter::parse(options)?, false),
+        _ => return Err(CommandError::Syntax),
+    };
+    let mut keys = engine.clients.keys();
+    keys.retain(|candidate| {
+        let client = &engine.clients[*candidate];
+        client.closing == Closing::No && filter.has(client) && !(filter.skip_me && *candidate == key)
+    });
+    for victim in &keys {
+        let closing = if *victim == key { Closing::AfterReply } else { Closing::Now };
+        engine.end_client(*victim, closing);
+    }
+    match (is_old_form, keys.is_empty()) {
+        (true, true) => return Err(CommandError::other("ERR No such client")),
+        (true, false) => engine.reply(key).ok(),
+        (false, _) => engine.reply(key).count(keys.len()),
+    }
+    Ok(())
+}
+
+/// Which clients CLIENT KILL means.
+#[derive(Default)]
+struct Filter<'a> {
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    id: Option<u64>,
+    class: Option<Class>,
+    skip_me: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(options: &[&'a [u8]]) -> Result<Self, CommandError> {
+        let mut filter = Self { skip_me: true, ..Self::default() };
+        for pair in options.chunks(2) {
+            let value = pair[1];
+            match pair[0].to_ascii_lowercase().as_slice() {
+                b"id" => {
+                    let id = keyspace::parse_int(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+                    filter.id = Some(id.ok_or(CommandError::other("ERR client-id should be greater than 0"))?);
+                }
+                b"type" => filter.class = Some(Class::parse(value)?),
+                b"addr" => filter.address = Some(value),
+                b"laddr" => filter.local_address = Some(value),
+                b"user" if value == b"default" => {}
+                b"user" => return Err(error(format!("ERR No such user '{}'", text(value)))),
+                b"skipme" if argument::is(value, "yes") => filter.skip_me = true,
+                b"skipme" if argument::is(value, "no") => filter.skip_me = false,
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn has(&self, client: &Client) -> bool {
+        self.address.is_none_or(|address| client.peer.address.as_bytes() == address)
+            && self.local_address.is_none_or(|address| client.peer.local_address.as_bytes() == address)
+            && self.id.is_none_or(|id| client.id == id)
+            && self.class.as_ref().is_none_or(|class| class.has(client))
+    }
+}
+
+/// The types of clients that can be asked for.
+enum Class {
+    Normal,
+    PubSub,
+    /// There are none.
+    Replication,
+}
+
+impl Class {
+    fn parse(name: &[u8]) -> Result<Self, CommandError> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Self::Normal),
+            b"pubsub" => Ok(Self::PubSub),
+            b"replica" | b"slave" | b"master" => Ok(Self::Replication),
+            _ => Err(error(format!("ERR Unknown client type '{}'", text(name)))),
+        }
+    }
+
+    fn has(&self, client: &Client) -> bool {
+        match self {
+            Self::Normal => !client.is_subscribed(),
+            Self::PubSub => client.is_subscribed(),
+            Self::Replication => false,
+        }
+    }
+}
+
+fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
+    if argument::is(argument, "on") {
+        Ok(true)
+    } else if argument::is(argument, "off") {
+        Ok(false)
+    } else {
+        Err(CommandError::Syntax)
+    }
+}
+
+impl Engine {
+    /// Names a client.
+    pub(super) fn set_client_name(&mut self, key: ClientKey, name: &[u8]) -> Done {
+        if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+            return Err(CommandError::other(
+                "ERR Client names cannot contain spaces, newlines or special characters.",
+            ));
+        }
+        self.clients[key].name = name.to_vec();
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! The connection itself: PING, AUTH, HELLO, SELECT, RESET, QUIT.
+
+use command::argument;
+use command::error::{CommandError, Done};
+use resp::Protocol;
+
+use super::super::client::{Client, Closing, ReplyMode};
+use super::super::{ClientKey, Engine};
+use super::{error, text};
+
+/// PING.
+pub(super) fn ping(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let message = match args {
+        [_] => None,
+        [_, message] => Some(*message),
+        _ => return Err(CommandError::WrongArity("ping".into())),
+    };
+    let in_pubsub = engine.clients[key].is_in_pubsub_context();
+    let reply = engine.reply(key);
+    match message {
+        _ if in_pubsub => {
+            reply.array(2);
+            reply.bulk_str("pong");
+            reply.bulk(message.unwrap_or_default());
+        }
+        Some(message) => reply.bulk(message),
+        None => reply.simple("PONG"),
+    }
+    Ok(())
+}
+
+/// ECHO.
+pub(super) fn echo(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.reply(key).bulk(args[1]);
+    Ok(())
+}
+
+/// QUIT.
+pub(super) fn quit(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.reply(key).ok();
+    engine.end_client(key, Closing::AfterReply);
+    Ok(())
+}
+
+/// SELECT.
+pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let db = argument::int(args[1])?;
+    let db = usize::try_from(db).ok().filter(|db| *db < engine.keyspace.database_count());
+    engine.clients[key].db = db.ok_or(CommandError::other("ERR DB index is out of range"))?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// AUTH.
+pub(super) fn auth(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let (user, password) = match args {
+        [_, password] if !engine.options.require_password.is_empty() => (&b"default"[..], *password),
+        [_, _] => {
+            return Err(CommandError::other(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            ));
+        }
+        [_, user, password] => (*user, *password),
+        _ => return Err(CommandError::Syntax),
+    };
+    engine.authenticate(key, user, password)?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// HELLO.
+pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let protocol = match args.get(1) {
+        None => None,
+        Some(version) => match argument::int(version) {
+            Ok(2) => Some(Protocol::Resp2),
+            Ok(3) => Some(Protocol::Resp3),
+            Ok(_) => return Err(CommandError::other("NOPROTO unsupported protocol version")),
+            Err(_) => {
+                return Err(CommandError::other("ERR Protocol version is not an integer or out of range"));
+            }
+        },
+    };
+    let mut options = args.get(2..).unwrap_or_default();
+    while let [option, rest @ ..] = options {
+        options = match rest {
+            [user, password, rest @ ..] if argument::is(option, "auth") => {
+                engine.authenticate(key, user, password)?;
+                rest
+            }
+            [name, rest @ ..] if argument::is(option, "setname") => {
+                engine.set_client_name(key, name)?;
+                rest
+            }
+            _ => return Err(error(format!("ERR Syntax error in HELLO option '{}'", text(option)))),
+        };
+    }
+    let client = &mut engine.clients[key];
+    if !client.is_authenticated {
+        return Err(CommandError::other(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
+             at the same time",
+        ));
+    }
+    let id = client.id;
+    let reply = client.output.writer();
+    if let Some(protocol) = protocol {
+        reply.set_protocol(protocol);
+    }
+    let version = if reply.is_resp3() { 3 } else { 2 };
+    reply.map(7);
+    reply.bulk_str("server");
+    reply.bulk_str("redis");
+    reply.bulk_str("version");
+    reply.bulk_str(super::info::REDIS_VERSION);
+    reply.bulk_str("proto");
+    reply.int(version);
+    reply.bulk_str("id");
+    reply.int(id.cast_signed());
+    reply.bulk_str("mode");
+    reply.bulk_str("standalone");
+    reply.bulk_str("role");
+    reply.bulk_str("master");
+    reply.bulk_str("modules");
+    reply.array(0);
+    Ok(())
+}
+
+/// RESET.
+pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.discard(key);
+    engine.unsubscribe_all(key);
+    engine.monitors.retain(|monitor| *monitor != key);
+    let needs_password = !engine.options.require_password.is_empty();
+    let client: &mut Client = &mut engine.clients[key];
+    client.is_monitor = false;
+    client.name.clear();
+    client.db = 0;
+    client.is_authenticated = !needs_password;
+    client.reply_mode = ReplyMode::On;
+    client.is_exempt_from_eviction = false;
+    client.durability = None;
+    let reply = client.output.writer();
+    reply.set_protocol(Protocol::Resp2);
+    reply.simple("RESET");
+    Ok(())
+}
+
+impl Engine {
+    /// Checks a password; there is one user.
+    fn authenticate(&mut self, key: ClientKey, user: &[u8], password: &[u8]) -> Done {
+        let wanted = self.options.require_password.as_bytes();
+        let is_right = user == b"default" && (wanted.is_empty() || same_in_constant_time(wanted, password));
+        if !is_right {
+            return Err(CommandError::other("WRONGPASS invalid username-password pair or user is disabled."));
+        }
+        self.clients[key].is_authenticated = true;
+        Ok(())
+    }
+}
+
+/// Compares secrets without telling by the time it takes where they differ.
+fn same_in_constant_time(wanted: &[u8], given: &[u8]) -> bool {
+    let mut difference = wanted.len() ^ given.len();
+    for (index, byte) in given.iter().enumerate() {
+        difference |= usize::from(wanted[index % wanted.len()] ^ byte);
+    }
+    difference == 0
+}

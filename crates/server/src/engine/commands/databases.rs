@@ -1,0 +1,58 @@
+//! Whole databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
+
+use command::argument;
+use command::error::{CommandError, Done};
+
+use super::super::{ClientKey, Engine};
+
+/// DBSIZE.
+pub(super) fn dbsize(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let (count, _) = engine.keyspace.size(engine.clients[key].db);
+    engine.keyspace.note_read_all();
+    engine.reply(key).count(count);
+    Ok(())
+}
+
+/// FLUSHDB.
+pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    check_mode(args)?;
+    let db = engine.clients[key].db;
+    engine.keyspace.flush(db..db + 1);
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// FLUSHALL.
+pub(super) fn flushall(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    check_mode(args)?;
+    engine.keyspace.flush(0..engine.keyspace.database_count());
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// SYNC and ASYNC are the same here: the keys are gone at once, their memory little by little.
+fn check_mode(args: &[&[u8]]) -> Done {
+    match args {
+        [_] => Ok(()),
+        [_, mode] if argument::is(mode, "sync") || argument::is(mode, "async") => Ok(()),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// SWAPDB.
+pub(super) fn swapdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let index = |argument: &[u8], wrong: &'static str| {
+        let index = keyspace::parse_int(argument).filter(|index| i32::try_from(*index).is_ok());
+        index.ok_or(CommandError::other(wrong))
+    };
+    let first = index(args[1], "ERR invalid first DB index")?;
+    let second = index(args[2], "ERR invalid second DB index")?;
+    let count = engine.keyspace.database_count();
+    let place = |index: i64| {
+        let place = usize::try_from(index).ok().filter(|place| *place < count);
+        place.ok_or(CommandError::other("ERR DB index is out of range"))
+    };
+    engine.keyspace.swap(place(first)?, place(second)?);
+    engine.reply(key).ok();
+    Ok(())
+}

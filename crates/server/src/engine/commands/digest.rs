@@ -1,0 +1,120 @@
+//! DEBUG DIGEST: a fingerprint of the data, the one that Redis computes for the same data.
+//!
+//! Elements that have an order are mixed in one after the other, the others are combined by XOR, so
+//! that the fingerprint depends on the data alone and not on how it lies in memory.
+
+use keyspace::Type;
+use keyspace::hash::Hash;
+use keyspace::list::List;
+use keyspace::set::Set;
+use keyspace::zset::ZSet;
+use sha1::{Digest as _, Sha1};
+
+use super::super::Engine;
+
+/// A fingerprint in the making.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fingerprint([u8; 20]);
+
+impl Fingerprint {
+    /// Adds bytes for which the order does not matter.
+    fn xor(&mut self, bytes: &[u8]) {
+        let hash = Sha1::digest(bytes);
+        self.0.iter_mut().zip(hash).for_each(|(own, other)| *own ^= other);
+    }
+
+    /// Adds bytes for which the order matters.
+    fn mix(&mut self, bytes: &[u8]) {
+        self.xor(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    /// In hexadecimal digits.
+    pub(super) fn text(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Engine {
+    /// The fingerprint of all databases.
+    pub(super) fn fingerprint(&mut self) -> Fingerprint {
+        let mut all = Fingerprint::default();
+        for db in 0..self.keyspace.database_count() {
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            self.keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
+            if keys.is_empty() {
+                continue;
+            }
+            all.mix(&u32::try_from(db).expect("databases are few").to_be_bytes());
+            for key in keys {
+                let mut one = Fingerprint::default();
+                one.mix(&key);
+                self.add_value(db, &key, &mut one);
+                all.xor(&one.0);
+            }
+        }
+        all
+    }
+
+    /// The fingerprint of one value, without its key; zeros when the key is not there.
+    pub(super) fn value_fingerprint(&mut self, db: usize, key: &[u8]) -> Fingerprint {
+        let mut fingerprint = Fingerprint::default();
+        self.add_value(db, key, &mut fingerprint);
+        fingerprint
+    }
+
+    fn add_value(&mut self, db: usize, key: &[u8], fingerprint: &mut Fingerprint) {
+        let Some(kind) = self.keyspace.type_of(db, key) else { return };
+        let expires = self.keyspace.expires_at_ms(db, key).flatten().is_some();
+        self.keyspace.track_access(false);
+        match kind {
+            Type::String => {
+                fingerprint.mix(&0_u32.to_be_bytes());
+                let mut digits = itoa::Buffer::new();
+                if let Ok(Some(value)) = self.keyspace.string(db, key) {
+                    fingerprint.mix(value.as_bytes(&mut digits));
+                }
+            }
+            Type::List => {
+                fingerprint.mix(&1_u32.to_be_bytes());
+                if let Ok(Some(list)) = self.keyspace.read::<List>(db, key) {
+                    list.iter_from(0).for_each(|element| fingerprint.mix(element));
+                }
+            }
+            Type::Set => {
+                fingerprint.mix(&2_u32.to_be_bytes());
+                if let Ok(Some(set)) = self.keyspace.read::<Set>(db, key) {
+                    set.for_each(|member| fingerprint.xor(member));
+                }
+            }
+            Type::ZSet => {
+                fingerprint.mix(&3_u32.to_be_bytes());
+                if let Ok(Some(zset)) = self.keyspace.read::<ZSet>(db, key) {
+                    for (member, score) in zset.iter() {
+                        let mut element = Fingerprint::default();
+                        let mut text = Vec::new();
+                        resp::format_double(score, &mut text);
+                        element.mix(member);
+                        element.mix(&text);
+                        fingerprint.xor(&element.0);
+                    }
+                }
+            }
+            Type::Hash => {
+                fingerprint.mix(&4_u32.to_be_bytes());
+                if let Ok(Some(hash)) = self.keyspace.read::<Hash>(db, key) {
+                    hash.for_each(|field, value| {
+                        let mut element = Fingerprint::default();
+                        element.mix(field);
+                        element.mix(value);
+                        fingerprint.xor(&element.0);
+                    });
+                }
+            }
+        }
+        self.keyspace.track_access(true);
+        if expires {
+            fingerprint.xor(b"!!expire!!");
+        }
+    }
+}

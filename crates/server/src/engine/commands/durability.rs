@@ -1,0 +1,108 @@
+//! What a client may ask of the log: WAITAOF, CLIENT DURABILITY, BGREWRITEAOF and CHECKPOINT.
+
+use base::Lsn;
+use command::argument;
+use command::error::{CommandError, Done};
+
+use super::super::blocking::{DurableWait, Wait};
+use super::super::{ClientKey, Engine};
+use crate::config::FsyncPolicy;
+
+/// BGREWRITEAOF: a checkpoint.
+pub(super) fn bgrewriteaof(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    start_checkpoint(engine)?;
+    engine.reply(key).simple("Background append only file rewriting started");
+    Ok(())
+}
+
+/// CHECKPOINT.
+pub(super) fn checkpoint(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    start_checkpoint(engine)?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// Compacts every segment of the log that has something to lose.
+fn start_checkpoint(engine: &mut Engine) -> Done {
+    let Some(log) = &mut engine.log else {
+        // Without a log there is nothing to compact; tools must not fail on it.
+        return Ok(());
+    };
+    if !log.compact_all() {
+        return Err(CommandError::other("ERR Background append only file rewriting already in progress"));
+    }
+    Ok(())
+}
+
+/// CLIENT DURABILITY.
+pub(super) fn client_durability(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let policy = match args.get(2) {
+        None => {
+            let policy = engine.clients[key].durability.unwrap_or(engine.options.fsync);
+            engine.reply(key).bulk_str(policy.name());
+            return Ok(());
+        }
+        Some(policy) if argument::is(policy, "default") => None,
+        Some(policy) => Some(FsyncPolicy::by_name(policy).ok_or(CommandError::Syntax)?),
+    };
+    engine.clients[key].durability = policy;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// A timeout in milliseconds, as the moment at which it is up; 0 is never.
+fn deadline(engine: &Engine, argument: &[u8]) -> Result<Option<i64>, CommandError> {
+    let timeout_ms =
+        keyspace::parse_int(argument).ok_or(CommandError::other("ERR timeout is not an integer or out of range"))?;
+    match timeout_ms {
+        ..0 => Err(CommandError::other("ERR timeout is negative")),
+        0 => Ok(None),
+        _ => Ok(Some(engine.unix_ms().saturating_add(timeout_ms))),
+    }
+}
+
+/// WAIT: there are no replicas to wait for.
+pub(super) fn wait(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let wanted = argument::int(args[1])?;
+    let deadline_ms = deadline(engine, args[2])?;
+    if wanted <= 0 || engine.in_transaction {
+        engine.reply(key).int(0);
+    } else {
+        engine.start_wait(key, Wait::Replicas { deadline_ms });
+    }
+    Ok(())
+}
+
+/// WAITAOF.
+pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let wants_local = match argument::int(args[1])? {
+        0 => false,
+        1 => true,
+        _ => return Err(CommandError::OutOfRange),
+    };
+    let replicas = argument::int(args[2])?;
+    if replicas < 0 {
+        return Err(CommandError::MustBePositive);
+    }
+    let deadline_ms = deadline(engine, args[3])?;
+    if wants_local && engine.log.is_none() {
+        return Err(CommandError::other(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    let lsn = if engine.log.is_some() { engine.clients[key].last_write } else { Lsn::ZERO };
+    let is_durable = lsn <= engine.durable;
+    if engine.in_transaction || (replicas == 0 && (is_durable || !wants_local)) {
+        let local = i64::from(engine.log.is_some() && is_durable);
+        let reply = engine.reply(key);
+        reply.array(2);
+        reply.int(local);
+        reply.int(0);
+        return Ok(());
+    }
+    if let Some(log) = &mut engine.log {
+        log.request_sync();
+    }
+    engine.start_wait(key, Wait::Durable(DurableWait { lsn, deadline_ms, wants_replicas: replicas > 0 }));
+    Ok(())
+}

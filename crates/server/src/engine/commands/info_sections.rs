@@ -1,0 +1,397 @@
+//! The sections of INFO.
+
+use std::fmt::{Display, Write as _};
+
+use super::super::super::LogHealth;
+use super::{Engine, REDIS_VERSION};
+
+/// Adds a line.
+fn line(out: &mut String, name: &str, value: impl Display) {
+    let _infallible = write!(out, "{name}:{value}\r\n");
+}
+
+/// Adds lines that are always the same here, because what they count cannot happen.
+fn constants(out: &mut String, lines: &[(&str, &str)]) {
+    for (name, value) in lines {
+        line(out, name, value);
+    }
+}
+
+pub(super) fn server(engine: &Engine, out: &mut String) {
+    let uptime_s = engine.now_us.saturating_sub(engine.started_us) / 1_000_000;
+    line(out, "redis_version", REDIS_VERSION);
+    constants(out, &[("redis_git_sha1", "00000000"), ("redis_git_dirty", "0"), ("redis_build_id", "0")]);
+    line(out, "indelible_version", crate::VERSION);
+    line(out, "redis_mode", "standalone");
+    line(out, "os", format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
+    line(out, "arch_bits", usize::BITS);
+    constants(
+        out,
+        &[("monotonic_clock", "POSIX clock_gettime"), ("multiplexing_api", "epoll"), ("atomicvar_api", "rust")],
+    );
+    line(out, "gcc_version", "0.0.0");
+    line(out, "process_id", std::process::id());
+    line(out, "process_supervised", engine.config.value("supervised"));
+    line(out, "run_id", &engine.run_id);
+    line(out, "tcp_port", engine.config.value("port"));
+    line(out, "server_time_usec", engine.unix_us());
+    line(out, "uptime_in_seconds", uptime_s);
+    line(out, "uptime_in_days", uptime_s / 86_400);
+    line(out, "hz", engine.options.hz);
+    line(out, "configured_hz", engine.config.value("hz"));
+    line(out, "lru_clock", engine.unix_s() & 0x00ff_ffff);
+    let executable = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
+    line(out, "executable", executable);
+    let file = engine.config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    line(out, "config_file", file);
+    line(out, "io_threads_active", 0);
+}
+
+pub(super) fn clients(engine: &Engine, out: &mut String) {
+    let input = engine.clients.iter().map(|(_, client)| client.input.len()).max().unwrap_or(0);
+    let output = engine.clients.iter().map(|(_, client)| client.output.waiting_bytes()).max().unwrap_or(0);
+    line(out, "connected_clients", engine.clients.len());
+    line(out, "cluster_connections", 0);
+    line(out, "maxclients", engine.options.max_clients);
+    line(out, "client_recent_max_input_buffer", input);
+    line(out, "client_recent_max_output_buffer", output);
+    line(out, "blocked_clients", engine.blocked_count());
+    line(out, "tracking_clients", 0);
+    line(out, "clients_in_timeout_table", engine.deadlines.len());
+}
+
+pub(super) fn memory(engine: &Engine, out: &mut String) {
+    let usage = engine.surroundings.host.memory();
+    let used = usage.allocated_bytes;
+    let peak = engine.peak_memory_bytes.max(used);
+    let clients: usize = engine.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
+    let tables: usize = (0..engine.keyspace.database_count())
+        .map(|db| {
+            let (keys, expiring) = engine.keyspace.table_bytes(db);
+            keys + expiring
+        })
+        .sum();
+    let overhead = usage.startup_bytes + (clients + tables) as u64;
+    let dataset = used.saturating_sub(overhead);
+    let mut both = |name: &str, value: u64| {
+        line(out, name, value);
+        line(out, &format!("{name}_human"), human(value));
+    };
+    both("used_memory", used);
+    both("used_memory_rss", usage.process_bytes);
+    both("used_memory_peak", peak);
+    line(out, "used_memory_peak_perc", percent(used, peak));
+    line(out, "used_memory_overhead", overhead);
+    line(out, "used_memory_startup", usage.startup_bytes);
+    line(out, "used_memory_dataset", dataset);
+    line(out, "used_memory_dataset_perc", percent(dataset, used.saturating_sub(usage.startup_bytes)));
+    line(out, "allocator_allocated", usage.allocated_bytes);
+    line(out, "allocator_active", usage.active_bytes);
+    line(out, "allocator_resident", usage.resident_bytes);
+    line(out, "total_system_memory", usage.system_bytes);
+    line(out, "total_system_memory_human", human(usage.system_bytes));
+    constants(
+        out,
+        &[
+            ("used_memory_lua", "0"),
+            ("used_memory_vm_eval", "0"),
+            ("used_memory_lua_human", "0B"),
+            ("used_memory_scripts_eval", "0"),
+            ("number_of_cached_scripts", "0"),
+            ("number_of_functions", "0"),
+            ("number_of_libraries", "0"),
+            ("used_memory_vm_functions", "0"),
+            ("used_memory_vm_total", "0"),
+            ("used_memory_vm_total_human", "0B"),
+            ("used_memory_functions", "0"),
+            ("used_memory_scripts", "0"),
+            ("used_memory_scripts_human", "0B"),
+        ],
+    );
+    line(out, "maxmemory", engine.options.maxmemory_bytes);
+    line(out, "maxmemory_human", human(engine.options.maxmemory_bytes));
+    line(out, "maxmemory_policy", engine.config.value("maxmemory-policy"));
+    line(out, "allocator_frag_ratio", ratio(usage.active_bytes, usage.allocated_bytes));
+    line(out, "allocator_frag_bytes", usage.active_bytes.saturating_sub(usage.allocated_bytes));
+    line(out, "allocator_rss_ratio", ratio(usage.resident_bytes, usage.active_bytes));
+    line(out, "allocator_rss_bytes", usage.resident_bytes.saturating_sub(usage.active_bytes));
+    line(out, "rss_overhead_ratio", ratio(usage.process_bytes, usage.resident_bytes));
+    line(out, "rss_overhead_bytes", usage.process_bytes.cast_signed() - usage.resident_bytes.cast_signed());
+    line(out, "mem_fragmentation_ratio", ratio(usage.process_bytes, used));
+    line(out, "mem_fragmentation_bytes", usage.process_bytes.cast_signed() - used.cast_signed());
+    constants(
+        out,
+        &[
+            ("mem_not_counted_for_evict", "0"),
+            ("mem_replication_backlog", "0"),
+            ("mem_total_replication_buffers", "0"),
+            ("mem_clients_slaves", "0"),
+        ],
+    );
+    line(out, "mem_clients_normal", clients);
+    constants(out, &[("mem_cluster_links", "0"), ("mem_aof_buffer", "0")]);
+    line(out, "mem_allocator", usage.allocator);
+    line(out, "active_defrag_running", 0);
+    line(out, "lazyfree_pending_objects", engine.keyspace.freeing());
+    line(out, "lazyfreed_objects", 0);
+}
+
+pub(super) fn persistence(engine: &Engine, out: &mut String) {
+    line(out, "loading", u8::from(engine.loading.is_some()));
+    if let Some(progress) = &engine.loading {
+        let elapsed_s = engine.unix_s().saturating_sub(progress.started_unix_s).max(1);
+        let left_bytes = progress.total_bytes.saturating_sub(progress.loaded_bytes);
+        let per_second = (progress.loaded_bytes / elapsed_s.unsigned_abs()).max(1);
+        line(out, "loading_start_time", progress.started_unix_s);
+        line(out, "loading_total_bytes", progress.total_bytes);
+        line(out, "loading_loaded_bytes", progress.loaded_bytes);
+        line(out, "loading_loaded_perc", percent(progress.loaded_bytes, progress.total_bytes).trim_end_matches('%'));
+        line(out, "loading_eta_seconds", left_bytes / per_second);
+    }
+    constants(
+        out,
+        &[
+            ("async_loading", "0"),
+            ("current_cow_peak", "0"),
+            ("current_cow_size", "0"),
+            ("current_cow_size_age", "0"),
+            ("current_fork_perc", "0.00"),
+            ("current_save_keys_processed", "0"),
+            ("current_save_keys_total", "0"),
+        ],
+    );
+    let changes = engine.keyspace.dirty() - engine.dirty_at_checkpoint;
+    let is_good = !matches!(engine.log.as_ref().map(|log| log.health()), Some(LogHealth::ReadOnly(_)));
+    let is_compacting = engine.log.as_ref().is_some_and(|log| log.is_compacting());
+    line(out, "rdb_changes_since_last_save", changes);
+    line(out, "rdb_bgsave_in_progress", 0);
+    line(out, "rdb_last_save_time", engine.last_checkpoint_unix_s);
+    constants(
+        out,
+        &[
+            ("rdb_last_bgsave_status", "ok"),
+            ("rdb_last_bgsave_time_sec", "-1"),
+            ("rdb_current_bgsave_time_sec", "-1"),
+            ("rdb_saves", "0"),
+            ("rdb_last_cow_size", "0"),
+            ("rdb_last_load_keys_expired", "0"),
+            ("rdb_last_load_keys_loaded", "0"),
+        ],
+    );
+    line(out, "aof_enabled", u8::from(engine.log.is_some()));
+    line(out, "aof_rewrite_in_progress", u8::from(is_compacting));
+    constants(
+        out,
+        &[
+            ("aof_rewrite_scheduled", "0"),
+            ("aof_last_rewrite_time_sec", "-1"),
+            ("aof_current_rewrite_time_sec", "-1"),
+            ("aof_last_bgrewrite_status", "ok"),
+            ("aof_rewrites", "0"),
+            ("aof_rewrites_consecutive_failures", "0"),
+        ],
+    );
+    line(out, "aof_last_write_status", if is_good { "ok" } else { "err" });
+    constants(
+        out,
+        &[("aof_last_cow_size", "0"), ("module_fork_in_progress", "0"), ("module_fork_last_cow_size", "0")],
+    );
+    if let Some(log) = &engine.log {
+        line(out, "aof_current_size", log.disk_bytes());
+        line(out, "aof_base_size", log.disk_bytes());
+        constants(
+            out,
+            &[
+                ("aof_pending_rewrite", "0"),
+                ("aof_buffer_length", "0"),
+                ("aof_pending_bio_fsync", "0"),
+                ("aof_delayed_fsync", "0"),
+            ],
+        );
+    }
+}
+
+pub(super) fn redo(engine: &Engine, out: &mut String) {
+    line(out, "redo_enabled", u8::from(engine.log.is_some()));
+    line(out, "redo_policy", engine.options.fsync.name());
+    line(out, "redo_durable_lsn", engine.durable.0);
+    line(out, "redo_held_replies", engine.held.len());
+    if let Some(log) = &engine.log {
+        let health = match log.health() {
+            LogHealth::Good => "ok".to_owned(),
+            LogHealth::ReadOnly(why) => why.replace(['\r', '\n'], " "),
+        };
+        line(out, "redo_health", health);
+        line(out, "redo_congested", u8::from(log.is_congested()));
+        line(out, "redo_disk_bytes", log.disk_bytes());
+        for (name, value) in log.info() {
+            line(out, name, value);
+        }
+    }
+}
+
+pub(super) fn stats(engine: &Engine, out: &mut String) {
+    let counters = &engine.counters;
+    let keyspace = engine.keyspace.stats();
+    line(out, "total_connections_received", counters.connections);
+    line(out, "total_commands_processed", counters.commands);
+    line(out, "instantaneous_ops_per_sec", engine.rates.commands.per_second());
+    line(out, "total_net_input_bytes", counters.input_bytes);
+    line(out, "total_net_output_bytes", counters.output_bytes);
+    constants(out, &[("total_net_repl_input_bytes", "0"), ("total_net_repl_output_bytes", "0")]);
+    line(out, "instantaneous_input_kbps", ratio(engine.rates.input.per_second(), 1024));
+    line(out, "instantaneous_output_kbps", ratio(engine.rates.output.per_second(), 1024));
+    constants(out, &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")]);
+    line(out, "rejected_connections", counters.rejected_connections);
+    constants(out, &[("sync_full", "0"), ("sync_partial_ok", "0"), ("sync_partial_err", "0")]);
+    line(out, "expired_keys", keyspace.expired);
+    line(out, "expired_stale_perc", format!("{:.2}", engine.expiry.stale_percent * 100.0));
+    line(out, "expired_time_cap_reached_count", engine.expiry.time_cap_count);
+    line(out, "expire_cycle_cpu_milliseconds", engine.expiry.cpu_us / 1000);
+    line(out, "evicted_keys", keyspace.evicted);
+    constants(
+        out,
+        &[("evicted_clients", "0"), ("total_eviction_exceeded_time", "0"), ("current_eviction_exceeded_time", "0")],
+    );
+    line(out, "keyspace_hits", keyspace.hits);
+    line(out, "keyspace_misses", keyspace.misses);
+    line(out, "pubsub_channels", engine.registry.count(super::super::super::pubsub::Kind::Channel));
+    line(out, "pubsub_patterns", engine.registry.count(super::super::super::pubsub::Kind::Pattern));
+    line(out, "pubsubshard_channels", engine.registry.count(super::super::super::pubsub::Kind::Shard));
+    constants(
+        out,
+        &[
+            ("latest_fork_usec", "0"),
+            ("total_forks", "0"),
+            ("migrate_cached_sockets", "0"),
+            ("slave_expires_tracked_keys", "0"),
+            ("active_defrag_hits", "0"),
+            ("active_defrag_misses", "0"),
+            ("active_defrag_key_hits", "0"),
+            ("active_defrag_key_misses", "0"),
+            ("total_active_defrag_time", "0"),
+            ("current_active_defrag_time", "0"),
+            ("tracking_total_keys", "0"),
+            ("tracking_total_items", "0"),
+            ("tracking_total_prefixes", "0"),
+            ("unexpected_error_replies", "0"),
+        ],
+    );
+    line(out, "total_error_replies", counters.error_replies);
+    line(out, "dump_payload_sanitizations", 0);
+    line(out, "total_reads_processed", counters.reads);
+    line(out, "total_writes_processed", counters.writes);
+    constants(
+        out,
+        &[
+            ("io_threaded_reads_processed", "0"),
+            ("io_threaded_writes_processed", "0"),
+            ("reply_buffer_shrinks", "0"),
+            ("reply_buffer_expands", "0"),
+        ],
+    );
+}
+
+pub(super) fn replication(engine: &Engine, out: &mut String) {
+    constants(out, &[("role", "master"), ("connected_slaves", "0"), ("master_failover_state", "no-failover")]);
+    line(out, "master_replid", &engine.run_id);
+    constants(
+        out,
+        &[
+            ("master_replid2", "0000000000000000000000000000000000000000"),
+            ("master_repl_offset", "0"),
+            ("second_repl_offset", "-1"),
+            ("repl_backlog_active", "0"),
+        ],
+    );
+    line(out, "repl_backlog_size", engine.config.value("repl-backlog-size"));
+    constants(out, &[("repl_backlog_first_byte_offset", "0"), ("repl_backlog_histlen", "0")]);
+}
+
+pub(super) fn cpu(engine: &Engine, out: &mut String) {
+    let times = engine.surroundings.host.cpu();
+    line(out, "used_cpu_sys", format!("{:.6}", times.system_s));
+    line(out, "used_cpu_user", format!("{:.6}", times.user_s));
+    constants(out, &[("used_cpu_sys_children", "0.000000"), ("used_cpu_user_children", "0.000000")]);
+    line(out, "used_cpu_sys_main_thread", format!("{:.6}", times.thread_system_s));
+    line(out, "used_cpu_user_main_thread", format!("{:.6}", times.thread_user_s));
+}
+
+pub(super) fn modules(_engine: &Engine, _out: &mut String) {}
+
+pub(super) fn commandstats(engine: &Engine, out: &mut String) {
+    for_each_command(engine, |name, stats| {
+        if stats.calls + stats.rejected + stats.failed > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+            let average = if stats.calls == 0 { 0.0 } else { stats.duration_us as f64 / stats.calls as f64 };
+            let _infallible = write!(
+                out,
+                "cmdstat_{name}:calls={},usec={},usec_per_call={average:.2},rejected_calls={},failed_calls={}\r\n",
+                stats.calls, stats.duration_us, stats.rejected, stats.failed
+            );
+        }
+    });
+}
+
+pub(super) fn errorstats(engine: &Engine, out: &mut String) {
+    for (code, count) in &engine.counters.errors {
+        let _infallible = write!(out, "errorstat_{code}:count={count}\r\n");
+    }
+}
+
+pub(super) fn latencystats(engine: &Engine, out: &mut String) {
+    for_each_command(engine, |name, stats| {
+        let Some(latency) = &stats.latency else { return };
+        let _infallible = write!(out, "latency_percentiles_usec_{name}:");
+        for (index, percentile) in engine.options.latency_percentiles.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+            let value = latency.percentile(*percentile) as f64;
+            let _infallible = write!(out, "{comma}p{percentile}={value:.3}");
+        }
+        out.push_str("\r\n");
+    });
+}
+
+fn for_each_command(engine: &Engine, mut visit: impl FnMut(&str, &super::super::super::stats::CommandStats)) {
+    let all = command::table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands()));
+    for command in all {
+        visit(command.name, &engine.counters.by_command[command.ordinal()]);
+    }
+}
+
+pub(super) fn cluster(_engine: &Engine, out: &mut String) {
+    line(out, "cluster_enabled", 0);
+}
+
+pub(super) fn keyspace(engine: &Engine, out: &mut String) {
+    for db in 0..engine.keyspace.database_count() {
+        let (keys, expiring) = engine.keyspace.size(db);
+        if keys > 0 {
+            line(out, &format!("db{db}"), format!("keys={keys},expires={expiring},avg_ttl=0"));
+        }
+    }
+}
+
+/// Bytes with a unit.
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn human(bytes: u64) -> String {
+    let value = bytes as f64;
+    match bytes {
+        0..0x400 => format!("{bytes}B"),
+        0x400..0x10_0000 => format!("{:.2}K", value / 1024.0),
+        0x10_0000..0x4000_0000 => format!("{:.2}M", value / 1_048_576.0),
+        0x4000_0000..0x100_0000_0000 => format!("{:.2}G", value / 1_073_741_824.0),
+        _ => format!("{:.2}T", value / 1_099_511_627_776.0),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn ratio(part: u64, whole: u64) -> String {
+    format!("{:.2}", if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 })
+}

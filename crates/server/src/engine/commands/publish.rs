@@ -1,0 +1,171 @@
+//! Publish and subscribe.
+
+use base::Lsn;
+use command::error::{CommandError, Done};
+
+use super::super::pubsub::{Kind, Subscriptions};
+use super::super::{ClientKey, Engine};
+
+/// PUBLISH.
+pub(super) fn publish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let receivers = engine.publish(false, args[1], args[2], Lsn::ZERO);
+    engine.reply(key).count(receivers);
+    Ok(())
+}
+
+/// SPUBLISH.
+pub(super) fn spublish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let receivers = engine.publish(true, args[1], args[2], Lsn::ZERO);
+    engine.reply(key).count(receivers);
+    Ok(())
+}
+
+/// SUBSCRIBE.
+pub(super) fn subscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.subscribe(key, Kind::Channel, &args[1..])
+}
+
+/// PSUBSCRIBE.
+pub(super) fn psubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.subscribe(key, Kind::Pattern, &args[1..])
+}
+
+/// SSUBSCRIBE.
+pub(super) fn ssubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.subscribe(key, Kind::Shard, &args[1..])
+}
+
+/// UNSUBSCRIBE.
+pub(super) fn unsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.unsubscribe(key, Kind::Channel, &args[1..]);
+    Ok(())
+}
+
+/// PUNSUBSCRIBE.
+pub(super) fn punsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.unsubscribe(key, Kind::Pattern, &args[1..]);
+    Ok(())
+}
+
+/// SUNSUBSCRIBE.
+pub(super) fn sunsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.unsubscribe(key, Kind::Shard, &args[1..]);
+    Ok(())
+}
+
+/// PUBSUB CHANNELS.
+pub(super) fn channels(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.write_names(key, Kind::Channel, args.get(2).copied());
+    Ok(())
+}
+
+/// PUBSUB SHARDCHANNELS.
+pub(super) fn shardchannels(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.write_names(key, Kind::Shard, args.get(2).copied());
+    Ok(())
+}
+
+/// PUBSUB NUMPAT.
+pub(super) fn numpat(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let count = engine.registry.count(Kind::Pattern);
+    engine.reply(key).count(count);
+    Ok(())
+}
+
+/// PUBSUB NUMSUB.
+pub(super) fn numsub(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.write_listener_counts(key, Kind::Channel, &args[2..]);
+    Ok(())
+}
+
+/// PUBSUB SHARDNUMSUB.
+pub(super) fn shardnumsub(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.write_listener_counts(key, Kind::Shard, &args[2..]);
+    Ok(())
+}
+
+impl Engine {
+    fn subscribe(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) -> Done {
+        let client = &mut self.clients[key];
+        // Within a transaction a RESP2 client could not tell the replies apart from messages.
+        if self.in_transaction && !client.output.writer().is_resp3() && kind != Kind::Shard {
+            return Err(CommandError::other("ERR Command not allowed inside a transaction"));
+        }
+        for name in names {
+            let client = &mut self.clients[key];
+            let subscriptions = client.subscriptions.get_or_insert_default();
+            if subscriptions.of_mut(kind).insert(name.to_vec()) {
+                self.registry.subscribe(kind, name, key);
+            }
+            let count = subscriptions.shown_count(kind);
+            let reply = client.output.writer();
+            reply.push(3);
+            reply.bulk_str(kind.subscribed());
+            reply.bulk(name);
+            reply.count(count);
+        }
+        Ok(())
+    }
+
+    /// Ends the named subscriptions, or all of the kind.
+    fn unsubscribe(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) {
+        let client = &mut self.clients[key];
+        let names: Vec<Vec<u8>> = if names.is_empty() {
+            client.subscriptions.as_ref().map(|all| all.of(kind).iter().cloned().collect()).unwrap_or_default()
+        } else {
+            names.iter().map(|name| name.to_vec()).collect()
+        };
+        let mut none = Subscriptions::default();
+        if names.is_empty() {
+            let count = client.subscriptions.as_deref().unwrap_or(&none).shown_count(kind);
+            let reply = client.output.writer();
+            reply.push(3);
+            reply.bulk_str(kind.unsubscribed());
+            reply.null();
+            reply.count(count);
+        }
+        for name in names {
+            let subscriptions = client.subscriptions.as_deref_mut().unwrap_or(&mut none);
+            if subscriptions.of_mut(kind).remove(&name) {
+                self.registry.unsubscribe(kind, &name, key);
+            }
+            let count = subscriptions.shown_count(kind);
+            let reply = client.output.writer();
+            reply.push(3);
+            reply.bulk_str(kind.unsubscribed());
+            reply.bulk(&name);
+            reply.count(count);
+        }
+        if client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
+            client.subscriptions = None;
+        }
+    }
+
+    /// Ends all subscriptions without a word.
+    pub(crate) fn unsubscribe_all(&mut self, key: ClientKey) {
+        let Some(subscriptions) = self.clients[key].subscriptions.take() else { return };
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+            for name in subscriptions.of(kind) {
+                self.registry.unsubscribe(kind, name, key);
+            }
+        }
+    }
+
+    fn write_names(&mut self, key: ClientKey, kind: Kind, pattern: Option<&[u8]>) {
+        let names: Vec<&[u8]> = self.registry.names(kind, pattern).collect();
+        let reply = self.clients[key].output.writer();
+        reply.array(names.len());
+        for name in names {
+            reply.bulk(name);
+        }
+    }
+
+    fn write_listener_counts(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) {
+        let reply = self.clients[key].output.writer();
+        reply.array(names.len() * 2);
+        for name in names {
+            reply.bulk(name);
+            reply.count(self.registry.listener_count(kind, name));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! SLOWLOG.
+
+use command::argument;
+use command::error::{CommandError, Done};
+
+use super::super::{ClientKey, Engine};
+
+/// How many entries SLOWLOG GET shows when nobody says how many.
+const SHOWN_DEFAULT: usize = 10;
+
+/// SLOWLOG GET.
+pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let count = match args.get(2) {
+        None => SHOWN_DEFAULT,
+        Some(count) => match argument::int(count)? {
+            -1 => engine.slowlog.len(),
+            count => usize::try_from(count)
+                .map_err(|_| CommandError::other("ERR count should be greater than or equal to -1"))?,
+        },
+    };
+    let writer = engine.clients[key].output.writer();
+    engine.slowlog.write(count, writer);
+    Ok(())
+}
+
+/// SLOWLOG LEN.
+pub(super) fn len(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let len = engine.slowlog.len();
+    engine.reply(key).count(len);
+    Ok(())
+}
+
+/// SLOWLOG RESET.
+pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.slowlog.reset();
+    engine.reply(key).ok();
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! The server as a whole: TIME, SAVE, ROLE, SHUTDOWN.
+//!
+//! There are no RDB files: the redo log is the database, and it is as durable as `appendfsync`
+//! says at every moment. SAVE and BGSAVE, which tools call to make the data safe, therefore ask the
+//! log to sync; BGSAVE also starts a checkpoint, as BGREWRITEAOF does.
+
+use command::argument;
+use command::error::{CommandError, Done};
+
+use super::super::{ClientKey, Engine, Shutdown};
+
+/// TIME.
+pub(super) fn time(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.refresh_time();
+    let unix_us = engine.unix_us();
+    let reply = engine.reply(key);
+    reply.array(2);
+    reply.bulk_int(unix_us / 1_000_000);
+    reply.bulk_int(unix_us % 1_000_000);
+    Ok(())
+}
+
+/// LASTSAVE.
+pub(super) fn lastsave(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let saved = engine.last_checkpoint_unix_s;
+    engine.reply(key).int(saved);
+    Ok(())
+}
+
+/// SAVE.
+pub(super) fn save(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.note_saved();
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// BGSAVE.
+pub(super) fn bgsave(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    match args {
+        [_] => {}
+        [_, option] if argument::is(option, "schedule") => {}
+        _ => return Err(CommandError::Syntax),
+    }
+    engine.note_saved();
+    if let Some(log) = &mut engine.log {
+        log.compact_all();
+    }
+    engine.reply(key).simple("Background saving started");
+    Ok(())
+}
+
+/// ROLE.
+pub(super) fn role(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let reply = engine.reply(key);
+    reply.array(3);
+    reply.bulk_str("master");
+    reply.int(0);
+    reply.array(0);
+    Ok(())
+}
+
+/// REPLICAOF and SLAVEOF.
+pub(super) fn replicaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    if argument::is(args[1], "no") && argument::is(args[2], "one") {
+        engine.reply(key).ok();
+        return Ok(());
+    }
+    Err(CommandError::other("ERR replication is not supported"))
+}
+
+/// LOLWUT.
+pub(super) fn lolwut(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let text = format!("Redis ver. {}, as Indelible {} speaks it\n", super::info::REDIS_VERSION, crate::VERSION);
+    engine.reply(key).verbatim("txt", &text);
+    Ok(())
+}
+
+/// SHUTDOWN.
+pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let (mut abort, mut save, mut nosave, mut now, mut force) = (false, false, false, false, false);
+    for option in &args[1..] {
+        let option = option.to_ascii_lowercase();
+        let flag = match option.as_slice() {
+            b"abort" => &mut abort,
+            b"save" => &mut save,
+            b"nosave" => &mut nosave,
+            b"now" => &mut now,
+            b"force" => &mut force,
+            _ => return Err(CommandError::Syntax),
+        };
+        *flag = true;
+    }
+    if (abort && (save || nosave || now || force)) || (save && nosave) {
+        return Err(CommandError::Syntax);
+    }
+    if abort {
+        // A shutdown that was asked for is under way before another command can come.
+        return Err(CommandError::other("ERR No shutdown in progress."));
+    }
+    engine.surroundings.logger.warning("User requested shutdown...");
+    engine.shutdown = Some(Shutdown { force });
+    // The client learns of it by the end of its connection.
+    engine.clients[key].closing = super::super::client::Closing::AfterReply;
+    Ok(())
+}
+
+impl Engine {
+    /// Everything so far is to be safe.
+    fn note_saved(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.seal();
+            log.request_sync();
+        }
+        self.last_checkpoint_unix_s = self.unix_s();
+        self.dirty_at_checkpoint = self.keyspace.dirty();
+    }
+}

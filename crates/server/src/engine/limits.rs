@@ -1,0 +1,89 @@
+//! What no client may exceed: input and output that wait, and time without a word; and what else
+//! is done several times a second.
+
+use super::client::Closing;
+use super::{ClientKey, Engine};
+
+/// An input buffer larger than this is given back when it is empty.
+pub(super) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
+
+impl Engine {
+    /// Ends a connection whose request has become too large.
+    pub(super) fn check_input_size(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get(key) else { return };
+        let queued = client.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
+        if (client.input.len() + queued) as u64 > self.options.query_buffer_bytes_max {
+            let address = client.peer.address.clone();
+            self.surroundings
+                .logger
+                .warning(&format!("Closing client {address} that reached max query buffer length"));
+            self.end_client(key, Closing::Now);
+        }
+    }
+
+    /// Ends a connection that reads too slowly.
+    pub(super) fn check_output_size(&mut self, key: ClientKey) {
+        let now_us = self.now_us;
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let limit = self.options.output_limits[client.output_class()];
+        let waiting_bytes = client.output.waiting_bytes() as u64;
+        let is_above = |bytes: u64| bytes > 0 && waiting_bytes > bytes;
+        if !is_above(limit.soft_bytes) {
+            client.soft_limit_since_us = None;
+        }
+        let since_us =
+            if is_above(limit.soft_bytes) { *client.soft_limit_since_us.get_or_insert(now_us) } else { now_us };
+        let is_soft_over = is_above(limit.soft_bytes) && now_us - since_us > limit.soft_seconds * 1_000_000;
+        if (is_above(limit.hard_bytes) || is_soft_over) && client.closing != Closing::Now {
+            let address = client.peer.address.clone();
+            self.surroundings
+                .logger
+                .warning(&format!("Client {address} scheduled to be closed ASAP for overcoming of output buffer limits."));
+            self.end_client(key, Closing::Now);
+        }
+    }
+
+    /// What is done `hz` times a second.
+    pub(super) fn periodic(&mut self) {
+        self.rates.commands.sample(self.counters.commands, self.now_us);
+        self.rates.input.sample(self.counters.input_bytes, self.now_us);
+        self.rates.output.sample(self.counters.output_bytes, self.now_us);
+        self.peak_memory_bytes = self.peak_memory_bytes.max(self.surroundings.host.used_bytes());
+        self.keyspace.begin_command(self.unix_ms());
+        self.expire_cycle();
+        self.keyspace.free_step(FREED_ITEMS_MAX);
+        if self.keyspace.has_effects() {
+            let (lsn, _) = self.keyspace.end_command();
+            self.settle(lsn);
+            self.serve_ready_keys();
+        }
+        self.check_clients();
+        let unix_ms = self.unix_ms();
+        if let Some(log) = &mut self.log {
+            log.tick(unix_ms);
+        }
+    }
+
+    /// Ends connections that were silent, or slow, for too long.
+    fn check_clients(&mut self) {
+        let timeout_us = self.options.timeout_s * 1_000_000;
+        for key in self.clients.keys() {
+            let client = &self.clients[key];
+            let is_idle = timeout_us > 0
+                && self.now_us.saturating_sub(client.active_us) > timeout_us
+                && client.wait.is_none()
+                && !client.is_subscribed()
+                && !client.is_monitor;
+            let has_waiting_output = client.output.waiting_bytes() > 0;
+            if is_idle {
+                self.surroundings.logger.verbose("Closing idle client");
+                self.end_client(key, Closing::Now);
+            } else if has_waiting_output {
+                self.check_output_size(key);
+            }
+        }
+    }
+}
+
+/// How many elements of deleted objects are freed at a time.
+const FREED_ITEMS_MAX: usize = 20_000;

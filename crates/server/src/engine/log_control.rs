@@ -1,0 +1,56 @@
+//! The redo log as the engine sees it, beside the journal that the keyspace writes to.
+
+use base::Lsn;
+
+use crate::config::FsyncPolicy;
+
+/// Whether the log takes writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogHealth {
+    /// It does.
+    Good,
+    /// It does not, for this reason; reads go on.
+    ReadOnly(String),
+}
+
+/// See the file's top.
+pub trait LogControl: Send {
+    /// Ends the open block, if anything is in it, and hands it to a device.
+    fn seal(&mut self);
+
+    /// Everything up to this LSN survives a crash.
+    fn durable_lsn(&mut self) -> Lsn;
+
+    /// Wants everything that is sealed to become durable soon, whatever the policy.
+    fn request_sync(&mut self);
+
+    /// Changes when the log is synced.
+    fn set_policy(&mut self, policy: FsyncPolicy);
+
+    /// Whether more is on its way to the devices than there should be.
+    fn is_congested(&self) -> bool;
+
+    /// Whether the log takes writes.
+    fn health(&self) -> LogHealth;
+
+    /// Starts compacting everything that is worth it; `false` when that is being done already.
+    fn compact_all(&mut self) -> bool;
+
+    /// Whether a compaction is running.
+    fn is_compacting(&self) -> bool;
+
+    /// Time has passed.
+    fn tick(&mut self, unix_ms: i64);
+
+    /// Names and values for the `# Redo` section of INFO.
+    fn info(&self) -> Vec<(&'static str, String)>;
+
+    /// Bytes that the log takes on its devices.
+    fn disk_bytes(&self) -> u64;
+
+    /// Makes everything durable and closes the files.
+    ///
+    /// # Errors
+    /// What went wrong; what was not durable before may be lost.
+    fn shutdown(&mut self) -> Result<(), String>;
+}

@@ -1,0 +1,35 @@
+//! Keeps the memory below `maxmemory`: evicts keys before a command, and says when nothing helps.
+
+use super::Engine;
+
+/// How long a command may be held up by evictions, in microseconds; the rest is done before the
+/// next ones.
+const EVICTION_US_MAX: u64 = 500;
+
+impl Engine {
+    /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
+    pub(super) fn make_room(&mut self) -> bool {
+        let limit = self.options.maxmemory_bytes;
+        if self.surroundings.host.used_bytes() <= limit || self.loading.is_some() {
+            return true;
+        }
+        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let start_us = clock.monotonic_us();
+        self.keyspace.begin_command(self.unix_ms());
+        let mut has_room = false;
+        while self.keyspace.evict_one() {
+            while self.keyspace.free_step(1000) {}
+            has_room = self.surroundings.host.used_bytes() <= limit;
+            // Out of time, but not out of keys: the command may go ahead.
+            let is_late = clock.monotonic_us() - start_us > EVICTION_US_MAX;
+            if has_room || is_late {
+                has_room = true;
+                break;
+            }
+        }
+        let (lsn, _) = self.keyspace.end_command();
+        self.settle(lsn);
+        self.note_latency("eviction-cycle", clock.monotonic_us() - start_us);
+        has_room
+    }
+}

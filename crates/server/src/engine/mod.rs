@@ -1,0 +1,456 @@
+//! The engine: the whole server but its sockets, threads and clocks.
+//!
+//! ```text
+//!   connect · receive · disconnect ─┐                      ┌─► sendable bytes of each client
+//!   tick (time)                     ├─►  dispatch ─► call ─┤
+//!   log_advanced (durable LSN)     ─┘       │              └─► clients to disconnect
+//!                                           ├ data commands: handlers of `command` on the keyspace
+//!                                           └ server commands: `commands/` on the engine itself
+//! ```
+//!
+//! It is a step machine: an event goes in, the engine runs to the end of what the event makes
+//! possible, and what is to be sent can be taken out. It never waits. So the reactor drives it with
+//! real sockets, and a test or a simulation drives it with bytes.
+//!
+//! # Invariants
+//! - A command is executed when it is complete, in the order in which its client sent it.
+//! - A reply that depends on a block of the log leaves only when the block is durable, and the
+//!   replies behind it wait with it ([`output`]).
+//! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
+
+mod blocking;
+mod call;
+mod client;
+mod commands;
+mod dispatch;
+mod expiry;
+mod histogram;
+mod latency;
+mod limits;
+mod loading;
+mod log_control;
+mod maxmemory;
+mod output;
+mod pubsub;
+mod settings;
+mod slab;
+mod slowlog;
+mod stats;
+mod transaction;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use base::Lsn;
+use env::{Clock, Entropy};
+use keyspace::Keyspace;
+use resp::Writer;
+
+use crate::config::{Config, Options};
+use crate::logger::Logger;
+use crate::host::Host;
+
+pub use client::Peer;
+pub use loading::Progress;
+pub use log_control::{LogControl, LogHealth};
+pub use slab::ClientKey;
+
+use blocking::Waiters;
+use client::{Client, Closing, DbKey};
+use latency::LatencyMonitor;
+use pubsub::Registry;
+use slab::Slab;
+use slowlog::SlowLog;
+use stats::{Counters, Rates};
+
+/// What the engine needs from outside.
+pub struct Surroundings {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Random bytes, for ids.
+    pub entropy: Box<dyn Entropy>,
+    /// What the process uses of the machine.
+    pub host: Box<dyn Host>,
+    /// Where messages for the operator go.
+    pub logger: Logger,
+}
+
+/// How the server is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// Whether a log that cannot be made durable does not hold the end up.
+    pub force: bool,
+}
+
+/// What goes out to a client now.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// The bytes; may be empty.
+    pub bytes: &'a [u8],
+    /// Whether the connection ends when they are gone.
+    pub ends: bool,
+}
+
+/// Why a connection is refused; sent before it is closed.
+pub type Refusal = &'static [u8];
+
+/// See the file's top.
+pub struct Engine {
+    clients: Slab,
+    keyspace: Keyspace,
+    log: Option<Box<dyn LogControl>>,
+    loading: Option<Progress>,
+    config: Config,
+    options: Options,
+    surroundings: Surroundings,
+    run_id: String,
+
+    /// Microseconds on the monotonic clock when the current command began.
+    now_us: u64,
+    /// What to add to `now_us` for microseconds since 1970.
+    unix_offset_us: i64,
+    started_us: u64,
+    next_client_id: u64,
+
+    /// Clients that have something to send or are to be disconnected.
+    noted: VecDeque<ClientKey>,
+    /// Clients whose replies wait for a block, by block.
+    held: BinaryHeap<Reverse<(Lsn, ClientKey)>>,
+    /// Clients that may go on with what they have sent already.
+    resumed: VecDeque<ClientKey>,
+    durable: Lsn,
+
+    watchers: BTreeMap<DbKey, Vec<ClientKey>>,
+    waiters: Waiters,
+    ready_keys: VecDeque<DbKey>,
+    deadlines: BTreeSet<(i64, ClientKey)>,
+    pause: Option<commands::client_pause::Pause>,
+    registry: Registry,
+    monitors: Vec<ClientKey>,
+    in_transaction: bool,
+
+    slowlog: SlowLog,
+    latency: LatencyMonitor,
+    counters: Counters,
+    rates: Rates,
+    peak_memory_bytes: u64,
+    expiry: expiry::Cycle,
+    next_tick_us: u64,
+    last_checkpoint_unix_s: i64,
+    dirty_at_checkpoint: u64,
+    active_expire: bool,
+    shutdown: Option<Shutdown>,
+    /// Reused between requests.
+    argv: Vec<&'static [u8]>,
+}
+
+impl Engine {
+    /// A server without clients and, until [`Engine::loaded`], without data.
+    #[must_use]
+    pub fn new(config: Config, mut surroundings: Surroundings) -> Self {
+        let options = config.options();
+        let mut seed = [0; 16];
+        surroundings.entropy.fill(&mut seed);
+        let keyspace = Keyspace::new(Box::new(keyspace::NoJournal), seed, options.databases);
+        let now_us = surroundings.clock.monotonic_us();
+        let unix_ms = surroundings.clock.now_ms();
+        let run_id = random_hex(surroundings.entropy.as_mut(), 40);
+        let mut engine = Self {
+            clients: Slab::default(),
+            keyspace,
+            log: None,
+            loading: None,
+            config,
+            options,
+            surroundings,
+            run_id,
+            now_us,
+            unix_offset_us: 0,
+            started_us: now_us,
+            next_client_id: 1,
+            noted: VecDeque::new(),
+            held: BinaryHeap::new(),
+            resumed: VecDeque::new(),
+            durable: Lsn::ZERO,
+            watchers: BTreeMap::new(),
+            waiters: Waiters::default(),
+            ready_keys: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            pause: None,
+            registry: Registry::default(),
+            monitors: Vec::new(),
+            in_transaction: false,
+            slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            counters: Counters::default(),
+            rates: Rates::default(),
+            peak_memory_bytes: 0,
+            expiry: expiry::Cycle::default(),
+            next_tick_us: now_us,
+            last_checkpoint_unix_s: unix_ms / 1000,
+            dirty_at_checkpoint: 0,
+            active_expire: true,
+            shutdown: None,
+            argv: Vec::new(),
+        };
+        engine.refresh_time();
+        engine.apply_settings();
+        engine
+    }
+
+    /// A client has connected.
+    ///
+    /// # Errors
+    /// What to send to it before it is disconnected, when it may not connect.
+    pub fn connect(&mut self, peer: Peer) -> Result<ClientKey, Refusal> {
+        self.refresh_time();
+        self.counters.connections += 1;
+        if self.clients.len() >= self.options.max_clients {
+            self.counters.rejected_connections += 1;
+            return Err(b"-ERR max number of clients reached\r\n");
+        }
+        let needs_password = !self.options.require_password.is_empty();
+        if self.options.protected_mode && !needs_password && !peer.is_loopback && !peer.is_unix_socket {
+            self.counters.rejected_connections += 1;
+            return Err(PROTECTED_MODE.as_bytes());
+        }
+        let client = Client {
+            id: self.next_client_id,
+            peer,
+            is_authenticated: !needs_password,
+            connected_us: self.now_us,
+            active_us: self.now_us,
+            ..Client::default()
+        };
+        self.next_client_id += 1;
+        Ok(self.clients.insert(client))
+    }
+
+    /// Bytes came from a client: everything that is complete is executed.
+    pub fn receive(&mut self, key: ClientKey, bytes: &[u8]) {
+        self.now_us = self.surroundings.clock.monotonic_us();
+        self.counters.input_bytes += bytes.len() as u64;
+        self.counters.reads += 1;
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.active_us = self.now_us;
+        if client.input.is_empty() && client.may_execute() {
+            let consumed = self.run(key, bytes);
+            if let Some(client) = self.clients.get_mut(key) {
+                client.input.extend_from_slice(&bytes[consumed..]);
+            }
+        } else {
+            client.input.extend_from_slice(bytes);
+            self.run_input(key);
+        }
+        self.check_input_size(key);
+    }
+
+    /// Whether the reactor should read from this client: not while the log cannot keep up, and not
+    /// when the connection is about to end.
+    #[must_use]
+    pub fn wants_input(&self, key: ClientKey) -> bool {
+        self.clients.get(key).is_some_and(|client| client.closing == Closing::No) && !self.is_congested()
+    }
+
+    /// Whether the log cannot keep up.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.is_congested())
+    }
+
+    /// Ends an iteration of the event loop: clients that were waiting go on, and what was written to
+    /// the log since the last time becomes a block on its way to a device.
+    pub fn end_iteration(&mut self) {
+        while let Some(key) = self.resumed.pop_front() {
+            self.run_input(key);
+        }
+        if let Some(log) = &mut self.log {
+            log.seal();
+        }
+        self.log_advanced();
+    }
+
+    /// The log may have become durable further than before: replies that waited may go.
+    pub fn log_advanced(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        let durable = log.durable_lsn();
+        if durable == self.durable {
+            return;
+        }
+        self.durable = durable;
+        while let Some(Reverse((lsn, key))) = self.held.peek().copied() {
+            if lsn > durable {
+                break;
+            }
+            self.held.pop();
+            self.note(key);
+        }
+        self.wake_durable();
+    }
+
+    /// A client that has something to send or is to be disconnected, each once.
+    pub fn next_noted(&mut self) -> Option<ClientKey> {
+        loop {
+            let key = self.noted.pop_front()?;
+            if let Some(client) = self.clients.get_mut(key) {
+                client.is_noted = false;
+                return Some(key);
+            }
+        }
+    }
+
+    /// What may be sent to a client now.
+    pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
+        let durable = self.durable;
+        let Some(client) = self.clients.get_mut(key) else { return Outgoing { bytes: &[], ends: true } };
+        if client.closing == Closing::Now {
+            client.output.clear();
+            return Outgoing { bytes: &[], ends: true };
+        }
+        let is_ending = client.closing == Closing::AfterReply;
+        let waiting_bytes = client.output.waiting_bytes();
+        let bytes = client.output.sendable(durable);
+        Outgoing { ends: is_ending && bytes.len() == waiting_bytes, bytes }
+    }
+
+    /// So many of the outgoing bytes were sent.
+    pub fn sent(&mut self, key: ClientKey, count: usize) {
+        self.counters.output_bytes += count as u64;
+        self.counters.writes += 1;
+        if let Some(client) = self.clients.get_mut(key) {
+            client.output.sent(count);
+        }
+    }
+
+    /// The connection has ended, from either side: the client's place is free.
+    pub fn remove(&mut self, key: ClientKey) {
+        self.leave(key);
+        self.clients.remove(key);
+    }
+
+    /// The next time at which [`Engine::tick`] has something to do, on the monotonic clock.
+    #[must_use]
+    pub fn next_event_us(&self) -> u64 {
+        let deadline_us = self.deadlines.first().map(|(deadline_ms, _)| {
+            u64::try_from(deadline_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us)).unwrap_or(0)
+        });
+        let pause_us = self.pause.as_ref().map(|pause| {
+            u64::try_from(pause.until_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us)).unwrap_or(0)
+        });
+        [deadline_us, pause_us].into_iter().flatten().fold(self.next_tick_us, u64::min)
+    }
+
+    /// Time has passed: deadlines, expiry, rates, limits.
+    pub fn tick(&mut self) {
+        self.refresh_time();
+        self.end_waits();
+        self.end_pause();
+        if self.now_us >= self.next_tick_us {
+            self.next_tick_us = self.now_us + 1_000_000 / u64::from(self.options.hz);
+            self.periodic();
+        }
+    }
+
+    /// How the server is to end, once somebody has asked for it.
+    #[must_use]
+    pub fn shutdown_requested(&self) -> Option<Shutdown> {
+        self.shutdown
+    }
+
+    /// A signal asks for the end.
+    pub fn request_shutdown(&mut self) {
+        self.shutdown.get_or_insert(Shutdown { force: false });
+    }
+
+    /// Makes everything durable and closes the log; the last thing that is called.
+    ///
+    /// # Errors
+    /// What the log says when it cannot.
+    pub fn close(&mut self) -> Result<(), String> {
+        self.keyspace.set_journal(Box::new(keyspace::NoJournal));
+        match self.log.take() {
+            None => Ok(()),
+            Some(mut log) => log.shutdown(),
+        }
+    }
+
+    /// The configuration that applies now.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    // ---- for the engine's own parts ----------------------------------------------------------
+
+    fn refresh_time(&mut self) {
+        self.now_us = self.surroundings.clock.monotonic_us();
+        let monotonic = i64::try_from(self.now_us).expect("292000 years");
+        self.unix_offset_us = self.surroundings.clock.now_ms().saturating_mul(1000) - monotonic;
+    }
+
+    /// Microseconds since 1970.
+    fn unix_us(&self) -> i64 {
+        i64::try_from(self.now_us).expect("292000 years").saturating_add(self.unix_offset_us)
+    }
+
+    fn unix_ms(&self) -> i64 {
+        self.unix_us() / 1000
+    }
+
+    fn unix_s(&self) -> i64 {
+        self.unix_us() / 1_000_000
+    }
+
+    /// Where replies to a client are written.
+    fn reply(&mut self, key: ClientKey) -> &mut Writer {
+        self.clients[key].output.writer()
+    }
+
+    /// Puts a client on the list of those to look at.
+    fn note(&mut self, key: ClientKey) {
+        if let Some(client) = self.clients.get_mut(key)
+            && !client.is_noted
+        {
+            client.is_noted = true;
+            self.noted.push_back(key);
+        }
+    }
+
+    /// Ends a connection, at once or after what is to be sent.
+    fn end_client(&mut self, key: ClientKey, closing: Closing) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.closing = client.closing.max(closing);
+            self.note(key);
+        }
+    }
+
+    /// Takes a client out of everything that refers to it.
+    fn leave(&mut self, key: ClientKey) {
+        if self.clients.get(key).is_none() {
+            return;
+        }
+        self.unwatch_all(key);
+        self.stop_waiting(key);
+        self.unsubscribe_all(key);
+        self.monitors.retain(|monitor| *monitor != key);
+    }
+}
+
+const PROTECTED_MODE: &str = "-DENIED Indelible is running in protected mode because protected mode is enabled \
+and no password is set for the default user. In this mode connections are only accepted from the loopback interface. \
+If you want to connect from external computers, set a password with the requirepass directive, or turn protected \
+mode off: CONFIG SET protected-mode no from a local connection, or the protected-mode directive, and restart.\r\n";
+
+/// A random text of so many hexadecimal digits.
+fn random_hex(entropy: &mut dyn Entropy, digits: usize) -> String {
+    let mut text = String::new();
+    while text.len() < digits {
+        text.push_str(&format!("{:016x}", entropy.next_u64()));
+    }
+    text.truncate(digits);
+    text
+}

@@ -1,0 +1,169 @@
+//! What waits to be sent to one client, in order, and what of it may be sent yet.
+//!
+//! ```text
+//!   writer   |sent|  free to go  |  waits for block 17  |  waits for block 19  |
+//!                 base                gate                    gate
+//! ```
+//!
+//! A gate says that everything behind a place in the stream must wait until a block of the log is
+//! durable: the reply of a write, or of a read that saw what is not durable yet. Gates are
+//! ascending in place and in LSN, so whatever is behind a closed gate waits with it and replies
+//! never overtake one another.
+
+use std::collections::VecDeque;
+
+use base::Lsn;
+use resp::{Protocol, Writer};
+
+/// A buffer larger than this is given back to the allocator when it has been sent.
+const KEPT_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Clone, Copy, Debug)]
+struct Gate {
+    /// The place in the stream from which bytes wait.
+    from: u64,
+    /// The block that must be durable.
+    lsn: Lsn,
+}
+
+/// See the file's top.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    writer: Writer,
+    /// How many bytes of the writer were sent.
+    sent: usize,
+    /// The place in the stream of the writer's first byte.
+    base: u64,
+    gates: VecDeque<Gate>,
+}
+
+impl Output {
+    /// Where replies are written.
+    pub(crate) fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    /// The version of the protocol that this client speaks.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.writer.protocol()
+    }
+
+    /// How many bytes were written to the buffer that is being filled.
+    pub(crate) fn len(&self) -> usize {
+        self.writer.len()
+    }
+
+    /// How many bytes wait, for the client or for the log.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.writer.len() - self.sent
+    }
+
+    /// The memory that the buffer takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.writer.capacity()
+    }
+
+    /// Holds everything behind the first `start` bytes of the buffer back until `lsn` is durable.
+    /// Whether this made a new gate: then somebody has to come back when `lsn` is durable.
+    pub(crate) fn hold(&mut self, start: usize, lsn: Lsn) -> bool {
+        // A later gate for an earlier block would be open before the one in front of it.
+        if self.writer.len() == start || self.gates.back().is_some_and(|last| last.lsn >= lsn) {
+            return false;
+        }
+        self.gates.push_back(Gate { from: self.base + start as u64, lsn });
+        true
+    }
+
+    /// Opens the gates whose blocks are durable and returns what may be sent.
+    pub(crate) fn sendable(&mut self, durable: Lsn) -> &[u8] {
+        while self.gates.front().is_some_and(|gate| gate.lsn <= durable) {
+            self.gates.pop_front();
+        }
+        let end = match self.gates.front() {
+            None => self.writer.len(),
+            Some(gate) => usize::try_from(gate.from - self.base).expect("a gate lies in the buffer"),
+        };
+        &self.writer.bytes()[self.sent..end.max(self.sent)]
+    }
+
+    /// Forgets `count` bytes that were sent.
+    pub(crate) fn sent(&mut self, count: usize) {
+        self.sent += count;
+        if self.sent == self.writer.len() {
+            self.base += self.sent as u64;
+            self.sent = 0;
+            self.writer.reset(KEPT_BYTES_MAX);
+        } else if self.sent > self.writer.len() / 2 && self.sent > KEPT_BYTES_MAX {
+            // The client reads slowly: what it has read need not stay in memory.
+            self.writer.drain_front(self.sent);
+            self.base += self.sent as u64;
+            self.sent = 0;
+        }
+    }
+
+    /// Forgets everything that was not sent.
+    pub(crate) fn clear(&mut self) {
+        self.gates.clear();
+        self.base += self.writer.len() as u64;
+        self.sent = 0;
+        self.writer.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sendable(output: &mut Output, durable: u64) -> String {
+        String::from_utf8(output.sendable(Lsn(durable)).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn what_depends_on_nothing_goes_at_once() {
+        let mut output = Output::default();
+        output.writer().ok();
+        assert_eq!(sendable(&mut output, 0), "+OK\r\n");
+        output.sent(5);
+        assert_eq!(output.waiting_bytes(), 0);
+    }
+
+    #[test]
+    fn replies_wait_for_their_block_and_for_one_another() {
+        let mut output = Output::default();
+        output.writer().int(1);
+        let start = output.len();
+        output.writer().int(2);
+        assert!(output.hold(start, Lsn(7)));
+        output.writer().int(3);
+        let start = output.len();
+        output.writer().int(4);
+        assert!(!output.hold(start, Lsn(6)), "7 is in front of it");
+        let start = output.len();
+        output.writer().int(5);
+        assert!(output.hold(start, Lsn(9)));
+
+        assert_eq!(sendable(&mut output, 6), ":1\r\n");
+        output.sent(4);
+        assert_eq!(sendable(&mut output, 6), "");
+        assert_eq!(sendable(&mut output, 8), ":2\r\n:3\r\n:4\r\n");
+        output.sent(4);
+        assert_eq!(sendable(&mut output, 8), ":3\r\n:4\r\n");
+        output.sent(8);
+        assert_eq!(sendable(&mut output, 9), ":5\r\n");
+    }
+
+    #[test]
+    fn gates_stay_in_place_when_the_sent_part_is_dropped() {
+        let mut output = Output::default();
+        output.writer().raw(&vec![b'x'; 40_000]);
+        let start = output.len();
+        output.writer().ok();
+        output.hold(start, Lsn(3));
+        output.sent(30_000);
+        assert_eq!(output.waiting_bytes(), 10_005);
+        assert_eq!(sendable(&mut output, 2).len(), 10_000);
+        output.sent(10_000);
+        assert_eq!(sendable(&mut output, 2), "");
+        assert_eq!(sendable(&mut output, 3), "+OK\r\n");
+    }
+}

@@ -1,0 +1,49 @@
+//! Brings a changed configuration to where it applies.
+
+use keyspace::{EvictionPolicy, Notify};
+
+use super::Engine;
+use crate::config::Config;
+
+impl Engine {
+    /// Replaces the configuration.
+    pub(super) fn set_config(&mut self, config: Config) {
+        self.config = config;
+        self.options = self.config.options();
+        self.apply_settings();
+    }
+
+    /// Tells the keyspace and the log what the configuration says.
+    pub(super) fn apply_settings(&mut self) {
+        let config = &self.config;
+        let settings = self.keyspace.settings_mut();
+        settings.hash_max_listpack_entries = config.number("hash-max-listpack-entries");
+        settings.hash_max_listpack_value = config.number("hash-max-listpack-value");
+        settings.set_max_intset_entries = config.number("set-max-intset-entries");
+        settings.zset_max_listpack_entries = config.number("zset-max-listpack-entries");
+        settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
+        settings.list_max_listpack_size = config.number("list-max-listpack-size");
+        settings.eviction = eviction(config.value("maxmemory-policy"));
+        settings.eviction_samples = config.number("maxmemory-samples");
+        settings.lfu_log_factor = config.number("lfu-log-factor");
+        settings.lfu_decay_minutes = config.number("lfu-decay-time");
+        settings.notify = Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
+        self.surroundings.logger.set_level(config.value("loglevel"));
+        if let Some(log) = &mut self.log {
+            log.set_policy(self.options.fsync);
+        }
+    }
+}
+
+fn eviction(name: &str) -> EvictionPolicy {
+    match name {
+        "allkeys-lru" => EvictionPolicy::AllKeysLru,
+        "allkeys-lfu" => EvictionPolicy::AllKeysLfu,
+        "allkeys-random" => EvictionPolicy::AllKeysRandom,
+        "volatile-lru" => EvictionPolicy::VolatileLru,
+        "volatile-lfu" => EvictionPolicy::VolatileLfu,
+        "volatile-random" => EvictionPolicy::VolatileRandom,
+        "volatile-ttl" => EvictionPolicy::VolatileTtl,
+        _ => EvictionPolicy::NoEviction,
+    }
+}

@@ -1,0 +1,125 @@
+//! What is counted: for INFO, for LATENCY HISTOGRAM, for the operator.
+
+use std::collections::BTreeMap;
+
+use command::table::ORDINAL_COUNT;
+
+use super::histogram::Histogram;
+
+/// How many samples a rate is the mean of.
+const RATE_SAMPLES: usize = 16;
+
+/// A count per second, sampled ten times a second.
+#[derive(Debug, Default)]
+pub(crate) struct Rate {
+    last_count: u64,
+    last_us: u64,
+    samples: [u64; RATE_SAMPLES],
+    next: usize,
+}
+
+impl Rate {
+    pub(crate) fn sample(&mut self, count: u64, now_us: u64) {
+        let elapsed_us = now_us.saturating_sub(self.last_us);
+        let change = count.saturating_sub(self.last_count);
+        self.samples[self.next] = change.saturating_mul(1_000_000).checked_div(elapsed_us).unwrap_or(0);
+        self.next = (self.next + 1) % RATE_SAMPLES;
+        self.last_count = count;
+        self.last_us = now_us;
+    }
+
+    pub(crate) fn per_second(&self) -> u64 {
+        self.samples.iter().sum::<u64>() / RATE_SAMPLES as u64
+    }
+}
+
+/// What is known about the calls of one command.
+#[derive(Debug, Default)]
+pub(crate) struct CommandStats {
+    pub(crate) calls: u64,
+    pub(crate) duration_us: u64,
+    /// Refused before execution.
+    pub(crate) rejected: u64,
+    /// Executed, with an error as the reply.
+    pub(crate) failed: u64,
+    pub(crate) latency: Option<Box<Histogram>>,
+}
+
+/// The counters; CONFIG RESETSTAT starts them again.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) connections: u64,
+    pub(crate) rejected_connections: u64,
+    pub(crate) commands: u64,
+    pub(crate) input_bytes: u64,
+    pub(crate) output_bytes: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) error_replies: u64,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) by_command: Vec<CommandStats>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            connections: 0,
+            rejected_connections: 0,
+            commands: 0,
+            input_bytes: 0,
+            output_bytes: 0,
+            reads: 0,
+            writes: 0,
+            error_replies: 0,
+            errors: BTreeMap::new(),
+            by_command: (0..ORDINAL_COUNT).map(|_| CommandStats::default()).collect(),
+        }
+    }
+}
+
+impl Counters {
+    /// Notes an error reply, `-CODE text`.
+    pub(crate) fn error(&mut self, reply: &[u8]) {
+        self.error_replies += 1;
+        let code: &[u8] = reply.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
+        let code = String::from_utf8_lossy(code.strip_prefix(b"-").unwrap_or(code));
+        match self.errors.get_mut(code.as_ref()) {
+            Some(count) => *count += 1,
+            None => {
+                self.errors.insert(code.into_owned(), 1);
+            }
+        }
+    }
+}
+
+/// The rates that INFO shows.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    pub(crate) commands: Rate,
+    pub(crate) input: Rate,
+    pub(crate) output: Rate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_by_code() {
+        let mut counters = Counters::default();
+        counters.error(b"-WRONGTYPE Operation\r\n");
+        counters.error(b"-ERR x\r\n");
+        counters.error(b"-ERR y\r\n");
+        assert_eq!(counters.errors["ERR"], 2);
+        assert_eq!(counters.errors["WRONGTYPE"], 1);
+    }
+
+    #[test]
+    fn a_rate_is_a_mean() {
+        let mut rate = Rate::default();
+        for step in 1..=16 {
+            rate.sample(step * 100, step * 100_000);
+        }
+        assert_eq!(rate.per_second(), 1000);
+    }
+}

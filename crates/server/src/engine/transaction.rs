@@ -1,0 +1,187 @@
+//! MULTI, EXEC, WATCH: commands that are executed together, or not at all.
+//!
+//! A client notes the keys it watches with the keyspace, which tells when one is touched; the
+//! client's next EXEC then executes nothing. All records of one EXEC lie in one block of the log, so
+//! a crash keeps all of them or none.
+
+use command::error::CommandError;
+use command::spec::Flags;
+use command::table::Command;
+
+use super::call::Attempt;
+use super::client::DbKey;
+use super::{ClientKey, Engine};
+
+/// The commands between MULTI and EXEC.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    queue: Vec<Queued>,
+    /// What the queued commands are, taken together.
+    pub(crate) flags: Flags,
+    /// One of them was refused: EXEC will execute nothing.
+    pub(crate) is_refused: bool,
+    args_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Queued {
+    command: Command,
+    args: Vec<Vec<u8>>,
+}
+
+impl Transaction {
+    fn new() -> Self {
+        Self { queue: Vec::new(), flags: Flags::NONE, is_refused: false, args_bytes: 0 }
+    }
+
+    /// How many commands wait.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The bytes that the arguments take.
+    pub(crate) fn args_bytes(&self) -> usize {
+        self.args_bytes
+    }
+
+    /// The memory that the queue takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.args_bytes + self.queue.capacity() * size_of::<Queued>()
+    }
+}
+
+impl Engine {
+    /// Puts a command in the queue.
+    pub(super) fn enqueue(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
+        let client = &mut self.clients[key];
+        let is_lost = client.is_spoiled;
+        let transaction = client.transaction.as_mut().expect("commands are queued inside a transaction");
+        // A transaction that cannot succeed any more need not grow.
+        if !transaction.is_refused && !is_lost {
+            transaction.args_bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
+            transaction.queue.push(Queued { command, args: args.iter().map(|arg| arg.to_vec()).collect() });
+        }
+        transaction.flags = transaction.flags.with(command.flags);
+        client.output.writer().simple("QUEUED");
+    }
+
+    /// MULTI.
+    pub(super) fn multi(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
+        let client = &mut self.clients[key];
+        if client.transaction.is_some() {
+            return Err(CommandError::other("ERR MULTI calls can not be nested"));
+        }
+        client.transaction = Some(Box::new(Transaction::new()));
+        client.output.writer().ok();
+        Ok(())
+    }
+
+    /// DISCARD.
+    pub(super) fn discard_command(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
+        if self.clients[key].transaction.is_none() {
+            return Err(CommandError::other("ERR DISCARD without MULTI"));
+        }
+        self.discard(key);
+        self.reply(key).ok();
+        Ok(())
+    }
+
+    /// Forgets a client's transaction and what it watches.
+    pub(super) fn discard(&mut self, key: ClientKey) {
+        self.clients[key].transaction = None;
+        self.unwatch_all(key);
+    }
+
+    /// EXEC.
+    pub(super) fn exec(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
+        if self.clients[key].transaction.is_none() {
+            return Err(CommandError::other("ERR EXEC without MULTI"));
+        }
+        self.meet_expired_watched(key);
+        let client = &mut self.clients[key];
+        let is_spoiled = client.is_spoiled;
+        let transaction = client.transaction.take().expect("just seen");
+        self.unwatch_all(key);
+        if transaction.is_refused {
+            return Err(CommandError::other("EXECABORT Transaction discarded because of previous errors."));
+        }
+        if is_spoiled {
+            self.reply(key).null_array();
+            return Ok(());
+        }
+        self.reply(key).array(transaction.queue.len());
+        self.in_transaction = true;
+        for Queued { command, args } in &transaction.queue {
+            let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+            // In here nothing waits: a command that would replies what it replies on a timeout.
+            let waits = self.call(key, *command, &args, Attempt::InTransaction);
+            debug_assert!(waits.is_none(), "a command that must not wait does not");
+        }
+        self.in_transaction = false;
+        // What EXEC itself depends on, its last command has said already.
+        self.keyspace.begin_command(self.unix_ms());
+        Ok(())
+    }
+
+    /// WATCH.
+    pub(super) fn watch(&mut self, key: ClientKey, args: &[&[u8]]) -> Result<(), CommandError> {
+        if self.clients[key].transaction.is_some() {
+            return Err(CommandError::other("ERR WATCH inside MULTI is not allowed"));
+        }
+        let db = self.clients[key].db;
+        for name in &args[1..] {
+            // A key that has expired already must not spoil the transaction by being found out.
+            self.keyspace.exists(db, name, false);
+            let place: DbKey = (db, Box::from(*name));
+            if self.clients[key].watched.contains(&place) {
+                continue;
+            }
+            self.keyspace.watch(db, name);
+            self.watchers.entry(place.clone()).or_default().push(key);
+            self.clients[key].watched.push(place);
+        }
+        self.reply(key).ok();
+        Ok(())
+    }
+
+    /// UNWATCH.
+    pub(super) fn unwatch(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
+        self.unwatch_all(key);
+        self.reply(key).ok();
+        Ok(())
+    }
+
+    /// Forgets what a client watches, and what happened to it.
+    pub(super) fn unwatch_all(&mut self, key: ClientKey) {
+        let client = &mut self.clients[key];
+        client.is_spoiled = false;
+        for place in std::mem::take(&mut client.watched) {
+            self.keyspace.unwatch(place.0, &place.1);
+            if let Some(watchers) = self.watchers.get_mut(&place) {
+                watchers.retain(|watcher| *watcher != key);
+                if watchers.is_empty() {
+                    self.watchers.remove(&place);
+                }
+            }
+        }
+    }
+
+    /// A watched key has changed.
+    pub(super) fn spoil(&mut self, place: &DbKey) {
+        for watcher in self.watchers.get(place).into_iter().flatten() {
+            if let Some(client) = self.clients.get_mut(*watcher) {
+                client.is_spoiled = true;
+            }
+        }
+    }
+
+    /// Watched keys that have expired meanwhile count as changed: looking finds them out.
+    fn meet_expired_watched(&mut self, key: ClientKey) {
+        for (db, name) in self.clients[key].watched.clone() {
+            self.keyspace.exists(db, &name, false);
+        }
+        if self.keyspace.has_effects() {
+            self.settle(base::Lsn::ZERO);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What the process uses of the machine: memory and processor time, for `maxmemory` and INFO.
+
+/// Memory, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryUsage {
+    /// What the program has asked the allocator for.
+    pub allocated_bytes: u64,
+    /// The pages in which that lies.
+    pub active_bytes: u64,
+    /// The pages that the allocator holds in memory.
+    pub resident_bytes: u64,
+    /// The process as a whole.
+    pub process_bytes: u64,
+    /// What was allocated before there was any data.
+    pub startup_bytes: u64,
+    /// The machine.
+    pub system_bytes: u64,
+    /// The allocator's name and version.
+    pub allocator: &'static str,
+}
+
+/// Processor time, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    /// In the kernel, all threads.
+    pub system_s: f64,
+    /// Outside of it, all threads.
+    pub user_s: f64,
+    /// In the kernel, this thread.
+    pub thread_system_s: f64,
+    /// Outside of it, this thread.
+    pub thread_user_s: f64,
+}
+
+/// See the file's top.
+pub trait Host: Send {
+    /// What counts towards `maxmemory`, in bytes; cheap enough to ask before every command.
+    fn used_bytes(&self) -> u64;
+
+    /// All figures.
+    fn memory(&self) -> MemoryUsage;
+
+    /// Gives unused pages back to the system.
+    fn purge(&self);
+
+    /// The time spent so far.
+    fn cpu(&self) -> CpuTimes;
+}
+
+/// A host that uses nothing, for tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {
+    fn used_bytes(&self) -> u64 {
+        0
+    }
+
+    fn memory(&self) -> MemoryUsage {
+        MemoryUsage { allocator: "none", ..MemoryUsage::default() }
+    }
+
+    fn purge(&self) {}
+
+    fn cpu(&self) -> CpuTimes {
+        CpuTimes::default()
+    }
+}

@@ -1,0 +1,159 @@
+//! Messages for the operator, in Redis' format:
+//!
+//! ```text
+//!   1234:M 05 Mar 2025 10:11:12.345 * Ready to accept connections
+//!   pid  role  when                level: . debug  - verbose  * notice  # warning
+//! ```
+//!
+//! A logger is cheap to clone; all clones write to one place and obey one level.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How important a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// Where messages go.
+enum Target {
+    /// Nowhere.
+    Nothing,
+    /// Standard output.
+    Stdout,
+    /// A file.
+    File(File),
+}
+
+struct Shared {
+    level: AtomicU8,
+    target: Mutex<Target>,
+    clock: Arc<dyn env::Clock>,
+}
+
+/// See the file's top.
+#[derive(Clone)]
+pub struct Logger {
+    shared: Arc<Shared>,
+}
+
+impl Logger {
+    /// Messages go to standard output.
+    #[must_use]
+    pub fn to_stdout(clock: Arc<dyn env::Clock>) -> Self {
+        Self::new(Target::Stdout, clock)
+    }
+
+    /// Messages are appended to a file.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn to_file(path: &Path, clock: Arc<dyn env::Clock>) -> std::io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self::new(Target::File(file), clock))
+    }
+
+    /// Messages go nowhere.
+    #[must_use]
+    pub fn to_nothing(clock: Arc<dyn env::Clock>) -> Self {
+        Self::new(Target::Nothing, clock)
+    }
+
+    fn new(target: Target, clock: Arc<dyn env::Clock>) -> Self {
+        let level = AtomicU8::new(Level::Notice as u8);
+        Self { shared: Arc::new(Shared { level, target: Mutex::new(target), clock }) }
+    }
+
+    /// Messages below the level of this name (`loglevel`) are dropped from now on.
+    pub fn set_level(&self, name: &str) {
+        let level = match name {
+            "debug" => Level::Debug,
+            "verbose" => Level::Verbose,
+            "warning" => Level::Warning,
+            _ => Level::Notice,
+        };
+        self.shared.level.store(level as u8, Ordering::Relaxed);
+    }
+
+    /// For developers.
+    pub fn debug(&self, message: &str) {
+        self.write(Level::Debug, message);
+    }
+
+    /// Rarely useful.
+    pub fn verbose(&self, message: &str) {
+        self.write(Level::Verbose, message);
+    }
+
+    /// What an operator wants to know.
+    pub fn notice(&self, message: &str) {
+        self.write(Level::Notice, message);
+    }
+
+    /// What an operator must know.
+    pub fn warning(&self, message: &str) {
+        self.write(Level::Warning, message);
+    }
+
+    fn write(&self, level: Level, message: &str) {
+        if (level as u8) < self.shared.level.load(Ordering::Relaxed) {
+            return;
+        }
+        let mark = match level {
+            Level::Debug => '.',
+            Level::Verbose => '-',
+            Level::Notice => '*',
+            Level::Warning => '#',
+        };
+        let when = format_time(self.shared.clock.now_ms());
+        let line = format!("{}:M {when} {mark} {message}\n", std::process::id());
+        let mut target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner);
+        // There is nobody to tell that a message could not be written.
+        let _ignored = match &mut *target {
+            Target::Nothing => Ok(()),
+            Target::Stdout => std::io::stdout().write_all(line.as_bytes()),
+            Target::File(file) => file.write_all(line.as_bytes()),
+        };
+    }
+}
+
+/// `05 Mar 2025 10:11:12.345` of Unix milliseconds, in UTC.
+fn format_time(unix_ms: i64) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, ms_of_day) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000));
+    // Days since 1 March of the year 0, in which leap days come last in a year.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 2 } else { month_from_march - 10 };
+    let year = year_of_era + era * 400 + i64::from(month < 2);
+    let name = MONTHS[usize::try_from(month).expect("from 0 to 11")];
+    let (hours, minutes) = (ms_of_day / 3_600_000, ms_of_day / 60_000 % 60);
+    let (seconds, ms) = (ms_of_day / 1000 % 60, ms_of_day % 1000);
+    format!("{day:02} {name} {year} {hours:02}:{minutes:02}:{seconds:02}.{ms:03}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates() {
+        assert_eq!(format_time(0), "01 Jan 1970 00:00:00.000");
+        assert_eq!(format_time(951_782_400_000), "29 Feb 2000 00:00:00.000");
+        assert_eq!(format_time(1_741_169_472_345), "05 Mar 2025 10:11:12.345");
+        assert_eq!(format_time(1_735_689_599_999), "31 Dec 2024 23:59:59.999");
+    }
+}
