@@ -5,7 +5,9 @@
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
 //!   journal   the keyspace's journal on the redo log                and the log's threads
-//!   start     recovery, signals, files of the process               puts it together
+//!   listen    listening sockets
+//!   process   directory, pid file, signals, supervisor
+//!   start     recovery, then the event loop                         puts it together
 //!   logger    messages for the operator
 //!   host      memory and processor time
 //! ```
@@ -16,7 +18,14 @@
 pub mod config;
 pub mod engine;
 pub mod host;
+mod journal;
+mod listen;
 pub mod logger;
+mod process;
+mod reactor;
+mod start;
+
+pub use start::{World, serve};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

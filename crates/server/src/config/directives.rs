@@ -284,11 +284,12 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     // The redo log.
     several("log-devices", words::directories, "").immutable(),
     memory("log-segment-bytes", MB..=(1 << 36), 64 * MB).immutable(),
-    memory("log-block-bytes", 4096..=(1 << 30), MB).immutable(),
+    memory("log-block-bytes", 4096..=(1 << 30), MB),
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
-    integer("log-compaction-invalid-percentage", 1..=100, 40).immutable(),
-    integer("log-compaction-invalid-min", 1..=LONG_MAX, 10_000).immutable(),
-    memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 0).immutable(),
+    yes_no("log-compaction", true),
+    integer("log-compaction-invalid-percentage", 1..=100, 40),
+    integer("log-compaction-invalid-min", 1..=UINT_MAX, 1024),
+    memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
 ];
 
 /// Directives that older versions knew and that are accepted and forgotten, with one argument.

@@ -122,6 +122,12 @@ impl Config {
         Ok((changed, indexes.into_iter().map(|index| DIRECTIVES[index].name).collect()))
     }
 
+    /// Notes the full path of the data directory, which CONFIG GET shows.
+    pub fn set_directory(&mut self, path: &std::path::Path) {
+        let index = find("dir").expect("the table has it");
+        self.values[index] = path.display().to_string();
+    }
+
     /// Whether a directive's value must not be shown.
     #[must_use]
     pub fn is_sensitive(name: &str) -> bool {

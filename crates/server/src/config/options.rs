@@ -78,6 +78,8 @@ pub struct LogOptions {
     pub compaction_invalid_percentage: u64,
     /// The number of invalid records that makes a segment worth compacting.
     pub compaction_invalid_min: u64,
+    /// Whether segments are compacted without being asked to.
+    pub compaction_enabled: bool,
     /// How fast compaction may read and write; 0 for no bound.
     pub compaction_bytes_per_second: u64,
 }
@@ -147,6 +149,7 @@ impl Config {
                 in_flight_bytes: self.number("log-in-flight-bytes"),
                 compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
+                compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),
             },
         }

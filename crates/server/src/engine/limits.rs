@@ -58,9 +58,8 @@ impl Engine {
             self.serve_ready_keys();
         }
         self.check_clients();
-        let unix_ms = self.unix_ms();
         if let Some(log) = &mut self.log {
-            log.tick(unix_ms);
+            log.tick();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use base::Lsn;
 
-use crate::config::FsyncPolicy;
+use crate::config::{FsyncPolicy, LogOptions};
 
 /// Whether the log takes writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub trait LogControl: Send {
     /// Ends the open block, if anything is in it, and hands it to a device.
     fn seal(&mut self);
 
+    /// How many bytes the open block has.
+    fn open_bytes(&self) -> usize;
+
     /// Everything up to this LSN survives a crash.
     fn durable_lsn(&mut self) -> Lsn;
 
@@ -26,6 +29,9 @@ pub trait LogControl: Send {
 
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);
+
+    /// Changes when segments are compacted.
+    fn set_compaction(&mut self, options: &LogOptions);
 
     /// Whether more is on its way to the devices than there should be.
     fn is_congested(&self) -> bool;
@@ -40,7 +46,7 @@ pub trait LogControl: Send {
     fn is_compacting(&self) -> bool;
 
     /// Time has passed.
-    fn tick(&mut self, unix_ms: i64);
+    fn tick(&mut self);
 
     /// Names and values for the `# Redo` section of INFO.
     fn info(&self) -> Vec<(&'static str, String)>;

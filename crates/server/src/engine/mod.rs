@@ -274,6 +274,16 @@ impl Engine {
         self.log_advanced();
     }
 
+    /// Ends the log's open block if it has become large. Only between commands: a command's
+    /// records lie in one block.
+    pub fn seal_if_large(&mut self) {
+        if let Some(log) = &mut self.log
+            && log.open_bytes() as u64 > self.options.log.block_bytes
+        {
+            log.seal();
+        }
+    }
+
     /// The log may have become durable further than before: replies that waited may go.
     pub fn log_advanced(&mut self) {
         let Some(log) = &mut self.log else { return };
@@ -332,6 +342,15 @@ impl Engine {
         self.clients.remove(key);
     }
 
+    /// In how many microseconds [`Engine::tick`] has something to do.
+    #[must_use]
+    pub fn until_next_event_us(&self) -> u64 {
+        if !self.resumed.is_empty() || !self.noted.is_empty() {
+            return 0;
+        }
+        self.next_event_us().saturating_sub(self.surroundings.clock.monotonic_us())
+    }
+
     /// The next time at which [`Engine::tick`] has something to do, on the monotonic clock.
     #[must_use]
     pub fn next_event_us(&self) -> u64 {
@@ -374,7 +393,15 @@ impl Engine {
         self.keyspace.set_journal(Box::new(keyspace::NoJournal));
         match self.log.take() {
             None => Ok(()),
-            Some(mut log) => log.shutdown(),
+            Some(mut log) => {
+                log.seal();
+                let ended = log.shutdown();
+                self.durable = log.durable_lsn();
+                while let Some(Reverse((_, key))) = self.held.pop() {
+                    self.note(key);
+                }
+                ended
+            }
         }
     }
 

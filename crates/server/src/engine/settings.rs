@@ -31,6 +31,7 @@ impl Engine {
         self.surroundings.logger.set_level(config.value("loglevel"));
         if let Some(log) = &mut self.log {
             log.set_policy(self.options.fsync);
+            log.set_compaction(&self.options.log);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Engine {
             Type::Set => {
                 fingerprint.mix(&2_u32.to_be_bytes());
                 if let Ok(Some(set)) = self.keyspace.read::<Set>(db, key) {
-                    set.for_each(|member| fingerprint.xor(member));
+                    set.iter().for_each(|member| fingerprint.xor(member));
                 }
             }
             Type::ZSet => {

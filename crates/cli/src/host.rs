@@ -1,0 +1,114 @@
+//! What the process uses, as jemalloc and the kernel tell it.
+//!
+//! The allocator's statistics are exact but cost some microseconds to bring up to date; its
+//! counters of one thread cost nothing. So the statistics are read now and then, and in between
+//! the executor's own allocations are added to them.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use server::host::{CpuTimes, Host, MemoryUsage};
+use tikv_jemalloc_ctl::{epoch, stats, thread};
+
+/// How old the statistics may be.
+const REFRESH_EVERY: Duration = Duration::from_millis(50);
+
+/// How much the executor may allocate before the statistics are read again.
+const REFRESH_BYTES: u64 = 16 << 20;
+
+/// The unit of the times in `/proc`, in seconds.
+const CLOCK_TICK_S: f64 = 0.01;
+
+/// See the file's top.
+pub(crate) struct JemallocHost {
+    startup_bytes: u64,
+    system_bytes: u64,
+    /// The statistics when they were read, the thread's counters then, and when that was.
+    read: Cell<(u64, u64, Option<Instant>)>,
+}
+
+impl JemallocHost {
+    /// Notes what is allocated before there is any data.
+    pub(crate) fn new() -> Self {
+        let host = Self { startup_bytes: 0, system_bytes: system_bytes(), read: Cell::new((0, 0, None)) };
+        let startup_bytes = refreshed();
+        Self { startup_bytes, ..host }
+    }
+}
+
+/// Bytes that this thread has allocated, less those that it has freed; wraps around zero when it
+/// frees what others have allocated.
+fn thread_balance() -> u64 {
+    let allocated = thread::allocatedp::read().map_or(0, |counter| counter.get());
+    let freed = thread::deallocatedp::read().map_or(0, |counter| counter.get());
+    allocated.wrapping_sub(freed)
+}
+
+/// The bytes that are allocated, exactly.
+fn refreshed() -> u64 {
+    // Without statistics nothing is known, which is the same as nothing being used.
+    let _ignored = epoch::advance();
+    stats::allocated::read().unwrap_or(0) as u64
+}
+
+impl Host for JemallocHost {
+    fn used_bytes(&self) -> u64 {
+        let (at_read, balance_at_read, when) = self.read.get();
+        let balance = thread_balance();
+        let since = balance.wrapping_sub(balance_at_read).cast_signed();
+        let is_fresh = when.is_some_and(|when| when.elapsed() < REFRESH_EVERY);
+        if is_fresh && since.unsigned_abs() < REFRESH_BYTES {
+            return at_read.saturating_add_signed(since);
+        }
+        let allocated = refreshed();
+        self.read.set((allocated, balance, Some(Instant::now())));
+        allocated
+    }
+
+    fn memory(&self) -> MemoryUsage {
+        let allocated_bytes = refreshed();
+        MemoryUsage {
+            allocated_bytes,
+            active_bytes: stats::active::read().unwrap_or(0) as u64,
+            resident_bytes: stats::resident::read().unwrap_or(0) as u64,
+            process_bytes: process_bytes(),
+            startup_bytes: self.startup_bytes,
+            system_bytes: self.system_bytes,
+            allocator: "jemalloc-5.3.0",
+        }
+    }
+
+    fn purge(&self) {
+        // The allocator gives pages back by itself; asking makes it do so for this thread's cache.
+        let _ignored = epoch::advance();
+    }
+
+    fn cpu(&self) -> CpuTimes {
+        let (user_s, system_s) = times("/proc/self/stat");
+        let (thread_user_s, thread_system_s) = times("/proc/thread-self/stat");
+        CpuTimes { system_s, user_s, thread_system_s, thread_user_s }
+    }
+}
+
+/// The machine's memory.
+fn system_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    kibibytes.unwrap_or(0_u64) * 1024
+}
+
+/// The process's resident memory.
+fn process_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    kibibytes.unwrap_or(0_u64) * 1024
+}
+
+/// User and system time of a process or thread.
+fn times(path: &str) -> (f64, f64) {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    // The second field, the name, may contain anything, but ends with the last parenthesis.
+    let fields: Vec<&str> = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) * CLOCK_TICK_S, ticks(12) * CLOCK_TICK_S)
+}

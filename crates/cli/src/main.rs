@@ -1,0 +1,54 @@
+//! The binary `indelible`.
+//!
+//! ```text
+//!   indelible server [redis.conf | -] [--name value ...]     runs the server
+//!   indelible --version | --help
+//! ```
+//!
+//! The server's arguments are redis-server's: a file and directives with two dashes in front, so
+//! they are read by the configuration's own reader and not by an argument parser.
+
+mod host;
+mod run;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const HELP: &str = "\
+Indelible: an in-memory database that speaks the Redis protocol and loses nothing.
+
+Usage:
+  indelible server [FILE | -] [--NAME VALUE ...]
+      Runs the server with a configuration in the format of redis.conf. Every directive
+      of redis.conf can be given as an option.
+  indelible --version
+  indelible --help
+
+Examples:
+  indelible server                          port 6379, data in the current directory
+  indelible server redis.conf --port 7000
+  indelible server --port 7000 --dir /var/lib/indelible --appendfsync everysec
+  echo 'port 7000' | indelible server -
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["server", "--version" | "-v"] | ["--version" | "-v" | "-V"] => {
+            println!("Indelible server v={} redis=7.0.15 malloc=jemalloc-5 bits={}", server::VERSION, usize::BITS);
+            ExitCode::SUCCESS
+        }
+        [] | ["server", "--help" | "-h"] | ["--help" | "-h" | "help"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        ["server", ..] => run::server(&arguments[1..]),
+        [unknown, ..] => {
+            eprintln!("unknown command '{unknown}'; try: indelible --help");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The redo log behind the keyspace's [`Journal`] and the engine's [`LogControl`].
+//!
+//! ```text
+//!   keyspace ── append, retire ──► LogJournal ─┐
+//!                                              ├─► Log ──► flushers, compactor (threads)
+//!   engine ── seal, durable_lsn ─► LogOwner ───┘
+//! ```
+//!
+//! Both ends are used by the executor's thread only. The mutex between them is never contended; it
+//! is what lets both be handed over from the thread that recovers the log.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::{Lsn, Record, RecordAddr};
+use keyspace::Journal;
+use redo::{CompactionOptions, Compactor, Flusher, Health, Log, Opened, Step, SyncPolicy};
+
+use crate::config::{FsyncPolicy, LogOptions};
+use crate::engine::{LogControl, LogHealth};
+
+/// How long a thread of the log waits for work before it looks again.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+
+type Shared = Arc<Mutex<Log>>;
+
+fn lock(log: &Shared) -> MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The end that the keyspace writes to.
+struct LogJournal(Shared);
+
+impl Journal for LogJournal {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        Some(lock(&self.0).append(record))
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        lock(&self.0).retire(addr);
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        lock(&self.0).open_lsn()
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        let log = lock(&self.0);
+        if log.has_open_records() { log.open_lsn() } else { Lsn(log.open_lsn().0 - 1) }
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        lock(&self.0).durable_lsn()
+    }
+
+    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        lock(&self.0).undurable_lsn_of(addr)
+    }
+}
+
+/// The end that the engine controls the log by, and the log's threads.
+struct LogOwner {
+    log: Shared,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the log's threads and gives the two ends.
+///
+/// # Errors
+/// When a thread cannot be started.
+pub(crate) fn start(opened: Opened) -> std::io::Result<(Box<dyn Journal>, Box<dyn LogControl>)> {
+    let Opened { log, flushers, compactor, .. } = opened;
+    let log = Arc::new(Mutex::new(log));
+    let mut threads = Vec::new();
+    for (index, flusher) in flushers.into_iter().enumerate() {
+        let thread = std::thread::Builder::new().name(format!("flusher-{index}"));
+        threads.push(thread.spawn(move || run_flusher(flusher))?);
+    }
+    let thread = std::thread::Builder::new().name("compactor".to_owned());
+    threads.push(thread.spawn(move || run_compactor(compactor))?);
+    let journal = Box::new(LogJournal(Arc::clone(&log)));
+    Ok((journal, Box::new(LogOwner { log, threads })))
+}
+
+fn run_flusher(mut flusher: Flusher) {
+    loop {
+        match flusher.step() {
+            Step::Worked => {}
+            Step::Idle => flusher.wait(IDLE_WAIT),
+            Step::Finished => return,
+        }
+    }
+}
+
+fn run_compactor(mut compactor: Compactor) {
+    loop {
+        match compactor.step() {
+            Step::Worked => {}
+            Step::Idle => compactor.wait(IDLE_WAIT),
+            Step::Finished => return,
+        }
+    }
+}
+
+/// `appendfsync` as the log names it.
+pub(crate) fn sync_policy(policy: FsyncPolicy) -> SyncPolicy {
+    match policy {
+        FsyncPolicy::Always => SyncPolicy::Always,
+        FsyncPolicy::EverySecond => SyncPolicy::EverySec,
+        FsyncPolicy::No => SyncPolicy::No,
+    }
+}
+
+/// When segments are compacted.
+pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
+    #[expect(clippy::cast_precision_loss, reason = "a percentage")]
+    let invalid_share_min = options.compaction_invalid_percentage as f64 / 100.0;
+    CompactionOptions {
+        enabled: options.compaction_enabled,
+        invalid_count_min: u32::try_from(options.compaction_invalid_min).unwrap_or(u32::MAX),
+        invalid_share_min,
+        rate_bytes_per_s: options.compaction_bytes_per_second,
+    }
+}
+
+impl LogControl for LogOwner {
+    fn seal(&mut self) {
+        lock(&self.log).seal();
+    }
+
+    fn open_bytes(&self) -> usize {
+        lock(&self.log).open_bytes()
+    }
+
+    fn durable_lsn(&mut self) -> Lsn {
+        let mut log = lock(&self.log);
+        log.poll();
+        log.durable_lsn()
+    }
+
+    fn request_sync(&mut self) {
+        let mut log = lock(&self.log);
+        let lsn = if log.has_open_records() { log.open_lsn() } else { Lsn(log.open_lsn().0 - 1) };
+        log.request_sync(lsn);
+    }
+
+    fn set_policy(&mut self, policy: FsyncPolicy) {
+        lock(&self.log).set_policy(sync_policy(policy));
+    }
+
+    fn set_compaction(&mut self, options: &LogOptions) {
+        lock(&self.log).set_compaction_options(compaction_options(options));
+    }
+
+    fn is_congested(&self) -> bool {
+        lock(&self.log).is_congested()
+    }
+
+    fn health(&self) -> LogHealth {
+        match lock(&self.log).health() {
+            Health::Writable => LogHealth::Good,
+            Health::DiskFull { reason } | Health::ReadOnly { reason } => LogHealth::ReadOnly(reason),
+        }
+    }
+
+    fn compact_all(&mut self) -> bool {
+        let mut log = lock(&self.log);
+        if log.is_compacting_all() {
+            return false;
+        }
+        log.seal();
+        log.compact_all();
+        true
+    }
+
+    fn is_compacting(&self) -> bool {
+        lock(&self.log).is_compacting_all()
+    }
+
+    fn tick(&mut self) {
+        lock(&self.log).tick();
+    }
+
+    fn info(&self) -> Vec<(&'static str, String)> {
+        let stats = lock(&self.log).stats();
+        let mut lines = vec![
+            ("redo_epoch", stats.epoch.to_string()),
+            ("redo_open_lsn", stats.open_lsn.0.to_string()),
+            ("redo_in_flight_bytes", stats.in_flight_bytes.to_string()),
+            ("redo_segments", stats.segments.to_string()),
+            ("redo_records", stats.records.to_string()),
+            ("redo_invalid_records", stats.invalid_records.to_string()),
+            ("redo_delete_records", stats.delete_records.to_string()),
+            ("redo_bitmap_bytes", stats.bitmap_bytes.to_string()),
+            ("redo_compacting", u8::from(stats.compacting.is_some()).to_string()),
+            ("redo_compactions", stats.compactions.to_string()),
+            ("redo_compactions_failed", stats.compactions_failed.to_string()),
+            ("redo_reclaimed_bytes", stats.reclaimed_bytes.to_string()),
+            ("redo_devices", stats.devices.len().to_string()),
+        ];
+        for (index, device) in stats.devices.iter().enumerate() {
+            let error = device.last_error.as_deref().unwrap_or("none").replace([',', '\r', '\n'], " ");
+            let figures = format!(
+                "index={index},path={},state={:?},segments={},queued_bytes={},written_bytes={},written_blocks={},\
+                 syncs={},last_error={error}",
+                device.path.display(),
+                device.state,
+                device.segments,
+                device.queued_bytes,
+                device.written_bytes,
+                device.written_blocks,
+                device.syncs,
+            );
+            lines.push(("redo_device", figures));
+        }
+        lines
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        lock(&self.log).stats().bytes
+    }
+
+    fn shutdown(&mut self) -> Result<(), String> {
+        lock(&self.log).shutdown();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                return Err("a thread of the log has panicked".to_owned());
+            }
+        }
+        let mut log = lock(&self.log);
+        log.poll();
+        match log.health() {
+            Health::Writable => Ok(()),
+            Health::DiskFull { reason } | Health::ReadOnly { reason } => Err(reason),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The process and its surroundings: directory, pid file, signals, the supervisor.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mio::Waker;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::logger::Logger;
+
+/// Goes to the data directory, which must exist, and gives its full path.
+///
+/// # Errors
+/// When it cannot be entered.
+pub(crate) fn enter_directory(path: &str) -> Result<PathBuf, String> {
+    let refused = |error: std::io::Error| format!("Can't chdir to '{path}': {error}");
+    std::env::set_current_dir(path).map_err(refused)?;
+    std::env::current_dir().map_err(refused)
+}
+
+/// The file that says who we are; removed at the end.
+pub(crate) struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    /// Writes it, if there is to be one.
+    pub(crate) fn write(path: &str, logger: &Logger) -> Self {
+        if path.is_empty() {
+            return Self(None);
+        }
+        match std::fs::write(path, format!("{}\n", std::process::id())) {
+            Ok(()) => Self(Some(PathBuf::from(path))),
+            Err(error) => {
+                logger.warning(&format!("Failed to write PID file {path}: {error}"));
+                Self(None)
+            }
+        }
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Somebody may have removed it already.
+            let _ignored = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Watches for the signals that end the server: the flag is set and the loop woken. A second one
+/// ends the process at once.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn watch_signals(waker: &Arc<Waker>) -> std::io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let (set, waker) = (Arc::clone(&flag), Arc::clone(waker));
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGPIPE])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            if signal != SIGTERM && signal != SIGINT {
+                continue;
+            }
+            if set.swap(true, Ordering::AcqRel) {
+                std::process::exit(1);
+            }
+            let _ignored = waker.wake();
+        }
+    })?;
+    Ok(flag)
+}
+
+/// Tells systemd how we are, if it wants to know.
+pub(crate) fn notify_supervisor(state: &str) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Ok(datagram) = UnixDatagram::unbound() else { return };
+    // A supervisor that does not listen is its own problem.
+    let _ignored = datagram.send_to(state.as_bytes(), Path::new(&socket));
+}

@@ -1,0 +1,339 @@
+//! The event loop: sockets in, sockets out, the engine in between, all in one thread.
+//!
+//! ```text
+//!   wait ─► accept ─► read what is there ─► engine executes ─► end of iteration: the log's block
+//!     ▲                (a bounded piece a client)                is sealed
+//!     └────────────── write what may go ◄────────────────────────┘
+//! ```
+//!
+//! Replies that wait for the log go out in a later iteration: a flusher wakes the loop when its
+//! block is durable. Sockets are edge-triggered: one that may have more to read stays on a list and
+//! gets its next turn after everybody else had theirs.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::engine::{ClientKey, Engine, Peer, Shutdown};
+use crate::listen;
+use crate::logger::Logger;
+
+/// How much is read from a client in one turn.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How many connections are accepted in one turn.
+const ACCEPTS_MAX: usize = 1000;
+
+const WAKER: Token = Token(0);
+const UNIX_LISTENER: Token = Token(1);
+const FIRST_TCP_LISTENER: usize = 2;
+const FIRST_CLIENT: usize = 64;
+
+/// A connection.
+struct Connection {
+    stream: Stream,
+    /// It may have something to read.
+    is_readable: bool,
+    /// It is on the list of those to read from.
+    is_listed: bool,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+/// What the reactor asks between two iterations.
+pub(crate) trait Companion {
+    /// Something outside has woken the loop.
+    ///
+    /// # Errors
+    /// Why the server cannot go on.
+    fn look(&mut self, engine: &mut Engine) -> Result<(), String>;
+}
+
+/// See the file's top.
+pub(crate) struct Reactor {
+    poll: Poll,
+    tcp_listeners: Vec<TcpListener>,
+    unix_listener: Option<UnixListener>,
+    connections: Vec<Option<Connection>>,
+    /// Connections that may have something to read.
+    readable: VecDeque<ClientKey>,
+    buffer: Vec<u8>,
+    logger: Logger,
+}
+
+impl Reactor {
+    /// A loop over these sockets.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn new(
+        tcp: Vec<std::net::TcpListener>,
+        unix: Option<std::os::unix::net::UnixListener>,
+        logger: Logger,
+    ) -> std::io::Result<Self> {
+        let poll = Poll::new()?;
+        let mut tcp_listeners: Vec<TcpListener> = tcp.into_iter().map(TcpListener::from_std).collect();
+        for (index, listener) in tcp_listeners.iter_mut().enumerate() {
+            poll.registry().register(listener, Token(FIRST_TCP_LISTENER + index), Interest::READABLE)?;
+        }
+        let mut unix_listener = unix.map(UnixListener::from_std);
+        if let Some(listener) = &mut unix_listener {
+            poll.registry().register(listener, UNIX_LISTENER, Interest::READABLE)?;
+        }
+        Ok(Self {
+            poll,
+            tcp_listeners,
+            unix_listener,
+            connections: Vec::new(),
+            readable: VecDeque::new(),
+            buffer: vec![0; READ_BYTES],
+            logger,
+        })
+    }
+
+    /// Wakes the loop from another thread.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn waker(&self) -> std::io::Result<Arc<Waker>> {
+        Waker::new(self.poll.registry(), WAKER).map(Arc::new)
+    }
+
+    /// Runs until the server is to end.
+    ///
+    /// # Errors
+    /// Why the server cannot go on.
+    pub(crate) fn run(&mut self, engine: &mut Engine, companion: &mut dyn Companion) -> Result<Shutdown, String> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let timeout = self.timeout(engine);
+            if let Err(error) = self.poll.poll(&mut events, Some(timeout))
+                && error.kind() != ErrorKind::Interrupted
+            {
+                return Err(format!("cannot wait for events: {error}"));
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => companion.look(engine)?,
+                    UNIX_LISTENER => self.accept_unix(engine),
+                    Token(index) if index < FIRST_CLIENT => self.accept_tcp(index - FIRST_TCP_LISTENER, engine),
+                    Token(index) => {
+                        let key = ClientKey(index - FIRST_CLIENT);
+                        if event.is_readable() || event.is_read_closed() || event.is_error() {
+                            self.list(key);
+                        }
+                        if event.is_writable() {
+                            self.write(key, engine);
+                        }
+                    }
+                }
+            }
+            self.read_all(engine);
+            engine.tick();
+            engine.end_iteration();
+            self.write_all(engine);
+            if let Some(shutdown) = engine.shutdown_requested() {
+                return Ok(shutdown);
+            }
+        }
+    }
+
+    /// Sends what may be sent, once, without waiting: before the end.
+    pub(crate) fn write_all(&mut self, engine: &mut Engine) {
+        while let Some(key) = engine.next_noted() {
+            self.write(key, engine);
+        }
+    }
+
+    /// How long nothing has to be done unless something happens.
+    fn timeout(&self, engine: &mut Engine) -> Duration {
+        if !self.readable.is_empty() && !engine.is_congested() {
+            return Duration::ZERO;
+        }
+        Duration::from_micros(engine.until_next_event_us())
+    }
+
+    fn list(&mut self, key: ClientKey) {
+        if let Some(Some(connection)) = self.connections.get_mut(key.0) {
+            connection.is_readable = true;
+            if !std::mem::replace(&mut connection.is_listed, true) {
+                self.readable.push_back(key);
+            }
+        }
+    }
+
+    /// Gives every connection that may have something to read one turn.
+    fn read_all(&mut self, engine: &mut Engine) {
+        for _ in 0..self.readable.len() {
+            // Those that write must wait while the log cannot keep up; it is not known who will.
+            if engine.is_congested() {
+                return;
+            }
+            let Some(key) = self.readable.pop_front() else { return };
+            if let Some(Some(connection)) = self.connections.get_mut(key.0) {
+                connection.is_listed = false;
+                self.read(key, engine);
+            }
+        }
+    }
+
+    fn read(&mut self, key: ClientKey, engine: &mut Engine) {
+        let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
+        if !engine.wants_input(key) {
+            return;
+        }
+        match connection.stream.read(&mut self.buffer) {
+            Ok(0) => self.close(key, engine),
+            Ok(count) => {
+                // Less than there was room for: the socket is empty, and tells when it is not.
+                let is_drained = count < self.buffer.len();
+                engine.receive(key, &self.buffer[..count]);
+                engine.seal_if_large();
+                if !is_drained {
+                    self.list(key);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => connection.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.list(key),
+            Err(error) => {
+                self.logger.verbose(&format!("Reading from client: {error}"));
+                self.close(key, engine);
+            }
+        }
+    }
+
+    fn write(&mut self, key: ClientKey, engine: &mut Engine) {
+        loop {
+            let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
+            let outgoing = engine.outgoing(key);
+            let (len, ends) = (outgoing.bytes.len(), outgoing.ends);
+            if len == 0 {
+                if ends {
+                    self.close(key, engine);
+                }
+                return;
+            }
+            match connection.stream.write(outgoing.bytes) {
+                Ok(count) => {
+                    engine.sent(key, count);
+                    if count == len && ends {
+                        self.close(key, engine);
+                    }
+                    // What is left waits until the socket says that there is room.
+                    return;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    self.logger.verbose(&format!("Error writing to client: {error}"));
+                    self.close(key, engine);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, key: ClientKey, engine: &mut Engine) {
+        // Dropping the stream closes it, which also ends its registration.
+        if let Some(place) = self.connections.get_mut(key.0) {
+            *place = None;
+        }
+        engine.remove(key);
+    }
+
+    fn accept_tcp(&mut self, index: usize, engine: &mut Engine) {
+        for _ in 0..ACCEPTS_MAX {
+            let accepted = match self.tcp_listeners.get(index) {
+                Some(listener) => listener.accept(),
+                None => return,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => return self.logger.warning(&format!("Accepting client connection: {error}")),
+            };
+            listen::prepare(&stream, engine.config().number("tcp-keepalive"));
+            let peer = Peer {
+                address: address.to_string(),
+                local_address: stream.local_addr().map(|local| local.to_string()).unwrap_or_default(),
+                is_loopback: address.ip().to_canonical().is_loopback(),
+                is_unix_socket: false,
+                socket: stream.as_raw_fd(),
+            };
+            self.add(Stream::Tcp(stream), peer, engine);
+        }
+    }
+
+    fn accept_unix(&mut self, engine: &mut Engine) {
+        for _ in 0..ACCEPTS_MAX {
+            let accepted = match &self.unix_listener {
+                Some(listener) => listener.accept(),
+                None => return,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => return self.logger.warning(&format!("Accepting client connection: {error}")),
+            };
+            let path = engine.config().value("unixsocket").to_owned() + ":0";
+            let peer = Peer {
+                address: path.clone(),
+                local_address: path,
+                is_loopback: true,
+                is_unix_socket: true,
+                socket: stream.as_raw_fd(),
+            };
+            self.add(Stream::Unix(stream), peer, engine);
+        }
+    }
+
+    fn add(&mut self, mut stream: Stream, peer: Peer, engine: &mut Engine) {
+        let key = match engine.connect(peer) {
+            Ok(key) => key,
+            Err(refusal) => {
+                // Best effort: the connection ends either way.
+                let _ignored = stream.write(refusal);
+                return;
+            }
+        };
+        let token = Token(FIRST_CLIENT + key.0);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = match &mut stream {
+            Stream::Tcp(stream) => self.poll.registry().register(stream, token, interest),
+            Stream::Unix(stream) => self.poll.registry().register(stream, token, interest),
+        };
+        if let Err(error) = registered {
+            self.logger.warning(&format!("Registering a client: {error}"));
+            engine.remove(key);
+            return;
+        }
+        if self.connections.len() <= key.0 {
+            self.connections.resize_with(key.0 + 1, || None);
+        }
+        self.connections[key.0] = Some(Connection { stream, is_readable: false, is_listed: false });
+    }
+}

@@ -1,0 +1,254 @@
+//! Puts the server together and runs it until it is told to end.
+//!
+//! ```text
+//!   configuration ─► directory ─► log: lock, look ─► sockets ─► event loop: -LOADING
+//!                                       │                            ▲
+//!                                       └─► recovery thread ─────────┘ keyspace and log
+//! ```
+//!
+//! The server listens before the data is there, so that clients and supervisors learn how far it
+//! is. Whatever is wrong with the data directory is found before anything in it is changed.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::Arc;
+
+use base::{Lsn, Record, RecordAddr};
+use env::{Clock, Disk, Entropy};
+use keyspace::{BadRecord, Keyspace};
+use mio::Waker;
+
+use crate::config::{Config, LogOptions, Options};
+use crate::engine::{Engine, LogControl, Surroundings};
+use crate::host::Host;
+use crate::journal;
+use crate::logger::Logger;
+use crate::reactor::{Companion, Reactor};
+use crate::{listen, process};
+
+/// The outside world, real or not.
+pub struct World {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Files of the log.
+    pub disk: Arc<dyn Disk>,
+    /// Makes sources of random bytes.
+    pub entropy: fn() -> Box<dyn Entropy>,
+    /// Memory and processor time.
+    pub host: Box<dyn Host>,
+}
+
+/// Runs a server until it is told to end.
+///
+/// # Errors
+/// Why it could not start or had to stop, for a person to read.
+pub fn serve(mut config: Config, world: World) -> Result<(), String> {
+    let logger = open_logger(&config, &world)?;
+    let directory = process::enter_directory(config.value("dir"))?;
+    config.set_directory(&directory);
+    let options = config.options();
+    logger.notice(&format!("Indelible {} is starting (Redis 7.0 protocol and commands)", crate::VERSION));
+    if config.file.is_none() {
+        logger.notice("No configuration file given: using the defaults");
+    }
+
+    let bind: Vec<&str> = config.words("bind").collect();
+    let port: u16 = config.number("port");
+    let tcp = if port == 0 { Vec::new() } else { listen::tcp(&bind, port, config.number("tcp-backlog"))? };
+    let socket_path = PathBuf::from(config.value("unixsocket"));
+    let permissions = u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
+    let has_socket = !socket_path.as_os_str().is_empty();
+    let unix = if has_socket { Some(listen::unix(&socket_path, permissions)?) } else { None };
+    let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(|error| error.to_string())?;
+    let waker = reactor.waker().map_err(|error| error.to_string())?;
+
+    let World { clock, disk, entropy, host } = world;
+    let recovery = if options.log.enabled {
+        let env = redo::Env { disk, clock: Arc::clone(&clock), entropy: entropy(), waker: wake_by(&waker) };
+        let recovery = redo::Recovery::open(env, log_options(&options, directory)).map_err(|error| error.to_string())?;
+        Some(recovery)
+    } else {
+        None
+    };
+    let pid_file = process::PidFile::write(config.value("pidfile"), &logger);
+    let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
+    let mut engine = Engine::new(config, surroundings);
+    let loader = recovery.map(|recovery| Loader::start(recovery, options.databases, &waker)).transpose()?;
+    if let Some(loader) = &loader {
+        loader.report(&mut engine);
+    } else {
+        logger.notice("The redo log is off (appendonly no): nothing survives the end of the process");
+        logger.notice("Ready to accept connections");
+    }
+    process::notify_supervisor("READY=1");
+    let signals = process::watch_signals(&waker).map_err(|error| error.to_string())?;
+    let mut companion = Outside { loader, signals, logger: logger.clone() };
+    let result = reactor.run(&mut engine, &mut companion);
+    process::notify_supervisor("STOPPING=1");
+    let ended = result.and_then(|shutdown| match engine.close() {
+        Ok(()) => Ok(()),
+        Err(why) if shutdown.force => {
+            logger.warning(&format!("The log could not be closed well, ending by force: {why}"));
+            Ok(())
+        }
+        Err(why) => Err(why),
+    });
+    reactor.write_all(&mut engine);
+    if has_socket {
+        // Somebody may have removed it already.
+        let _ignored = std::fs::remove_file(&socket_path);
+    }
+    drop(pid_file);
+    match &ended {
+        Ok(()) => logger.warning("Indelible is now ready to exit, bye bye..."),
+        Err(why) => logger.warning(&format!("Fatal error: {why}")),
+    }
+    ended
+}
+
+fn open_logger(config: &Config, world: &World) -> Result<Logger, String> {
+    let clock = Arc::clone(&world.clock);
+    let logger = match config.value("logfile") {
+        "" => Logger::to_stdout(clock),
+        path => Logger::to_file(path.as_ref(), clock).map_err(|error| format!("Can't open the log file: {error}"))?,
+    };
+    logger.set_level(config.value("loglevel"));
+    Ok(logger)
+}
+
+fn wake_by(waker: &Arc<Waker>) -> redo::Waker {
+    let waker = Arc::clone(waker);
+    Arc::new(move || {
+        // A loop that cannot be woken looks again at its next tick.
+        let _ignored = waker.wake();
+    })
+}
+
+fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
+    let LogOptions { devices, segment_bytes, in_flight_bytes, .. } = &options.log;
+    redo::Options {
+        devices: devices.clone(),
+        policy: journal::sync_policy(options.fsync),
+        segment_bytes: *segment_bytes,
+        in_flight_bytes_max: *in_flight_bytes,
+        compaction: journal::compaction_options(&options.log),
+        ..redo::Options::new(directory)
+    }
+}
+
+/// What comes from other threads.
+struct Outside {
+    loader: Option<Loader>,
+    signals: Arc<AtomicBool>,
+    logger: Logger,
+}
+
+impl Companion for Outside {
+    fn look(&mut self, engine: &mut Engine) -> Result<(), String> {
+        if self.signals.load(Ordering::Acquire) {
+            self.logger.warning("Received a signal, scheduling shutdown...");
+            engine.request_shutdown();
+        }
+        let Some(loader) = &self.loader else { return Ok(()) };
+        match loader.result.try_recv() {
+            Err(TryRecvError::Empty) => loader.report(engine),
+            Err(TryRecvError::Disconnected) => return Err("the recovery thread has panicked".to_owned()),
+            Ok(loaded) => {
+                let Loaded { keyspace, log, summary } = loaded?;
+                self.loader = None;
+                engine.loaded(keyspace, Some(log));
+                self.logger.notice(&format!(
+                    "DB loaded from the redo log: {} records in {} blocks, {} bytes in {} segments",
+                    summary.records, summary.blocks, summary.bytes, summary.segments
+                ));
+                if summary.cut_bytes > 0 {
+                    self.logger.warning(&format!(
+                        "{} bytes ({} blocks) at the end of the log were never acknowledged and are cut off",
+                        summary.cut_bytes, summary.cut_blocks
+                    ));
+                }
+                self.logger.notice("Ready to accept connections");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The data, as recovery found it.
+struct Loaded {
+    keyspace: Keyspace,
+    log: Box<dyn LogControl>,
+    summary: redo::Summary,
+}
+
+/// The recovery thread.
+struct Loader {
+    result: Receiver<Result<Loaded, String>>,
+    total_bytes: u64,
+    loaded_bytes: Arc<AtomicU64>,
+}
+
+impl Loader {
+    fn start(recovery: redo::Recovery, databases: usize, waker: &Arc<Waker>) -> Result<Self, String> {
+        let (sender, result) = channel();
+        let total_bytes = recovery.bytes_total();
+        let loaded_bytes = Arc::new(AtomicU64::new(0));
+        let (progress, waker) = (Arc::clone(&loaded_bytes), Arc::clone(waker));
+        let thread = std::thread::Builder::new().name("recovery".to_owned());
+        let spawned = thread.spawn(move || {
+            let loaded = load(recovery, databases, |bytes| {
+                progress.store(bytes, Ordering::Relaxed);
+                let _ignored = waker.wake();
+            });
+            // The receiver is gone when the server ends meanwhile.
+            let _ignored = sender.send(loaded);
+            let _ignored = waker.wake();
+        });
+        spawned.map_err(|error| error.to_string())?;
+        Ok(Self { result, total_bytes, loaded_bytes })
+    }
+
+    fn report(&self, engine: &mut Engine) {
+        engine.set_loading(self.total_bytes, self.loaded_bytes.load(Ordering::Relaxed));
+    }
+}
+
+/// Reads the log into a keyspace.
+fn load(recovery: redo::Recovery, databases: usize, mut progress: impl FnMut(u64)) -> Result<Loaded, String> {
+    let empty = Keyspace::new(Box::new(keyspace::NoJournal), recovery.hash_seed(), databases);
+    let mut filling = Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
+    let opened = recovery
+        .run(&mut filling, &mut |so_far| progress(so_far.bytes_done))
+        .map_err(|error| error.to_string())?;
+    if let Some((error, addr)) = filling.error {
+        return Err(format!("the log has a record that this program cannot use, at {addr:?}: {error}"));
+    }
+    let mut keyspace = filling.keyspace.ok_or("the log was not read to its end")?;
+    let summary = opened.summary.clone();
+    let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
+    keyspace.set_journal(journal);
+    Ok(Loaded { keyspace, log, summary })
+}
+
+/// A keyspace being filled, as the log sees it.
+struct Filling {
+    replay: Option<keyspace::Replay>,
+    keyspace: Option<Keyspace>,
+    /// The first record that made no sense, and where it is.
+    error: Option<(BadRecord, RecordAddr)>,
+}
+
+impl redo::Replay for Filling {
+    fn apply(&mut self, record: &Record<'_>, addr: RecordAddr, _lsn: Lsn, retired: &mut Vec<RecordAddr>) {
+        if let Some(replay) = &mut self.replay
+            && let Err(error) = replay.apply(record, addr, retired)
+        {
+            self.error.get_or_insert((error, addr));
+        }
+    }
+
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
+        self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
+    }
+}
