@@ -30,7 +30,8 @@ pub(crate) struct JemallocHost {
 impl JemallocHost {
     /// Notes what is allocated before there is any data.
     pub(crate) fn new() -> Self {
-        let host = Self { startup_bytes: 0, system_bytes: system_bytes(), read: Cell::new((0, 0, None)) };
+        let host =
+            Self { startup_bytes: 0, system_bytes: system_bytes(), read: Cell::new((0, 0, None)) };
         let startup_bytes = refreshed();
         Self { startup_bytes, ..host }
     }
@@ -93,14 +94,18 @@ impl Host for JemallocHost {
 /// The machine's memory.
 fn system_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kibibytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    let kibibytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
     kibibytes.unwrap_or(0_u64) * 1024
 }
 
 /// The process's resident memory.
 fn process_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    let kibibytes = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
     kibibytes.unwrap_or(0_u64) * 1024
 }
 
@@ -108,7 +113,9 @@ fn process_bytes() -> u64 {
 fn times(path: &str) -> (f64, f64) {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     // The second field, the name, may contain anything, but ends with the last parenthesis.
-    let fields: Vec<&str> = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    let fields: Vec<&str> =
+        text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    let ticks =
+        |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) * CLOCK_TICK_S, ticks(12) * CLOCK_TICK_S)
 }

@@ -38,7 +38,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["server", "--version" | "-v"] | ["--version" | "-v" | "-V"] => {
-            println!("Indelible server v={} redis=7.0.15 malloc=jemalloc-5 bits={}", server::VERSION, usize::BITS);
+            println!(
+                "Indelible server v={} redis=7.0.15 malloc=jemalloc-5 bits={}",
+                server::VERSION,
+                usize::BITS
+            );
             ExitCode::SUCCESS
         }
         [] | ["server", "--help" | "-h"] | ["--help" | "-h" | "help"] => {

@@ -12,7 +12,9 @@ use crate::host::JemallocHost;
 /// Runs the server; its exit code.
 pub(crate) fn server(arguments: &[String]) -> ExitCode {
     let (file, options) = match arguments {
-        [file, options @ ..] if file == "-" || !file.starts_with('-') => (Some(file.as_str()), options),
+        [file, options @ ..] if file == "-" || !file.starts_with('-') => {
+            (Some(file.as_str()), options)
+        }
         options => (None, options),
     };
     let config = match config::load(file, options) {

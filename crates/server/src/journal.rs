@@ -160,7 +160,9 @@ impl LogControl for LogOwner {
     fn health(&self) -> LogHealth {
         match lock(&self.log).health() {
             Health::Writable => LogHealth::Good,
-            Health::DiskFull { reason } | Health::ReadOnly { reason } => LogHealth::ReadOnly(reason),
+            Health::DiskFull { reason } | Health::ReadOnly { reason } => {
+                LogHealth::ReadOnly(reason)
+            }
         }
     }
 
@@ -200,7 +202,8 @@ impl LogControl for LogOwner {
             ("redo_devices", stats.devices.len().to_string()),
         ];
         for (index, device) in stats.devices.iter().enumerate() {
-            let error = device.last_error.as_deref().unwrap_or("none").replace([',', '\r', '\n'], " ");
+            let error =
+                device.last_error.as_deref().unwrap_or("none").replace([',', '\r', '\n'], " ");
             let figures = format!(
                 "index={index},path={},state={:?},segments={},queued_bytes={},written_bytes={},written_blocks={},\
                  syncs={},last_error={error}",

@@ -16,11 +16,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListener>, String> {
     let mut listeners = Vec::new();
     for name in bind {
-        let (name, is_optional) = name.strip_prefix('-').map_or((*name, false), |name| (name, true));
+        let (name, is_optional) =
+            name.strip_prefix('-').map_or((*name, false), |name| (name, true));
         match resolve(name, port).and_then(|address| open(address, backlog)) {
             Ok(listener) => listeners.push(listener),
             Err(_) if is_optional => {}
-            Err(error) => return Err(format!("Could not create server TCP listening socket {name}:{port}: {error}")),
+            Err(error) => {
+                return Err(format!(
+                    "Could not create server TCP listening socket {name}:{port}: {error}"
+                ));
+            }
         }
     }
     if listeners.is_empty() && !bind.is_empty() {
@@ -55,7 +60,8 @@ fn open(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListener> {
 /// # Errors
 /// When the system refuses.
 pub(crate) fn unix(path: &Path, permissions: u32) -> Result<UnixListener, String> {
-    let refused = |error: std::io::Error| format!("Failed opening Unix socket {}: {error}", path.display());
+    let refused =
+        |error: std::io::Error| format!("Failed opening Unix socket {}: {error}", path.display());
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -64,7 +70,8 @@ pub(crate) fn unix(path: &Path, permissions: u32) -> Result<UnixListener, String
     let listener = UnixListener::bind(path).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     if permissions != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions)).map_err(refused)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))
+            .map_err(refused)?;
     }
     Ok(listener)
 }
@@ -76,7 +83,9 @@ pub(crate) fn prepare(stream: &mio::net::TcpStream, keepalive_s: u64) {
     if keepalive_s > 0 {
         let _ignored = sockopt::set_socket_keepalive(stream, true)
             .and_then(|()| sockopt::set_tcp_keepidle(stream, Duration::from_secs(keepalive_s)))
-            .and_then(|()| sockopt::set_tcp_keepintvl(stream, Duration::from_secs((keepalive_s / 3).max(1))))
+            .and_then(|()| {
+                sockopt::set_tcp_keepintvl(stream, Duration::from_secs((keepalive_s / 3).max(1)))
+            })
             .and_then(|()| sockopt::set_tcp_keepcnt(stream, 3));
     }
 }

@@ -96,9 +96,14 @@ impl Reactor {
         logger: Logger,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
-        let mut tcp_listeners: Vec<TcpListener> = tcp.into_iter().map(TcpListener::from_std).collect();
+        let mut tcp_listeners: Vec<TcpListener> =
+            tcp.into_iter().map(TcpListener::from_std).collect();
         for (index, listener) in tcp_listeners.iter_mut().enumerate() {
-            poll.registry().register(listener, Token(FIRST_TCP_LISTENER + index), Interest::READABLE)?;
+            poll.registry().register(
+                listener,
+                Token(FIRST_TCP_LISTENER + index),
+                Interest::READABLE,
+            )?;
         }
         let mut unix_listener = unix.map(UnixListener::from_std);
         if let Some(listener) = &mut unix_listener {
@@ -127,7 +132,11 @@ impl Reactor {
     ///
     /// # Errors
     /// Why the server cannot go on.
-    pub(crate) fn run(&mut self, engine: &mut Engine, companion: &mut dyn Companion) -> Result<Shutdown, String> {
+    pub(crate) fn run(
+        &mut self,
+        engine: &mut Engine,
+        companion: &mut dyn Companion,
+    ) -> Result<Shutdown, String> {
         let mut events = Events::with_capacity(1024);
         loop {
             let timeout = self.timeout(engine);
@@ -140,7 +149,9 @@ impl Reactor {
                 match event.token() {
                     WAKER => companion.look(engine)?,
                     UNIX_LISTENER => self.accept_unix(engine),
-                    Token(index) if index < FIRST_CLIENT => self.accept_tcp(index - FIRST_TCP_LISTENER, engine),
+                    Token(index) if index < FIRST_CLIENT => {
+                        self.accept_tcp(index - FIRST_TCP_LISTENER, engine)
+                    }
                     Token(index) => {
                         let key = ClientKey(index - FIRST_CLIENT);
                         if event.is_readable() || event.is_read_closed() || event.is_error() {
@@ -274,12 +285,17 @@ impl Reactor {
             let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => return self.logger.warning(&format!("Accepting client connection: {error}")),
+                Err(error) => {
+                    return self.logger.warning(&format!("Accepting client connection: {error}"));
+                }
             };
             listen::prepare(&stream, engine.config().number("tcp-keepalive"));
             let peer = Peer {
                 address: address.to_string(),
-                local_address: stream.local_addr().map(|local| local.to_string()).unwrap_or_default(),
+                local_address: stream
+                    .local_addr()
+                    .map(|local| local.to_string())
+                    .unwrap_or_default(),
                 is_loopback: address.ip().to_canonical().is_loopback(),
                 is_unix_socket: false,
                 socket: stream.as_raw_fd(),
@@ -297,7 +313,9 @@ impl Reactor {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => return self.logger.warning(&format!("Accepting client connection: {error}")),
+                Err(error) => {
+                    return self.logger.warning(&format!("Accepting client connection: {error}"));
+                }
             };
             let path = engine.config().value("unixsocket").to_owned() + ":0";
             let peer = Peer {

@@ -10,9 +10,9 @@
 //! is. Whatever is wrong with the data directory is found before anything in it is changed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr};
 use env::{Clock, Disk, Entropy};
@@ -48,16 +48,24 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     let directory = process::enter_directory(config.value("dir"))?;
     config.set_directory(&directory);
     let options = config.options();
-    logger.notice(&format!("Indelible {} is starting (Redis 7.0 protocol and commands)", crate::VERSION));
+    logger.notice(&format!(
+        "Indelible {} is starting (Redis 7.0 protocol and commands)",
+        crate::VERSION
+    ));
     if config.file.is_none() {
         logger.notice("No configuration file given: using the defaults");
     }
 
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
-    let tcp = if port == 0 { Vec::new() } else { listen::tcp(&bind, port, config.number("tcp-backlog"))? };
+    let tcp = if port == 0 {
+        Vec::new()
+    } else {
+        listen::tcp(&bind, port, config.number("tcp-backlog"))?
+    };
     let socket_path = PathBuf::from(config.value("unixsocket"));
-    let permissions = u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
+    let permissions =
+        u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
     let has_socket = !socket_path.as_os_str().is_empty();
     let unix = if has_socket { Some(listen::unix(&socket_path, permissions)?) } else { None };
     let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(|error| error.to_string())?;
@@ -65,8 +73,14 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
 
     let World { clock, disk, entropy, host } = world;
     let recovery = if options.log.enabled {
-        let env = redo::Env { disk, clock: Arc::clone(&clock), entropy: entropy(), waker: wake_by(&waker) };
-        let recovery = redo::Recovery::open(env, log_options(&options, directory)).map_err(|error| error.to_string())?;
+        let env = redo::Env {
+            disk,
+            clock: Arc::clone(&clock),
+            entropy: entropy(),
+            waker: wake_by(&waker),
+        };
+        let recovery = redo::Recovery::open(env, log_options(&options, directory))
+            .map_err(|error| error.to_string())?;
         Some(recovery)
     } else {
         None
@@ -74,11 +88,13 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     let pid_file = process::PidFile::write(config.value("pidfile"), &logger);
     let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, surroundings);
-    let loader = recovery.map(|recovery| Loader::start(recovery, options.databases, &waker)).transpose()?;
+    let loader =
+        recovery.map(|recovery| Loader::start(recovery, options.databases, &waker)).transpose()?;
     if let Some(loader) = &loader {
         loader.report(&mut engine);
     } else {
-        logger.notice("The redo log is off (appendonly no): nothing survives the end of the process");
+        logger
+            .notice("The redo log is off (appendonly no): nothing survives the end of the process");
         logger.notice("Ready to accept connections");
     }
     process::notify_supervisor("READY=1");
@@ -111,7 +127,8 @@ fn open_logger(config: &Config, world: &World) -> Result<Logger, String> {
     let clock = Arc::clone(&world.clock);
     let logger = match config.value("logfile") {
         "" => Logger::to_stdout(clock),
-        path => Logger::to_file(path.as_ref(), clock).map_err(|error| format!("Can't open the log file: {error}"))?,
+        path => Logger::to_file(path.as_ref(), clock)
+            .map_err(|error| format!("Can't open the log file: {error}"))?,
     };
     logger.set_level(config.value("loglevel"));
     Ok(logger)
@@ -153,7 +170,9 @@ impl Companion for Outside {
         let Some(loader) = &self.loader else { return Ok(()) };
         match loader.result.try_recv() {
             Err(TryRecvError::Empty) => loader.report(engine),
-            Err(TryRecvError::Disconnected) => return Err("the recovery thread has panicked".to_owned()),
+            Err(TryRecvError::Disconnected) => {
+                return Err("the recovery thread has panicked".to_owned());
+            }
             Ok(loaded) => {
                 let Loaded { keyspace, log, summary } = loaded?;
                 self.loader = None;
@@ -190,7 +209,11 @@ struct Loader {
 }
 
 impl Loader {
-    fn start(recovery: redo::Recovery, databases: usize, waker: &Arc<Waker>) -> Result<Self, String> {
+    fn start(
+        recovery: redo::Recovery,
+        databases: usize,
+        waker: &Arc<Waker>,
+    ) -> Result<Self, String> {
         let (sender, result) = channel();
         let total_bytes = recovery.bytes_total();
         let loaded_bytes = Arc::new(AtomicU64::new(0));
@@ -215,14 +238,21 @@ impl Loader {
 }
 
 /// Reads the log into a keyspace.
-fn load(recovery: redo::Recovery, databases: usize, mut progress: impl FnMut(u64)) -> Result<Loaded, String> {
+fn load(
+    recovery: redo::Recovery,
+    databases: usize,
+    mut progress: impl FnMut(u64),
+) -> Result<Loaded, String> {
     let empty = Keyspace::new(Box::new(keyspace::NoJournal), recovery.hash_seed(), databases);
-    let mut filling = Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
+    let mut filling =
+        Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
     let opened = recovery
         .run(&mut filling, &mut |so_far| progress(so_far.bytes_done))
         .map_err(|error| error.to_string())?;
     if let Some((error, addr)) = filling.error {
-        return Err(format!("the log has a record that this program cannot use, at {addr:?}: {error}"));
+        return Err(format!(
+            "the log has a record that this program cannot use, at {addr:?}: {error}"
+        ));
     }
     let mut keyspace = filling.keyspace.ok_or("the log was not read to its end")?;
     let summary = opened.summary.clone();
@@ -240,7 +270,13 @@ struct Filling {
 }
 
 impl redo::Replay for Filling {
-    fn apply(&mut self, record: &Record<'_>, addr: RecordAddr, _lsn: Lsn, retired: &mut Vec<RecordAddr>) {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        _lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) {
         if let Some(replay) = &mut self.replay
             && let Err(error) = replay.apply(record, addr, retired)
         {

@@ -86,7 +86,13 @@ impl Engine {
     }
 
     /// Makes a client wait for keys.
-    pub(super) fn block(&mut self, key: ClientKey, command: Command, args: &[&[u8]], blocking: Blocking) {
+    pub(super) fn block(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+        blocking: Blocking,
+    ) {
         let db = self.clients[key].db;
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         for name in blocking.keys {
@@ -98,7 +104,10 @@ impl Engine {
         }
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
-        self.start_wait(key, Wait::Keys(KeyWait { command, args, db, keys, deadline_ms, on_timeout }));
+        self.start_wait(
+            key,
+            Wait::Keys(KeyWait { command, args, db, keys, deadline_ms, on_timeout }),
+        );
     }
 
     /// Makes a client wait.
@@ -149,8 +158,12 @@ impl Engine {
             return;
         }
         while let Some(place) = self.ready_keys.pop_front() {
-            let queue: Vec<ClientKey> =
-                self.waiters.by_key.get(&place).map(|queue| queue.iter().copied().collect()).unwrap_or_default();
+            let queue: Vec<ClientKey> = self
+                .waiters
+                .by_key
+                .get(&place)
+                .map(|queue| queue.iter().copied().collect())
+                .unwrap_or_default();
             for waiter in queue {
                 if !self.keyspace.exists(place.0, &place.1, false) {
                     break;

@@ -51,7 +51,8 @@ impl Engine {
         let start = client.output.len();
         let start_us = self.now_us;
         let unix_us = self.unix_us();
-        let is_monitored = !self.monitors.is_empty() && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
+        let is_monitored = !self.monitors.is_empty()
+            && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         self.keyspace.begin_command(unix_us / 1000);
         let (result, blocking) = match command.action {
@@ -61,7 +62,8 @@ impl Engine {
                     keyspace: &mut self.keyspace,
                     db: client.db,
                     reply: client.output.writer(),
-                    string_bytes_max: usize::try_from(self.options.bulk_bytes_max).unwrap_or(usize::MAX),
+                    string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
+                        .unwrap_or(usize::MAX),
                     may_block: !matches!(attempt, Attempt::InTransaction),
                     ready: if let Attempt::Again { ready } = attempt { Some(ready) } else { None },
                     blocking: None,
@@ -73,7 +75,9 @@ impl Engine {
                 Some(handler) => (handler(self, key, args), None),
                 None => (Err(CommandError::other("ERR this command is not supported")), None),
             },
-            Action::Unsupported => (Err(CommandError::other("ERR this command is not supported")), None),
+            Action::Unsupported => {
+                (Err(CommandError::other("ERR this command is not supported")), None)
+            }
         };
         let failed = match result {
             Ok(()) => false,
@@ -123,7 +127,14 @@ impl Engine {
         }
     }
 
-    fn count_call(&mut self, key: ClientKey, command: Command, args: &[&[u8]], start_us: u64, failed: bool) {
+    fn count_call(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+        start_us: u64,
+        failed: bool,
+    ) {
         self.now_us = self.surroundings.clock.monotonic_us();
         let duration_us = self.now_us.saturating_sub(start_us);
         self.counters.commands += 1;
@@ -189,7 +200,13 @@ impl Engine {
     }
 
     /// Sends a message to whoever listens; how many that were.
-    pub(super) fn publish(&mut self, is_shard: bool, channel: &[u8], message: &[u8], lsn: Lsn) -> usize {
+    pub(super) fn publish(
+        &mut self,
+        is_shard: bool,
+        channel: &[u8],
+        message: &[u8],
+        lsn: Lsn,
+    ) -> usize {
         let receivers = self.registry.receivers(is_shard, channel);
         let count = receivers.len();
         if count == 0 {
@@ -198,7 +215,10 @@ impl Engine {
         let mut deliveries = Vec::with_capacity(count);
         for (client, pattern) in receivers {
             let protocol = self.clients[client].output.protocol();
-            deliveries.push((client, pubsub::write_message(protocol, is_shard, pattern, channel, message)));
+            deliveries.push((
+                client,
+                pubsub::write_message(protocol, is_shard, pattern, channel, message),
+            ));
         }
         for (client, bytes) in deliveries {
             self.deliver(client, &bytes, lsn);
@@ -227,8 +247,14 @@ impl Engine {
         } else {
             client.peer.address.clone()
         };
-        let mut line =
-            format!("+{}.{:06} [{} {}]", unix_us / 1_000_000, unix_us % 1_000_000, client.db, address).into_bytes();
+        let mut line = format!(
+            "+{}.{:06} [{} {}]",
+            unix_us / 1_000_000,
+            unix_us % 1_000_000,
+            client.db,
+            address
+        )
+        .into_bytes();
         for arg in args {
             line.push(b' ');
             commands::quote(arg, &mut line);

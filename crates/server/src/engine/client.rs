@@ -139,7 +139,8 @@ impl Client {
             (self.peer.is_unix_socket, 'U'),
             (self.is_exempt_from_eviction, 'e'),
         ];
-        let flags: String = letters.into_iter().filter_map(|(is_set, letter)| is_set.then_some(letter)).collect();
+        let flags: String =
+            letters.into_iter().filter_map(|(is_set, letter)| is_set.then_some(letter)).collect();
         if flags.is_empty() { "N".to_owned() } else { flags }
     }
 }

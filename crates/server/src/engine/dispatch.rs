@@ -48,7 +48,11 @@ impl Engine {
         let mut argv = recycle(std::mem::take(&mut self.argv));
         let mut at = 0;
         while self.clients[key].may_execute() {
-            let limits = if limits.authenticated { limits } else { self.clients[key].limits(limits.bulk_bytes_max) };
+            let limits = if limits.authenticated {
+                limits
+            } else {
+                self.clients[key].limits(limits.bulk_bytes_max)
+            };
             match parser.parse(&input[at..], &limits) {
                 Ok(Parsed::Incomplete { .. }) => break,
                 Ok(Parsed::Request { len }) => {
@@ -113,7 +117,8 @@ impl Engine {
         if flags.has(Flags::PROTECTED) && !self.allows(self.options.debug_command, key) {
             return Some(debug_refusal());
         }
-        let client_flags = (client.is_authenticated, client.transaction.is_some(), client.is_in_pubsub_context());
+        let client_flags =
+            (client.is_authenticated, client.transaction.is_some(), client.is_in_pubsub_context());
         let (is_authenticated, in_transaction, in_pubsub) = client_flags;
         if !is_authenticated && !flags.has(Flags::NO_AUTH) {
             return Some("NOAUTH Authentication required.".to_owned());
@@ -153,7 +158,9 @@ impl Engine {
     fn write_refusal(&self) -> Option<String> {
         match self.log.as_ref()?.health() {
             LogHealth::Good => None,
-            LogHealth::ReadOnly(why) => Some(format!("MISCONF Errors writing to the redo log: {why}")),
+            LogHealth::ReadOnly(why) => {
+                Some(format!("MISCONF Errors writing to the redo log: {why}"))
+            }
         }
     }
 

@@ -31,7 +31,8 @@ impl Engine {
         let start_us = clock.monotonic_us();
         let effort = u64::from(self.options.active_expire_effort);
         let end_us = start_us + CYCLE_US_MAX * effort;
-        let samples = SAMPLE_KEYS + SAMPLE_KEYS / 4 * usize::try_from(effort - 1).expect("at most ten");
+        let samples =
+            SAMPLE_KEYS + SAMPLE_KEYS / 4 * usize::try_from(effort - 1).expect("at most ten");
         let (mut seen, mut expired) = (0, 0);
         'databases: for _ in 0..self.keyspace.database_count() {
             let db = self.expiry.next_db % self.keyspace.database_count();

@@ -59,7 +59,9 @@ impl LatencyMonitor {
         if names.is_empty() {
             self.events.clear();
         } else {
-            self.events.retain(|event, _| !names.iter().any(|name| event.as_bytes().eq_ignore_ascii_case(name)));
+            self.events.retain(|event, _| {
+                !names.iter().any(|name| event.as_bytes().eq_ignore_ascii_case(name))
+            });
         }
         before - self.events.len()
     }

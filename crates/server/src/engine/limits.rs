@@ -31,9 +31,13 @@ impl Engine {
         if !is_above(limit.soft_bytes) {
             client.soft_limit_since_us = None;
         }
-        let since_us =
-            if is_above(limit.soft_bytes) { *client.soft_limit_since_us.get_or_insert(now_us) } else { now_us };
-        let is_soft_over = is_above(limit.soft_bytes) && now_us - since_us > limit.soft_seconds * 1_000_000;
+        let since_us = if is_above(limit.soft_bytes) {
+            *client.soft_limit_since_us.get_or_insert(now_us)
+        } else {
+            now_us
+        };
+        let is_soft_over =
+            is_above(limit.soft_bytes) && now_us - since_us > limit.soft_seconds * 1_000_000;
         if (is_above(limit.hard_bytes) || is_soft_over) && client.closing != Closing::Now {
             let address = client.peer.address.clone();
             self.surroundings

@@ -18,7 +18,8 @@ pub struct Progress {
 impl Engine {
     /// Data is being loaded, this far.
     pub fn set_loading(&mut self, total_bytes: u64, loaded_bytes: u64) {
-        let started_unix_s = self.loading.map_or_else(|| self.unix_s(), |progress| progress.started_unix_s);
+        let started_unix_s =
+            self.loading.map_or_else(|| self.unix_s(), |progress| progress.started_unix_s);
         self.loading = Some(Progress { started_unix_s, total_bytes, loaded_bytes });
     }
 

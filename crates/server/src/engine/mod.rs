@@ -51,8 +51,8 @@ use keyspace::Keyspace;
 use resp::Writer;
 
 use crate::config::{Config, Options};
-use crate::logger::Logger;
 use crate::host::Host;
+use crate::logger::Logger;
 
 pub use client::Peer;
 pub use loading::Progress;
@@ -214,7 +214,11 @@ impl Engine {
             return Err(b"-ERR max number of clients reached\r\n");
         }
         let needs_password = !self.options.require_password.is_empty();
-        if self.options.protected_mode && !needs_password && !peer.is_loopback && !peer.is_unix_socket {
+        if self.options.protected_mode
+            && !needs_password
+            && !peer.is_loopback
+            && !peer.is_unix_socket
+        {
             self.counters.rejected_connections += 1;
             return Err(PROTECTED_MODE.as_bytes());
         }
@@ -253,7 +257,8 @@ impl Engine {
     /// when the connection is about to end.
     #[must_use]
     pub fn wants_input(&self, key: ClientKey) -> bool {
-        self.clients.get(key).is_some_and(|client| client.closing == Closing::No) && !self.is_congested()
+        self.clients.get(key).is_some_and(|client| client.closing == Closing::No)
+            && !self.is_congested()
     }
 
     /// Whether the log cannot keep up.
@@ -316,7 +321,9 @@ impl Engine {
     /// What may be sent to a client now.
     pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
         let durable = self.durable;
-        let Some(client) = self.clients.get_mut(key) else { return Outgoing { bytes: &[], ends: true } };
+        let Some(client) = self.clients.get_mut(key) else {
+            return Outgoing { bytes: &[], ends: true };
+        };
         if client.closing == Closing::Now {
             client.output.clear();
             return Outgoing { bytes: &[], ends: true };
@@ -355,10 +362,12 @@ impl Engine {
     #[must_use]
     pub fn next_event_us(&self) -> u64 {
         let deadline_us = self.deadlines.first().map(|(deadline_ms, _)| {
-            u64::try_from(deadline_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us)).unwrap_or(0)
+            u64::try_from(deadline_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us))
+                .unwrap_or(0)
         });
         let pause_us = self.pause.as_ref().map(|pause| {
-            u64::try_from(pause.until_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us)).unwrap_or(0)
+            u64::try_from(pause.until_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us))
+                .unwrap_or(0)
         });
         [deadline_us, pause_us].into_iter().flatten().fold(self.next_tick_us, u64::min)
     }

@@ -81,7 +81,9 @@ impl Output {
         }
         let end = match self.gates.front() {
             None => self.writer.len(),
-            Some(gate) => usize::try_from(gate.from - self.base).expect("a gate lies in the buffer"),
+            Some(gate) => {
+                usize::try_from(gate.from - self.base).expect("a gate lies in the buffer")
+            }
         };
         &self.writer.bytes()[self.sent..end.max(self.sent)]
     }

@@ -60,7 +60,9 @@ impl Subscriptions {
     pub(crate) fn shown_count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Shard => self.of(Kind::Shard).len(),
-            Kind::Channel | Kind::Pattern => self.of(Kind::Channel).len() + self.of(Kind::Pattern).len(),
+            Kind::Channel | Kind::Pattern => {
+                self.of(Kind::Channel).len() + self.of(Kind::Pattern).len()
+            }
         }
     }
 
@@ -101,7 +103,11 @@ impl Registry {
     }
 
     /// The names that have listeners and match the pattern.
-    pub(crate) fn names<'a>(&'a self, kind: Kind, pattern: Option<&'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn names<'a>(
+        &'a self,
+        kind: Kind,
+        pattern: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = &'a [u8]> {
         self.listeners[kind as usize]
             .keys()
             .map(Vec::as_slice)
@@ -109,14 +115,23 @@ impl Registry {
     }
 
     /// Who gets a message on a channel: each listener once, then once for each of its patterns.
-    pub(crate) fn receivers(&self, is_shard: bool, channel: &[u8]) -> Vec<(ClientKey, Option<&[u8]>)> {
+    pub(crate) fn receivers(
+        &self,
+        is_shard: bool,
+        channel: &[u8],
+    ) -> Vec<(ClientKey, Option<&[u8]>)> {
         let kind = if is_shard { Kind::Shard } else { Kind::Channel };
-        let mut receivers: Vec<(ClientKey, Option<&[u8]>)> =
-            self.listeners[kind as usize].get(channel).into_iter().flatten().map(|client| (*client, None)).collect();
+        let mut receivers: Vec<(ClientKey, Option<&[u8]>)> = self.listeners[kind as usize]
+            .get(channel)
+            .into_iter()
+            .flatten()
+            .map(|client| (*client, None))
+            .collect();
         if !is_shard {
             for (pattern, listeners) in &self.listeners[Kind::Pattern as usize] {
                 if base::glob::matches(pattern, channel) {
-                    receivers.extend(listeners.iter().map(|client| (*client, Some(pattern.as_slice()))));
+                    receivers
+                        .extend(listeners.iter().map(|client| (*client, Some(pattern.as_slice()))));
                 }
             }
         }

@@ -27,7 +27,8 @@ impl Engine {
         settings.eviction_samples = config.number("maxmemory-samples");
         settings.lfu_log_factor = config.number("lfu-log-factor");
         settings.lfu_decay_minutes = config.number("lfu-decay-time");
-        settings.notify = Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
+        settings.notify =
+            Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
         self.surroundings.logger.set_level(config.value("loglevel"));
         if let Some(log) = &mut self.log {
             log.set_policy(self.options.fsync);

@@ -83,7 +83,9 @@ fn abridged(args: &[&[u8]]) -> Vec<Vec<u8>> {
         .iter()
         .map(|arg| match arg.len().checked_sub(ARG_BYTES_MAX) {
             None | Some(0) => arg.to_vec(),
-            Some(more) => [&arg[..ARG_BYTES_MAX], format!("... ({more} more bytes)").as_bytes()].concat(),
+            Some(more) => {
+                [&arg[..ARG_BYTES_MAX], format!("... ({more} more bytes)").as_bytes()].concat()
+            }
         })
         .collect();
     if args.len() > kept {
@@ -99,7 +101,8 @@ mod tests {
     #[test]
     fn long_commands_are_abridged() {
         let long = vec![b'x'; 200];
-        let args: Vec<&[u8]> = std::iter::once(&long[..]).chain(std::iter::repeat_n(&b"a"[..], 40)).collect();
+        let args: Vec<&[u8]> =
+            std::iter::once(&long[..]).chain(std::iter::repeat_n(&b"a"[..], 40)).collect();
         let abridged = abridged(&args);
         assert_eq!(abridged.len(), 32);
         assert!(abridged[0].ends_with(b"xxx... (72 more bytes)"));

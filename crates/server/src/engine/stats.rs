@@ -22,7 +22,8 @@ impl Rate {
     pub(crate) fn sample(&mut self, count: u64, now_us: u64) {
         let elapsed_us = now_us.saturating_sub(self.last_us);
         let change = count.saturating_sub(self.last_count);
-        self.samples[self.next] = change.saturating_mul(1_000_000).checked_div(elapsed_us).unwrap_or(0);
+        self.samples[self.next] =
+            change.saturating_mul(1_000_000).checked_div(elapsed_us).unwrap_or(0);
         self.next = (self.next + 1) % RATE_SAMPLES;
         self.last_count = count;
         self.last_us = now_us;
@@ -81,7 +82,8 @@ impl Counters {
     /// Notes an error reply, `-CODE text`.
     pub(crate) fn error(&mut self, reply: &[u8]) {
         self.error_replies += 1;
-        let code: &[u8] = reply.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
+        let code: &[u8] =
+            reply.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
         let code = String::from_utf8_lossy(code.strip_prefix(b"-").unwrap_or(code));
         match self.errors.get_mut(code.as_ref()) {
             Some(count) => *count += 1,

@@ -55,11 +55,14 @@ impl Engine {
     pub(super) fn enqueue(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
         let client = &mut self.clients[key];
         let is_lost = client.is_spoiled;
-        let transaction = client.transaction.as_mut().expect("commands are queued inside a transaction");
+        let transaction =
+            client.transaction.as_mut().expect("commands are queued inside a transaction");
         // A transaction that cannot succeed any more need not grow.
         if !transaction.is_refused && !is_lost {
             transaction.args_bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
-            transaction.queue.push(Queued { command, args: args.iter().map(|arg| arg.to_vec()).collect() });
+            transaction
+                .queue
+                .push(Queued { command, args: args.iter().map(|arg| arg.to_vec()).collect() });
         }
         transaction.flags = transaction.flags.with(command.flags);
         client.output.writer().simple("QUEUED");
@@ -77,7 +80,11 @@ impl Engine {
     }
 
     /// DISCARD.
-    pub(super) fn discard_command(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
+    pub(super) fn discard_command(
+        &mut self,
+        key: ClientKey,
+        _args: &[&[u8]],
+    ) -> Result<(), CommandError> {
         if self.clients[key].transaction.is_none() {
             return Err(CommandError::other("ERR DISCARD without MULTI"));
         }
@@ -103,7 +110,9 @@ impl Engine {
         let transaction = client.transaction.take().expect("just seen");
         self.unwatch_all(key);
         if transaction.is_refused {
-            return Err(CommandError::other("EXECABORT Transaction discarded because of previous errors."));
+            return Err(CommandError::other(
+                "EXECABORT Transaction discarded because of previous errors.",
+            ));
         }
         if is_spoiled {
             self.reply(key).null_array();

@@ -17,7 +17,8 @@ pub(super) fn acl(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             reply.bulk_str("default");
         }
         b"list" => {
-            let rule = if engine.options.require_password.is_empty() { "nopass" } else { "#(hidden)" };
+            let rule =
+                if engine.options.require_password.is_empty() { "nopass" } else { "#(hidden)" };
             let line = format!("user default on {rule} ~* &* +@all");
             let reply = engine.reply(key);
             reply.array(1);
@@ -32,7 +33,11 @@ pub(super) fn acl(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             _ => engine.reply(key).array(0),
         },
         b"help" => return super::help::help(engine, key, args),
-        _ => return Err(CommandError::other("ERR there is one user, default; users cannot be changed")),
+        _ => {
+            return Err(CommandError::other(
+                "ERR there is one user, default; users cannot be changed",
+            ));
+        }
     }
     Ok(())
 }
@@ -50,7 +55,8 @@ fn categories(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
                 .ok_or_else(|| error(format!("ERR Unknown category '{}'", text(name))))?;
             let mark = reply.mark();
             let mut count = 0;
-            let commands = table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands()));
+            let commands = table::all()
+                .flat_map(|command| std::iter::once(command).chain(command.subcommands()));
             for command in commands.filter(|command| command.categories().has(category)) {
                 reply.bulk_str(command.name);
                 count += 1;

@@ -10,9 +10,13 @@ impl Engine {
     pub(super) fn client_line(&self, key: ClientKey) -> String {
         let client = &self.clients[key];
         let seconds_since = |moment_us: u64| self.now_us.saturating_sub(moment_us) / 1_000_000;
-        let listens = |kind| client.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len());
-        let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.len().cast_signed());
-        let queued_bytes = client.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
+        let listens = |kind| {
+            client.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.of(kind).len())
+        };
+        let queued =
+            client.transaction.as_ref().map_or(-1, |transaction| transaction.len().cast_signed());
+        let queued_bytes =
+            client.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
         let output_bytes = client.output.waiting_bytes();
         let output_memory = client.output.memory_bytes();
         format!(

@@ -22,7 +22,9 @@ pub(super) fn pause(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         [_, _, _] => true,
         [_, _, _, mode] if argument::is(mode, "all") => true,
         [_, _, _, mode] if argument::is(mode, "write") => false,
-        [_, _, _, _] => return Err(CommandError::other("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        [_, _, _, _] => {
+            return Err(CommandError::other("ERR CLIENT PAUSE mode must be WRITE or ALL"));
+        }
         _ => return Err(CommandError::WrongArity("client|pause".into())),
     };
     let timeout_ms = keyspace::parse_int(args[2])
@@ -63,7 +65,8 @@ impl Engine {
         }
         // Whoever paused must be able to end it.
         let is_writing = flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE));
-        (pause.everything || is_writing) && !matches!(command.name, "client|pause" | "client|unpause")
+        (pause.everything || is_writing)
+            && !matches!(command.name, "client|pause" | "client|unpause")
     }
 
     /// Ends the pause when its time is up.

@@ -34,7 +34,8 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         [option, ids @ ..] if argument::is(option, "id") && !ids.is_empty() => {
             let mut keys = Vec::new();
             for id in ids {
-                let id = keyspace::parse_int(id).ok_or(CommandError::other("ERR Invalid client ID"))?;
+                let id =
+                    keyspace::parse_int(id).ok_or(CommandError::other("ERR Invalid client ID"))?;
                 keys.extend(u64::try_from(id).ok().and_then(|id| engine.clients.by_id(id)));
             }
             keys
@@ -131,12 +132,15 @@ pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         None => false,
         Some(reason) if argument::is(reason, "timeout") => false,
         Some(reason) if argument::is(reason, "error") => true,
-        Some(_) => return Err(CommandError::other("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        Some(_) => {
+            return Err(CommandError::other("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
     };
     let id = argument::int(args[2])?;
     let target = u64::try_from(id).ok().and_then(|id| engine.clients.by_id(id));
-    let target =
-        target.filter(|target| engine.clients[*target].wait.as_ref().is_some_and(|wait| wait.is_blocking()));
+    let target = target.filter(|target| {
+        engine.clients[*target].wait.as_ref().is_some_and(|wait| wait.is_blocking())
+    });
     if let Some(target) = target {
         if with_error {
             engine.end_wait_with_error(target, "UNBLOCKED client unblocked via CLIENT UNBLOCK");
@@ -151,14 +155,18 @@ pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 /// CLIENT KILL.
 pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let (filter, is_old_form) = match args {
-        [_, _, address] => (Filter { address: Some(address), skip_me: false, ..Filter::default() }, true),
+        [_, _, address] => {
+            (Filter { address: Some(address), skip_me: false, ..Filter::default() }, true)
+        }
         [_, _, options @ ..] if options.len().is_multiple_of(2) => (Filter::parse(options)?, false),
         _ => return Err(CommandError::Syntax),
     };
     let mut keys = engine.clients.keys();
     keys.retain(|candidate| {
         let client = &engine.clients[*candidate];
-        client.closing == Closing::No && filter.has(client) && !(filter.skip_me && *candidate == key)
+        client.closing == Closing::No
+            && filter.has(client)
+            && !(filter.skip_me && *candidate == key)
     });
     for victim in &keys {
         let closing = if *victim == key { Closing::AfterReply } else { Closing::Now };
@@ -189,8 +197,12 @@ impl<'a> Filter<'a> {
             let value = pair[1];
             match pair[0].to_ascii_lowercase().as_slice() {
                 b"id" => {
-                    let id = keyspace::parse_int(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
-                    filter.id = Some(id.ok_or(CommandError::other("ERR client-id should be greater than 0"))?);
+                    let id = keyspace::parse_int(value)
+                        .and_then(|id| u64::try_from(id).ok())
+                        .filter(|id| *id > 0);
+                    filter.id = Some(
+                        id.ok_or(CommandError::other("ERR client-id should be greater than 0"))?,
+                    );
                 }
                 b"type" => filter.class = Some(Class::parse(value)?),
                 b"addr" => filter.address = Some(value),
@@ -207,7 +219,9 @@ impl<'a> Filter<'a> {
 
     fn has(&self, client: &Client) -> bool {
         self.address.is_none_or(|address| client.peer.address.as_bytes() == address)
-            && self.local_address.is_none_or(|address| client.peer.local_address.as_bytes() == address)
+            && self
+                .local_address
+                .is_none_or(|address| client.peer.local_address.as_bytes() == address)
             && self.id.is_none_or(|id| client.id == id)
             && self.class.as_ref().is_none_or(|class| class.has(client))
     }

@@ -30,12 +30,19 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     if !args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
-    let not_text = |_| CommandError::other("ERR CONFIG SET failed - the argument is not UTF-8 text");
-    let texts = args[2..].iter().map(|arg| std::str::from_utf8(arg)).collect::<Result<Vec<_>, _>>().map_err(not_text)?;
+    let not_text =
+        |_| CommandError::other("ERR CONFIG SET failed - the argument is not UTF-8 text");
+    let texts = args[2..]
+        .iter()
+        .map(|arg| std::str::from_utf8(arg))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(not_text)?;
     let pairs: Vec<(&str, &str)> = texts.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let protected_allowed = engine.allows(engine.options.protected_configs, key);
-    let (config, names) =
-        engine.config.with_changes(&pairs, protected_allowed).map_err(|wrong| error(wrong.to_string()))?;
+    let (config, names) = engine
+        .config
+        .with_changes(&pairs, protected_allowed)
+        .map_err(|wrong| error(wrong.to_string()))?;
     if names.contains(&"dir") {
         let directory = config.value("dir");
         if !std::path::Path::new(directory).is_dir() {
@@ -44,7 +51,9 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             ));
         }
     }
-    if names.contains(&"appendonly") && config.value("appendonly") != engine.config.value("appendonly") {
+    if names.contains(&"appendonly")
+        && config.value("appendonly") != engine.config.value("appendonly")
+    {
         return Err(error(
             "ERR CONFIG SET failed (possibly related to argument 'appendonly') - \
              the redo log can only be turned on or off when the server starts",

@@ -54,7 +54,9 @@ pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
 /// AUTH.
 pub(super) fn auth(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let (user, password) = match args {
-        [_, password] if !engine.options.require_password.is_empty() => (&b"default"[..], *password),
+        [_, password] if !engine.options.require_password.is_empty() => {
+            (&b"default"[..], *password)
+        }
         [_, _] => {
             return Err(CommandError::other(
                 "ERR AUTH <password> called without any password configured for the default user. \
@@ -78,7 +80,9 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(3) => Some(Protocol::Resp3),
             Ok(_) => return Err(CommandError::other("NOPROTO unsupported protocol version")),
             Err(_) => {
-                return Err(CommandError::other("ERR Protocol version is not an integer or out of range"));
+                return Err(CommandError::other(
+                    "ERR Protocol version is not an integer or out of range",
+                ));
             }
         },
     };
@@ -152,9 +156,12 @@ impl Engine {
     /// Checks a password; there is one user.
     fn authenticate(&mut self, key: ClientKey, user: &[u8], password: &[u8]) -> Done {
         let wanted = self.options.require_password.as_bytes();
-        let is_right = user == b"default" && (wanted.is_empty() || same_in_constant_time(wanted, password));
+        let is_right =
+            user == b"default" && (wanted.is_empty() || same_in_constant_time(wanted, password));
         if !is_right {
-            return Err(CommandError::other("WRONGPASS invalid username-password pair or user is disabled."));
+            return Err(CommandError::other(
+                "WRONGPASS invalid username-password pair or user is disabled.",
+            ));
         }
         self.clients[key].is_authenticated = true;
         Ok(())

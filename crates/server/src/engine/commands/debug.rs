@@ -46,8 +46,17 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             engine.reply(key).int(i64::from(matched));
             Ok(())
         }
-        (b"jmap" | b"change-repl-id" | b"quicklist-packed-threshold" | b"set-disable-deny-scripts", _)
-        | (b"replybuffer" | b"pause-cron" | b"dict-resizing" | b"set-skip-checksum-validation", _)
+        (
+            b"jmap"
+            | b"change-repl-id"
+            | b"quicklist-packed-threshold"
+            | b"set-disable-deny-scripts",
+            _,
+        )
+        | (
+            b"replybuffer" | b"pause-cron" | b"dict-resizing" | b"set-skip-checksum-validation",
+            _,
+        )
         | (b"reload" | b"loadaof" | b"config-rewrite-force-all" | b"aof-flush-sleep", _) => {
             // There is nothing to turn, or (RELOAD) nothing that memory has and the log has not.
             engine.reply(key).ok();
@@ -56,7 +65,9 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         (b"htstats" | b"htstats-key", [_, ..]) => {
             let db = engine.clients[key].db;
             let (keys, _) = engine.keyspace.size(db);
-            let report = format!("[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: {keys}\n");
+            let report = format!(
+                "[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: {keys}\n"
+            );
             engine.reply(key).verbatim("txt", &report);
             Ok(())
         }
@@ -71,7 +82,8 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 /// DEBUG SLEEP: the one place where the server waits, because that is what is asked for.
 fn sleep(engine: &mut Engine, key: ClientKey, seconds: &[u8]) -> Done {
     let seconds = argument::float(seconds)?;
-    let duration = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).map_err(|_| CommandError::OutOfRange)?;
+    let duration = std::time::Duration::try_from_secs_f64(seconds.max(0.0))
+        .map_err(|_| CommandError::OutOfRange)?;
     std::thread::sleep(duration);
     engine.reply(key).ok();
     Ok(())
@@ -87,7 +99,9 @@ fn object(engine: &mut Engine, key: ClientKey, name: &[u8]) -> Done {
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{lru} lru_seconds_idle:{idle_s}"
     );
     if encoding == "quicklist" {
-        line.push_str(" ql_nodes:1 ql_avg_node:1 ql_listpack_max:-2 ql_compressed:0 ql_uncompressed_size:0");
+        line.push_str(
+            " ql_nodes:1 ql_avg_node:1 ql_listpack_max:-2 ql_compressed:0 ql_uncompressed_size:0",
+        );
     }
     engine.reply(key).simple(&line);
     Ok(())

@@ -29,7 +29,9 @@ fn start_checkpoint(engine: &mut Engine) -> Done {
         return Ok(());
     };
     if !log.compact_all() {
-        return Err(CommandError::other("ERR Background append only file rewriting already in progress"));
+        return Err(CommandError::other(
+            "ERR Background append only file rewriting already in progress",
+        ));
     }
     Ok(())
 }
@@ -52,8 +54,8 @@ pub(super) fn client_durability(engine: &mut Engine, key: ClientKey, args: &[&[u
 
 /// A timeout in milliseconds, as the moment at which it is up; 0 is never.
 fn deadline(engine: &Engine, argument: &[u8]) -> Result<Option<i64>, CommandError> {
-    let timeout_ms =
-        keyspace::parse_int(argument).ok_or(CommandError::other("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms = keyspace::parse_int(argument)
+        .ok_or(CommandError::other("ERR timeout is not an integer or out of range"))?;
     match timeout_ms {
         ..0 => Err(CommandError::other("ERR timeout is negative")),
         0 => Ok(None),
@@ -103,6 +105,9 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
     if let Some(log) = &mut engine.log {
         log.request_sync();
     }
-    engine.start_wait(key, Wait::Durable(DurableWait { lsn, deadline_ms, wants_replicas: replicas > 0 }));
+    engine.start_wait(
+        key,
+        Wait::Durable(DurableWait { lsn, deadline_ms, wants_replicas: replicas > 0 }),
+    );
     Ok(())
 }

@@ -35,7 +35,8 @@ const SECTIONS: &[Section] = &[
 
 /// INFO.
 pub(super) fn info(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let wanted: Vec<String> = args[1..].iter().map(|name| super::text(name).to_ascii_lowercase()).collect();
+    let wanted: Vec<String> =
+        args[1..].iter().map(|name| super::text(name).to_ascii_lowercase()).collect();
     let is_wanted = |name: &str, by_default: bool| {
         if wanted.is_empty() {
             return by_default;

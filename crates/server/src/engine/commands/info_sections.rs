@@ -20,14 +20,21 @@ fn constants(out: &mut String, lines: &[(&str, &str)]) {
 pub(super) fn server(engine: &Engine, out: &mut String) {
     let uptime_s = engine.now_us.saturating_sub(engine.started_us) / 1_000_000;
     line(out, "redis_version", REDIS_VERSION);
-    constants(out, &[("redis_git_sha1", "00000000"), ("redis_git_dirty", "0"), ("redis_build_id", "0")]);
+    constants(
+        out,
+        &[("redis_git_sha1", "00000000"), ("redis_git_dirty", "0"), ("redis_build_id", "0")],
+    );
     line(out, "indelible_version", crate::VERSION);
     line(out, "redis_mode", "standalone");
     line(out, "os", format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
     line(out, "arch_bits", usize::BITS);
     constants(
         out,
-        &[("monotonic_clock", "POSIX clock_gettime"), ("multiplexing_api", "epoll"), ("atomicvar_api", "rust")],
+        &[
+            ("monotonic_clock", "POSIX clock_gettime"),
+            ("multiplexing_api", "epoll"),
+            ("atomicvar_api", "rust"),
+        ],
     );
     line(out, "gcc_version", "0.0.0");
     line(out, "process_id", std::process::id());
@@ -40,16 +47,19 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
     line(out, "hz", engine.options.hz);
     line(out, "configured_hz", engine.config.value("hz"));
     line(out, "lru_clock", engine.unix_s() & 0x00ff_ffff);
-    let executable = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
+    let executable =
+        std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     line(out, "executable", executable);
-    let file = engine.config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let file =
+        engine.config.file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     line(out, "config_file", file);
     line(out, "io_threads_active", 0);
 }
 
 pub(super) fn clients(engine: &Engine, out: &mut String) {
     let input = engine.clients.iter().map(|(_, client)| client.input.len()).max().unwrap_or(0);
-    let output = engine.clients.iter().map(|(_, client)| client.output.waiting_bytes()).max().unwrap_or(0);
+    let output =
+        engine.clients.iter().map(|(_, client)| client.output.waiting_bytes()).max().unwrap_or(0);
     line(out, "connected_clients", engine.clients.len());
     line(out, "cluster_connections", 0);
     line(out, "maxclients", engine.options.max_clients);
@@ -84,7 +94,11 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     line(out, "used_memory_overhead", overhead);
     line(out, "used_memory_startup", usage.startup_bytes);
     line(out, "used_memory_dataset", dataset);
-    line(out, "used_memory_dataset_perc", percent(dataset, used.saturating_sub(usage.startup_bytes)));
+    line(
+        out,
+        "used_memory_dataset_perc",
+        percent(dataset, used.saturating_sub(usage.startup_bytes)),
+    );
     line(out, "allocator_allocated", usage.allocated_bytes);
     line(out, "allocator_active", usage.active_bytes);
     line(out, "allocator_resident", usage.resident_bytes);
@@ -116,7 +130,11 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     line(out, "allocator_rss_ratio", ratio(usage.resident_bytes, usage.active_bytes));
     line(out, "allocator_rss_bytes", usage.resident_bytes.saturating_sub(usage.active_bytes));
     line(out, "rss_overhead_ratio", ratio(usage.process_bytes, usage.resident_bytes));
-    line(out, "rss_overhead_bytes", usage.process_bytes.cast_signed() - usage.resident_bytes.cast_signed());
+    line(
+        out,
+        "rss_overhead_bytes",
+        usage.process_bytes.cast_signed() - usage.resident_bytes.cast_signed(),
+    );
     line(out, "mem_fragmentation_ratio", ratio(usage.process_bytes, used));
     line(out, "mem_fragmentation_bytes", usage.process_bytes.cast_signed() - used.cast_signed());
     constants(
@@ -145,7 +163,11 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
         line(out, "loading_start_time", progress.started_unix_s);
         line(out, "loading_total_bytes", progress.total_bytes);
         line(out, "loading_loaded_bytes", progress.loaded_bytes);
-        line(out, "loading_loaded_perc", percent(progress.loaded_bytes, progress.total_bytes).trim_end_matches('%'));
+        line(
+            out,
+            "loading_loaded_perc",
+            percent(progress.loaded_bytes, progress.total_bytes).trim_end_matches('%'),
+        );
         line(out, "loading_eta_seconds", left_bytes / per_second);
     }
     constants(
@@ -161,7 +183,8 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
         ],
     );
     let changes = engine.keyspace.dirty() - engine.dirty_at_checkpoint;
-    let is_good = !matches!(engine.log.as_ref().map(|log| log.health()), Some(LogHealth::ReadOnly(_)));
+    let is_good =
+        !matches!(engine.log.as_ref().map(|log| log.health()), Some(LogHealth::ReadOnly(_)));
     let is_compacting = engine.log.as_ref().is_some_and(|log| log.is_compacting());
     line(out, "rdb_changes_since_last_save", changes);
     line(out, "rdb_bgsave_in_progress", 0);
@@ -194,7 +217,11 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
     line(out, "aof_last_write_status", if is_good { "ok" } else { "err" });
     constants(
         out,
-        &[("aof_last_cow_size", "0"), ("module_fork_in_progress", "0"), ("module_fork_last_cow_size", "0")],
+        &[
+            ("aof_last_cow_size", "0"),
+            ("module_fork_in_progress", "0"),
+            ("module_fork_last_cow_size", "0"),
+        ],
     );
     if let Some(log) = &engine.log {
         line(out, "aof_current_size", log.disk_bytes());
@@ -241,7 +268,10 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     constants(out, &[("total_net_repl_input_bytes", "0"), ("total_net_repl_output_bytes", "0")]);
     line(out, "instantaneous_input_kbps", ratio(engine.rates.input.per_second(), 1024));
     line(out, "instantaneous_output_kbps", ratio(engine.rates.output.per_second(), 1024));
-    constants(out, &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")]);
+    constants(
+        out,
+        &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")],
+    );
     line(out, "rejected_connections", counters.rejected_connections);
     constants(out, &[("sync_full", "0"), ("sync_partial_ok", "0"), ("sync_partial_err", "0")]);
     line(out, "expired_keys", keyspace.expired);
@@ -251,13 +281,21 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "evicted_keys", keyspace.evicted);
     constants(
         out,
-        &[("evicted_clients", "0"), ("total_eviction_exceeded_time", "0"), ("current_eviction_exceeded_time", "0")],
+        &[
+            ("evicted_clients", "0"),
+            ("total_eviction_exceeded_time", "0"),
+            ("current_eviction_exceeded_time", "0"),
+        ],
     );
     line(out, "keyspace_hits", keyspace.hits);
     line(out, "keyspace_misses", keyspace.misses);
     line(out, "pubsub_channels", engine.registry.count(super::super::super::pubsub::Kind::Channel));
     line(out, "pubsub_patterns", engine.registry.count(super::super::super::pubsub::Kind::Pattern));
-    line(out, "pubsubshard_channels", engine.registry.count(super::super::super::pubsub::Kind::Shard));
+    line(
+        out,
+        "pubsubshard_channels",
+        engine.registry.count(super::super::super::pubsub::Kind::Shard),
+    );
     constants(
         out,
         &[
@@ -293,7 +331,10 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn replication(engine: &Engine, out: &mut String) {
-    constants(out, &[("role", "master"), ("connected_slaves", "0"), ("master_failover_state", "no-failover")]);
+    constants(
+        out,
+        &[("role", "master"), ("connected_slaves", "0"), ("master_failover_state", "no-failover")],
+    );
     line(out, "master_replid", &engine.run_id);
     constants(
         out,
@@ -312,7 +353,10 @@ pub(super) fn cpu(engine: &Engine, out: &mut String) {
     let times = engine.surroundings.host.cpu();
     line(out, "used_cpu_sys", format!("{:.6}", times.system_s));
     line(out, "used_cpu_user", format!("{:.6}", times.user_s));
-    constants(out, &[("used_cpu_sys_children", "0.000000"), ("used_cpu_user_children", "0.000000")]);
+    constants(
+        out,
+        &[("used_cpu_sys_children", "0.000000"), ("used_cpu_user_children", "0.000000")],
+    );
     line(out, "used_cpu_sys_main_thread", format!("{:.6}", times.thread_system_s));
     line(out, "used_cpu_user_main_thread", format!("{:.6}", times.thread_user_s));
 }
@@ -323,7 +367,8 @@ pub(super) fn commandstats(engine: &Engine, out: &mut String) {
     for_each_command(engine, |name, stats| {
         if stats.calls + stats.rejected + stats.failed > 0 {
             #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-            let average = if stats.calls == 0 { 0.0 } else { stats.duration_us as f64 / stats.calls as f64 };
+            let average =
+                if stats.calls == 0 { 0.0 } else { stats.duration_us as f64 / stats.calls as f64 };
             let _infallible = write!(
                 out,
                 "cmdstat_{name}:calls={},usec={},usec_per_call={average:.2},rejected_calls={},failed_calls={}\r\n",
@@ -353,8 +398,12 @@ pub(super) fn latencystats(engine: &Engine, out: &mut String) {
     });
 }
 
-fn for_each_command(engine: &Engine, mut visit: impl FnMut(&str, &super::super::super::stats::CommandStats)) {
-    let all = command::table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands()));
+fn for_each_command(
+    engine: &Engine,
+    mut visit: impl FnMut(&str, &super::super::super::stats::CommandStats),
+) {
+    let all = command::table::all()
+        .flat_map(|command| std::iter::once(command).chain(command.subcommands()));
     for command in all {
         visit(command.name, &engine.counters.by_command[command.ordinal()]);
     }

@@ -48,10 +48,9 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 
 /// LATENCY GRAPH.
 pub(super) fn graph(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let (event, series) = engine
-        .latency
-        .event(args[2])
-        .ok_or_else(|| super::error(format!("ERR No samples available for event '{}'", super::text(args[2]))))?;
+    let (event, series) = engine.latency.event(args[2]).ok_or_else(|| {
+        super::error(format!("ERR No samples available for event '{}'", super::text(args[2])))
+    })?;
     let graph = draw(event, series);
     engine.reply(key).verbatim("txt", &graph);
     Ok(())
@@ -64,8 +63,11 @@ const GRAPH_LINES: u64 = 8;
 fn draw(event: &str, series: &Series) -> String {
     let worst = series.samples.iter().map(|sample| sample.latency_ms).max().unwrap_or(0).max(1);
     let least = series.samples.iter().map(|sample| sample.latency_ms).min().unwrap_or(0);
-    let mut graph =
-        format!("{event} - high {worst} ms, low {least} ms (all time high {} ms)\n{}\n", series.max_ms, "-".repeat(80));
+    let mut graph = format!(
+        "{event} - high {worst} ms, low {least} ms (all time high {} ms)\n{}\n",
+        series.max_ms,
+        "-".repeat(80)
+    );
     for line in (1..=GRAPH_LINES).rev() {
         let bars = series.samples.iter().map(|sample| {
             let height = (sample.latency_ms * GRAPH_LINES).div_ceil(worst);
@@ -90,7 +92,10 @@ pub(super) fn doctor(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Do
         for (event, series) in engine.latency.events() {
             let latest = series.samples.back().map_or(0, |sample| sample.latency_ms);
             let count = series.samples.len();
-            report.push_str(&format!("{event}: {count} times, the last one {latest} ms, the worst {} ms\n", series.max_ms));
+            report.push_str(&format!(
+                "{event}: {count} times, the last one {latest} ms, the worst {} ms\n",
+                series.max_ms
+            ));
         }
         report.push_str("\nSLOWLOG GET shows the slow commands themselves.\n");
         report
@@ -103,7 +108,9 @@ pub(super) fn doctor(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Do
 pub(super) fn histogram(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let mut wanted: Vec<table::Command> = Vec::new();
     if args.len() == 2 {
-        wanted.extend(table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands())));
+        wanted.extend(
+            table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands())),
+        );
     }
     for name in &args[2..] {
         if let Some(command) = table::lookup(name) {
@@ -115,7 +122,9 @@ pub(super) fn histogram(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> 
     let mark = reply.mark();
     let mut count = 0;
     for command in wanted {
-        let Some(latency) = &engine.counters.by_command[command.ordinal()].latency else { continue };
+        let Some(latency) = &engine.counters.by_command[command.ordinal()].latency else {
+            continue;
+        };
         reply.bulk_str(command.name);
         write_histogram(latency, reply);
         count += 1;

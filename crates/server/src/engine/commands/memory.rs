@@ -42,8 +42,10 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
             (db, keys, expiring)
         })
         .collect();
-    let keys: usize = (0..engine.keyspace.database_count()).map(|db| engine.keyspace.size(db).0).sum();
-    let overhead = clients + databases.iter().map(|(_, keys, expiring)| keys + expiring).sum::<usize>();
+    let keys: usize =
+        (0..engine.keyspace.database_count()).map(|db| engine.keyspace.size(db).0).sum();
+    let overhead =
+        clients + databases.iter().map(|(_, keys, expiring)| keys + expiring).sum::<usize>();
     let used = usage.allocated_bytes;
     let dataset = used.saturating_sub(overhead as u64 + usage.startup_bytes);
     let peak = engine.peak_memory_bytes.max(used);
@@ -86,8 +88,8 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     for (db, keys, expiring) in databases {
         reply.bulk_str(&format!("db.{db}"));
         reply.map(3);
-        let fields =
-            [("main", keys), ("expires", expiring), ("slot-to-keys", 0)].map(|(name, value)| (format!("overhead.hashtable.{name}"), value));
+        let fields = [("main", keys), ("expires", expiring), ("slot-to-keys", 0)]
+            .map(|(name, value)| (format!("overhead.hashtable.{name}"), value));
         for (name, value) in fields {
             reply.bulk_str(&name);
             reply.count(value);

@@ -129,7 +129,8 @@ fn subcommand_handler(name: &str) -> Option<ServerHandler> {
 
 /// COMMAND and its subcommands: answered from the table.
 fn command_itself(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let command = command::table::resolve(args).map_err(|unknown| error(format!("ERR {unknown}")))?;
+    let command =
+        command::table::resolve(args).map_err(|unknown| error(format!("ERR {unknown}")))?;
     command::introspect::execute(command, args, engine.reply(key));
     Ok(())
 }

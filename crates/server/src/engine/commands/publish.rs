@@ -111,7 +111,11 @@ impl Engine {
     fn unsubscribe(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) {
         let client = &mut self.clients[key];
         let names: Vec<Vec<u8>> = if names.is_empty() {
-            client.subscriptions.as_ref().map(|all| all.of(kind).iter().cloned().collect()).unwrap_or_default()
+            client
+                .subscriptions
+                .as_ref()
+                .map(|all| all.of(kind).iter().cloned().collect())
+                .unwrap_or_default()
         } else {
             names.iter().map(|name| name.to_vec()).collect()
         };

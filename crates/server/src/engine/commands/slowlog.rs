@@ -14,8 +14,9 @@ pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         None => SHOWN_DEFAULT,
         Some(count) => match argument::int(count)? {
             -1 => engine.slowlog.len(),
-            count => usize::try_from(count)
-                .map_err(|_| CommandError::other("ERR count should be greater than or equal to -1"))?,
+            count => usize::try_from(count).map_err(|_| {
+                CommandError::other("ERR count should be greater than or equal to -1")
+            })?,
         },
     };
     let writer = engine.clients[key].output.writer();

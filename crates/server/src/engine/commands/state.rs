@@ -70,7 +70,11 @@ pub(super) fn replicaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> 
 
 /// LOLWUT.
 pub(super) fn lolwut(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let text = format!("Redis ver. {}, as Indelible {} speaks it\n", super::info::REDIS_VERSION, crate::VERSION);
+    let text = format!(
+        "Redis ver. {}, as Indelible {} speaks it\n",
+        super::info::REDIS_VERSION,
+        crate::VERSION
+    );
     engine.reply(key).verbatim("txt", &text);
     Ok(())
 }
