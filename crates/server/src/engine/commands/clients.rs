@@ -133,7 +133,9 @@ pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         Some(reason) if argument::is(reason, "timeout") => false,
         Some(reason) if argument::is(reason, "error") => true,
         Some(_) => {
-            return Err(CommandError::other("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+            return Err(CommandError::other(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            ));
         }
     };
     let id = argument::int(args[2])?;
