@@ -16,6 +16,7 @@
 
 mod large;
 mod range;
+mod scored;
 
 use std::ops::Range;
 
@@ -29,6 +30,7 @@ use crate::recorder::Recorder;
 
 pub(crate) use large::LargeZSet;
 pub use range::{LexBound, LexRange, ScoreRange};
+pub use scored::ScoredView;
 
 use large::{compare, score_from};
 use range::{Cut, indexes};

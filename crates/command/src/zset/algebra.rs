@@ -1,16 +1,13 @@
 //! Union, intersection and difference of sorted sets and sets; a set's members have the score 1.
 //!
-//! The keyspace lends one value at a time, so the sources are gone through one after the other:
-//! a union accumulates, an intersection and a difference thin out the members of their first
-//! source. In a union and an intersection the smallest source comes first, as with Redis: that
-//! is the least work, and it decides in which order scores are added up.
+//! In a union and an intersection the smallest source comes first, as with Redis: that is the least
+//! work, and it decides in which order scores are added up.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use keyspace::set::{Set, SetView};
-use keyspace::zset::{ZSet, ZSetView};
-use keyspace::{Type, WrongType};
+use keyspace::Keyspace;
+use keyspace::zset::ScoredView;
 
 use super::{store, write_header, write_member};
 use crate::argument;
@@ -19,7 +16,7 @@ use crate::error::{CommandError, Done};
 use crate::float;
 
 /// A member of a result and its score.
-type Member = (Box<[u8]>, f64);
+type Member<'a> = (&'a [u8], f64);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -58,45 +55,6 @@ fn zero_if_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// A set or sorted set, as a source.
-enum Source<'a> {
-    Set(SetView<'a>),
-    ZSet(ZSetView<'a>),
-}
-
-impl Source<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Set(set) => set.len(),
-            Self::ZSet(set) => set.len(),
-        }
-    }
-
-    fn score(&self, member: &[u8]) -> Option<f64> {
-        match self {
-            Self::Set(set) => set.contains(member).then_some(1.0),
-            Self::ZSet(set) => set.score(member),
-        }
-    }
-
-    fn for_each(&self, mut visit: impl FnMut(&[u8], f64)) {
-        match self {
-            Self::Set(set) => set.iter().for_each(|member| visit(member, 1.0)),
-            Self::ZSet(set) => set.iter().for_each(|(member, score)| visit(member, score)),
-        }
-    }
-}
-
-/// A call of any of the commands.
-struct Call<'a> {
-    /// Keys and weights.
-    sources: Vec<(&'a [u8], f64)>,
-    aggregate: Aggregate,
-    with_scores: bool,
-    /// How many members are enough for ZINTERCARD.
-    limit: usize,
-}
-
 /// What becomes of a command's result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -105,12 +63,79 @@ enum Outcome {
     Count,
 }
 
+/// The options of all of the commands.
+struct Options {
+    /// One for each key; empty for 1 each.
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// How many members are enough for ZINTERCARD.
+    limit: usize,
+}
+
+impl Options {
+    fn parse(
+        mut words: &[&[u8]],
+        key_count: usize,
+        operation: Operation,
+        outcome: Outcome,
+    ) -> Result<Self, CommandError> {
+        const NOT_A_WEIGHT: CommandError = CommandError::other("ERR weight value is not a float");
+        const NEGATIVE: CommandError = CommandError::other("ERR LIMIT can't be negative");
+        let mut options = Self {
+            weights: Vec::new(),
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: usize::MAX,
+        };
+        let aggregates = operation != Operation::Difference && outcome != Outcome::Count;
+        while let [word, rest @ ..] = words {
+            words = rest;
+            if aggregates && rest.len() >= key_count && argument::is(word, "WEIGHTS") {
+                let (weights, rest) = rest.split_at(key_count);
+                let weights = weights.iter().map(|weight| float::parse(weight));
+                options.weights = weights.collect::<Option<_>>().ok_or(NOT_A_WEIGHT)?;
+                words = rest;
+            } else if aggregates
+                && argument::is(word, "AGGREGATE")
+                && let [name, rest @ ..] = rest
+            {
+                options.aggregate = Aggregate::parse(name).ok_or(CommandError::Syntax)?;
+                words = rest;
+            } else if outcome == Outcome::Reply && argument::is(word, "WITHSCORES") {
+                options.with_scores = true;
+            } else if outcome == Outcome::Count
+                && argument::is(word, "LIMIT")
+                && let [limit, rest @ ..] = rest
+            {
+                let limit = argument::count(limit).map_err(|_| NEGATIVE)?;
+                options.limit = if limit == 0 { usize::MAX } else { limit };
+                words = rest;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A source and its weight; `None` for a key that is not there.
+type Source<'a> = (Option<ScoredView<'a>>, f64);
+
+/// A call of any of the commands, its keys read.
+struct Call<'a> {
+    sources: Vec<Source<'a>>,
+    options: Options,
+    operation: Operation,
+}
+
 impl<'a> Call<'a> {
     /// `args` are the number of keys, the keys and the options.
-    fn parse(
-        cx: &mut Context<'_>,
+    fn read(
+        keyspace: &'a mut Keyspace,
+        db: usize,
         name: &'static str,
-        args: &[&'a [u8]],
+        args: &[&[u8]],
         operation: Operation,
         outcome: Outcome,
     ) -> Result<Self, CommandError> {
@@ -123,150 +148,68 @@ impl<'a> Call<'a> {
         if key_count > args.len() - 1 {
             return Err(CommandError::Syntax);
         }
-        let (keys, options) = args[1..].split_at(key_count);
+        let (keys, words) = args[1..].split_at(key_count);
         // Redis looks at the keys before it looks at the options.
-        for key in keys {
-            if !matches!(cx.keyspace.type_of(cx.db, key), None | Some(Type::Set | Type::ZSet)) {
-                return Err(WrongType.into());
-            }
+        let views = keyspace.read_scored(db, keys)?;
+        let options = Options::parse(words, key_count, operation, outcome)?;
+        let weights = options.weights.iter().copied().chain(std::iter::repeat(1.0));
+        let mut sources: Vec<Source<'a>> = views.into_iter().zip(weights).collect();
+        if operation != Operation::Difference {
+            sources.sort_by_key(|source| source.0.map_or(0, ScoredView::len));
         }
-        let sources = keys.iter().map(|&key| (key, 1.0)).collect();
-        let mut call =
-            Self { sources, aggregate: Aggregate::Sum, with_scores: false, limit: usize::MAX };
-        call.parse_options(options, operation, outcome)?;
-        Ok(call)
+        Ok(Self { sources, options, operation })
     }
 
-    fn parse_options(
-        &mut self,
-        mut options: &[&[u8]],
-        operation: Operation,
-        outcome: Outcome,
-    ) -> Result<(), CommandError> {
-        const NOT_A_WEIGHT: CommandError = CommandError::other("ERR weight value is not a float");
-        const NEGATIVE: CommandError = CommandError::other("ERR LIMIT can't be negative");
-        let aggregates = operation != Operation::Difference && outcome != Outcome::Count;
-        while let [word, rest @ ..] = options {
-            options = rest;
-            if aggregates && rest.len() >= self.sources.len() && argument::is(word, "WEIGHTS") {
-                let (weights, rest) = rest.split_at(self.sources.len());
-                for (source, weight) in self.sources.iter_mut().zip(weights) {
-                    source.1 = float::parse(weight).ok_or(NOT_A_WEIGHT)?;
-                }
-                options = rest;
-            } else if aggregates
-                && argument::is(word, "AGGREGATE")
-                && let [name, rest @ ..] = rest
-            {
-                self.aggregate = Aggregate::parse(name).ok_or(CommandError::Syntax)?;
-                options = rest;
-            } else if outcome == Outcome::Reply && argument::is(word, "WITHSCORES") {
-                self.with_scores = true;
-            } else if outcome == Outcome::Count
-                && argument::is(word, "LIMIT")
-                && let [limit, rest @ ..] = rest
-            {
-                let limit = argument::count(limit).map_err(|_| NEGATIVE)?;
-                self.limit = if limit == 0 { usize::MAX } else { limit };
-                options = rest;
-            } else {
-                return Err(CommandError::Syntax);
-            }
-        }
-        Ok(())
+    /// The members of the result, by score and member.
+    fn members(&self) -> Vec<Member<'a>> {
+        let mut members = match self.operation {
+            Operation::Union => self.union(),
+            Operation::Intersection => self.intersection().collect(),
+            Operation::Difference => self.difference(),
+        };
+        members.sort_unstable_by(by_score_and_member);
+        members
     }
 
-    /// Orders the sources by how many members they have.
-    fn smallest_first(&mut self, cx: &mut Context<'_>) -> Result<(), CommandError> {
-        let mut sized = Vec::with_capacity(self.sources.len());
-        for &(key, weight) in &self.sources {
-            let len = source(cx, key)?.map_or(0, |source| source.len());
-            sized.push((len, (key, weight)));
-        }
-        sized.sort_by_key(|source| source.0);
-        self.sources = sized.into_iter().map(|source| source.1).collect();
-        Ok(())
-    }
-
-    /// The members of the result, in no order.
-    fn members(
-        &mut self,
-        cx: &mut Context<'_>,
-        operation: Operation,
-    ) -> Result<Vec<Member>, CommandError> {
-        match operation {
-            Operation::Union => {
-                self.smallest_first(cx)?;
-                self.union(cx)
-            }
-            Operation::Intersection => {
-                self.smallest_first(cx)?;
-                self.thin_out(cx, |aggregate, score, other, weight| {
-                    other.map(|other| aggregate.apply(score, other * weight))
-                })
-            }
-            Operation::Difference => self.thin_out(cx, |_, score, other, _| match other {
-                Some(_) => None,
-                None => Some(score),
-            }),
-        }
-    }
-
-    fn union(&self, cx: &mut Context<'_>) -> Result<Vec<Member>, CommandError> {
-        let mut scores: HashMap<Box<[u8]>, f64> = HashMap::new();
-        for &(key, weight) in &self.sources {
-            let Some(source) = source(cx, key)? else { continue };
-            source.for_each(|member, score| {
+    fn union(&self) -> Vec<Member<'a>> {
+        let mut scores: HashMap<&[u8], f64> = HashMap::new();
+        for (source, weight) in &self.sources {
+            for (member, score) in source.iter().flat_map(|source| source.iter()) {
                 let score = zero_if_nan(weight * score);
-                match scores.get_mut(member) {
-                    Some(sum) => *sum = self.aggregate.apply(*sum, score),
-                    None => drop(scores.insert(member.into(), score)),
-                }
-            });
-        }
-        Ok(scores.into_iter().collect())
-    }
-
-    /// The members of the first source that `keep` keeps for every other source: it is given
-    /// the score so far, and the member's score in the other source with that source's weight.
-    fn thin_out(
-        &self,
-        cx: &mut Context<'_>,
-        keep: impl Fn(Aggregate, f64, Option<f64>, f64) -> Option<f64>,
-    ) -> Result<Vec<Member>, CommandError> {
-        let mut members: Vec<Member> = Vec::new();
-        let ((first, weight), others) = self.sources.split_first().expect("there is a key");
-        if let Some(source) = source(cx, first)? {
-            source.for_each(|member, score| {
-                members.push((member.into(), zero_if_nan(weight * score)));
-            });
-        }
-        for &(key, weight) in others {
-            if members.is_empty() {
-                break;
+                scores
+                    .entry(member)
+                    .and_modify(|sum| *sum = self.options.aggregate.apply(*sum, score))
+                    .or_insert(score);
             }
-            let source = source(cx, key)?;
-            members.retain_mut(|(member, score)| {
-                let other = source.as_ref().and_then(|source| source.score(member));
-                let kept = keep(self.aggregate, *score, other, weight);
-                *score = kept.unwrap_or(*score);
-                kept.is_some()
-            });
         }
-        Ok(members)
+        scores.into_iter().collect()
+    }
+
+    fn intersection(&self) -> impl Iterator<Item = Member<'a>> {
+        let ((smallest, weight), others) = self.sources.split_first().expect("there is a key");
+        smallest.iter().flat_map(|source| source.iter()).filter_map(move |(member, score)| {
+            let first = zero_if_nan(weight * score);
+            let sum = others.iter().try_fold(first, |sum, (other, weight)| {
+                let score = other.as_ref()?.score(member)?;
+                Some(self.options.aggregate.apply(sum, score * weight))
+            });
+            Some((member, sum?))
+        })
+    }
+
+    fn difference(&self) -> Vec<Member<'a>> {
+        let ((first, _), others) = self.sources.split_first().expect("there is a key");
+        let is_elsewhere = |member| {
+            others.iter().any(|(other, _)| other.is_some_and(|o| o.score(member).is_some()))
+        };
+        let members = first.iter().flat_map(|source| source.iter());
+        members.filter(|(member, _)| !is_elsewhere(member)).collect()
     }
 }
 
-fn source<'a>(cx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<Source<'a>>, CommandError> {
-    if cx.keyspace.type_of(cx.db, key) == Some(Type::Set) {
-        return Ok(cx.keyspace.read::<Set>(cx.db, key)?.map(Source::Set));
-    }
-    Ok(cx.keyspace.read::<ZSet>(cx.db, key)?.map(Source::ZSet))
-}
-
-fn by_score_and_member(left: &Member, right: &Member) -> Ordering {
+fn by_score_and_member(left: &Member<'_>, right: &Member<'_>) -> Ordering {
     let by_score = left.1.partial_cmp(&right.1).expect("scores are not NaN");
-    by_score.then_with(|| left.0.cmp(&right.0))
+    by_score.then_with(|| left.0.cmp(right.0))
 }
 
 fn write_result(
@@ -275,12 +218,11 @@ fn write_result(
     args: &[&[u8]],
     operation: Operation,
 ) -> Done {
-    let mut call = Call::parse(cx, name, &args[1..], operation, Outcome::Reply)?;
-    let mut members = call.members(cx, operation)?;
-    members.sort_unstable_by(by_score_and_member);
-    write_header(cx.reply, members.len(), call.with_scores);
-    for (member, score) in &members {
-        write_member(cx.reply, (member, *score), call.with_scores);
+    let call = Call::read(cx.keyspace, cx.db, name, &args[1..], operation, Outcome::Reply)?;
+    let members = call.members();
+    write_header(cx.reply, members.len(), call.options.with_scores);
+    for member in members {
+        write_member(cx.reply, member, call.options.with_scores);
     }
     Ok(())
 }
@@ -291,9 +233,10 @@ fn store_result(
     args: &[&[u8]],
     operation: Operation,
 ) -> Done {
-    let mut call = Call::parse(cx, name, &args[2..], operation, Outcome::Store)?;
-    let mut members = call.members(cx, operation)?;
-    members.sort_unstable_by(by_score_and_member);
+    let call = Call::read(cx.keyspace, cx.db, name, &args[2..], operation, Outcome::Store)?;
+    // The destination may be a source, so the result must not borrow from it.
+    let members: Vec<_> =
+        call.members().into_iter().map(|(member, score)| (Box::from(member), score)).collect();
     store(cx, args[1], &members, name)
 }
 
@@ -322,9 +265,8 @@ pub(crate) fn zdiffstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 pub(crate) fn zintercard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let operation = Operation::Intersection;
-    let mut call = Call::parse(cx, "zintercard", &args[1..], operation, Outcome::Count)?;
-    let members = call.members(cx, operation)?;
-    cx.reply.count(members.len().min(call.limit));
+    let (name, operation) = ("zintercard", Operation::Intersection);
+    let call = Call::read(cx.keyspace, cx.db, name, &args[1..], operation, Outcome::Count)?;
+    cx.reply.count(call.intersection().take(call.options.limit).count());
     Ok(())
 }
