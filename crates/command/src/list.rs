@@ -372,7 +372,8 @@ impl PositionSearch {
             };
             if argument::is(word, "RANK") {
                 let rank = rank(value)?;
-                search.rank = rank.unsigned_abs();
+                // The one number without an opposite counts from the first match in Redis 7.0.
+                search.rank = rank.checked_abs().map_or(1, i64::unsigned_abs);
                 search.end = if rank < 0 { End::Back } else { End::Front };
             } else if argument::is(word, "COUNT") {
                 search.count = Some(not_negative("ERR COUNT can't be negative")?);
@@ -419,7 +420,6 @@ fn rank(argument: &[u8]) -> Result<i64, CommandError> {
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... \
              or use negative to start from the end of the list",
         )),
-        i64::MIN => Err(CommandError::OutOfRange),
         rank => Ok(rank),
     }
 }
