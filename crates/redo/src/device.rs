@@ -20,7 +20,7 @@ use env::{Clock, Disk, Lock};
 
 use crate::compactor::Outcome;
 use crate::durability::Durability;
-use crate::manifest::{Id, ManifestStore};
+use crate::manifest::{Id, Manifest, ManifestStore};
 use crate::options::Waker;
 
 /// A block that the executor has finished. Its buffer begins with room for the header.
@@ -64,6 +64,8 @@ pub(crate) struct Inbox {
     pub(crate) is_closed: bool,
     /// Something other than an order wants a step: a sync, a retry, the end.
     is_nudged: bool,
+    /// The flusher is in [`Device::wait`]; a wake-up is a system call, and vain without a waiter.
+    is_waiting: bool,
     /// Nothing more will come: seal and stop.
     pub(crate) is_ending: bool,
 }
@@ -140,15 +142,23 @@ impl Device {
             self.queued_bytes.fetch_add(block.buffer.len() as u64, Ordering::Relaxed);
         }
         inbox.orders.push_back(order);
-        drop(inbox);
-        self.arrived.notify_one();
+        self.wake(inbox);
         Ok(())
+    }
+
+    fn wake(&self, inbox: MutexGuard<'_, Inbox>) {
+        let is_waiting = inbox.is_waiting;
+        drop(inbox);
+        if is_waiting {
+            self.arrived.notify_one();
+        }
     }
 
     /// Makes the flusher take a step although there is no order for it.
     pub(crate) fn nudge(&self) {
-        self.inbox().is_nudged = true;
-        self.arrived.notify_one();
+        let mut inbox = self.inbox();
+        inbox.is_nudged = true;
+        self.wake(inbox);
     }
 
     /// Says that nothing more will come.
@@ -192,6 +202,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) waker: Waker,
     pub(crate) database: Id,
+    pub(crate) epoch: u64,
     pub(crate) manifest: ManifestStore,
     pub(crate) durability: Durability,
     pub(crate) devices: Vec<Device>,
@@ -224,11 +235,13 @@ impl Shared {
         reserve_bytes: u64,
         lock: Box<dyn Lock>,
     ) -> Self {
+        let Manifest { database, epoch, .. } = manifest.get();
         Self {
             disk,
             clock,
             waker,
-            database: manifest.get().database,
+            database,
+            epoch,
             manifest,
             durability,
             devices,

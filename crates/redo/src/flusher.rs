@@ -63,18 +63,21 @@ pub struct Flusher {
     /// Segments of poisoned devices whose blocks have come here.
     parts: Vec<SegmentWriter>,
     todo: VecDeque<Order>,
-    unsynced: VecDeque<Unsynced>,
-    unsynced_bytes: usize,
+    unsynced: Unsynced,
     scratch: Vec<u8>,
     has_reserve: bool,
     retry_at_us: u64,
     is_finished: bool,
 }
 
-/// A block that is written and not synced; without its buffer if that was given back already.
+/// What is written and not synced.
+#[derive(Default)]
 struct Unsynced {
-    lsn: Lsn,
-    block: Option<SealedBlock>,
+    lsns: Vec<Lsn>,
+    /// The blocks themselves, unless the policy gives their buffers back at once.
+    blocks: Vec<SealedBlock>,
+    /// The length of `blocks`.
+    bytes: usize,
 }
 
 impl Flusher {
@@ -85,8 +88,7 @@ impl Flusher {
             writer: None,
             parts: Vec::new(),
             todo: VecDeque::new(),
-            unsynced: VecDeque::new(),
-            unsynced_bytes: 0,
+            unsynced: Unsynced::default(),
             scratch: Vec::new(),
             has_reserve,
             retry_at_us: 0,
@@ -162,12 +164,19 @@ impl Flusher {
                 Order::Block(_) => self.write_foreign()?,
             }
         }
-        if self.wants_sync() || (is_ending && !self.unsynced.is_empty()) {
+        if self.wants_sync() || (is_ending && !self.unsynced.lsns.is_empty()) {
             self.sync()?;
         }
         if is_ending {
             self.seal_writer()?;
             self.seal_parts()?;
+            // So that the next start misses the last blocks should they be gone.
+            let durable_lsn = self.shared.durability.durable_lsn();
+            self.shared.manifest.update(|manifest| {
+                let is_newer = durable_lsn > manifest.durable_lsn;
+                manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+                is_newer
+            })?;
             self.is_finished = self.close_inbox();
         }
         Ok(())
@@ -184,11 +193,9 @@ impl Flusher {
     }
 
     fn wants_sync(&self) -> bool {
-        self.unsynced_bytes > UNSYNCED_BYTES_MAX
-            || self
-                .unsynced
-                .front()
-                .is_some_and(|block| self.shared.durability.is_wanted(block.lsn))
+        let durability = &self.shared.durability;
+        self.unsynced.bytes > UNSYNCED_BYTES_MAX
+            || self.unsynced.lsns.first().is_some_and(|lsn| durability.is_wanted(*lsn))
     }
 
     /// Writes the blocks at the front that belong to the current segment and fit one write.
@@ -229,13 +236,7 @@ impl Flusher {
                 record_count: block.record_count,
                 delete_count: block.delete_count,
             });
-            note_written(
-                &self.shared,
-                self.index,
-                block,
-                &mut self.unsynced,
-                &mut self.unsynced_bytes,
-            );
+            note_written(&self.shared, self.index, block, &mut self.unsynced);
         }
         Ok(())
     }
@@ -269,8 +270,7 @@ impl Flusher {
             record_count: block.record_count,
             delete_count: block.delete_count,
         });
-        let unsynced = &mut self.unsynced;
-        note_written(&self.shared, self.index, block, unsynced, &mut self.unsynced_bytes);
+        note_written(&self.shared, self.index, block, &mut self.unsynced);
         Ok(())
     }
 
@@ -286,16 +286,10 @@ impl Flusher {
 
     /// Everything written is synced: says so, and gives the buffers back.
     fn note_synced(&mut self) {
-        self.unsynced_bytes = 0;
-        let lsns = self.unsynced.iter().map(|block| block.lsn);
+        let lsns = self.unsynced.lsns.drain(..);
         let has_advanced = self.shared.durability.mark_synced(lsns);
-        if self.unsynced.iter().any(|block| block.block.is_some()) {
-            self.shared.post(|mail| {
-                let blocks = self.unsynced.drain(..).filter_map(|unsynced| unsynced.block);
-                mail.recycled.extend(blocks.map(|block| (block.buffer, block.marks)));
-            });
-        }
-        self.unsynced.clear();
+        self.unsynced.bytes = 0;
+        give_back(&self.shared, self.unsynced.blocks.drain(..));
         if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
             (self.shared.waker)();
         }
@@ -391,7 +385,8 @@ impl Flusher {
         let _one_at_a_time =
             shared.reroute.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         device.set_state(DeviceState::Poisoned);
-        let has_all = self.unsynced.iter().all(|unsynced| unsynced.block.is_some());
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let has_all = unsynced.blocks.len() == unsynced.lsns.len();
         // A device that has come to its end takes nothing more, however healthy.
         let is_open =
             |state| move |other: &Device| other.state() == state && !other.inbox().is_closed;
@@ -401,8 +396,7 @@ impl Flusher {
         let mut inbox = device.inbox();
         inbox.is_closed = true;
         let rest = self.todo.drain(..).chain(inbox.orders.drain(..));
-        let written = self.unsynced.drain(..).filter_map(|unsynced| unsynced.block);
-        let blocks: Vec<SealedBlock> = (written)
+        let blocks: Vec<SealedBlock> = (unsynced.blocks.into_iter())
             .chain(rest.filter_map(|order| match order {
                 Order::Block(block) => Some(block),
                 Order::Seal => None,
@@ -417,16 +411,21 @@ impl Flusher {
                 }
                 device.successor.store(successor, Ordering::Release);
             }
-            Some(_) => shared.set_fatal(format!(
-                "log device {} has failed ({error}) with blocks written and not synced, which the \
-                 policy did not keep; restart to continue from what is durable",
-                device.path.display()
-            )),
-            None => shared.set_fatal(format!(
-                "log device {} has failed ({error}) and there is no other that takes blocks; replace \
-                 the disk and restart",
-                device.path.display()
-            )),
+            _ => {
+                let path = device.path.display();
+                shared.set_fatal(match successor {
+                    Some(_) => format!(
+                        "log device {path} has failed ({error}) with blocks written and not \
+                         synced, which the policy did not keep; restart to continue from what is \
+                         durable"
+                    ),
+                    None => format!(
+                        "log device {path} has failed ({error}) and there is no other that \
+                         takes blocks; replace the disk and restart"
+                    ),
+                });
+                give_back(&shared, blocks.into_iter());
+            }
         }
         drop(inbox);
         self.writer = None;
@@ -454,28 +453,29 @@ fn fill_header(block: &mut SealedBlock, database_tag: u32, durable_lsn: Lsn) {
 }
 
 /// Counts a block as written; keeps its buffer or gives it back, as the policy says.
-fn note_written(
-    shared: &Shared,
-    device: usize,
-    block: SealedBlock,
-    unsynced: &mut VecDeque<Unsynced>,
-    unsynced_bytes: &mut usize,
-) {
+fn note_written(shared: &Shared, device: usize, block: SealedBlock, unsynced: &mut Unsynced) {
     let device = &shared.devices[device];
     let bytes = block.buffer.len();
     device.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     device.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     device.written_blocks.fetch_add(1, Ordering::Relaxed);
-    let lsn = block.lsn;
+    unsynced.lsns.push(block.lsn);
     if shared.keeps_unsynced.load(Ordering::Relaxed) {
-        *unsynced_bytes += bytes;
-        unsynced.push_back(Unsynced { lsn, block: Some(block) });
+        unsynced.bytes += bytes;
+        unsynced.blocks.push(block);
     } else {
-        unsynced.push_back(Unsynced { lsn, block: None });
-        shared.post(|mail| mail.recycled.push((block.buffer, block.marks)));
+        give_back(shared, std::iter::once(block));
         if shared.is_congested.load(Ordering::Relaxed) {
             (shared.waker)();
         }
+    }
+}
+
+/// Sends buffers back to the executor.
+fn give_back(shared: &Shared, blocks: impl ExactSizeIterator<Item = SealedBlock>) {
+    if blocks.len() > 0 {
+        let buffers = blocks.map(|block| (block.buffer, block.marks));
+        shared.post(|mail| mail.recycled.extend(buffers));
     }
 }
 

@@ -400,7 +400,7 @@ impl Log {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
-            epoch: self.shared.manifest.get().epoch,
+            epoch: self.shared.epoch,
             open_lsn: self.open_lsn,
             durable_lsn: self.durable,
             in_flight_bytes: self.in_flight_bytes,

@@ -36,7 +36,8 @@ pub enum SyncPolicy {
 pub struct CompactionOptions {
     /// Whether segments are compacted without being asked to.
     pub enabled: bool,
-    /// At least so many of its records must be garbage.
+    /// At least so many of its records must be garbage; or a 64th of all that it ever had, if that
+    /// is less.
     pub invalid_count_min: u32,
     /// At least this share of its records must be garbage; 0.5 keeps the disk below twice the
     /// live data.

@@ -28,7 +28,6 @@ use crate::log::Log;
 use crate::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};
 use crate::options::{Env, Options, SyncPolicy};
 use crate::replay::{LogState, read_log};
-use crate::segments::{Segment, Segments};
 
 /// Takes the records of the log in order.
 pub trait Replay {
@@ -167,7 +166,7 @@ impl Recovery {
         replay: &mut dyn Replay,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Opened> {
-        let state = read_log(
+        let mut state = read_log(
             &self.env.disk,
             &self.options.dir,
             &self.catalog,
@@ -179,7 +178,15 @@ impl Recovery {
         let disk = self.env.disk.clone();
         let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
-        self.start(&state, &cut)
+        for (source, bytes) in self.catalog.files.iter().zip(&cut.file_bytes) {
+            if let Some(segment) = state.segments.get_mut(source.header.segment) {
+                segment.bytes += bytes;
+                if *bytes == 0 {
+                    segment.parts.retain(|device| *device != source.device);
+                }
+            }
+        }
+        self.start(state, &cut)
     }
 
     /// Makes the directories of devices that are new, and marks them.
@@ -224,10 +231,10 @@ impl Recovery {
         self.manifest.write(&*self.env.disk, &self.options.dir)
     }
 
-    fn start(self, state: &LogState, cut: &cut::Tidied) -> Result<Opened> {
+    fn start(self, state: LogState, cut: &cut::Tidied) -> Result<Opened> {
         let Self { env, options, catalog, manifest, lock } = self;
         let next_segment = manifest.next_segment;
-        let segments = build_segments(&catalog, state, cut);
+        let segments = state.segments;
         let devices = catalog.devices.iter();
         let devices = devices
             .map(|device| Device::new(device.id.expect("settled"), device.path.clone()))
@@ -280,42 +287,6 @@ impl Recovery {
         );
         Ok(Opened { log, flushers, compactor, summary })
     }
-}
-
-/// The executor's table of what is there now.
-fn build_segments(catalog: &Catalog, state: &LogState, cut: &cut::Tidied) -> Segments {
-    let mut segments = Segments::default();
-    let files = catalog.files.iter().zip(&state.files).zip(&cut.file_bytes);
-    for ((source, _), bytes) in files.filter(|((_, file), _)| file.block_count > 0) {
-        let id = source.header.segment;
-        if let Some(segment) = segments.get_mut(id) {
-            // Files are sorted: the first part, if there is one, has come before.
-            segment.parts.push(source.device);
-            segment.bytes += bytes;
-            continue;
-        }
-        let found = &state.segments[&id];
-        let mut segment = Segment::new(id, source.device);
-        if source.header.part > 0 {
-            segment.parts.push(source.device);
-        }
-        segment.record_count = found.record_count;
-        segment.present_count = found.present_count;
-        segment.delete_count = found.delete_count;
-        segment.min_lsn = found.min_lsn;
-        segment.max_lsn = found.max_lsn;
-        segment.bytes = *bytes;
-        segment.generation = source.header.generation;
-        segment.compaction_lsn = source.header.compaction_lsn;
-        segment.is_sealed = true;
-        segments.insert(segment);
-    }
-    for (id, found) in &state.segments {
-        for (ordinal, lsn) in &found.retired {
-            segments.retire(RecordAddr::new(*id, *ordinal), *lsn);
-        }
-    }
-    segments
 }
 
 /// The path of the lock of the log in `dir`.

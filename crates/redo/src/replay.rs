@@ -27,11 +27,11 @@
 //! Therefore the bytes behind the end of such a file are looked through: a damaged block that
 //! names its LSN, or any good block behind the damage, at or below K, is an error too.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Lsn, RecordAddr, SegmentId};
+use base::{Lsn, RecordAddr};
 use env::Disk;
 
 use crate::catalog::Catalog;
@@ -41,6 +41,7 @@ use crate::record;
 use crate::recovery::{Progress, Replay};
 use crate::scan::{Block, SegmentFile, Tail, find_block_after};
 use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::segments::{Segment, Segments};
 
 /// What is known of a file once all of the log was read.
 pub(crate) struct FileState {
@@ -59,18 +60,6 @@ pub(crate) struct FileState {
     pub(crate) tail: Option<Tail>,
 }
 
-/// What is known of a segment once all of the log was read.
-#[derive(Default)]
-pub(crate) struct SegmentState {
-    pub(crate) record_count: u32,
-    pub(crate) present_count: u32,
-    pub(crate) delete_count: u32,
-    pub(crate) min_lsn: Lsn,
-    pub(crate) max_lsn: Lsn,
-    /// What replay has retired, and at which LSN.
-    pub(crate) retired: Vec<(u32, Lsn)>,
-}
-
 /// The whole log, read.
 pub(crate) struct LogState {
     /// The last block that stays.
@@ -78,7 +67,8 @@ pub(crate) struct LogState {
     pub(crate) horizon: Lsn,
     pub(crate) durable: Lsn,
     pub(crate) files: Vec<FileState>,
-    pub(crate) segments: HashMap<SegmentId, SegmentState>,
+    /// The segments that have records; their lengths are for the caller to fill in.
+    pub(crate) segments: Segments,
     pub(crate) block_count: u64,
     pub(crate) record_count: u64,
 }
@@ -116,6 +106,34 @@ pub(crate) fn read_log(
         run(Merge::sequential(streams))?;
     }
     reader.finish(disk, dir, replay)
+}
+
+/// A table of the segments that have files, before their blocks are counted in.
+fn list_segments(catalog: &Catalog) -> Segments {
+    let mut segments = Segments::default();
+    for file in &catalog.files {
+        let header = &file.header;
+        if segments.get(header.segment).is_none() {
+            // Files are sorted by part: this is the first part, if there is one.
+            let mut segment = Segment::new(header.segment, file.device);
+            segment.max_lsn = header.horizon;
+            segment.generation = header.generation;
+            segment.compaction_lsn = header.compaction_lsn;
+            segment.is_sealed = true;
+            if let Some(footer) = &file.footer
+                && header.generation > 0
+            {
+                segment.record_count = footer.survivors.len();
+            }
+            segments.insert(segment);
+        }
+        if header.part > 0
+            && let Some(segment) = segments.get_mut(header.segment)
+        {
+            segment.parts.push(file.device);
+        }
+    }
+    segments
 }
 
 struct Reader<'a> {
@@ -156,16 +174,7 @@ impl<'a> Reader<'a> {
                 tail: None,
             })
             .collect();
-        let mut segments: HashMap<SegmentId, SegmentState> = HashMap::new();
-        for file in &catalog.files {
-            let segment = segments.entry(file.header.segment).or_default();
-            segment.max_lsn = segment.max_lsn.max(file.header.horizon);
-            if let Some(footer) = &file.footer
-                && file.header.generation > 0
-            {
-                segment.record_count = footer.survivors.len();
-            }
-        }
+        let segments = list_segments(catalog);
         let state = LogState {
             last_lsn: Lsn::ZERO,
             horizon,
@@ -220,7 +229,6 @@ impl<'a> Reader<'a> {
         let is_repeated = lsn == self.state.last_lsn;
         let keeps_offsets = source.footer.is_none();
         let segment_id = source.header.segment;
-        let segment = self.state.segments.get_mut(&segment_id).expect("made from the files");
         let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
         self.offsets.clear();
         for body in block.bodies() {
@@ -241,13 +249,8 @@ impl<'a> Reader<'a> {
             return Err(corrupt("a block has other than the number of records that it says"));
         }
         if !is_repeated {
-            segment.present_count += record_count;
-            segment.delete_count += delete_count;
-            segment.record_count = segment.record_count.max(next_ordinal);
-            if segment.min_lsn == Lsn::ZERO {
-                segment.min_lsn = lsn;
-            }
-            segment.max_lsn = segment.max_lsn.max(lsn);
+            let segment = self.state.segments.get_mut(segment_id).expect("listed");
+            segment.note_replayed(lsn, record_count, delete_count, next_ordinal);
             self.state.last_lsn = lsn;
             self.state.block_count += 1;
             self.state.record_count += u64::from(record_count);
@@ -273,9 +276,7 @@ impl<'a> Reader<'a> {
 
     fn note_retired(&mut self, lsn: Lsn) {
         for addr in self.retired.drain(..) {
-            let segment = self.state.segments.get_mut(&addr.segment());
-            let segment = segment.expect("replay retires addresses that it was given");
-            segment.retired.push((addr.ordinal(), lsn));
+            self.state.segments.retire(addr, lsn);
         }
     }
 
@@ -299,6 +300,7 @@ impl<'a> Reader<'a> {
         self.state.last_lsn = end;
         replay.finish(&mut self.retired);
         self.note_retired(Lsn::ZERO);
+        self.state.segments.remove_empty();
         Ok(self.state)
     }
 

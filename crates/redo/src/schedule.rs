@@ -22,6 +22,9 @@ const LOOK_EVERY_US: u64 = 100_000;
 /// How long nothing is compacted after a failure.
 const REST_AFTER_FAILURE_US: u64 = 5_000_000;
 
+/// Whatever the options say, one in so many of the records that a segment ever had is enough.
+const COUNT_MIN_SHARE: u32 = 64;
+
 /// What is being compacted, and what was.
 pub(crate) struct Schedule {
     pub(crate) options: CompactionOptions,
@@ -128,7 +131,10 @@ impl Log {
         let options = &self.schedule.options;
         let is_all = garbage_count == segment.present_count;
         let share = f64::from(garbage_count) / f64::from(segment.present_count.max(1));
-        is_all || (garbage_count >= options.invalid_count_min && share >= options.invalid_share_min)
+        // The count keeps what is left of large segments from being copied for a handful of
+        // records; for segments of few large records it must not be out of reach.
+        let count_min = options.invalid_count_min.min(segment.record_count / COUNT_MIN_SHARE);
+        is_all || (garbage_count >= count_min && share >= options.invalid_share_min)
     }
 
     /// Whether the segment's files are on devices that can be read and written.

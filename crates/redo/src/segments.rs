@@ -109,8 +109,8 @@ impl Segment {
 
     #[cold]
     fn grow(&mut self, at: usize) {
-        // In large strides: a segment of small records grows a handful of times in its life.
-        self.bits.resize((at + 1).next_multiple_of(4096), 0);
+        // By doubling: it happens a handful of times in the life of a segment.
+        self.bits.resize((at + 1).next_power_of_two().max(64), 0);
     }
 
     /// Counts a block in.
@@ -123,6 +123,23 @@ impl Segment {
         self.present_count += records;
         self.delete_count += deletes;
         self.bytes += bytes;
+    }
+
+    /// Counts in a block that recovery has read; its last record is before `next_ordinal`.
+    pub(crate) fn note_replayed(
+        &mut self,
+        lsn: Lsn,
+        records: u32,
+        deletes: u32,
+        next_ordinal: u32,
+    ) {
+        if self.min_lsn == Lsn::ZERO {
+            self.min_lsn = lsn;
+        }
+        self.max_lsn = self.max_lsn.max(lsn);
+        self.record_count = self.record_count.max(next_ordinal);
+        self.present_count += records;
+        self.delete_count += deletes;
     }
 
     /// The bitmap as a compaction needs it, as long as the segment has records; from now on
@@ -218,6 +235,13 @@ impl Segments {
     pub(crate) fn get_mut(&mut self, id: SegmentId) -> Option<&mut Segment> {
         let slot = *self.slots.get(id.0 as usize)?;
         self.segments.get_mut(slot as usize)
+    }
+
+    /// Forgets the segments that turned out to have no record.
+    pub(crate) fn remove_empty(&mut self) {
+        let empty = self.segments.iter().filter(|segment| segment.present_count == 0);
+        let ids: Vec<SegmentId> = empty.map(|segment| segment.id).collect();
+        ids.into_iter().for_each(|id| self.remove(id));
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Segment> {

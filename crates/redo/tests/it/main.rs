@@ -1,6 +1,14 @@
 //! The log as its users see it: what was acknowledged is there after whatever happens.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod compaction;
+mod corruption;
 mod crash;
+mod failing;
+mod format;
 mod harness;
+mod inspection;
 mod lifecycle;
+mod opening;
 mod simulation;

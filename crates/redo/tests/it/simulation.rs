@@ -118,7 +118,9 @@ impl World {
                     let flusher = index(self.rng.below(count));
                     database.flushers[flusher].step();
                 }
-                7 => drop(database.compactor.step()),
+                7 => {
+                    database.compactor.step();
+                }
                 8 => {
                     database.clock.advance_us(self.rng.below(400_000));
                     database.log.tick();
@@ -149,7 +151,9 @@ impl World {
         if !self.disk.is_crashed() && is_writable && self.rng.chance(200_000) {
             database.log.shutdown();
             for _ in 0..100 {
-                database.flushers.iter_mut().for_each(|flusher| drop(flusher.step()));
+                for flusher in &mut database.flushers {
+                    flusher.step();
+                }
             }
             database.log.poll();
             self.ledger.note_durable(database.log.durable_lsn());

@@ -1,0 +1,163 @@
+//! Compaction: little disk, nothing lost, nothing back from the dead.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::Lsn;
+use env_sim::{Faults, SimDisk, SimEntropy};
+use redo::{Step, SyncPolicy};
+
+use crate::harness::{Database, index, key, options};
+
+#[test]
+fn the_disk_stays_below_twice_the_live_data_under_updates_only() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.compaction = redo::CompactionOptions { rate_bytes_per_s: 0, ..Default::default() };
+    options.segment_bytes = 256 << 10;
+    options.reserve_bytes = 0;
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    const KEYS: u64 = 20_000;
+    let mut rng = SimEntropy::new(7);
+    let mut worst = 0;
+    for number in 0..200_000u64 {
+        let key_number = if number < KEYS { number } else { rng.below(KEYS) };
+        database.set(&key(index(key_number)), &[7; 100]);
+        if number % 100 == 99 {
+            database.settle();
+            if number > KEYS {
+                worst = worst.max(database.log.stats().bytes);
+            }
+        }
+    }
+    let entries = &database.keyspace.entries;
+    let live: usize = entries.iter().map(|(key, (value, _))| key.len() + value.len() + 5).sum();
+    assert!(worst < 2 * live as u64, "{worst} bytes for {live} live ones");
+    let stats = database.log.stats();
+    assert!(stats.bitmap_bytes < live as u64 / 50, "bitmaps are small: {stats:?}");
+}
+
+#[test]
+fn deletes_are_dropped_once_nothing_needs_them() {
+    let disk = SimDisk::new(2, Faults::default());
+    let options = options(Path::new("/data"));
+    let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    for number in 0..2000 {
+        database.set(&key(number), &[7; 50]);
+        if number % 10 == 9 {
+            database.settle();
+        }
+    }
+    for number in 0..2000 {
+        database.delete(&key(number));
+        if number % 10 == 9 {
+            database.settle();
+        }
+    }
+    assert!(database.log.stats().delete_records > 0);
+    for _ in 0..4 {
+        database.log.compact_all();
+        database.settle();
+    }
+    let stats = database.log.stats();
+    assert_eq!((stats.records, stats.segments), (0, 0), "nothing is left of nothing: {stats:?}");
+    drop(database);
+    disk.crash();
+    let database = Database::open_on(Arc::new(disk), options).unwrap();
+    assert!(database.keyspace.entries.is_empty());
+    assert_eq!(database.summary.last_lsn, Lsn(400), "numbers are not used twice");
+}
+
+#[test]
+fn cold_data_holds_no_deletes_hostage() {
+    let mut options = options(Path::new("/data"));
+    options.segment_bytes = 4 << 10;
+    let disk = SimDisk::new(3, Faults::default());
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    for number in 0..200 {
+        database.set(&key(number), &[7; 100]);
+        database.flush();
+    }
+    // From here on only other keys come and go.
+    for round in 0..50 {
+        for number in 1000..1020 {
+            database.set(&key(number), &[7; 100]);
+        }
+        database.settle();
+        for number in 1000..1020 {
+            database.delete(&key(number));
+        }
+        database.settle();
+        if round % 10 == 0 {
+            database.log.compact_all();
+            database.settle();
+        }
+    }
+    database.log.compact_all();
+    database.settle();
+    database.log.compact_all();
+    database.settle();
+    let stats = database.log.stats();
+    assert!(stats.delete_records <= 40, "{stats:?}");
+}
+
+/// The old record must not go before the new one is durable, or a crash loses both.
+#[test]
+fn a_segment_is_not_replaced_before_what_superseded_it_is_durable() {
+    let disk = SimDisk::new(4, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    options.policy = SyncPolicy::EverySec;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    for number in 0..100 {
+        database.set(&key(number), &[1; 100]);
+    }
+    database.log.seal();
+    database.log.compact_all();
+    database.log.request_sync(Lsn(1));
+    database.flush();
+    let durable = database.keyspace.contents();
+    assert_eq!(database.log.durable_lsn(), Lsn(1));
+    for number in 0..100 {
+        database.set(&key(number), &[2; 100]);
+    }
+    database.log.seal();
+    database.log.poll();
+    database.log.tick();
+    assert!(database.log.stats().compacting.is_some());
+    for _ in 0..50 {
+        database.compactor.step();
+    }
+    disk.crash();
+    drop(database);
+    let database = Database::open_on(Arc::new(disk), options).unwrap();
+    assert_eq!(database.keyspace.contents(), durable, "the old state, as the new one was lost");
+}
+
+#[test]
+fn compaction_keeps_to_its_rate() {
+    let disk = SimDisk::new(5, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.segment_bytes = 4 << 20;
+    options.compaction.enabled = false;
+    options.compaction.rate_bytes_per_s = 1 << 20;
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    for number in 0..4000 {
+        database.set(&key(number % 2000), &[7; 1000]);
+        database.flush();
+    }
+    let bytes = database.log.stats().bytes;
+    database.log.compact_all();
+    database.flush();
+    database.log.tick();
+    let mut waited_ms = 0;
+    while database.log.stats().compactions == 0 {
+        if database.compactor.step() == Step::Idle {
+            database.clock.advance_us(1000);
+            waited_ms += 1;
+        }
+        database.log.poll();
+        assert!(waited_ms < 100_000, "it comes to an end");
+    }
+    assert!(waited_ms > 3000, "{bytes} bytes were read in {waited_ms} ms");
+}
