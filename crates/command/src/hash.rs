@@ -5,8 +5,8 @@ use keyspace::{Notify, WrongType, parse_int};
 
 use crate::argument::{self, Pick};
 use crate::context::Context;
-use crate::decimal;
 use crate::error::{CommandError, Done};
+use crate::long_double::{LongDouble, NOT_FINITE};
 use crate::scan::{self, ScanOptions};
 
 /// The hash of a key, to be read.
@@ -162,16 +162,15 @@ pub(crate) fn hincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 pub(crate) fn hincrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let (key, field, by) = (args[1], args[2], args[3]);
-    if !argument::float(by)?.is_finite() {
+    let (key, field) = (args[1], args[2]);
+    let by = LongDouble::parse(args[3]).ok_or(CommandError::NotAFloat)?;
+    if by == LongDouble::Infinite {
         return Err(CommandError::other("ERR value is NaN or Infinity"));
     }
     let updated = cx.keyspace.update::<Hash, _>(cx.db, key, true, |hash| {
-        let sum = decimal::sum(hash.view().get(field).unwrap_or(b"0"), by);
-        let sum = sum.map_err(|error| match error {
-            CommandError::NotAFloat => CommandError::other("ERR hash value is not a float"),
-            other => other,
-        })?;
+        let old = LongDouble::parse(hash.view().get(field).unwrap_or(b"0"))
+            .ok_or(CommandError::other("ERR hash value is not a float"))?;
+        let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();
         hash.set(field, sum.as_bytes());
         Ok::<_, CommandError>(sum)
     })?;

@@ -4,8 +4,8 @@ use keyspace::{Expiry, Keyspace, Notify, StringRef, Type};
 
 use crate::argument::{self, TimeUnit};
 use crate::context::Context;
-use crate::decimal;
 use crate::error::{CommandError, Done};
+use crate::long_double::{LongDouble, NOT_FINITE};
 
 fn write_string(reply: &mut resp::Writer, value: Option<StringRef<'_>>) {
     match value {
@@ -313,7 +313,9 @@ fn add(cx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
 pub(crate) fn incrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut digits = itoa::Buffer::new();
     let old = cx.keyspace.string(cx.db, args[1])?.unwrap_or(StringRef::Int(0));
-    let sum = decimal::sum(old.as_bytes(&mut digits), args[2])?;
+    let parse = |text: &[u8]| LongDouble::parse(text).ok_or(CommandError::NotAFloat);
+    let (old, by) = (parse(old.as_bytes(&mut digits))?, parse(args[2])?);
+    let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();
     cx.keyspace.set_string(cx.db, args[1], sum.as_bytes(), Expiry::Keep);
     cx.notify(Notify::STRING, "incrbyfloat", args[1]);
     cx.reply.bulk_str(&sum);
