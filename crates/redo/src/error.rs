@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::Lsn;
+use base::{Lsn, RecordAddr};
 
 use crate::manifest::Id;
 
@@ -56,6 +56,20 @@ pub enum Error {
         /// Where in it.
         offset: u64,
         /// What is wrong there.
+        what: String,
+    },
+
+    /// A record is whole, and the keyspace cannot use it.
+    #[error(
+        "{path} has a record, {addr}, that this program cannot use: {what}; nothing was changed: a newer program may have written it",
+        path = file.display()
+    )]
+    Rejected {
+        /// The file of the block, or the manifest if it was found at the end.
+        file: PathBuf,
+        /// The record.
+        addr: RecordAddr,
+        /// Why.
         what: String,
     },
 

@@ -136,7 +136,9 @@ impl Flusher {
         match self.work(is_ending) {
             Ok(()) if state == DeviceState::Full => self.try_to_recover_from_full(),
             Ok(()) => {}
-            Err(error) if is_full(&error) => return self.become_full(&error.to_string()),
+            Err(error) if is_full(&error) => {
+                return self.become_full(&error.to_string(), is_ending);
+            }
             Err(error) => self.poison(&error.to_string()),
         }
         Step::Worked
@@ -341,7 +343,7 @@ impl Flusher {
         SegmentWriter::create(&*shared.disk, &self.device().path, &header, allocate_bytes)
     }
 
-    fn become_full(&mut self, error: &str) -> Step {
+    fn become_full(&mut self, error: &str, is_ending: bool) -> Step {
         let device = &self.shared.devices[self.index];
         device.set_last_error(error.to_owned());
         let was_full = device.state() == DeviceState::Full;
@@ -354,6 +356,15 @@ impl Flusher {
             self.retry_at_us = 0;
             (self.shared.waker)();
             return Step::Worked;
+        }
+        if is_ending {
+            // Waiting for room would keep the process from ending.
+            let has_blocks = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
+            if has_blocks || (!self.unsynced.lsns.is_empty() && self.sync().is_err()) {
+                self.shared.set_fatal(format!("the last blocks could not be written: {error}"));
+            }
+            self.is_finished = true;
+            return Step::Finished;
         }
         self.retry_at_us = self.shared.clock.monotonic_us() + FULL_RETRY_US;
         if !was_full {

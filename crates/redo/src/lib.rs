@@ -1,4 +1,72 @@
-//! The redo log: the database is what it says, memory is a cache of it.
+//! The redo log: the database is what the log says, and memory is a cache of it.
+//!
+//! ```text
+//!                     executor (one thread, never waits)
+//!   append ─► open block ─seal─► inbox ─► Flusher ─► segment ┐ device A (a thread each)
+//!   retire ─► validity bitmaps   inbox ─► Flusher ─► segment ┤ device B
+//!   poll   ◄─ mailbox ◄────────────────────┘                 │
+//!   tick   ─► jobs ─────────────► Compactor ─► segment, smaller
+//!                                                            │
+//!   Recovery: catalog ─► merge of all blocks by LSN ◄────────┘─► Replay (the keyspace)
+//! ```
+//!
+//! A *record* is the complete new state of one entry, or says that it is gone. A *block* is the
+//! records of one turn of the event loop: it has the next *LSN*, and is there after a crash as a
+//! whole or not at all. A *segment* is a file of blocks on one *device*, a directory on a disk of
+//! its own if possible. The address of a record is its segment and its ordinal there, and never
+//! changes. A *bit* a record says that it is garbage; *compaction* replaces a segment by one
+//! without its garbage, which is all the checkpointing there is. After *Distributed logging and
+//! log file compaction* (paper 000, sections III-B to III-F), with stable addresses instead of its
+//! remapping pass.
+//!
+//! # Files of this crate
+//!
+//! | what | where |
+//! |---|---|
+//! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
+//! | the executor's side | `log`, `segments` (bitmaps, and when deletes may go), `schedule` (what is compacted) |
+//! | the threads' side | `flusher`, `segment_writer`, `compactor`; shared: `device`, `durability` |
+//! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
+//! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
+//!
+//! # Invariants
+//!
+//! 1. Block n is durable only when all blocks before it are; nobody is told otherwise.
+//! 2. An address never changes while its record lives, whatever is compacted or moved.
+//! 3. Of what differs between an old segment and its compacted self, everything is superseded by
+//!    records that were durable before the rename (`compactor`).
+//! 4. A delete record stays as long as an older record of its entry may be in any file
+//!    (`segments` has the proof).
+//! 5. After a failed write or sync a device's unsynced bytes are never trusted again, nor what the
+//!    kernel shows of them after a restart (`flusher`, `cut`).
+//! 6. A gap in the log is an error unless it is known to be legitimate or never to have been
+//!    acknowledged (`replay`). Nothing on disk is changed before everything was read and judged.
+//! 7. The executor takes locks only for moments, never while one is held during I/O. Lock order:
+//!    `reroute`, then the inbox of a failing device, then that of its successor.
+//! 8. Nothing here starts a thread but parallel loaders, and those only if asked to: [`Flusher`]
+//!    and [`Compactor`] are stepped by whoever owns them, in any order.
+//!
+//! # Use
+//!
+//! ```no_run
+//! # fn f(env: redo::Env, keyspace: &mut dyn redo::Replay) -> redo::Result<()> {
+//! let recovery = redo::Recovery::open(env, redo::Options::new("data"))?;
+//! let redo::Opened { mut log, flushers, compactor, .. } = recovery.run(keyspace, &mut |_| {})?;
+//! for mut flusher in flushers {
+//!     std::thread::spawn(move || {
+//!         loop {
+//!             match flusher.step() {
+//!                 redo::Step::Worked => {}
+//!                 redo::Step::Idle => flusher.wait(std::time::Duration::from_millis(100)),
+//!                 redo::Step::Finished => return,
+//!             }
+//!         }
+//!     });
+//! }
+//! # drop(compactor); drop(log);
+//! # Ok(()) }
+//! ```
+
 pub mod block;
 mod catalog;
 mod compactor;

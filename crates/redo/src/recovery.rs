@@ -45,6 +45,12 @@ pub trait Replay {
     /// There are no more records. What has turned out to be garbage (elements of objects that have
     /// no root) is pushed onto `retired`.
     fn finish(&mut self, retired: &mut Vec<RecordAddr>);
+
+    /// A record that makes no sense to the keyspace, and why, if there was one: recovery then ends
+    /// with an error, before anything on disk is changed. Asked after each block and at the end.
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        None
+    }
 }
 
 /// How far recovery is.

@@ -108,6 +108,13 @@ pub(crate) fn read_log(
     reader.finish(disk, dir, replay)
 }
 
+fn check_accepted(replay: &dyn Replay, file: &Path) -> Result<()> {
+    match replay.rejected() {
+        Some((addr, what)) => Err(Error::Rejected { file: file.to_owned(), addr, what }),
+        None => Ok(()),
+    }
+}
+
 /// A table of the segments that have files, before their blocks are counted in.
 fn list_segments(catalog: &Catalog) -> Segments {
     let mut segments = Segments::default();
@@ -271,7 +278,7 @@ impl<'a> Reader<'a> {
         file.end = block.offset + block.header.block_bytes();
         file.block_count += 1;
         self.note_retired(lsn);
-        Ok(())
+        check_accepted(replay, &source.path)
     }
 
     fn note_retired(&mut self, lsn: Lsn) {
@@ -299,6 +306,7 @@ impl<'a> Reader<'a> {
         }
         self.state.last_lsn = end;
         replay.finish(&mut self.retired);
+        check_accepted(replay, &crate::manifest::path_in(dir))?;
         self.note_retired(Lsn::ZERO);
         self.state.segments.remove_empty();
         Ok(self.state)

@@ -12,3 +12,4 @@ mod inspection;
 mod lifecycle;
 mod opening;
 mod simulation;
+mod waiting;

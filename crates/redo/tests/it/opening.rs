@@ -153,3 +153,44 @@ fn a_segment_that_is_lost_is_missed() {
     let error = refused(dir.path(), &options(dir.path()));
     assert!(matches!(error, Error::Hole { .. }), "{error}");
 }
+
+/// A keyspace that cannot use what it is given.
+struct Rejecting(Option<base::RecordAddr>);
+
+impl redo::Replay for Rejecting {
+    fn apply(
+        &mut self,
+        _: &base::Record<'_>,
+        addr: base::RecordAddr,
+        _: base::Lsn,
+        _: &mut Vec<base::RecordAddr>,
+    ) {
+        self.0 = Some(addr);
+    }
+
+    fn finish(&mut self, _: &mut Vec<base::RecordAddr>) {}
+
+    fn rejected(&self) -> Option<(base::RecordAddr, String)> {
+        self.0.map(|addr| (addr, "it is upside down".to_owned()))
+    }
+}
+
+#[test]
+fn a_record_that_the_keyspace_rejects_stops_the_start_before_any_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut database = Database::open(options(dir.path())).unwrap();
+    database.set(b"a", b"1");
+    database.flush();
+    drop(database);
+    let before = files(dir.path());
+    let env = redo::Env {
+        disk: std::sync::Arc::new(env_os::OsDisk),
+        clock: std::sync::Arc::new(crate::harness::ManualClock::default()),
+        entropy: Box::new(Counter(1)),
+        waker: std::sync::Arc::new(|| {}),
+    };
+    let recovery = redo::Recovery::open(env, options(dir.path())).unwrap();
+    let error = recovery.run(&mut Rejecting(None), &mut |_| {}).err().unwrap();
+    assert!(matches!(error, Error::Rejected { .. }), "{error}");
+    assert_eq!(files(dir.path()), before);
+}
