@@ -1,0 +1,26 @@
+//! Tests of the whole program: real processes, real sockets, real files.
+//!
+//! ```text
+//!   conformance ── script ─┐                      the same commands to redis-server and to Indelible
+//!   random_commands ───────┼─ wire ── process     a RESP client · server processes on free ports
+//!   kill ── ledger ────────┘                      kill -9 and what must be there afterwards
+//!   command_line                                  configuration and data directories that must be refused
+//! ```
+//!
+//! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
+//! installs it). `INDELIBLE_SERVER` names another command to test in place of the built binary, and
+//! `INDELIBLE_SEED` another seed for what is random.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod command_line;
+mod compaction;
+mod conformance;
+mod connections;
+mod durability;
+mod kill;
+mod ledger;
+mod process;
+mod random_commands;
+mod script;
+mod wire;

@@ -1,0 +1,163 @@
+//! Random commands on few keys, sent to redis-server and to Indelible: every reply and in the end every
+//! key must be the same.
+//!
+//! The keys are few, so that commands meet values of every type and size: small packed collections, large
+//! ones, wrong types, keys that were just deleted. From time to time Indelible is killed and started again,
+//! and must go on as if nothing had happened. The commands follow from a seed that is printed.
+
+use crate::kill::Random;
+use crate::process::Program;
+use crate::wire::{Connection, Reply};
+
+/// Commands of a run.
+const COMMANDS: u64 = 12_000;
+
+/// Commands between two crashes.
+const COMMANDS_A_CRASH: u64 = 3_000;
+
+/// What a command looks like. `k` is a key, `v` a value, `f` a field or member, `n` a small number, `i` an
+/// index, `s` a score, `r` a range of scores, `b` a bit offset. Ranges by name are
+/// left out: they mean nothing where scores differ.
+#[rustfmt::skip]
+const SHAPES: &[&str] = &[
+    "SET k v", "SET k v", "SET k n", "SET k v NX", "SET k v XX GET", "SET k v KEEPTTL", "GET k", "GET k",
+    "GETSET k v", "GETDEL k", "APPEND k v", "STRLEN k", "INCR k", "DECRBY k n", "INCRBY k n",
+    "INCRBYFLOAT k s", "SETRANGE k b v", "GETRANGE k i i", "MSET k v k v", "MGET k k k", "MSETNX k v k v",
+    "SETBIT k b 1", "SETBIT k b 0", "GETBIT k b", "BITCOUNT k", "BITPOS k 1", "BITOP XOR k k k",
+    "BITOP NOT k k", "BITFIELD k INCRBY u8 b n GET i16 b", "LCS k k LEN",
+    "HSET k f v", "HSET k f v f v", "HSET k f v f v f v f v f v", "HSETNX k f v", "HGET k f", "HDEL k f",
+    "HDEL k f f f", "HLEN k", "HEXISTS k f", "HINCRBY k f n", "HINCRBYFLOAT k f s", "HMGET k f f",
+    "HSTRLEN k f", "HGETALL k", "HKEYS k", "HVALS k",
+    "RPUSH k v", "LPUSH k v v", "RPUSH k v v v v v v v v", "LPOP k", "RPOP k", "LPOP k n", "RPOP k n",
+    "LLEN k", "LINDEX k i", "LSET k i v", "LRANGE k i i", "LTRIM k i i", "LREM k n v",
+    "LINSERT k BEFORE v v", "LINSERT k AFTER v v", "LPOS k v COUNT 0", "LMOVE k k LEFT RIGHT",
+    "LMOVE k k RIGHT LEFT", "RPOPLPUSH k k", "LMPOP 2 k k LEFT COUNT 2", "RPUSHX k v",
+    "SADD k f", "SADD k n n n", "SADD k f f f f f f f", "SREM k f", "SREM k n", "SCARD k", "SISMEMBER k f",
+    "SMISMEMBER k f n", "SMEMBERS k", "SMOVE k k f", "SINTER k k", "SUNION k k", "SDIFF k k",
+    "SINTERSTORE k k k", "SUNIONSTORE k k k", "SDIFFSTORE k k k", "SINTERCARD 2 k k",
+    "ZADD k s f", "ZADD k s f s f s f s f", "ZADD k n f n f n f", "ZADD k GT CH s f", "ZADD k NX s f",
+    "ZADD k XX INCR s f", "ZINCRBY k s f", "ZREM k f", "ZCARD k", "ZSCORE k f", "ZRANK k f",
+    "ZREVRANK k f", "ZCOUNT k r r", "ZRANGE k i i WITHSCORES", "ZREVRANGE k i i", "ZRANGEBYSCORE k r r",
+    "ZRANGE k r r BYSCORE REV LIMIT 1 3", "ZPOPMIN k",
+    "ZPOPMAX k n", "ZREMRANGEBYRANK k i i", "ZREMRANGEBYSCORE k r r",
+    "ZUNIONSTORE k 2 k k", "ZINTERSTORE k 2 k k", "ZDIFFSTORE k 2 k k", "ZUNION 2 k k WITHSCORES",
+    "ZRANGESTORE k k i i", "ZMSCORE k f f", "ZINTERCARD 2 k k", "ZMPOP 2 k k MAX",
+    "DEL k", "DEL k k", "UNLINK k", "EXISTS k k", "TYPE k", "RENAME k k", "RENAMENX k k", "COPY k k",
+    "COPY k k REPLACE", "EXPIRE k 1000", "PERSIST k", "EXPIRE k 1000 NX", "TOUCH k",
+    "SORT k ALPHA", "SORT k ALPHA STORE k", "SORT k BY nosort", "DBSIZE", "EXPIRE k -1",
+    "MOVE k 1", "COPY k k DB 1 REPLACE", "SWAPDB 0 1",
+];
+
+#[test]
+fn random_commands_get_the_same_replies() {
+    let Some(redis) = Program::redis() else { return };
+    let mut random = Random::from_environment();
+    let redis = redis.start(&["--save", "", "--enable-debug-command", "yes"]);
+    let options =
+        ["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
+    let mut indelible = Program::indelible().start(&options);
+    let mut sides = [redis.connect(), indelible.connect()];
+    let mut history: Vec<String> = Vec::new();
+    for number in 1..=COMMANDS {
+        let words = random_command(&mut random);
+        history.push(words.join(" "));
+        let [expected, found] =
+            sides.each_mut().map(|side| ordered(&words, side.call(&words).unwrap()));
+        let recent = &history[history.len().saturating_sub(30)..];
+        assert!(
+            found == expected,
+            "after {number} commands: {found:?}\nand not {expected:?}\nthe last ones: {recent:#?}"
+        );
+        if number % COMMANDS_A_CRASH == 0 {
+            indelible.kill();
+            indelible.restart();
+            sides[1] = indelible.connect();
+            let [expected, found] = sides.each_mut().map(everything);
+            assert_eq!(found, expected, "after {number} commands and a crash");
+        }
+    }
+}
+
+fn random_command(random: &mut Random) -> Vec<String> {
+    let shape = SHAPES[index(random, SHAPES.len())];
+    shape.split(' ').map(|word| random_word(random, word)).collect()
+}
+
+fn index(random: &mut Random, length: usize) -> usize {
+    usize::try_from(random.below(u64::try_from(length).unwrap())).unwrap()
+}
+
+fn random_word(random: &mut Random, word: &str) -> String {
+    match word {
+        "k" => format!("key{}", random.below(10)),
+        "v" => match random.below(8) {
+            0 => random.below(1000).to_string(),
+            1 => "x".repeat(index(random, 200)),
+            // Fractions that a binary number holds exactly: Redis shows its rounding errors.
+            2 => format!("{}.{}", random.below(50), 25 * (1 + random.below(3))),
+            3 if random.below(20) == 0 => "long".repeat(index(random, 2000)),
+            _ => format!("v{}", random.below(30)),
+        },
+        "f" => match random.below(10) {
+            0 => random.below(30).to_string(),
+            1 => format!("{}{}", "f".repeat(index(random, 90)), random.below(10)),
+            _ => format!("f{}", random.below(400)),
+        },
+        "n" => (random.below(40).cast_signed() - 10).to_string(),
+        "i" => (random.below(60).cast_signed() - 30).to_string(),
+        "s" => match random.below(4) {
+            0 => format!("{}.5", random.below(100)),
+            1 => format!("-{}", random.below(100)),
+            _ => random.below(100).to_string(),
+        },
+        "r" => match random.below(8) {
+            0 => "-inf".to_owned(),
+            1 => "+inf".to_owned(),
+            2 => format!("({}", random.below(100)),
+            _ => random.below(100).to_string(),
+        },
+        "b" => random.below(3000).to_string(),
+        literal => literal.to_owned(),
+    }
+}
+
+/// The reply with what Redis leaves unordered put in order.
+fn ordered(words: &[String], reply: Reply) -> Reply {
+    let width = match words[0].as_str() {
+        "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "HKEYS" | "HVALS" => 1,
+        "SORT" if words[2] == "BY" => 1,
+        "HGETALL" => 2,
+        _ => return reply,
+    };
+    let Reply::Many(kind, elements) = reply else { return reply };
+    let mut groups: Vec<Vec<Reply>> = elements.chunks(width).map(<[Reply]>::to_vec).collect();
+    groups.sort();
+    Reply::Many(kind, groups.concat())
+}
+
+/// Every key of both databases in use, with its value, and Redis' own digest of it all.
+fn everything(connection: &mut Connection) -> Vec<String> {
+    let mut found = Vec::new();
+    for database in ["0", "1"] {
+        assert_eq!(connection.call(&["SELECT", database]).unwrap().text(), "OK");
+        let mut keys: Vec<String> =
+            connection.words("KEYS *").elements().iter().map(Reply::text).collect();
+        keys.sort();
+        for key in keys {
+            let reading = match connection.words(&format!("TYPE {key}")).text().as_str() {
+                "string" => format!("GET {key}"),
+                "hash" => format!("HGETALL {key}"),
+                "list" => format!("LRANGE {key} 0 -1"),
+                "set" => format!("SMEMBERS {key}"),
+                _ => format!("ZRANGE {key} 0 -1 WITHSCORES"),
+            };
+            let words: Vec<String> = reading.split(' ').map(str::to_owned).collect();
+            let value = ordered(&words, connection.call(&words).unwrap());
+            let expires = connection.words(&format!("TTL {key}")).text() != "-1";
+            found.push(format!("{database} {key} expires: {expires} {value:?}"));
+        }
+    }
+    assert_eq!(connection.words("SELECT 0").text(), "OK");
+    found.push(connection.words("DEBUG DIGEST").text());
+    found
+}
