@@ -171,8 +171,10 @@ impl Device {
     pub(crate) fn wait(&self, timeout: Duration) {
         let mut inbox = self.inbox();
         if inbox.orders.is_empty() && !inbox.is_nudged {
+            inbox.is_waiting = true;
             inbox =
                 self.arrived.wait_timeout(inbox, timeout).unwrap_or_else(PoisonError::into_inner).0;
+            inbox.is_waiting = false;
         }
         inbox.is_nudged = false;
     }
