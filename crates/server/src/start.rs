@@ -249,11 +249,6 @@ fn load(
     let opened = recovery
         .run(&mut filling, &mut |so_far| progress(so_far.bytes_done))
         .map_err(|error| error.to_string())?;
-    if let Some((error, addr)) = filling.error {
-        return Err(format!(
-            "the log has a record that this program cannot use, at {addr:?}: {error}"
-        ));
-    }
     let mut keyspace = filling.keyspace.ok_or("the log was not read to its end")?;
     let summary = opened.summary.clone();
     let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
@@ -286,5 +281,9 @@ impl redo::Replay for Filling {
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
         self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
+    }
+
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
     }
 }

@@ -108,7 +108,13 @@ impl World {
         let mut database = self.open();
         self.check_recovered(&database);
         if self.has_faults && self.rng.coin() {
-            self.disk.set_faults(Faults { sync_error_per_million: 20_000, ..Faults::default() });
+            let mut faults = Faults { short_reads: self.rng.coin(), ..Faults::default() };
+            match self.rng.below(3) {
+                0 => faults.sync_error_per_million = 20_000,
+                1 => faults.error_per_million = 2_000,
+                _ => faults.capacity_bytes = Some(self.disk.used_bytes() + self.rng.below(20_000)),
+            }
+            self.disk.set_faults(faults);
         }
         for _ in 0..self.rng.below(400) {
             match self.rng.below(10) {
@@ -196,7 +202,7 @@ fn lives_without_faults_keep_what_was_durable() {
 }
 
 #[test]
-fn lives_with_failing_syncs_keep_what_was_durable() {
+fn lives_on_failing_and_full_disks_keep_what_was_durable() {
     run_seeds(400, true);
 }
 
