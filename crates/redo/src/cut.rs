@@ -51,9 +51,12 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
                 .any(|other| other.device == source.device && other.header.part == 0);
         // Where a segment has several files, a block may be durable in one and not in the other.
         let segment = source.header.segment;
-        let same_segment = catalog.files.iter().filter(|other| other.header.segment == segment);
+        let is_sibling = |other: usize| {
+            catalog.files.get(other).is_some_and(|other| other.header.segment == segment)
+        };
+        let has_siblings = is_sibling(index + 1) || is_sibling(index.wrapping_sub(1));
         let undurable_start = match file.undurable.front() {
-            _ if same_segment.count() > 1 => segment::HEADER_BYTES as u64,
+            _ if has_siblings => segment::HEADER_BYTES as u64,
             Some((_, offset)) => *offset,
             None => file.end,
         };

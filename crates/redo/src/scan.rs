@@ -26,6 +26,7 @@ pub(crate) struct SegmentFile {
     /// The index of the device that it is on.
     pub(crate) device: usize,
     pub(crate) header: SegmentHeader,
+    /// Without its offsets.
     pub(crate) footer: Option<Arc<Footer>>,
     pub(crate) len: u64,
 }
@@ -41,7 +42,11 @@ impl SegmentFile {
         }
         file.read_exact_at(&mut bytes, 0).at(path, "read")?;
         let Some(header) = SegmentHeader::decode(&bytes, path)? else { return Ok(None) };
-        let footer = Footer::read(&*file, len, path)?.map(Arc::new);
+        let footer = Footer::read(&*file, len, path)?.map(|mut footer| {
+            // Nobody who reads all of a file needs them, and there may be many files.
+            footer.offsets = Vec::new();
+            Arc::new(footer)
+        });
         Ok(Some(Self { path: path.to_owned(), device, header, footer, len }))
     }
 }

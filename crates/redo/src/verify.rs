@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr};
-use env::Disk;
+use env::{Access, Disk};
 
 use crate::block;
 use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::manifest::Manifest;
 use crate::record;
 use crate::recovery::{Replay, is_in_use};
 use crate::replay::read_log;
 use crate::scan::{BlockCursor, Next, SegmentFile};
+use crate::segment::Footer;
 use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
 
 /// What [`verify`] has found.
@@ -181,8 +182,9 @@ fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Resul
         };
         builder.add(&written, block.offset);
     }
-    let Some(footer) = &file.footer else { return Ok(()) };
-    if builder.finish_with(footer.data_end, footer.survivors.len()) != **footer {
+    let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
+    let Some(footer) = Footer::read(&*input, file.len, &file.path)? else { return Ok(()) };
+    if builder.finish_with(footer.data_end, footer.survivors.len()) != footer {
         let what = "the footer is not the one of the blocks before it";
         return Err(Error::corrupt(&file.path, footer.data_end, what));
     }
