@@ -65,6 +65,8 @@ pub(crate) struct Client {
     pub(crate) parser: Parser,
     /// What it has sent and we have not executed.
     pub(crate) input: Vec<u8>,
+    /// How many bytes are being looked at; they lie elsewhere meanwhile.
+    pub(crate) in_process_bytes: usize,
     pub(crate) output: Output,
     /// Whether the engine has put it on the list of those to look at.
     pub(crate) is_noted: bool,

@@ -47,6 +47,7 @@ impl Engine {
         let mut parser = std::mem::take(&mut self.clients[key].parser);
         let mut argv = recycle(std::mem::take(&mut self.argv));
         let mut at = 0;
+        self.clients[key].in_process_bytes = input.len();
         while self.clients[key].may_execute() {
             let limits = if limits.authenticated {
                 limits
@@ -75,6 +76,7 @@ impl Engine {
             }
         }
         self.argv = recycle(argv);
+        self.clients[key].in_process_bytes = 0;
         self.clients[key].parser = parser;
         if self.clients[key].output.waiting_bytes() > 0 {
             self.note(key);
@@ -103,7 +105,9 @@ impl Engine {
         } else {
             self.execute(key, command, args);
         }
-        self.apply_reply_mode(key, before);
+        // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
+        let kept_from = if command.name.ends_with("subscribe") { usize::MAX } else { before };
+        self.apply_reply_mode(key, kept_from);
         Flow::Done
     }
 
@@ -187,8 +191,7 @@ impl Engine {
         let is_exec = command.is_some_and(|command| command.name == "exec");
         if is_exec {
             // EXEC itself was refused: the transaction is over, and its error says why.
-            let reason = error.split_once(' ').map_or(error, |(_, text)| text);
-            let error = format!("EXECABORT Transaction discarded because of: {reason}");
+            let error = format!("EXECABORT Transaction discarded because of: {error}");
             self.discard(key);
             self.reply(key).error(&error);
         } else {
@@ -197,14 +200,14 @@ impl Engine {
     }
 
     /// Takes the reply back that a client does not want.
-    fn apply_reply_mode(&mut self, key: ClientKey, before: usize) {
+    fn apply_reply_mode(&mut self, key: ClientKey, kept: usize) {
         let Some(client) = self.clients.get_mut(key) else { return };
         match client.reply_mode {
             ReplyMode::On => {}
-            ReplyMode::Off => client.output.writer().truncate(before),
+            ReplyMode::Off => client.output.writer().truncate(kept),
             ReplyMode::SkipNext => client.reply_mode = ReplyMode::Skip,
             ReplyMode::Skip => {
-                client.output.writer().truncate(before);
+                client.output.writer().truncate(kept);
                 client.reply_mode = ReplyMode::On;
             }
         }

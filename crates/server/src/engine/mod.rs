@@ -425,7 +425,12 @@ impl Engine {
     fn refresh_time(&mut self) {
         self.now_us = self.surroundings.clock.monotonic_us();
         let monotonic = i64::try_from(self.now_us).expect("292000 years");
-        self.unix_offset_us = self.surroundings.clock.now_ms().saturating_mul(1000) - monotonic;
+        // The wall clock is read in whole milliseconds, so a sample is up to one too low: the
+        // largest one is the best, until the clock has been set back.
+        let sample_us = self.surroundings.clock.now_ms().saturating_mul(1000) - monotonic;
+        if sample_us > self.unix_offset_us || sample_us < self.unix_offset_us - 2000 {
+            self.unix_offset_us = sample_us;
+        }
     }
 
     /// Microseconds since 1970.

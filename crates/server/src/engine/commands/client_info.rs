@@ -36,7 +36,7 @@ impl Engine {
             listens(Kind::Pattern),
             listens(Kind::Shard),
             queued,
-            client.input.len(),
+            client.input.len() + client.in_process_bytes,
             client.input.capacity() - client.input.len(),
             queued_bytes,
             output_memory,
