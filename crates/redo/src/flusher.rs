@@ -180,6 +180,9 @@ impl Flusher {
                 is_newer
             })?;
             self.is_finished = self.close_inbox();
+            if self.is_finished {
+                self.leave_word();
+            }
         }
         Ok(())
     }
@@ -192,6 +195,21 @@ impl Flusher {
         let mut inbox = self.device().inbox();
         inbox.is_closed = inbox.orders.is_empty();
         inbox.is_closed
+    }
+
+    /// Writes down how far the log is durable, the last device for all: that a later start finds
+    /// the end of the log cut off, and does not take it for a torn one, if it should ever be.
+    fn leave_word(&self) {
+        let durable_lsn = self.shared.durability.durable_lsn();
+        let noted = self.shared.manifest.update(|manifest| {
+            let is_news = durable_lsn > manifest.durable_lsn;
+            manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+            is_news
+        });
+        if let Err(error) = noted {
+            // Everything is durable all the same, only less is known of it.
+            self.device().set_last_error(error.to_string());
+        }
     }
 
     fn wants_sync(&self) -> bool {

@@ -60,7 +60,7 @@ fn several_lives(seed: u64) -> (u64, World) {
 #[test]
 fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
     let (mut compactions, mut cut_blocks) = (0, 0);
-    let seeds = seeds(300);
+    let seeds = seeds(800);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let (_, world) = several_lives(seed);
@@ -146,7 +146,7 @@ fn a_recovery_can_itself_crash_at_every_single_io() {
 #[test]
 fn failing_reads_writes_and_syncs_lose_nothing_that_was_acknowledged() {
     let (mut rerouted, mut read_only) = (0, 0);
-    let seeds = seeds(300);
+    let seeds = seeds(800);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let mut rng = SimEntropy::new(seed);
@@ -212,7 +212,10 @@ fn without_any_device_the_log_is_read_only_until_it_is_started_again() {
         let mut running = world.recover(0);
         world.live(&mut running, 100);
         world.disk.set_faults(Faults { sync_error_per_million: 1_000_000, ..Faults::default() });
-        while running.log.health() == Health::Writable {
+        for _ in 0..10_000 {
+            if running.log.health() != Health::Writable {
+                break;
+            }
             world.live(&mut running, 1);
         }
         world.disk.set_faults(Faults::default());
@@ -260,6 +263,44 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
         drop(world.recover(0));
     }
     assert!(full > 0, "disks were full: {full}");
+}
+
+#[test]
+fn a_failed_compaction_forgets_nothing() {
+    let mut failed = 0;
+    let seeds = seeds(150);
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
+        let mut rng = SimEntropy::new(seed);
+        let shape = Shape { policy: SyncPolicy::Always, ..Shape::random(&mut rng) };
+        let mut world = World::new(seed, shape);
+        let mut running = world.recover(0);
+        for _ in 0..4 {
+            world.live(&mut running, 100);
+            // Only the compactor meets the fault: a disk that is full, or one that fails.
+            let (error_per_million, capacity_bytes) =
+                if rng.coin() { (300_000, None) } else { (0, Some(0)) };
+            for _ in 0..30 {
+                let faults = Faults { error_per_million, capacity_bytes, ..Faults::default() };
+                world.disk.set_faults(faults);
+                running.compactor.step();
+                world.disk.set_faults(Faults::default());
+                world.tick(&mut running);
+                world.poll(&mut running);
+            }
+            // Long enough for the schedule to try again.
+            (0..40).for_each(|_| world.tick(&mut running));
+            world.live(&mut running, 100);
+            if rng.coin() {
+                failed += running.log.stats().compactions_failed;
+                world.end_life(running);
+                running = world.recover(0);
+            }
+        }
+        world.end_life(running);
+        drop(world.recover(0));
+    }
+    assert!(count < 100 || failed > 100, "compactions have failed: {failed}");
 }
 
 /// A log with a bit of everything: compacted segments, sealed ones, and one that takes blocks.

@@ -62,6 +62,7 @@ impl Replay for Replayed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Snapshot {
     visible: Visible,
+    /// Of everything that is needed, ascending.
     addresses: Vec<RecordAddr>,
 }
 
@@ -78,12 +79,20 @@ impl Snapshot {
 pub(crate) struct Ledger {
     states: BTreeMap<Lsn, Snapshot>,
     pub(crate) acknowledged: Lsn,
+    /// The newest segment that an acknowledged block of this life, and of an earlier one, was in.
+    segment_max: u32,
+    segment_max_of_earlier_lives: u32,
 }
 
 impl Ledger {
     fn new() -> Self {
         let empty = Snapshot::of(&Model::default());
-        Self { states: BTreeMap::from([(Lsn::ZERO, empty)]), acknowledged: Lsn::ZERO }
+        Self {
+            states: BTreeMap::from([(Lsn::ZERO, empty)]),
+            acknowledged: Lsn::ZERO,
+            segment_max: 0,
+            segment_max_of_earlier_lives: 0,
+        }
     }
 
     pub(crate) fn last(&self) -> Lsn {
@@ -91,8 +100,22 @@ impl Ledger {
     }
 
     fn note(&mut self, lsn: Lsn, model: &Model) {
-        let before = self.states.insert(lsn, Snapshot::of(model));
+        let snapshot = Snapshot::of(model);
+        let before = &self.states[&self.last()].addresses;
+        for addr in snapshot.addresses.iter().filter(|addr| before.binary_search(addr).is_err()) {
+            let is_fresh = addr.segment().0 > self.segment_max_of_earlier_lives;
+            assert!(is_fresh, "{addr:?}: a segment's number is given out a second time");
+        }
+        let before = self.states.insert(lsn, snapshot);
         assert!(before.is_none() && lsn == self.last(), "LSNs ascend");
+    }
+
+    fn acknowledge(&mut self, durable: Lsn) {
+        for snapshot in self.states.range(self.acknowledged..=durable).map(|(_, state)| state) {
+            let newest = snapshot.addresses.last().map_or(0, |addr| addr.segment().0);
+            self.segment_max = self.segment_max.max(newest);
+        }
+        self.acknowledged = self.acknowledged.max(durable);
     }
 
     /// What is wrong with a recovery that came to `lsn`, if anything.
@@ -117,8 +140,9 @@ impl Ledger {
 
     /// Recovery has said that `lsn` is what there is: that is a promise as good as any.
     fn settle(&mut self, lsn: Lsn) {
+        self.acknowledge(lsn);
+        self.segment_max_of_earlier_lives = self.segment_max;
         self.states.retain(|at, _| *at == lsn);
-        self.acknowledged = lsn;
     }
 }
 
@@ -330,7 +354,7 @@ impl World {
         running.log.poll();
         let durable = running.log.durable_lsn();
         assert!(durable <= self.ledger.last(), "seed {}: durable before written", self.seed);
-        self.ledger.acknowledged = self.ledger.acknowledged.max(durable);
+        self.ledger.acknowledge(durable);
     }
 
     /// Steps everything until there is nothing to do.
