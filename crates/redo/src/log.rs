@@ -49,9 +49,9 @@ const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
 /// A queue of this size is short enough for the next block to go to.
 const QUEUE_SHORT_BYTES: u64 = 1 << 20;
 
-/// Larger buffers are given back to the allocator instead of being used again.
-const BUFFER_KEPT_BYTES: usize = 4 << 20;
-const BUFFERS_KEPT: usize = 64;
+/// Buffers up to this size are used again, and so many bytes of them are kept for it.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;
+const SPARE_BYTES_MAX: usize = 16 << 20;
 
 const EVERY_SECOND_US: u64 = 1_000_000;
 
@@ -98,6 +98,7 @@ pub struct Log {
     in_flight_bytes: u64,
     in_flight_bytes_max: u64,
     spare: Vec<(Vec<u8>, Vec<u64>)>,
+    spare_bytes: usize,
     mail: Mailbox,
     synced_at_us: u64,
     is_closed: bool,
@@ -132,6 +133,7 @@ impl Log {
             in_flight_bytes: 0,
             in_flight_bytes_max,
             spare: Vec::new(),
+            spare_bytes: 0,
             mail: Mailbox::default(),
             synced_at_us,
             is_closed: false,
@@ -489,6 +491,7 @@ impl Log {
     /// Gets an empty buffer with room for the header.
     fn renew_buffer(&mut self) {
         let (mut buffer, mut marks) = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity();
         buffer.clear();
         buffer.resize(block::HEADER_BYTES, 0);
         marks.clear();
@@ -497,7 +500,9 @@ impl Log {
     }
 
     fn keep_buffer(&mut self, buffer: Vec<u8>, marks: Vec<u64>) {
-        if buffer.capacity() <= BUFFER_KEPT_BYTES && self.spare.len() < BUFFERS_KEPT {
+        let bytes = buffer.capacity();
+        if bytes <= BUFFER_KEPT_BYTES && self.spare_bytes + bytes <= SPARE_BYTES_MAX {
+            self.spare_bytes += bytes;
             self.spare.push((buffer, marks));
         }
     }

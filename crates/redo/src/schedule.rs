@@ -25,6 +25,12 @@ const REST_AFTER_FAILURE_US: u64 = 5_000_000;
 /// Whatever the options say, one in so many of the records that a segment ever had is enough.
 const COUNT_MIN_SHARE: u32 = 64;
 
+/// On a full device less garbage is worth a compaction.
+const SHARE_MIN_WHEN_FULL: f64 = 0.1;
+
+/// Delete records are worth a compaction elsewhere when they are one in so many of all records.
+const HELD_SHARE: u64 = 4;
+
 /// What is being compacted, and what was.
 pub(crate) struct Schedule {
     pub(crate) options: CompactionOptions,
@@ -124,17 +130,37 @@ impl Log {
                 best = Some((score, segment.id));
             }
         }
-        best.map(|(_, id)| id)
+        best.map(|(_, id)| id).or_else(|| self.choose_holder(&floors))
+    }
+
+    /// The segment that holds most delete records back, if it holds many. It may have hardly any
+    /// garbage itself: what a compaction of it brings is that the others may drop theirs. Without
+    /// this, one bit in cold data would keep every later delete record for ever.
+    fn choose_holder(&self, floors: &DeleteFloors) -> Option<SegmentId> {
+        let (holder, _) = floors.strictest?;
+        let (mut present_count, mut held_count) = (0, 0);
+        for segment in self.segments.iter() {
+            present_count += u64::from(segment.present_count);
+            if segment.is_sealed && segment.max_lsn >= floors.floor_of(segment.id) {
+                held_count += u64::from(segment.delete_count);
+            }
+        }
+        let count_min = u64::from(self.schedule.options.invalid_count_min);
+        let is_many = held_count >= count_min.max(present_count / HELD_SHARE);
+        let holder = self.segments.get(holder)?;
+        (is_many && holder.is_sealed && self.is_usable(holder)).then_some(holder.id)
     }
 
     fn is_triggered(&self, segment: &Segment, garbage_count: u32) -> bool {
         let options = &self.schedule.options;
         let is_all = garbage_count == segment.present_count;
+        let is_full = self.shared.devices[segment.device].state() == DeviceState::Full;
+        let share_min = if is_full { SHARE_MIN_WHEN_FULL } else { options.invalid_share_min };
         let share = f64::from(garbage_count) / f64::from(segment.present_count.max(1));
         // The count keeps what is left of large segments from being copied for a handful of
         // records; for segments of few large records it must not be out of reach.
         let count_min = options.invalid_count_min.min(segment.record_count / COUNT_MIN_SHARE);
-        is_all || (garbage_count >= count_min && share >= options.invalid_share_min)
+        is_all || (garbage_count >= count_min && share >= share_min)
     }
 
     /// Whether the segment's files are on devices that can be read and written.
@@ -230,15 +256,20 @@ impl DeleteFloors {
         floors
     }
 
+    /// Delete records in the segment with a smaller LSN than this are garbage.
+    fn floor_of(&self, segment: SegmentId) -> Lsn {
+        match self.strictest {
+            Some((id, _)) if id == segment => self.second,
+            Some((_, floor)) => floor,
+            None => Lsn(u64::MAX),
+        }
+    }
+
     /// How many of the segment's records a compaction would drop. Delete records count when all
     /// of the segment's may go; some of it going is a bonus.
     fn garbage_count(&self, segment: &Segment) -> u32 {
-        let floor = match self.strictest {
-            Some((id, _)) if id == segment.id => self.second,
-            Some((_, floor)) => floor,
-            None => Lsn(u64::MAX),
-        };
-        let deletes = if segment.max_lsn < floor { segment.delete_count } else { 0 };
+        let is_droppable = segment.max_lsn < self.floor_of(segment.id);
+        let deletes = if is_droppable { segment.delete_count } else { 0 };
         (segment.invalid_count + deletes).min(segment.present_count)
     }
 }

@@ -101,6 +101,34 @@ fn cold_data_holds_no_deletes_hostage() {
     assert!(stats.delete_records <= 40, "{stats:?}");
 }
 
+#[test]
+fn a_bit_in_cold_data_does_not_keep_deletes_for_ever() {
+    let mut options = options(Path::new("/data"));
+    options.segment_bytes = 8 << 10;
+    let disk = SimDisk::new(6, Faults::default());
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    for number in 0..1000 {
+        database.set(&key(number), &[7; 100]);
+        database.flush();
+    }
+    // One record in each cold segment becomes garbage.
+    for number in (0..1000).step_by(50) {
+        database.set(&key(number), &[8; 100]);
+        database.flush();
+    }
+    // A queue: what comes in goes out again.
+    for number in 10_000..40_000 {
+        database.set(&key(number), &[7; 20]);
+        database.delete(&key(number - 20));
+        if number % 20 == 0 {
+            database.settle();
+        }
+    }
+    let stats = database.log.stats();
+    assert!(stats.delete_records < 1000, "{stats:?}");
+    assert!(stats.bytes < 400_000, "{stats:?}");
+}
+
 /// The old record must not go before the new one is durable, or a crash loses both.
 #[test]
 fn a_segment_is_not_replaced_before_what_superseded_it_is_durable() {
