@@ -188,10 +188,16 @@ pub(crate) fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// OBJECT REFCOUNT key: values are never shared.
+/// OBJECT REFCOUNT key: values are never shared, but small integers count as the shared ones that
+/// Redis makes of them, since clients may look for that.
 pub(crate) fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    if ctx.keyspace.exists(ctx.db, args[2], false) {
-        ctx.reply.int(1);
+    const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
+    const SHARED_COUNT: i64 = i32::MAX as i64;
+    let key = args[2];
+    if ctx.keyspace.exists(ctx.db, key, false) {
+        let value = ctx.keyspace.peek_int(ctx.db, key);
+        let is_shared = value.is_some_and(|value| SHARED_INTEGERS.contains(&value));
+        ctx.reply.int(if is_shared { SHARED_COUNT } else { 1 });
     } else {
         ctx.reply.null();
     }

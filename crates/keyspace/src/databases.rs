@@ -16,10 +16,18 @@ impl Keyspace {
         if a == b {
             return;
         }
+        let mut touched = Vec::new();
+        for db in [a, b] {
+            for key in self.watched.keys_of(db) {
+                // Both are looked up, so that no expired key is found out later.
+                if self.is_live(a, &key) | self.is_live(b, &key) {
+                    touched.push((db, key));
+                }
+            }
+        }
         self.dbs.swap(a, b);
         self.log_databases();
-        self.touch_watched(a);
-        self.touch_watched(b);
+        self.effects.touched.extend(touched);
         for db in [a, b] {
             for key in self.awaited.keys_of(db) {
                 if self.dbs[db].keys.find(self.hash_of(&key), &key).is_some() {
@@ -36,7 +44,11 @@ impl Keyspace {
             if self.dbs[db].keys.is_empty() {
                 continue;
             }
-            self.touch_watched(db);
+            for key in self.watched.keys_of(db) {
+                if self.is_live(db, &key) {
+                    self.effects.touched.push((db, key));
+                }
+            }
             count += self.dbs[db].keys.len();
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;
@@ -50,10 +62,9 @@ impl Keyspace {
         count
     }
 
-    fn touch_watched(&mut self, db: usize) {
-        for key in self.watched.keys_of(db) {
-            self.effects.touched.push((db, key));
-        }
+    /// Whether the key is there; one that has expired is deleted and told of.
+    fn is_live(&mut self, db: usize, key: &[u8]) -> bool {
+        self.locate(db, self.hash_of(key), key).is_some()
     }
 
     fn log_databases(&mut self) {

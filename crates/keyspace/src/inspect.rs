@@ -24,6 +24,14 @@ impl Keyspace {
         self.peek(db, key).map(encoding_of)
     }
 
+    /// The number that the key holds, when it is kept as one.
+    pub fn peek_int(&mut self, db: usize, key: &[u8]) -> Option<i64> {
+        match self.peek(db, key)?.payload() {
+            Payload::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// How long the key was not used, in milliseconds.
     pub fn idle_ms(&mut self, db: usize, key: &[u8]) -> Option<i64> {
         let now_ms = self.now_ms();

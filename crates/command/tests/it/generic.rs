@@ -100,8 +100,12 @@ fn objects_tell_encoding_and_use() {
     session.run("SET a 12");
     session.now_ms += 5_000;
     assert_eq!(session.run("OBJECT ENCODING a"), "$3 int");
-    assert_eq!(session.run("OBJECT REFCOUNT a"), ":1");
     assert_eq!(session.run("OBJECT IDLETIME a"), ":5");
+    assert_eq!(session.run("OBJECT REFCOUNT a"), ":2147483647");
+    session.run("SET a 10000");
+    assert_eq!(session.run("OBJECT REFCOUNT a"), ":1");
+    session.run("SET a text");
+    assert_eq!(session.run("OBJECT REFCOUNT a"), ":1");
     assert!(
         session.run("OBJECT FREQ a").starts_with("-ERR An LFU maxmemory policy is not selected")
     );
