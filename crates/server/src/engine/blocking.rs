@@ -79,10 +79,7 @@ pub(crate) struct Waiters {
 impl Engine {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        self.clients
-            .iter()
-            .filter(|(_, client)| client.wait.as_ref().is_some_and(|wait| wait.is_blocking()))
-            .count()
+        self.clients.iter().filter(|(_, client)| client.wait.is_some()).count()
     }
 
     /// Makes a client wait for keys.

@@ -89,6 +89,11 @@ impl Engine {
     fn request(&mut self, key: ClientKey, args: &[&[u8]]) -> Flow {
         let command = match table::resolve(args) {
             Ok(command) => command,
+            Err(_) if is_http(args[0]) => {
+                // A browser was tricked into talking to us: nothing behind this line is ours.
+                self.end_client(key, Closing::Now);
+                return Flow::Done;
+            }
             Err(unknown) => {
                 self.refuse(key, None, &format!("ERR {unknown}"));
                 return Flow::Done;
@@ -212,6 +217,11 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether a request is the beginning of one in HTTP.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 /// Whether MULTI puts a command in the queue rather than executing it.

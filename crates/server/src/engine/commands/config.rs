@@ -8,18 +8,21 @@ use super::error;
 
 /// CONFIG GET.
 pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let mut found: Vec<(&'static str, String)> = Vec::new();
+    let mut found: Vec<(&'static str, String, String)> = Vec::new();
     for pattern in &args[2..] {
+        let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
         for (name, value) in engine.config.matching(pattern) {
-            if !found.iter().any(|(known, _)| *known == name) {
-                found.push((name, value.to_owned()));
+            if !found.iter().any(|(known, ..)| *known == name) {
+                // A name is repeated as the client wrote it.
+                let shown = if is_name { String::from_utf8_lossy(pattern) } else { name.into() };
+                found.push((name, shown.into_owned(), value.to_owned()));
             }
         }
     }
     let reply = engine.reply(key);
     reply.map(found.len());
-    for (name, value) in found {
-        reply.bulk_str(name);
+    for (_, name, value) in found {
+        reply.bulk_str(&name);
         reply.bulk_str(&value);
     }
     Ok(())

@@ -15,7 +15,8 @@ pub(super) fn usage(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     while let [option, rest @ ..] = options {
         options = match rest {
             [count, rest @ ..] if argument::is(option, "samples") => {
-                samples = argument::count(count)?;
+                let count = argument::int(count)?;
+                samples = usize::try_from(count).map_err(|_| CommandError::Syntax)?;
                 rest
             }
             _ => return Err(CommandError::Syntax),
@@ -63,24 +64,37 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
         ("lua.caches", 0),
         ("functions.caches", 0),
     ];
-    let after = [
+    let counts = [
         ("overhead.total", overhead as u64),
         ("keys.count", keys as u64),
         ("keys.bytes-per-key", average),
         ("dataset.bytes", dataset),
+    ];
+    let shares = [
+        ("dataset.percentage", percentage(dataset, used)),
+        ("peak.percentage", percentage(used, peak)),
+    ];
+    let allocator = [
         ("allocator.allocated", usage.allocated_bytes),
         ("allocator.active", usage.active_bytes),
         ("allocator.resident", usage.resident_bytes),
     ];
-    let ratios = [
-        ("dataset.percentage", percentage(dataset, used)),
-        ("peak.percentage", percentage(used, peak)),
-        ("allocator-fragmentation.ratio", ratio(usage.active_bytes, usage.allocated_bytes)),
-        ("allocator-rss.ratio", ratio(usage.resident_bytes, usage.active_bytes)),
-        ("fragmentation", ratio(usage.process_bytes, usage.allocated_bytes)),
+    // Each is a ratio of what is held to what is needed, and their difference.
+    let overheads = [
+        ("allocator-fragmentation", ".ratio", usage.active_bytes, usage.allocated_bytes),
+        ("allocator-rss", ".ratio", usage.resident_bytes, usage.active_bytes),
+        ("rss-overhead", ".ratio", usage.process_bytes, usage.resident_bytes),
+        ("fragmentation", "", usage.process_bytes, usage.allocated_bytes),
     ];
     let reply = engine.reply(key);
-    reply.map(before.len() + databases.len() + after.len() + ratios.len());
+    reply.map(
+        before.len()
+            + databases.len()
+            + counts.len()
+            + shares.len()
+            + allocator.len()
+            + 2 * overheads.len(),
+    );
     for (name, value) in before {
         reply.bulk_str(name);
         reply.int(value.cast_signed());
@@ -95,13 +109,23 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
             reply.count(value);
         }
     }
-    for (name, value) in after {
+    for (name, value) in counts {
         reply.bulk_str(name);
         reply.int(value.cast_signed());
     }
-    for (name, value) in ratios {
+    for (name, value) in shares {
         reply.bulk_str(name);
         reply.double(value);
+    }
+    for (name, value) in allocator {
+        reply.bulk_str(name);
+        reply.int(value.cast_signed());
+    }
+    for (name, suffix, held, needed) in overheads {
+        reply.bulk_str(&format!("{name}{suffix}"));
+        reply.double(ratio(held, needed));
+        reply.bulk_str(&format!("{name}.bytes"));
+        reply.int(held.cast_signed() - needed.cast_signed());
     }
     Ok(())
 }

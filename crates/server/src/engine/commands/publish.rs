@@ -1,7 +1,7 @@
 //! Publish and subscribe.
 
 use base::Lsn;
-use command::error::{CommandError, Done};
+use command::error::Done;
 
 use super::super::pubsub::{Kind, Subscriptions};
 use super::super::{ClientKey, Engine};
@@ -53,14 +53,26 @@ pub(super) fn sunsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) 
     Ok(())
 }
 
+fn at_most_a_pattern(args: &[&[u8]]) -> Done {
+    if args.len() <= 3 {
+        return Ok(());
+    }
+    let subcommand = String::from_utf8_lossy(args[1]);
+    Err(super::error(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try PUBSUB HELP."
+    )))
+}
+
 /// PUBSUB CHANNELS.
 pub(super) fn channels(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    at_most_a_pattern(args)?;
     engine.write_names(key, Kind::Channel, args.get(2).copied());
     Ok(())
 }
 
 /// PUBSUB SHARDCHANNELS.
 pub(super) fn shardchannels(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    at_most_a_pattern(args)?;
     engine.write_names(key, Kind::Shard, args.get(2).copied());
     Ok(())
 }
@@ -86,11 +98,6 @@ pub(super) fn shardnumsub(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -
 
 impl Engine {
     fn subscribe(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) -> Done {
-        let client = &mut self.clients[key];
-        // Within a transaction a RESP2 client could not tell the replies apart from messages.
-        if self.in_transaction && !client.output.writer().is_resp3() && kind != Kind::Shard {
-            return Err(CommandError::other("ERR Command not allowed inside a transaction"));
-        }
         for name in names {
             let client = &mut self.clients[key];
             let subscriptions = client.subscriptions.get_or_insert_default();

@@ -12,12 +12,14 @@ const SHOWN_DEFAULT: usize = 10;
 pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let count = match args.get(2) {
         None => SHOWN_DEFAULT,
-        Some(count) => match argument::int(count)? {
-            -1 => engine.slowlog.len(),
-            count => usize::try_from(count).map_err(|_| {
-                CommandError::other("ERR count should be greater than or equal to -1")
-            })?,
-        },
+        Some(count) => {
+            const WRONG: CommandError =
+                CommandError::other("ERR count should be greater than or equal to -1");
+            match argument::int(count).map_err(|_| WRONG)? {
+                -1 => engine.slowlog.len(),
+                count => usize::try_from(count).map_err(|_| WRONG)?,
+            }
+        }
     };
     let writer = engine.clients[key].output.writer();
     engine.slowlog.write(count, writer);
