@@ -97,6 +97,7 @@ const LATENCY: &[&str] = &[
     "    (default: reset all data for all event classes)",
     "HISTOGRAM [COMMAND ...]",
     "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+    "    If no commands are specified then all histograms are replied.",
 ];
 
 const MEMORY: &[&str] = &[
