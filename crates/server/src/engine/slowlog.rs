@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn long_commands_are_abridged() {
-        let long = vec![b'x'; 200];
+        let long = [b'x'; 200];
         let args: Vec<&[u8]> =
             std::iter::once(&long[..]).chain(std::iter::repeat_n(&b"a"[..], 40)).collect();
         let abridged = abridged(&args);

@@ -36,16 +36,12 @@ fn start_checkpoint(engine: &mut Engine) -> Done {
     Ok(())
 }
 
-/// CLIENT DURABILITY.
+/// CLIENT DURABILITY: always, everysec, no, or default for what the server does.
 pub(super) fn client_durability(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let policy = match args.get(2) {
-        None => {
-            let policy = engine.clients[key].durability.unwrap_or(engine.options.fsync);
-            engine.reply(key).bulk_str(policy.name());
-            return Ok(());
-        }
-        Some(policy) if argument::is(policy, "default") => None,
-        Some(policy) => Some(FsyncPolicy::by_name(policy).ok_or(CommandError::Syntax)?),
+    let policy = if argument::is(args[2], "default") {
+        None
+    } else {
+        Some(FsyncPolicy::by_name(args[2]).ok_or(CommandError::Syntax)?)
     };
     engine.clients[key].durability = policy;
     engine.reply(key).ok();

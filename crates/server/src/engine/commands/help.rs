@@ -24,7 +24,7 @@ pub(super) fn help(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
 }
 
 const CLIENT: &[&str] = &[
-    "DURABILITY [ALWAYS|EVERYSEC|NO|DEFAULT]",
+    "DURABILITY (ALWAYS|EVERYSEC|NO|DEFAULT)",
     "    When the replies to this connection's writes are sent.",
     "GETNAME",
     "    Return the name of the current connection.",
