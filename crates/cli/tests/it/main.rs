@@ -55,7 +55,8 @@ impl Server {
         stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
-        reply.trim_end_matches("+OK\r\n").to_owned() + if reply == "+OK\r\n+OK\r\n" { "+OK\r\n" } else { "" }
+        reply.trim_end_matches("+OK\r\n").to_owned()
+            + if reply == "+OK\r\n+OK\r\n" { "+OK\r\n" } else { "" }
     }
 
     fn kill(mut self) {
@@ -115,7 +116,10 @@ fn without_a_log_nothing_is_kept_and_nothing_written() {
     let server = Server::start(directory.path(), &["--appendonly", "no"]);
     assert_eq!(server.ask("SET a 1"), "+OK\r\n");
     server.kill();
-    let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let files: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(files, ["socket"]);
 }
 
@@ -126,7 +130,11 @@ fn a_data_directory_in_use_is_left_alone() {
     let path = directory.path().to_str().unwrap();
     let output = run(&["server", "--port", "0", "--dir", path]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("another process uses this data directory"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("another process uses this data directory"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(server.ask("SET a 1"), "+OK\r\n");
 }
 
@@ -138,7 +146,10 @@ fn a_wrong_configuration_is_shown_and_the_server_does_not_start() {
     let output = run(&["server", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
-    assert!(error.contains("at line 2\n>>> 'maxmemory lots'\nargument must be a memory value"), "{error}");
+    assert!(
+        error.contains("at line 2\n>>> 'maxmemory lots'\nargument must be a memory value"),
+        "{error}"
+    );
     let output = run(&["server", "--nothing", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("Bad directive or wrong number of arguments"));
@@ -149,7 +160,9 @@ fn a_wrong_configuration_is_shown_and_the_server_does_not_start() {
 
 #[test]
 fn the_binary_says_who_it_is() {
-    assert!(String::from_utf8_lossy(&run(&["--version"]).stdout).contains(env!("CARGO_PKG_VERSION")));
+    assert!(
+        String::from_utf8_lossy(&run(&["--version"]).stdout).contains(env!("CARGO_PKG_VERSION"))
+    );
     assert!(String::from_utf8_lossy(&run(&["--help"]).stdout).contains("indelible server"));
     assert_eq!(run(&["nothing"]).status.code(), Some(1));
 }

@@ -267,7 +267,11 @@ fn a_connection_may_ask_for_less_durability() {
     let (mut server, _log) = TestServer::with_log(&[]);
     let client = server.connect();
     assert_eq!(server.send(client, "CLIENT DURABILITY everysec\r\nSET a 1\r\n"), "+OK\r\n+OK\r\n");
-    assert_eq!(server.send(client, "CLIENT DURABILITY default\r\nSET a 1\r\n"), "+OK\r\n", "SET waits again");
+    assert_eq!(
+        server.send(client, "CLIENT DURABILITY default\r\nSET a 1\r\n"),
+        "+OK\r\n",
+        "SET waits again"
+    );
 }
 
 #[test]
