@@ -23,12 +23,13 @@ use std::ops::Deref;
 
 use crate::spec::{Action, Spec};
 
-static GROUPS: [&[Spec]; 11] = [
+static GROUPS: [&[Spec]; 12] = [
     string::COMMANDS,
     bitmap::COMMANDS,
     list::COMMANDS,
     set::COMMANDS,
     sorted_set::COMMANDS,
+    sorted_set::algebra::COMMANDS,
     hash::COMMANDS,
     generic::COMMANDS,
     pubsub::COMMANDS,
