@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
+//!   indelible log verify|dump DIR                            looks at a redo log
 //!   indelible --version | --help
 //! ```
 //!
@@ -9,6 +10,7 @@
 //! they are read by the configuration's own reader and not by an argument parser.
 
 mod host;
+mod log;
 mod run;
 
 use std::process::ExitCode;
@@ -23,6 +25,10 @@ Usage:
   indelible server [FILE | -] [--NAME VALUE ...]
       Runs the server with a configuration in the format of redis.conf. Every directive
       of redis.conf can be given as an option.
+  indelible log verify DIR [--device DIR ...]
+      Checks the redo log of a server that is not running; the exit code says whether it is good.
+  indelible log dump DIR [--json] [--device DIR ...]
+      Shows what is in it.
   indelible --version
   indelible --help
 
@@ -50,6 +56,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["server", ..] => run::server(&arguments[1..]),
+        ["log", ..] => log::log(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");
             ExitCode::FAILURE

@@ -159,6 +159,22 @@ fn a_wrong_configuration_is_shown_and_the_server_does_not_start() {
 }
 
 #[test]
+fn a_log_can_be_checked_and_shown_without_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    assert_eq!(server.ask("SET key value"), "+OK\r\n");
+    assert!(!run(&["log", "verify", path]).status.success(), "the log is in use");
+    server.kill();
+    let verified = run(&["log", "verify", path]);
+    assert!(verified.status.success(), "{}", stderr(&verified));
+    let dumped =
+        String::from_utf8_lossy(&run(&["log", "dump", path, "--json"]).stdout).into_owned();
+    assert!(dumped.contains("\"key\"") && dumped.contains("\"value\""), "{dumped}");
+    assert!(!run(&["log", "nothing"]).status.success());
+}
+
+#[test]
 fn the_binary_says_who_it_is() {
     assert!(
         String::from_utf8_lossy(&run(&["--version"]).stdout).contains(env!("CARGO_PKG_VERSION"))
