@@ -259,6 +259,16 @@ impl Log {
         self.in_flight_bytes += bytes;
     }
 
+    /// Whether there is a block to seal and its device would take it up at once. Under `always` a
+    /// device that still syncs gains nothing from a second block: what arrives in the meantime
+    /// shares the next sync, and fewer, larger groups cost the processor less.
+    #[must_use]
+    pub fn takes_block_now(&self) -> bool {
+        self.open.binding.is_some_and(|open| {
+            self.policy != SyncPolicy::Always || self.lanes[open.device].pending.is_empty()
+        })
+    }
+
     /// Asks for everything up to `lsn` to be synced, whatever the policy. The block may be open.
     pub fn request_sync(&mut self, lsn: Lsn) {
         if lsn > self.durable && !self.shared.durability.is_wanted(lsn) {

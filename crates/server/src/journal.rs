@@ -129,6 +129,10 @@ impl LogControl for LogOwner {
         lock(&self.log).seal();
     }
 
+    fn takes_block_now(&self) -> bool {
+        lock(&self.log).takes_block_now()
+    }
+
     fn open_bytes(&self) -> usize {
         lock(&self.log).open_bytes()
     }

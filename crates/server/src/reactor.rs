@@ -165,7 +165,7 @@ impl Reactor {
             }
             self.read_all(engine);
             engine.tick();
-            engine.end_iteration();
+            engine.end_iteration(events.is_empty() && self.readable.is_empty());
             self.write_all(engine);
             if let Some(shutdown) = engine.shutdown_requested() {
                 return Ok(shutdown);

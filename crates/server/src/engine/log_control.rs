@@ -18,6 +18,9 @@ pub trait LogControl: Send {
     /// Ends the open block, if anything is in it, and hands it to a device.
     fn seal(&mut self);
 
+    /// Whether there is an open block and a device would take it up at once.
+    fn takes_block_now(&self) -> bool;
+
     /// How many bytes the open block has.
     fn open_bytes(&self) -> usize;
 

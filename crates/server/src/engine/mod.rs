@@ -95,6 +95,9 @@ pub struct Outgoing<'a> {
     pub ends: bool,
 }
 
+/// How long the log's open block waits for more input, as long as there is more.
+const BLOCK_OPEN_US_MAX: u64 = 1000;
+
 /// Why a connection is refused; sent before it is closed.
 pub type Refusal = &'static [u8];
 
@@ -123,6 +126,8 @@ pub struct Engine {
     /// Clients that may go on with what they have sent already.
     resumed: VecDeque<ClientKey>,
     durable: Lsn,
+    /// Since when the log's open block could have been sealed.
+    block_since_us: Option<u64>,
 
     watchers: BTreeMap<DbKey, Vec<ClientKey>>,
     waiters: Waiters,
@@ -176,6 +181,7 @@ impl Engine {
             held: BinaryHeap::new(),
             resumed: VecDeque::new(),
             durable: Lsn::ZERO,
+            block_since_us: None,
             watchers: BTreeMap::new(),
             waiters: Waiters::default(),
             ready_keys: VecDeque::new(),
@@ -268,24 +274,42 @@ impl Engine {
     }
 
     /// Ends an iteration of the event loop: clients that were waiting go on, and what was written to
-    /// the log since the last time becomes a block on its way to a device.
-    pub fn end_iteration(&mut self) {
+    /// the log becomes a block on its way to a device. When there is more input (`is_idle` is
+    /// false) the block stays open for it, for [`BLOCK_OPEN_US_MAX`] at most: so clients that
+    /// write at the same time share a sync.
+    pub fn end_iteration(&mut self, is_idle: bool) {
         while let Some(key) = self.resumed.pop_front() {
             self.run_input(key);
         }
+        // Takes note of blocks that have become durable, and so of devices that are free again.
+        self.log_advanced();
+        if self.has_block_to_seal() {
+            let since_us = *self.block_since_us.get_or_insert(self.now_us);
+            if is_idle || self.now_us >= since_us + BLOCK_OPEN_US_MAX {
+                self.seal();
+            }
+        }
+    }
+
+    /// Whether the log's open block should be sealed as soon as there is no more input.
+    #[must_use]
+    pub fn has_block_to_seal(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.takes_block_now())
+    }
+
+    fn seal(&mut self) {
+        self.block_since_us = None;
         if let Some(log) = &mut self.log {
             log.seal();
         }
-        self.log_advanced();
     }
 
     /// Ends the log's open block if it has become large. Only between commands: a command's
     /// records lie in one block.
     pub fn seal_if_large(&mut self) {
-        if let Some(log) = &mut self.log
-            && log.open_bytes() as u64 > self.options.log.block_bytes
-        {
-            log.seal();
+        let limit = self.options.log.block_bytes;
+        if self.log.as_ref().is_some_and(|log| log.open_bytes() as u64 > limit) {
+            self.seal();
         }
     }
 
@@ -352,7 +376,7 @@ impl Engine {
     /// In how many microseconds [`Engine::tick`] has something to do.
     #[must_use]
     pub fn until_next_event_us(&self) -> u64 {
-        if !self.resumed.is_empty() || !self.noted.is_empty() {
+        if !self.resumed.is_empty() || !self.noted.is_empty() || self.has_block_to_seal() {
             return 0;
         }
         self.next_event_us().saturating_sub(self.surroundings.clock.monotonic_us())
