@@ -15,7 +15,7 @@ pub(crate) fn sampled<'a, T: 'a>(
 ) -> usize {
     let taken = if samples == 0 { len } else { samples.min(len) };
     let sum: usize = items.take(taken).map(bytes).sum();
-    if taken == 0 { 0 } else { sum * len / taken }
+    (sum * len).checked_div(taken).unwrap_or(0)
 }
 
 impl Keyspace {

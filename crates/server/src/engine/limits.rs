@@ -55,7 +55,6 @@ impl Engine {
         self.peak_memory_bytes = self.peak_memory_bytes.max(self.surroundings.host.used_bytes());
         self.keyspace.begin_command(self.unix_ms());
         self.expire_cycle();
-        self.keyspace.free_step(FREED_ITEMS_MAX);
         if self.keyspace.has_effects() {
             let (lsn, _) = self.keyspace.end_command();
             self.settle(lsn);
@@ -87,6 +86,3 @@ impl Engine {
         }
     }
 }
-
-/// How many elements of deleted objects are freed at a time.
-const FREED_ITEMS_MAX: usize = 20_000;

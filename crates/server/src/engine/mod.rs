@@ -95,6 +95,9 @@ pub struct Outgoing<'a> {
     pub ends: bool,
 }
 
+/// How many elements of what was deleted are freed in one iteration: well below a millisecond.
+const FREED_ITEMS_MAX: usize = 2000;
+
 /// How long the log's open block waits for more input, as long as there is more.
 const BLOCK_OPEN_US_MAX: u64 = 1000;
 
@@ -281,6 +284,9 @@ impl Engine {
         while let Some(key) = self.resumed.pop_front() {
             self.run_input(key);
         }
+        if self.keyspace.freeing() > 0 {
+            self.keyspace.free_step(FREED_ITEMS_MAX);
+        }
         // Takes note of blocks that have become durable, and so of devices that are free again.
         self.log_advanced();
         if self.has_block_to_seal() {
@@ -376,7 +382,8 @@ impl Engine {
     /// In how many microseconds [`Engine::tick`] has something to do.
     #[must_use]
     pub fn until_next_event_us(&self) -> u64 {
-        if !self.resumed.is_empty() || !self.noted.is_empty() || self.has_block_to_seal() {
+        let has_more = !self.resumed.is_empty() || !self.noted.is_empty();
+        if has_more || self.has_block_to_seal() || self.keyspace.freeing() > 0 {
             return 0;
         }
         self.next_event_us().saturating_sub(self.surroundings.clock.monotonic_us())

@@ -84,6 +84,10 @@ impl LogControl for SharedLog {
         }
     }
 
+    fn takes_block_now(&self) -> bool {
+        self.0.lock().unwrap().records > 0
+    }
+
     fn open_bytes(&self) -> usize {
         0
     }
@@ -170,7 +174,7 @@ impl TestServer {
     /// Sends bytes, ends the iteration, and gives what the client reads.
     fn send(&mut self, client: ClientKey, bytes: &str) -> String {
         self.engine.receive(client, bytes.as_bytes());
-        self.engine.end_iteration();
+        self.engine.end_iteration(true);
         self.read(client)
     }
 
@@ -189,7 +193,7 @@ impl TestServer {
     fn pass_ms(&mut self, ms: i64) {
         self.clock.0.fetch_add(ms, Ordering::Relaxed);
         self.engine.tick();
-        self.engine.end_iteration();
+        self.engine.end_iteration(true);
     }
 }
 
@@ -280,8 +284,8 @@ fn waitaof_waits_for_the_log() {
     let client = server.connect();
     assert_eq!(server.send(client, "SET a 1\r\nWAITAOF 1 0 0\r\nPING\r\n"), "+OK\r\n");
     log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
-    server.engine.end_iteration();
-    server.engine.end_iteration();
+    server.engine.end_iteration(true);
+    server.engine.end_iteration(true);
     assert_eq!(server.read(client), "*2\r\n:1\r\n:0\r\n+PONG\r\n");
 }
 
@@ -340,7 +344,7 @@ fn blocked_clients_are_served_in_the_order_in_which_they_came() {
     assert_eq!(server.send(first, "BLPOP a b 0\r\nPING\r\n"), "");
     assert_eq!(server.send(second, "BLPOP b 0\r\n"), "");
     assert_eq!(server.send(pusher, "RPUSH b x\r\n"), ":1\r\n");
-    server.engine.end_iteration();
+    server.engine.end_iteration(true);
     assert_eq!(server.read(first), "*2\r\n$1\r\nb\r\n$1\r\nx\r\n+PONG\r\n");
     assert_eq!(server.read(second), "");
     server.send(pusher, "RPUSH b y z\r\n");
