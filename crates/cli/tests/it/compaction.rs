@@ -6,7 +6,7 @@ use crate::wire::{Connection, encode};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const SEGMENT_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES: u64 = 2 << 20;
 const KEYS: u64 = 40_000;
 const VALUE_BYTES: usize = 300;
 const UPDATES: u64 = 200_000;
@@ -19,9 +19,9 @@ const OPTIONS: [&str; 8] = [
     "--appendonly",
     "yes",
     "--appendfsync",
-    "everysec",
+    "always",
     "--log-segment-bytes",
-    "1mb",
+    "2mb",
     "--log-compaction-invalid-min",
     "200",
 ];
@@ -116,7 +116,7 @@ fn write_keys(connection: &mut Connection, keys: impl Iterator<Item = u64>, vers
 /// Sends commands some hundred at a time; none may fail.
 fn pipelined(connection: &mut Connection, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
-    for chunk in lines.chunks(500) {
+    for chunk in lines.chunks(100) {
         let bytes: Vec<u8> =
             chunk.iter().flat_map(|line| encode(&line.split(' ').collect::<Vec<_>>())).collect();
         connection.send_bytes(&bytes).unwrap();
