@@ -60,6 +60,8 @@ pub(crate) struct Job {
     pub(crate) horizon: Lsn,
     pub(crate) rate_bytes_per_s: u64,
     pub(crate) bytes_before: u64,
+    /// Every record is retired: there is nothing to read.
+    pub(crate) drops_all: bool,
 }
 
 /// How a job has ended.
@@ -264,7 +266,9 @@ impl Running {
             generation = generation.max(file.header.generation);
             let cursor = BlockCursor::open(disk, file, CHUNK_BYTES)?;
             let mut source = Source { cursor, next: None };
-            source.advance()?;
+            if !job.drops_all {
+                source.advance()?;
+            }
             sources.push(source);
         }
         let header = SegmentHeader {
@@ -285,6 +289,7 @@ impl Running {
         let mut out = Vec::with_capacity(CHUNK_BYTES);
         out.extend_from_slice(&header.encode());
         Ok(Self {
+            is_copied: job.drops_all,
             job,
             sources,
             path,
@@ -304,7 +309,6 @@ impl Running {
             written_bytes: 0,
             read_bytes: 0,
             started_us: shared.clock.monotonic_us(),
-            is_copied: false,
         })
     }
 

@@ -190,6 +190,7 @@ impl Log {
             horizon: segment.max_lsn,
             rate_bytes_per_s,
             bytes_before: segment.bytes,
+            drops_all: segment.invalid_count == segment.present_count,
         };
         self.schedule.running = Some((victim, segment.device));
         self.jobs.push(job);
