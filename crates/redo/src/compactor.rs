@@ -9,8 +9,8 @@
 //! ```
 //!
 //! No record's address changes (its place is its rank among the survivors), so there is nothing
-//! to tell the keyspace: no remapping, no lock, no second copy. Memory is the copy of the bitmap,
-//! one block and an output buffer.
+//! to tell the keyspace: no remapping, no lock, no second copy. Memory is the copy of the bitmap
+//! and two buffers; blocks that would not fit are copied piece by piece (`large_block`).
 //!
 //! **The rename waits.** Bits of the bitmap may have been set by records that are not durable yet:
 //! the update of an entry retires its old record at once. If the old record were gone before the
@@ -35,13 +35,18 @@ use crate::block::{self, BlockHeader, COMPACTED};
 use crate::device::Shared;
 use crate::error::{Error, IoContext, Result};
 use crate::flusher::Step;
+use crate::large_block::{LargeBlock, LargeCopy};
 use crate::record;
-use crate::scan::{Block, BlockCursor, Next, SegmentFile};
+use crate::scan::{Block, BlockCursor, Next, SegmentFile, SizedNext};
 use crate::segment::{self, SegmentHeader};
 use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock, is_full};
 
 /// How much is read, and gathered for a write, at a time.
 const CHUNK_BYTES: usize = 256 << 10;
+
+/// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
+/// piece.
+const LARGE_BYTES: u64 = 1 << 20;
 
 /// One segment to compact.
 pub(crate) struct Job {
@@ -219,20 +224,48 @@ struct Running {
     written_bytes: u64,
     read_bytes: u64,
     started_us: u64,
+    /// A large block that is being copied.
+    large: Option<Large>,
     is_copied: bool,
+}
+
+/// How far a large block is.
+enum Large {
+    Checking(LargeCopy),
+    /// The new block begins at `at`.
+    Copying {
+        copy: LargeCopy,
+        at: u64,
+    },
 }
 
 struct Source {
     cursor: BlockCursor,
-    next: Option<Block>,
+    next: Option<Pending>,
+    large_bytes: u64,
+}
+
+/// A block to be copied.
+enum Pending {
+    Small(Block),
+    Large(LargeBlock),
+}
+
+impl Pending {
+    const fn header(&self) -> &BlockHeader {
+        match self {
+            Self::Small(block) => &block.header,
+            Self::Large(block) => &block.header,
+        }
+    }
 }
 
 impl Source {
     fn advance(&mut self) -> Result<()> {
-        self.next = match self.cursor.next()? {
-            Next::Block(block) => Some(block),
-            // Parts of a segment whose device has failed have no footer in the life of this log.
-            Next::End | Next::Tail(_) => None,
+        self.next = match self.cursor.next_up_to(self.large_bytes)? {
+            SizedNext::Small(Next::Block(block)) => Some(Pending::Small(block)),
+            SizedNext::Large(block) => Some(Pending::Large(block)),
+            SizedNext::Small(Next::End | Next::Tail(_)) => None,
         };
         Ok(())
     }
@@ -265,7 +298,8 @@ impl Running {
             record_count_ever = record_count_ever.max(footer.survivors.len());
             generation = generation.max(file.header.generation);
             let cursor = BlockCursor::open(disk, file, CHUNK_BYTES)?;
-            let mut source = Source { cursor, next: None };
+            let large_bytes = LARGE_BYTES.min(shared.segment_bytes / 4);
+            let mut source = Source { cursor, next: None, large_bytes };
             if !job.drops_all {
                 source.advance()?;
             }
@@ -290,6 +324,7 @@ impl Running {
         out.extend_from_slice(&header.encode());
         Ok(Self {
             is_copied: job.drops_all,
+            large: None,
             job,
             sources,
             path,
@@ -321,17 +356,71 @@ impl Running {
         }
         let before = self.read_bytes;
         while self.read_bytes - before < CHUNK_BYTES as u64 {
-            let Some(block) = self.take_next_block()? else {
-                self.end_copy()?;
-                break;
-            };
-            self.read_bytes += block.header.block_bytes();
-            self.copy_block(&block)?;
+            if let Some(large) = self.large.take() {
+                self.copy_large_block(large)?;
+                continue;
+            }
+            match self.take_next_block()? {
+                Some((_, Pending::Small(block))) => {
+                    self.read_bytes += block.header.block_bytes();
+                    self.copy_block(&block)?;
+                }
+                Some((source, Pending::Large(block))) => {
+                    let file = self.sources[source].cursor.source.clone();
+                    let copy = LargeCopy::begin(&*shared.disk, file, block)?;
+                    self.large = Some(Large::Checking(copy));
+                }
+                None => {
+                    self.end_copy()?;
+                    break;
+                }
+            }
             if self.out.len() >= CHUNK_BYTES {
                 self.write_out()?;
             }
         }
         Ok(Progress::Worked)
+    }
+
+    /// Goes on with a large block, as far as one chunk.
+    fn copy_large_block(&mut self, large: Large) -> Result<()> {
+        match large {
+            Large::Checking(mut copy) => {
+                let lsn = self.last_lsn;
+                let stays = |ordinal, is_delete| self.stays(lsn, ordinal, is_delete);
+                let checked_bytes = copy.check_chunk(stays)?;
+                self.read_bytes += checked_bytes;
+                if checked_bytes > 0 {
+                    self.large = Some(Large::Checking(copy));
+                } else if copy.keeps_any() {
+                    // The header is written when the checksum of what follows it is known.
+                    self.write_out()?;
+                    let at = self.out_at;
+                    self.out_at += block::HEADER_BYTES as u64;
+                    self.large = Some(Large::Copying { copy, at });
+                }
+            }
+            Large::Copying { mut copy, at } => {
+                let copied_bytes = copy.copy_chunk(&mut self.out)?;
+                self.read_bytes += copied_bytes;
+                if copied_bytes > 0 {
+                    self.large = Some(Large::Copying { copy, at });
+                    return Ok(());
+                }
+                self.write_out()?;
+                let header = copy.header();
+                self.output.write_all_at(&header.encode(), at).at(&self.temp, "write")?;
+                self.note_copied(&header, &copy.kept_offsets(), copy.delete_count, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a record of block `lsn` is still needed.
+    fn stays(&self, lsn: Lsn, ordinal: u32, is_delete: bool) -> bool {
+        let word = self.job.invalid.get(ordinal as usize / 64).copied().unwrap_or(0);
+        let is_invalid = word & (1 << (ordinal % 64)) != 0;
+        !(is_invalid || (is_delete && lsn < self.job.delete_floor))
     }
 
     fn is_ahead_of_rate(&self, shared: &Shared) -> bool {
@@ -344,23 +433,18 @@ impl Running {
             && self.read_bytes > 0
     }
 
-    /// The oldest block of the parts; each once, although a part may repeat what another has.
-    fn take_next_block(&mut self) -> Result<Option<Block>> {
+    /// The oldest block of the parts, and the index of its part; each once, although a part may
+    /// repeat what another has.
+    fn take_next_block(&mut self) -> Result<Option<(usize, Pending)>> {
         loop {
-            let oldest = self
-                .sources
-                .iter_mut()
-                .filter(|source| source.next.is_some())
-                .min_by_key(|source| source.next.as_ref().map(|block| block.header.lsn));
-            let Some(source) = oldest else { return Ok(None) };
-            let block = source.next.take();
-            source.advance()?;
-            match block {
-                Some(block) if block.header.lsn > self.last_lsn => {
-                    self.last_lsn = block.header.lsn;
-                    return Ok(Some(block));
-                }
-                _ => {}
+            let heads = self.sources.iter().enumerate();
+            let lsns = heads.filter_map(|(at, part)| Some((part.next.as_ref()?.header().lsn, at)));
+            let Some((lsn, at)) = lsns.min() else { return Ok(None) };
+            let block = self.sources[at].next.take().expect("it has the smallest LSN");
+            self.sources[at].advance()?;
+            if lsn > self.last_lsn {
+                self.last_lsn = lsn;
+                return Ok(Some((at, block)));
             }
         }
     }
@@ -375,10 +459,8 @@ impl Running {
             let (ordinal, at, body) = body.map_err(|what| {
                 Error::corrupt(&self.sources[0].cursor.source.path, block.offset, what)
             })?;
-            let word = self.job.invalid.get(ordinal as usize / 64).copied().unwrap_or(0);
-            let is_invalid = word & (1 << (ordinal % 64)) != 0;
             let is_delete = record::is_delete(body);
-            if is_invalid || (is_delete && block.header.lsn < self.job.delete_floor) {
+            if !self.stays(block.header.lsn, ordinal, is_delete) {
                 continue;
             }
             delete_count += u32::from(is_delete);
@@ -402,20 +484,33 @@ impl Running {
             ..block.header
         };
         self.out[start..start + block::HEADER_BYTES].copy_from_slice(&header.encode());
+        let kept = std::mem::take(&mut self.kept);
+        self.note_copied(&header, &kept, delete_count, self.out_at + start as u64);
+        self.kept = kept;
+        Ok(())
+    }
+
+    /// Counts in a block that is, or will be, at `at`.
+    fn note_copied(
+        &mut self,
+        header: &BlockHeader,
+        kept: &[(u32, u64)],
+        delete_count: u32,
+        at: u64,
+    ) {
         let written = WrittenBlock {
             lsn: header.lsn,
             bytes: header.block_bytes(),
-            ordinals: Ordinals::Each(&self.kept),
-            record_count,
+            ordinals: Ordinals::Each(kept),
+            record_count: header.record_count,
             delete_count,
         };
-        self.footer.add(&written, self.out_at + start as u64);
+        self.footer.add(&written, at);
         if self.present_count == 0 {
             self.min_lsn = header.lsn;
         }
-        self.present_count += record_count;
+        self.present_count += header.record_count;
         self.delete_count += delete_count;
-        Ok(())
     }
 
     fn write_out(&mut self) -> Result<()> {

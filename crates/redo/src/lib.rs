@@ -76,6 +76,7 @@ mod dump;
 mod durability;
 mod error;
 mod flusher;
+mod large_block;
 mod log;
 pub mod manifest;
 mod merge;

@@ -15,6 +15,7 @@ use env::{Access, Disk, File};
 
 use crate::block::{self, BlockHeader, COMPACTED};
 use crate::error::{Error, IoContext, Result};
+use crate::large_block::LargeBlock;
 use crate::record;
 use crate::segment::{self, Footer, SegmentHeader};
 use crate::survivors::Survivors;
@@ -130,6 +131,18 @@ pub(crate) enum Next {
     Tail(Tail),
 }
 
+/// What comes next, when large blocks are not to be read at once.
+pub(crate) enum SizedNext {
+    Small(Next),
+    Large(LargeBlock),
+}
+
+enum Head {
+    Good(BlockHeader),
+    /// There is no further block.
+    None(Next),
+}
+
 /// Goes through the blocks of a file.
 pub(crate) struct BlockCursor {
     pub(crate) source: SegmentFile,
@@ -177,40 +190,87 @@ impl BlockCursor {
     /// # Errors
     /// When the file cannot be read, or is sealed and damaged.
     pub(crate) fn next(&mut self) -> Result<Next> {
+        match self.head()? {
+            Head::Good(header) => self.next_with(header),
+            Head::None(next) => Ok(next),
+        }
+    }
+
+    /// The next block, its records unread if they are longer than `payload_bytes_max`.
+    ///
+    /// # Errors
+    /// As for [`BlockCursor::next`].
+    pub(crate) fn next_up_to(&mut self, payload_bytes_max: u64) -> Result<SizedNext> {
+        match self.head()? {
+            Head::Good(header) if header.payload_bytes > payload_bytes_max => {
+                let (offset, survivors) = (self.offset, self.survivors_of(&header));
+                self.pass(&header);
+                Ok(SizedNext::Large(LargeBlock { header, offset, survivors }))
+            }
+            Head::Good(header) => self.next_with(header).map(SizedNext::Small),
+            Head::None(next) => Ok(SizedNext::Small(next)),
+        }
+    }
+
+    /// The header of the next block.
+    fn head(&mut self) -> Result<Head> {
         let left = self.end - self.offset;
         if left == 0 {
-            return self.finish();
+            return self.finish().map(Head::None);
         }
         let offset = self.offset;
         if left < block::HEADER_BYTES as u64 {
-            return self.stop(offset, None, "a block's header is cut off");
+            return self.stop(offset, None, "a block's header is cut off").map(Head::None);
         }
         let start = self.load(offset, block::HEADER_BYTES)?;
         let bytes: &[u8; block::HEADER_BYTES] =
             self.chunk[start..start + block::HEADER_BYTES].try_into().expect("that many bytes");
         let Some(header) = BlockHeader::decode(bytes) else {
             if bytes.iter().all(|byte| *byte == 0) && self.source.footer.is_none() {
-                return Ok(Next::Tail(Tail { offset, damaged_lsn: None, what: None }));
+                return Ok(Head::None(Next::Tail(Tail { offset, damaged_lsn: None, what: None })));
             }
-            return self.stop(offset, None, "a block's header is damaged");
+            return self.stop(offset, None, "a block's header is damaged").map(Head::None);
         };
-        if let Err(what) = self.check(&header, left) {
-            return self.stop(offset, None, what);
+        match self.check(&header, left) {
+            Ok(()) => Ok(Head::Good(header)),
+            Err(what) => self.stop(offset, None, what).map(Head::None),
         }
+    }
+
+    /// Reads the records of the block with this header.
+    fn next_with(&mut self, header: BlockHeader) -> Result<Next> {
+        let offset = self.offset;
         let payload_bytes = usize::try_from(header.payload_bytes).expect("bounded by the file");
         let start = self.load(offset, block::HEADER_BYTES + payload_bytes)? + block::HEADER_BYTES;
         let payload = start..start + payload_bytes;
         if crc32c(&self.chunk[payload.clone()]) != header.payload_crc {
             return self.stop(offset, Some(header.lsn), "a block's records are damaged");
         }
+        let survivors = self.survivors_of(&header);
+        self.pass(&header);
+        Ok(Next::Block(Block { header, offset, chunk: self.chunk.clone(), payload, survivors }))
+    }
+
+    fn survivors_of(&self, header: &BlockHeader) -> Option<Arc<Footer>> {
         let is_compacted = header.flags & COMPACTED != 0;
-        let survivors = if is_compacted { self.source.footer.clone() } else { None };
-        let block = Block { header, offset, chunk: self.chunk.clone(), payload, survivors };
+        if is_compacted { self.source.footer.clone() } else { None }
+    }
+
+    /// Goes behind the block with this header.
+    fn pass(&mut self, header: &BlockHeader) {
         self.offset += header.block_bytes();
         self.last_lsn = header.lsn;
         self.block_count += 1;
-        self.next_ordinal = self.ordinal_after(&block);
-        Ok(Next::Block(block))
+        self.next_ordinal = match self.survivors_of(header) {
+            None => header.first_ordinal.saturating_add(header.record_count),
+            Some(footer) => {
+                let mut ordinal = header.first_ordinal;
+                for _ in 1..header.record_count {
+                    ordinal = footer.survivors.next(ordinal + 1).unwrap_or(u32::MAX - 1);
+                }
+                ordinal + 1
+            }
+        };
     }
 
     /// Whether the header belongs here.
@@ -238,20 +298,6 @@ impl BlockCursor {
             Err("a block has more records than fit into it")
         } else {
             Ok(())
-        }
-    }
-
-    fn ordinal_after(&self, block: &Block) -> u32 {
-        let header = &block.header;
-        match &block.survivors {
-            None => header.first_ordinal.saturating_add(header.record_count),
-            Some(footer) => {
-                let mut ordinal = header.first_ordinal;
-                for _ in 1..header.record_count {
-                    ordinal = footer.survivors.next(ordinal + 1).unwrap_or(u32::MAX - 1);
-                }
-                ordinal + 1
-            }
         }
     }
 

@@ -163,6 +163,39 @@ fn a_segment_is_not_replaced_before_what_superseded_it_is_durable() {
 }
 
 #[test]
+fn a_large_block_of_many_records_is_compacted_piece_by_piece() {
+    let disk = SimDisk::new(8, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.segment_bytes = 1 << 20;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    let mut rng = SimEntropy::new(9);
+    for number in 0..30_000 {
+        database.set(&key(number), &vec![7; index(rng.below(300))]);
+    }
+    database.set(b"huge", &vec![8; 1 << 20]);
+    database.flush();
+    for round in 0..3 {
+        for number in (0..30_000).filter(|number| (number + round) % 4 == 0) {
+            if number % 5 == 0 {
+                database.delete(&key(number));
+            } else {
+                database.set(&key(number), &vec![6; index(rng.below(300))]);
+            }
+        }
+        database.log.seal();
+        database.log.compact_all();
+        database.settle();
+    }
+    assert!(database.log.stats().compactions >= 3);
+    let expected = database.close().contents();
+    let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    let report = redo::verify(&shared, Path::new("/data"), &[]).unwrap();
+    assert!(report.is_good(), "{report}");
+    let database = Database::open_on(Arc::new(disk), options).unwrap();
+    assert!(database.keyspace.contents() == expected, "nothing is lost, nothing is back");
+}
+
+#[test]
 fn compaction_keeps_to_its_rate() {
     let disk = SimDisk::new(5, Faults::default());
     let mut options = options(Path::new("/data"));
