@@ -195,8 +195,10 @@ impl Engine {
         }
         let is_exec = command.is_some_and(|command| command.name == "exec");
         if is_exec {
-            // EXEC itself was refused: the transaction is over, and its error says why.
-            let error = format!("EXECABORT Transaction discarded because of: {error}");
+            // EXEC itself was refused: the transaction is over, and its error says why. Redis drops
+            // the general code there and keeps the telling ones (OOM, MISCONF).
+            let reason = error.strip_prefix("ERR ").unwrap_or(error);
+            let error = format!("EXECABORT Transaction discarded because of: {reason}");
             self.discard(key);
             self.reply(key).error(&error);
         } else {
