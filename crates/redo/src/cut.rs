@@ -85,6 +85,8 @@ fn tidy_file(
         if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
             let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
             rewrite(&*file, path, undurable_start, source.len)?;
+            // The length too: a cut may be what the kernel has given up.
+            file.set_len(source.len).at(path, "cut")?;
             file.sync_data().at(path, "sync")?;
         }
         return Ok(source.len);
