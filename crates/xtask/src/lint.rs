@@ -3,11 +3,13 @@
 //! ```text
 //!   Cargo.toml of each crate ──► order   who may depend on whom
 //!   *.rs below crates/       ──► files   length, essay, name, unsafe
+//!   workspace.dependencies   ──► dependencies   each has its line in docs/dependencies.md
 //! ```
 //!
 //! The rules themselves (the order of the crates, the limits, the files that may hold `unsafe`) are data
 //! in [`policy`]: to change a rule is to change a line there, in a commit that says why.
 
+mod dependencies;
 mod files;
 mod manifest;
 mod order;
@@ -54,6 +56,7 @@ impl fmt::Display for Finding {
 pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let mut findings = order::check(root)?;
     findings.extend(files::check(root)?);
+    findings.extend(dependencies::check(root)?);
     findings.sort_by(|a, b| a.file.cmp(&b.file).then_with(|| a.what.cmp(&b.what)));
     Ok(findings)
 }

@@ -134,6 +134,24 @@ fn a_file_without_an_essay_a_name_or_safety_is_an_error() {
 }
 
 #[test]
+fn a_dependency_that_nobody_explains_is_an_error() {
+    let root = "[workspace.dependencies]\nbase = { path = \"crates/base\" }\nmio = \"1\"\nsha1 = \"1\"\n\n[profile.dev]\nx = 1\n";
+    let base = manifest("base", "");
+    let verdict = |document| {
+        let files = [
+            ("Cargo.toml", root),
+            ("crates/base/Cargo.toml", &base),
+            ("docs/dependencies.md", document),
+        ];
+        verdict(&files)
+    };
+    let (passed, said) = verdict("| crate | why |\n| sha1, mio | epoll |\n");
+    assert!(passed, "{said}");
+    let (passed, said) = verdict("| crate | why |\n| sha1 | not mio |\n");
+    assert!(!passed && said.contains("says nothing of `mio`"), "{said}");
+}
+
+#[test]
 fn a_workspace_that_cannot_be_read_is_said_so() {
     let nothing = tempfile::tempdir().unwrap();
     let output = lint(&nothing.path().join("absent"));
