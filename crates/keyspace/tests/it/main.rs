@@ -2,5 +2,6 @@
 
 mod journal;
 mod list;
+mod members;
 mod model;
 mod zset;
