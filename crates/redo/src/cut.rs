@@ -84,6 +84,8 @@ fn tidy_file(
     if is_whole {
         if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
             let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+            // The length as well: what was cut off may still be there for who comes after a crash.
+            file.set_len(source.len).at(path, "cut")?;
             rewrite(&*file, path, undurable_start, source.len)?;
             // The length too: a cut may be what the kernel has given up.
             file.set_len(source.len).at(path, "cut")?;
