@@ -156,7 +156,11 @@ pub(crate) fn bitfield_ro(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 fn execute(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Done {
     let mut digits = itoa::Buffer::new();
-    let value = cx.keyspace.string(cx.db, key)?;
+    let value = if operations.iter().any(|operation| operation.change.is_some()) {
+        cx.keyspace.string_to_change(cx.db, key)?
+    } else {
+        cx.keyspace.string(cx.db, key)?
+    };
     let bytes = value.unwrap_or(StringRef::Bytes(&[])).as_bytes(&mut digits);
     let old_len = bytes.len();
     let written = operations.iter().filter(|operation| operation.change.is_some());

@@ -41,7 +41,7 @@ pub(crate) fn setbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     };
     let (at, mask) = (offset / 8, 0x80 >> (offset % 8));
     let mut digits = itoa::Buffer::new();
-    let old = cx.keyspace.string(cx.db, key)?;
+    let old = cx.keyspace.string_to_change(cx.db, key)?;
     let byte = old.and_then(|old| old.as_bytes(&mut digits).get(at).copied());
     let was_set = byte.is_some_and(|byte| byte & mask != 0);
     if byte.is_none() || was_set != bit {

@@ -48,14 +48,14 @@ fn remove_all(cx: &mut Context<'_>, key: &[u8], members: &[&[u8]]) -> Result<usi
 }
 
 pub(crate) fn smembers(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    match cx.keyspace.read::<Set>(cx.db, args[1])? {
-        None => cx.reply.set(0),
-        Some(set) => {
-            cx.reply.set(set.len());
-            set.iter().for_each(|member| cx.reply.bulk(member));
-        }
-    }
+    write_members(cx.reply, cx.keyspace.read::<Set>(cx.db, args[1])?);
     Ok(())
+}
+
+/// Replies all members of a set; a key that is not there is an empty one.
+fn write_members(reply: &mut resp::Writer, set: Option<SetView<'_>>) {
+    reply.set(set.map_or(0, |set| set.len()));
+    set.iter().flat_map(SetView::iter).for_each(|member| reply.bulk(member));
 }
 
 pub(crate) fn scard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
@@ -82,14 +82,11 @@ pub(crate) fn smismember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 pub(crate) fn smove(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (from, to, member) = (args[1], args[2], args[3]);
     let is_other = |found: Option<Type>| found.is_some_and(|found| found != Type::Set);
-    let is_member = match view(cx, from) {
-        Ok(None) => {
-            cx.reply.int(0);
-            return Ok(());
-        }
-        Ok(Some(set)) => set.contains(member),
-        Err(wrong_type) => return Err(wrong_type.into()),
+    let Some(source) = cx.keyspace.read_to_change::<Set>(cx.db, from)? else {
+        cx.reply.int(0);
+        return Ok(());
     };
+    let is_member = source.contains(member);
     if is_other(cx.keyspace.type_of(cx.db, to)) {
         return Err(WrongType.into());
     }
@@ -109,7 +106,7 @@ pub(crate) fn spop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         [_, _, count] => Some(argument::count(count)?),
         _ => return Err(CommandError::Syntax),
     };
-    let len = view(cx, key)?.map_or(0, |set| set.len());
+    let len = cx.keyspace.read_to_change::<Set>(cx.db, key)?.map_or(0, |set| set.len());
     match count {
         None if len == 0 => cx.reply.null(),
         None => {
@@ -117,7 +114,7 @@ pub(crate) fn spop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             cx.reply.bulk(&popped[0]);
         }
         Some(count) if count >= len => {
-            smembers(cx, args)?;
+            write_members(cx.reply, cx.keyspace.read_to_change::<Set>(cx.db, key)?);
             if cx.keyspace.delete(cx.db, key) {
                 cx.notify(Notify::SET, "spop", key);
                 cx.notify(Notify::GENERIC, "del", key);

@@ -224,7 +224,7 @@ pub(crate) fn check_len(
 
 pub(crate) fn append(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, tail) = (args[1], args[2]);
-    let old_len = cx.keyspace.string(cx.db, key)?.map(StringRef::len);
+    let old_len = cx.keyspace.string_to_change(cx.db, key)?.map(StringRef::len);
     let len = match old_len {
         // A key that APPEND creates is as if SET had: a number may be one.
         None => {
@@ -248,7 +248,7 @@ pub(crate) fn setrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, bytes) = (args[1], args[3]);
     let offset = usize::try_from(argument::int(args[2])?)
         .map_err(|_| CommandError::other("ERR offset is out of range"))?;
-    let old_len = cx.keyspace.string(cx.db, key)?.map_or(0, StringRef::len);
+    let old_len = cx.keyspace.string_to_change(cx.db, key)?.map_or(0, StringRef::len);
     if bytes.is_empty() {
         cx.reply.count(old_len);
         return Ok(());
@@ -296,7 +296,7 @@ pub(crate) fn decrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 fn add(cx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
-    let old = match cx.keyspace.string(cx.db, key)? {
+    let old = match cx.keyspace.string_to_change(cx.db, key)? {
         None => 0,
         Some(value) => value.as_int().ok_or(CommandError::NotAnInteger)?,
     };
@@ -312,7 +312,7 @@ fn add(cx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
 
 pub(crate) fn incrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut digits = itoa::Buffer::new();
-    let old = cx.keyspace.string(cx.db, args[1])?.unwrap_or(StringRef::Int(0));
+    let old = cx.keyspace.string_to_change(cx.db, args[1])?.unwrap_or(StringRef::Int(0));
     let parse = |text: &[u8]| LongDouble::parse(text).ok_or(CommandError::NotAFloat);
     let (old, by) = (parse(old.as_bytes(&mut digits))?, parse(args[2])?);
     let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();

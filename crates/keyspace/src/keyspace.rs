@@ -356,6 +356,23 @@ impl Keyspace {
         Ok(Some(C::view(ValueRef(entry.payload(), hasher))))
     }
 
+    /// A collection of the type `C` that is about to be changed: this does not count as a read.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    pub fn read_to_change<C: Collection>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+    ) -> Result<Option<C::View<'_>>, WrongType> {
+        let hasher = self.recorder.hasher;
+        match self.peek(db, key) {
+            None => Ok(None),
+            Some(entry) if entry_type(entry) != C::TYPE => Err(WrongType),
+            Some(entry) => Ok(Some(C::view(ValueRef(entry.payload(), hasher)))),
+        }
+    }
+
     /// Several collections of the type `C` at once, to be read together.
     ///
     /// # Errors

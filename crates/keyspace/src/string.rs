@@ -238,6 +238,21 @@ impl Keyspace {
         }
     }
 
+    /// A string that is about to be changed: this does not count as a read.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    pub fn string_to_change(
+        &mut self,
+        db: usize,
+        key: &[u8],
+    ) -> Result<Option<StringRef<'_>>, WrongType> {
+        match self.peek(db, key) {
+            None => Ok(None),
+            Some(entry) => string_of(entry).map(Some).ok_or(WrongType),
+        }
+    }
+
     /// Sets a key to a string, whatever it held. Whether the key was there.
     pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], expiry: Expiry) -> bool {
         let hash = self.hash_of(key);
