@@ -119,12 +119,7 @@ impl Engine {
         if client.output.hold(start, lsn) {
             self.held.push(Reverse((lsn, key)));
         }
-        // The server syncs less often than this client wants.
-        if self.options.fsync != FsyncPolicy::Always
-            && let Some(log) = &mut self.log
-        {
-            log.request_sync();
-        }
+        self.await_block();
     }
 
     fn count_call(
@@ -234,6 +229,7 @@ impl Engine {
         client.output.writer().raw(bytes);
         if is_strict && client.output.hold(start, lsn) {
             self.held.push(Reverse((lsn, key)));
+            self.await_block();
         }
         self.note(key);
         self.check_output_size(key);

@@ -50,7 +50,7 @@ use env::{Clock, Entropy};
 use keyspace::Keyspace;
 use resp::Writer;
 
-use crate::config::{Config, Options};
+use crate::config::{Config, FsyncPolicy, Options};
 use crate::host::Host;
 use crate::logger::Logger;
 
@@ -98,8 +98,11 @@ pub struct Outgoing<'a> {
 /// How many elements of what was deleted are freed in one iteration: well below a millisecond.
 const FREED_ITEMS_MAX: usize = 2000;
 
-/// How long the log's open block waits for more input, as long as there is more.
-const BLOCK_OPEN_US_MAX: u64 = 1000;
+/// How long a block of the log that replies wait for stays open while there is more input.
+const AWAITED_BLOCK_OPEN_US_MAX: u64 = 1000;
+
+/// How long a block that nobody waits for stays open.
+const BLOCK_OPEN_US_MAX: u64 = 10_000;
 
 /// Why a connection is refused; sent before it is closed.
 pub type Refusal = &'static [u8];
@@ -131,6 +134,8 @@ pub struct Engine {
     durable: Lsn,
     /// Since when the log's open block could have been sealed.
     block_since_us: Option<u64>,
+    /// Whether replies wait for the log's open block.
+    is_block_awaited: bool,
 
     watchers: BTreeMap<DbKey, Vec<ClientKey>>,
     waiters: Waiters,
@@ -185,6 +190,7 @@ impl Engine {
             resumed: VecDeque::new(),
             durable: Lsn::ZERO,
             block_since_us: None,
+            is_block_awaited: false,
             watchers: BTreeMap::new(),
             waiters: Waiters::default(),
             ready_keys: VecDeque::new(),
@@ -277,9 +283,8 @@ impl Engine {
     }
 
     /// Ends an iteration of the event loop: clients that were waiting go on, and what was written to
-    /// the log becomes a block on its way to a device. When there is more input (`is_idle` is
-    /// false) the block stays open for it, for [`BLOCK_OPEN_US_MAX`] at most: so clients that
-    /// write at the same time share a sync.
+    /// the log becomes a block on its way to a device, if it is time. `is_idle`: there is no more
+    /// input.
     pub fn end_iteration(&mut self, is_idle: bool) {
         while let Some(key) = self.resumed.pop_front() {
             self.run_input(key);
@@ -289,24 +294,42 @@ impl Engine {
         }
         // Takes note of blocks that have become durable, and so of devices that are free again.
         self.log_advanced();
-        if self.has_block_to_seal() {
-            let since_us = *self.block_since_us.get_or_insert(self.now_us);
-            if is_idle || self.now_us >= since_us + BLOCK_OPEN_US_MAX {
+        if self.log.as_ref().is_some_and(|log| log.takes_block_now()) {
+            self.block_since_us.get_or_insert(self.now_us);
+            if self.now_us >= self.seal_at_us(is_idle) {
                 self.seal();
             }
         }
     }
 
-    /// Whether the log's open block should be sealed as soon as there is no more input.
-    #[must_use]
-    pub fn has_block_to_seal(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log.takes_block_now())
+    /// When the log's open block is to be sealed, on the monotonic clock. A block that replies
+    /// wait for stays open while there is more input, and not for long: so clients that write at
+    /// the same time share a sync. One that nobody waits for gathers more.
+    fn seal_at_us(&self, is_idle: bool) -> u64 {
+        let Some(since_us) = self.block_since_us else { return u64::MAX };
+        match (self.is_block_awaited, is_idle) {
+            (true, true) => since_us,
+            (true, false) => since_us + AWAITED_BLOCK_OPEN_US_MAX,
+            (false, _) => since_us + BLOCK_OPEN_US_MAX,
+        }
     }
 
     fn seal(&mut self) {
         self.block_since_us = None;
+        self.is_block_awaited = false;
         if let Some(log) = &mut self.log {
             log.seal();
+        }
+    }
+
+    /// Somebody waits until everything so far is durable.
+    fn await_block(&mut self) {
+        self.is_block_awaited = true;
+        if self.options.fsync != FsyncPolicy::Always
+            && let Some(log) = &mut self.log
+        {
+            // The server syncs less often than is wanted now.
+            log.request_sync();
         }
     }
 
@@ -383,10 +406,11 @@ impl Engine {
     #[must_use]
     pub fn until_next_event_us(&self) -> u64 {
         let has_more = !self.resumed.is_empty() || !self.noted.is_empty();
-        if has_more || self.has_block_to_seal() || self.keyspace.freeing() > 0 {
+        if has_more || self.keyspace.freeing() > 0 {
             return 0;
         }
-        self.next_event_us().saturating_sub(self.surroundings.clock.monotonic_us())
+        let next_us = self.next_event_us().min(self.seal_at_us(true));
+        next_us.saturating_sub(self.surroundings.clock.monotonic_us())
     }
 
     /// The next time at which [`Engine::tick`] has something to do, on the monotonic clock.

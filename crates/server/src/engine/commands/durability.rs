@@ -98,9 +98,7 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         reply.int(0);
         return Ok(());
     }
-    if let Some(log) = &mut engine.log {
-        log.request_sync();
-    }
+    engine.await_block();
     engine.start_wait(
         key,
         Wait::Durable(DurableWait { lsn, deadline_ms, wants_replicas: replicas > 0 }),
