@@ -209,6 +209,8 @@ pub(crate) struct Shared {
     pub(crate) durability: Durability,
     pub(crate) devices: Vec<Device>,
     pub(crate) segment_bytes: u64,
+    /// The size past which segments take no further block as of now: at most `segment_bytes`.
+    pub(crate) roll_bytes: AtomicU64,
     pub(crate) reserve_bytes: u64,
     /// Whether written blocks are kept until they are synced, to be written elsewhere if the sync
     /// fails. Not at `no`, where a sync may be long in coming.
@@ -248,6 +250,7 @@ impl Shared {
             durability,
             devices,
             segment_bytes,
+            roll_bytes: AtomicU64::new(segment_bytes),
             reserve_bytes,
             keeps_unsynced: AtomicBool::new(true),
             is_congested: AtomicBool::new(false),

@@ -357,7 +357,8 @@ impl Flusher {
         };
         // On a full disk what the reserve has freed goes to the blocks, not to a reservation.
         let is_healthy = self.device().state() == DeviceState::Healthy && part == 0;
-        let allocate_bytes = if is_healthy { shared.segment_bytes } else { 0 };
+        let roll_bytes = shared.roll_bytes.load(Ordering::Relaxed);
+        let allocate_bytes = if is_healthy { roll_bytes } else { 0 };
         SegmentWriter::create(&*shared.disk, &self.device().path, &header, allocate_bytes)
     }
 

@@ -139,6 +139,7 @@ impl Log {
             is_closed: false,
         };
         log.set_policy(policy);
+        log.adapt_roll_bytes();
         log.renew_buffer();
         log
     }
@@ -449,9 +450,10 @@ impl Log {
     fn bind(&mut self) -> Binding {
         assert!(!self.is_closed, "nothing is appended after the shutdown");
         let device = self.choose_device();
+        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
         let lane = &mut self.lanes[device];
         let active = lane.active.and_then(|id| self.segments.get(id)).filter(|segment| {
-            segment.bytes < self.shared.segment_bytes && segment.record_count < SEGMENT_RECORDS_MAX
+            segment.bytes < roll_bytes && segment.record_count < SEGMENT_RECORDS_MAX
         });
         let binding = match active {
             Some(segment) => {

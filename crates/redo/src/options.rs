@@ -66,7 +66,8 @@ pub struct Options {
     pub devices: Vec<PathBuf>,
     /// When blocks are synced.
     pub policy: SyncPolicy,
-    /// The size past which a segment takes no further block.
+    /// The size past which a segment takes no further block. With little data it is less, so that
+    /// the segments that take the log, which cannot be compacted, are a small share of it.
     pub segment_bytes: u64,
     /// Past so many bytes that are not yet durable the log is congested.
     pub in_flight_bytes_max: u64,

@@ -25,6 +25,12 @@ const REST_AFTER_FAILURE_US: u64 = 5_000_000;
 /// Whatever the options say, one in so many of the records that a segment ever had is enough.
 const COUNT_MIN_SHARE: u32 = 64;
 
+/// All segments that take the log are together one in so many of the live data's bytes.
+const ACTIVE_SHARE: u64 = 4;
+
+/// However little data there is, a segment takes so much.
+const ROLL_BYTES_MIN: u64 = 4 << 20;
+
 /// On a full device less garbage is worth a compaction.
 const SHARE_MIN_WHEN_FULL: f64 = 0.1;
 
@@ -83,9 +89,19 @@ impl Log {
             return;
         }
         self.schedule.look_at_us = now_us + LOOK_EVERY_US;
+        self.adapt_roll_bytes();
         if let Some(victim) = self.choose_victim() {
             self.start_compaction(victim);
         }
+    }
+
+    /// Segments that take the log cannot be compacted: as long as there is little data they are
+    /// kept small, so that together they are a quarter of it at most.
+    pub(crate) fn adapt_roll_bytes(&self) {
+        let live_bytes: u64 = self.segments.iter().map(Segment::live_bytes).sum();
+        let share = live_bytes / (ACTIVE_SHARE * self.shared.devices.len() as u64);
+        let roll_bytes = share.max(ROLL_BYTES_MIN).min(self.shared.segment_bytes);
+        self.shared.roll_bytes.store(roll_bytes, Ordering::Relaxed);
     }
 
     fn choose_victim(&mut self) -> Option<SegmentId> {

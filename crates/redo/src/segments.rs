@@ -182,6 +182,12 @@ impl Segment {
         }
     }
 
+    /// About how many bytes of the files are still needed.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let live = u64::from(self.present_count - self.invalid_count.min(self.present_count));
+        self.bytes / u64::from(self.present_count.max(1)) * live
+    }
+
     /// How much memory the bitmap takes.
     pub(crate) fn bitmap_bytes(&self) -> usize {
         self.bits.capacity() * 8

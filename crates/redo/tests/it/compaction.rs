@@ -38,6 +38,30 @@ fn the_disk_stays_below_twice_the_live_data_under_updates_only() {
 }
 
 #[test]
+fn little_data_does_not_fill_large_segments() {
+    let disk = SimDisk::new(9, Faults::default());
+    let mut options = redo::Options::new("/data");
+    options.compaction.rate_bytes_per_s = 0;
+    options.parallel_loaders = false;
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    const KEYS: u64 = 2_000;
+    let mut rng = SimEntropy::new(7);
+    let mut worst = 0;
+    for number in 0..12_000u64 {
+        let key_number = if number < KEYS { number } else { rng.below(KEYS) };
+        database.set(&key(index(key_number)), &[7; 10_000]);
+        if number % 20 == 19 {
+            database.settle();
+            if number > KEYS {
+                worst = worst.max(database.log.stats().bytes);
+            }
+        }
+    }
+    let live = KEYS * 10_000;
+    assert!(worst < 2 * live, "{worst} bytes for {live} live ones");
+}
+
+#[test]
 fn deletes_are_dropped_once_nothing_needs_them() {
     let disk = SimDisk::new(2, Faults::default());
     let options = options(Path::new("/data"));
