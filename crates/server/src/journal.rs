@@ -164,9 +164,8 @@ impl LogControl for LogOwner {
     fn health(&self) -> LogHealth {
         match lock(&self.log).health() {
             Health::Writable => LogHealth::Good,
-            Health::DiskFull { reason } | Health::ReadOnly { reason } => {
-                LogHealth::ReadOnly(reason)
-            }
+            Health::DiskFull { reason } => LogHealth::ReadOnly(reason),
+            Health::ReadOnly { reason } => LogHealth::Failed(reason),
         }
     }
 

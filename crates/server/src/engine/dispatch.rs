@@ -167,7 +167,7 @@ impl Engine {
     fn write_refusal(&self) -> Option<String> {
         match self.log.as_ref()?.health() {
             LogHealth::Good => None,
-            LogHealth::ReadOnly(why) => {
+            LogHealth::ReadOnly(why) | LogHealth::Failed(why) => {
                 Some(format!("MISCONF Errors writing to the redo log: {why}"))
             }
         }

@@ -1,8 +1,10 @@
 //! What no client may exceed: input and output that wait, and time without a word; and what else
 //! is done several times a second.
 
+use std::cmp::Reverse;
+
 use super::client::Closing;
-use super::{ClientKey, Engine};
+use super::{ClientKey, Engine, LogHealth};
 
 /// An input buffer larger than this is given back when it is empty.
 pub(super) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
@@ -63,6 +65,25 @@ impl Engine {
         self.check_clients();
         if let Some(log) = &mut self.log {
             log.tick();
+        }
+        self.give_up_held();
+    }
+
+    /// When the log has failed, replies that wait for it will never be true: their clients learn
+    /// it by the end of their connections.
+    fn give_up_held(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        if let Some(LogHealth::Failed(why)) = self.log.as_ref().map(|log| log.health()) {
+            let logger = self.surroundings.logger.clone();
+            logger.warning(&format!(
+                "Closing {} clients whose writes cannot become durable: {why}",
+                self.held.len()
+            ));
+            while let Some(Reverse((_, key))) = self.held.pop() {
+                self.end_client(key, Closing::Now);
+            }
         }
     }
 

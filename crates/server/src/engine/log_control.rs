@@ -9,8 +9,10 @@ use crate::config::{FsyncPolicy, LogOptions};
 pub enum LogHealth {
     /// It does.
     Good,
-    /// It does not, for this reason; reads go on.
+    /// Not for now, for this reason; reads go on.
     ReadOnly(String),
+    /// Never again until the next start: what is not durable now never will be.
+    Failed(String),
 }
 
 /// See the file's top.

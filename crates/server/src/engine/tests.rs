@@ -42,6 +42,7 @@ struct TestLog {
     records: u32,
     durable: Arc<AtomicU64>,
     read_only: bool,
+    has_failed: bool,
 }
 
 #[derive(Clone)]
@@ -107,7 +108,9 @@ impl LogControl for SharedLog {
     }
 
     fn health(&self) -> LogHealth {
-        if self.0.lock().unwrap().read_only {
+        if self.0.lock().unwrap().has_failed {
+            LogHealth::Failed("the disk is gone".to_owned())
+        } else if self.0.lock().unwrap().read_only {
             LogHealth::ReadOnly("the disk is full".to_owned())
         } else {
             LogHealth::Good
@@ -300,6 +303,17 @@ fn a_log_that_takes_nothing_refuses_writes_and_serves_reads() {
             .starts_with("-MISCONF Errors writing to the redo log: the disk")
     );
     assert_eq!(server.send(client, "GET a\r\n"), "$-1\r\n");
+}
+
+#[test]
+fn clients_whose_writes_will_never_be_durable_are_disconnected() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (writer, reader) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    assert!(server.ends(writer));
+    assert_eq!(server.send(reader, "PING\r\n"), "+PONG\r\n");
 }
 
 #[test]

@@ -183,8 +183,10 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
         ],
     );
     let changes = engine.keyspace.dirty() - engine.dirty_at_checkpoint;
-    let is_good =
-        !matches!(engine.log.as_ref().map(|log| log.health()), Some(LogHealth::ReadOnly(_)));
+    let is_good = !matches!(
+        engine.log.as_ref().map(|log| log.health()),
+        Some(LogHealth::ReadOnly(_) | LogHealth::Failed(_))
+    );
     let is_compacting = engine.log.as_ref().is_some_and(|log| log.is_compacting());
     line(out, "rdb_changes_since_last_save", changes);
     line(out, "rdb_bgsave_in_progress", 0);
@@ -246,7 +248,7 @@ pub(super) fn redo(engine: &Engine, out: &mut String) {
     if let Some(log) = &engine.log {
         let health = match log.health() {
             LogHealth::Good => "ok".to_owned(),
-            LogHealth::ReadOnly(why) => why.replace(['\r', '\n'], " "),
+            LogHealth::ReadOnly(why) | LogHealth::Failed(why) => why.replace(['\r', '\n'], " "),
         };
         line(out, "redo_health", health);
         line(out, "redo_congested", u8::from(log.is_congested()));
