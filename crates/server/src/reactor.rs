@@ -29,6 +29,10 @@ const READ_BYTES: usize = 64 * 1024;
 /// How many connections are accepted in one turn.
 const ACCEPTS_MAX: usize = 1000;
 
+/// How soon a listener is tried again that had too many connections, or that failed because there
+/// were no more file descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
+
 const WAKER: Token = Token(0);
 const UNIX_LISTENER: Token = Token(1);
 const FIRST_TCP_LISTENER: usize = 2;
@@ -37,8 +41,6 @@ const FIRST_CLIENT: usize = 64;
 /// A connection.
 struct Connection {
     stream: Stream,
-    /// It may have something to read.
-    is_readable: bool,
     /// It is on the list of those to read from.
     is_listed: bool,
 }
@@ -79,6 +81,8 @@ pub(crate) struct Reactor {
     tcp_listeners: Vec<TcpListener>,
     unix_listener: Option<UnixListener>,
     connections: Vec<Option<Connection>>,
+    /// Listeners that may have more connections, and will not say so again.
+    unfinished: Vec<Token>,
     /// Connections that may have something to read.
     readable: VecDeque<ClientKey>,
     buffer: Vec<u8>,
@@ -114,6 +118,7 @@ impl Reactor {
             tcp_listeners,
             unix_listener,
             connections: Vec::new(),
+            unfinished: Vec::new(),
             readable: VecDeque::new(),
             buffer: vec![0; READ_BYTES],
             logger,
@@ -148,10 +153,7 @@ impl Reactor {
             for event in &events {
                 match event.token() {
                     WAKER => companion.look(engine)?,
-                    UNIX_LISTENER => self.accept_unix(engine),
-                    Token(index) if index < FIRST_CLIENT => {
-                        self.accept_tcp(index - FIRST_TCP_LISTENER, engine)
-                    }
+                    token if token.0 < FIRST_CLIENT => self.accept(token, engine),
                     Token(index) => {
                         let key = ClientKey(index - FIRST_CLIENT);
                         if event.is_readable() || event.is_read_closed() || event.is_error() {
@@ -162,6 +164,9 @@ impl Reactor {
                         }
                     }
                 }
+            }
+            for token in std::mem::take(&mut self.unfinished) {
+                self.accept(token, engine);
             }
             self.read_all(engine);
             engine.tick();
@@ -185,15 +190,15 @@ impl Reactor {
         if !self.readable.is_empty() && !engine.is_congested() {
             return Duration::ZERO;
         }
-        Duration::from_micros(engine.until_next_event_us())
+        let timeout = Duration::from_micros(engine.until_next_event_us());
+        if self.unfinished.is_empty() { timeout } else { timeout.min(ACCEPT_AGAIN) }
     }
 
     fn list(&mut self, key: ClientKey) {
-        if let Some(Some(connection)) = self.connections.get_mut(key.0) {
-            connection.is_readable = true;
-            if !std::mem::replace(&mut connection.is_listed, true) {
-                self.readable.push_back(key);
-            }
+        if let Some(Some(connection)) = self.connections.get_mut(key.0)
+            && !std::mem::replace(&mut connection.is_listed, true)
+        {
+            self.readable.push_back(key);
         }
     }
 
@@ -228,7 +233,7 @@ impl Reactor {
                     self.list(key);
                 }
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => connection.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => self.list(key),
             Err(error) => {
                 self.logger.verbose(&format!("Reading from client: {error}"));
@@ -276,57 +281,51 @@ impl Reactor {
         engine.remove(key);
     }
 
-    fn accept_tcp(&mut self, index: usize, engine: &mut Engine) {
+    /// Accepts what waits at a listener.
+    fn accept(&mut self, listener: Token, engine: &mut Engine) {
         for _ in 0..ACCEPTS_MAX {
-            let accepted = match self.tcp_listeners.get(index) {
-                Some(listener) => listener.accept(),
-                None => return,
+            let accepted = match listener {
+                UNIX_LISTENER => self.accept_unix(engine),
+                Token(index) => self.accept_tcp(index - FIRST_TCP_LISTENER, engine),
             };
-            let (stream, address) = match accepted {
-                Ok(accepted) => accepted,
+            match accepted {
+                Ok((stream, peer)) => self.add(stream, peer, engine),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    return self.logger.warning(&format!("Accepting client connection: {error}"));
+                    self.logger.warning(&format!("Accepting client connection: {error}"));
+                    break;
                 }
-            };
-            listen::prepare(&stream, engine.config().number("tcp-keepalive"));
-            let peer = Peer {
-                address: address.to_string(),
-                local_address: stream
-                    .local_addr()
-                    .map(|local| local.to_string())
-                    .unwrap_or_default(),
-                is_loopback: address.ip().to_canonical().is_loopback(),
-                is_unix_socket: false,
-                socket: stream.as_raw_fd(),
-            };
-            self.add(Stream::Tcp(stream), peer, engine);
+            }
         }
+        self.unfinished.push(listener);
     }
 
-    fn accept_unix(&mut self, engine: &mut Engine) {
-        for _ in 0..ACCEPTS_MAX {
-            let accepted = match &self.unix_listener {
-                Some(listener) => listener.accept(),
-                None => return,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    return self.logger.warning(&format!("Accepting client connection: {error}"));
-                }
-            };
-            let path = engine.config().value("unixsocket").to_owned() + ":0";
-            let peer = Peer {
-                address: path.clone(),
-                local_address: path,
-                is_loopback: true,
-                is_unix_socket: true,
-                socket: stream.as_raw_fd(),
-            };
-            self.add(Stream::Unix(stream), peer, engine);
-        }
+    fn accept_tcp(&self, index: usize, engine: &Engine) -> std::io::Result<(Stream, Peer)> {
+        let listener = self.tcp_listeners.get(index).ok_or(ErrorKind::WouldBlock)?;
+        let (stream, address) = listener.accept()?;
+        listen::prepare(&stream, engine.config().number("tcp-keepalive"));
+        let peer = Peer {
+            address: address.to_string(),
+            local_address: stream.local_addr().map(|local| local.to_string()).unwrap_or_default(),
+            is_loopback: address.ip().to_canonical().is_loopback(),
+            is_unix_socket: false,
+            socket: stream.as_raw_fd(),
+        };
+        Ok((Stream::Tcp(stream), peer))
+    }
+
+    fn accept_unix(&self, engine: &Engine) -> std::io::Result<(Stream, Peer)> {
+        let listener = self.unix_listener.as_ref().ok_or(ErrorKind::WouldBlock)?;
+        let (stream, _) = listener.accept()?;
+        let path = engine.config().value("unixsocket").to_owned() + ":0";
+        let peer = Peer {
+            address: path.clone(),
+            local_address: path,
+            is_loopback: true,
+            is_unix_socket: true,
+            socket: stream.as_raw_fd(),
+        };
+        Ok((Stream::Unix(stream), peer))
     }
 
     fn add(&mut self, mut stream: Stream, peer: Peer, engine: &mut Engine) {
@@ -352,6 +351,6 @@ impl Reactor {
         if self.connections.len() <= key.0 {
             self.connections.resize_with(key.0 + 1, || None);
         }
-        self.connections[key.0] = Some(Connection { stream, is_readable: false, is_listed: false });
+        self.connections[key.0] = Some(Connection { stream, is_listed: false });
     }
 }

@@ -47,6 +47,7 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     let logger = open_logger(&config, &world)?;
     let directory = process::enter_directory(config.value("dir"))?;
     config.set_directory(&directory);
+    config.set_max_clients(process::allow_clients(config.number("maxclients"), &logger));
     let options = config.options();
     logger.notice(&format!(
         "Indelible {} is starting (Redis 7.0 protocol and commands)",

@@ -128,6 +128,12 @@ impl Config {
         self.values[index] = path.display().to_string();
     }
 
+    /// Notes how many clients the system allows, when that is less than the user wants.
+    pub fn set_max_clients(&mut self, allowed: usize) {
+        let index = find("maxclients").expect("the table has it");
+        self.values[index] = allowed.to_string();
+    }
+
     /// Whether a directive's value must not be shown.
     #[must_use]
     pub fn is_sensitive(name: &str) -> bool {
