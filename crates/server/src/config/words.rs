@@ -112,12 +112,17 @@ pub(super) fn events(set: &WordsSet<'_>) -> Result<String, String> {
         letters.contains(letter) || (letters.contains('A') && ALL_EVENTS.contains(letter))
     };
     let mut canonical = String::new();
-    if ALL_EVENTS.chars().all(has) {
+    let is_all = ALL_EVENTS.chars().all(has);
+    if is_all {
         canonical.push('A');
     } else {
         canonical.extend(ALL_EVENTS.chars().chain(['n']).filter(|letter| has(*letter)));
     }
     canonical.extend(['K', 'E', 'm'].into_iter().filter(|letter| has(*letter)));
+    // Redis 7.0 forgets to show it behind an A, and 7.2 shows it here.
+    if is_all && has('n') {
+        canonical.push('n');
+    }
     Ok(canonical)
 }
 
@@ -179,6 +184,7 @@ mod tests {
     fn events_are_normalised() {
         assert_eq!(events(&set("", &["KEA"], false)).unwrap(), "AKE");
         assert_eq!(events(&set("", &["Elg"], false)).unwrap(), "glE");
+        assert_eq!(events(&set("", &["nKEA"], false)).unwrap(), "AKEn");
         assert_eq!(events(&set("", &[""], false)).unwrap(), "");
         assert!(events(&set("", &["q"], false)).is_err());
     }
