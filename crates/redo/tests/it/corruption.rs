@@ -68,7 +68,7 @@ fn damage_is_never_served() {
     let expected = small_log(dir.path());
     for file in segment_files(dir.path()) {
         let good = fs::read(&file).unwrap();
-        for at in (0..good.len()).step_by(7) {
+        for at in (0..good.len()).step_by(29) {
             let copy = tempfile::tempdir().unwrap();
             fs::create_dir(copy.path().join("redo")).unwrap();
             for name in ["redo.manifest", "redo/device"] {
