@@ -219,11 +219,15 @@ impl Reactor {
 
     fn read(&mut self, key: ClientKey, engine: &mut Engine) {
         let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
-        if !engine.wants_input(key) {
+        if !engine.is_listened_to(key) {
             return;
         }
         match connection.stream.read(&mut self.buffer) {
-            Ok(0) => self.close(key, engine),
+            Ok(0) => {
+                if engine.end_of_input(key) {
+                    self.close(key, engine);
+                }
+            }
             Ok(count) => {
                 // Less than there was room for: the socket is empty, and tells when it is not.
                 let is_drained = count < self.buffer.len();

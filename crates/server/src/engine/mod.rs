@@ -268,12 +268,21 @@ impl Engine {
         self.check_input_size(key);
     }
 
-    /// Whether the reactor should read from this client: not while the log cannot keep up, and not
-    /// when the connection is about to end.
+    /// Whether a client is still listened to: not when its connection is about to end.
     #[must_use]
-    pub fn wants_input(&self, key: ClientKey) -> bool {
+    pub fn is_listened_to(&self, key: ClientKey) -> bool {
         self.clients.get(key).is_some_and(|client| client.closing == Closing::No)
-            && !self.is_congested()
+    }
+
+    /// A client will send nothing more. Whether its connection can end at once: replies that wait
+    /// for the log are still sent, as the client may be reading.
+    pub fn end_of_input(&mut self, key: ClientKey) -> bool {
+        let Some(client) = self.clients.get(key) else { return true };
+        if client.output.waiting_bytes() == 0 || client.wait.is_some() {
+            return true;
+        }
+        self.end_client(key, Closing::AfterReply);
+        false
     }
 
     /// Whether the log cannot keep up.

@@ -270,6 +270,20 @@ fn a_write_is_answered_when_it_is_durable_and_a_reader_of_it_too() {
 }
 
 #[test]
+fn a_client_that_stops_sending_still_gets_its_replies() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    assert!(server.engine.end_of_input(client), "nothing is to be sent");
+    assert_eq!(server.send(client, "SET a 1\r\n"), "");
+    assert!(!server.engine.end_of_input(client));
+    assert!(!server.ends(client));
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.log_advanced();
+    assert!(server.ends(client));
+    assert_eq!(server.read(client), "+OK\r\n");
+}
+
+#[test]
 fn a_connection_may_ask_for_less_durability() {
     let (mut server, _log) = TestServer::with_log(&[]);
     let client = server.connect();
