@@ -135,13 +135,13 @@ impl Compactor {
     }
 
     /// Waits until there is something to do, or for `timeout`. While a compaction waits for its
-    /// rate or for a sync this is a pause of at most 10 ms.
+    /// rate or for a sync this is a pause of at most 2 ms.
     pub fn wait(&self, timeout: Duration) {
         let queue = self.queue.lock();
         if self.running.is_none() && (!queue.jobs.is_empty() || queue.is_ending) {
             return;
         }
-        let pause = Duration::from_millis(10);
+        let pause = Duration::from_millis(2);
         let timeout = if self.running.is_some() { timeout.min(pause) } else { timeout };
         let _ = self.queue.arrived.wait_timeout(queue, timeout);
     }

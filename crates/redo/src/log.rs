@@ -301,6 +301,8 @@ impl Log {
             }
             if let Some(outcome) = mail.compaction.take() {
                 self.finish_compaction(outcome);
+                // The next one at once: with small segments a tick each would be too slow.
+                self.schedule_compaction(self.shared.clock.monotonic_us());
             }
         }
         self.mail = mail;
