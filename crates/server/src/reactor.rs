@@ -41,6 +41,8 @@ const FIRST_CLIENT: usize = 64;
 /// A connection.
 struct Connection {
     stream: Stream,
+    /// The other side sends nothing more: the end must be read behind what it has sent.
+    has_ended: bool,
     /// It is on the list of those to read from.
     is_listed: bool,
 }
@@ -157,6 +159,9 @@ impl Reactor {
                     Token(index) => {
                         let key = ClientKey(index - FIRST_CLIENT);
                         if event.is_readable() || event.is_read_closed() || event.is_error() {
+                            if event.is_read_closed() || event.is_error() {
+                                self.note_end(key);
+                            }
                             self.list(key);
                         }
                         if event.is_writable() {
@@ -194,6 +199,12 @@ impl Reactor {
         if self.unfinished.is_empty() { timeout } else { timeout.min(ACCEPT_AGAIN) }
     }
 
+    fn note_end(&mut self, key: ClientKey) {
+        if let Some(Some(connection)) = self.connections.get_mut(key.0) {
+            connection.has_ended = true;
+        }
+    }
+
     fn list(&mut self, key: ClientKey) {
         if let Some(Some(connection)) = self.connections.get_mut(key.0)
             && !std::mem::replace(&mut connection.is_listed, true)
@@ -229,8 +240,9 @@ impl Reactor {
                 }
             }
             Ok(count) => {
-                // Less than there was room for: the socket is empty, and tells when it is not.
-                let is_drained = count < self.buffer.len();
+                // Less than there was room for: the socket is empty, and tells when it is not. Its
+                // end, though, it may have told already.
+                let is_drained = count < self.buffer.len() && !connection.has_ended;
                 engine.receive(key, &self.buffer[..count]);
                 engine.seal_if_large();
                 if !is_drained {
@@ -355,6 +367,6 @@ impl Reactor {
         if self.connections.len() <= key.0 {
             self.connections.resize_with(key.0 + 1, || None);
         }
-        self.connections[key.0] = Some(Connection { stream, is_listed: false });
+        self.connections[key.0] = Some(Connection { stream, has_ended: false, is_listed: false });
     }
 }

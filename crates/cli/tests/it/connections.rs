@@ -29,6 +29,24 @@ fn a_unix_socket_serves_too() {
 }
 
 #[test]
+fn a_client_that_stops_sending_gets_its_replies_and_is_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let server = Program::indelible().start(&["--unixsocket", path.to_str().unwrap()]);
+    // Request and end arrive together; the reply has to wait for the log.
+    for _ in 0..20 {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(b"SET k v\r\nGET k\r\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "+OK\r\n$1\r\nv\r\n");
+    }
+    let mut client = server.connect();
+    wait_until(|| client.words("INFO clients").text().contains("connected_clients:1\r\n"));
+}
+
+#[test]
 fn one_client_too_many_is_told_so() {
     let server = Program::indelible().start(&["--maxclients", "3"]);
     let mut clients: Vec<Connection> = Vec::new();
