@@ -353,7 +353,7 @@ mod tests {
             let hasher = KeyHasher::new([7; 16]);
             let (mut table, mut model) = (Table::new(), BTreeMap::new());
             for (at, (number, insert)) in ops.iter().enumerate() {
-                let (name, at) = (key(*number), at as u32);
+                let (name, at) = (key(*number), u32::try_from(at).unwrap());
                 let hash = hasher.hash(&name);
                 if *insert {
                     match table.find_mut(hash, &name) {
