@@ -87,6 +87,7 @@ pub struct Keyspace {
     pub(crate) watched: Interest,
     pub(crate) awaited: Interest,
     access_tracked: bool,
+    pub(crate) is_frozen: bool,
 }
 
 impl Keyspace {
@@ -112,6 +113,7 @@ impl Keyspace {
             watched: Interest::default(),
             awaited: Interest::default(),
             access_tracked: true,
+            is_frozen: false,
         }
     }
 
@@ -267,9 +269,7 @@ impl Keyspace {
     /// Where the key is, if it is there and not expired; an expired one is deleted.
     pub(crate) fn locate(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
         let place = self.dbs[db].keys.locate(hash, key)?;
-        if let Some(at) = self.dbs[db].keys.at(place).expires_at_ms()
-            && at <= self.now_ms
-        {
+        if self.is_expired(self.dbs[db].keys.at(place)) {
             self.expire(db, hash, key);
             return None;
         }
@@ -287,7 +287,7 @@ impl Keyspace {
     /// The entry of a key that is read: counts the read, notes its use and what it depends on.
     pub(crate) fn lookup(&mut self, db: usize, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash_of(key);
-        let Some(place) = self.locate(db, hash, key) else {
+        let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
             self.stats.misses += 1;
             self.notify(Notify::KEY_MISS, "keymiss", db, key);
@@ -320,7 +320,7 @@ impl Keyspace {
     /// The entry of a key that is looked at without being used: no counting, no access noted.
     pub(crate) fn peek(&mut self, db: usize, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash_of(key);
-        let Some(place) = self.locate(db, hash, key) else {
+        let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return None;
         };
@@ -389,7 +389,9 @@ impl Keyspace {
         let hasher = self.recorder.hasher;
         let table = &self.dbs[db].keys;
         let entries = keys.iter().map(|key| table.find(hasher.hash(key), key));
-        Ok(entries.map(|e| e.map(|e| C::view(ValueRef(e.payload(), hasher)))).collect())
+        // Expired ones are there still when the keyspace is frozen.
+        let live = entries.map(|entry| entry.filter(|entry| !self.is_expired(entry)));
+        Ok(live.map(|e| e.map(|e| C::view(ValueRef(e.payload(), hasher)))).collect())
     }
 
     // ---- change ---------------------------------------------------------------------------
@@ -411,6 +413,7 @@ impl Keyspace {
         let found = self.locate(db, hash, key);
         let place = match found {
             Some(place) if entry_type(self.dbs[db].keys.at(place)) != C::TYPE => {
+                self.recorder.note_read(self.dbs[db].keys.at(place));
                 return Err(WrongType);
             }
             Some(place) => place,
@@ -494,6 +497,8 @@ impl Keyspace {
         if self.dbs[db].keys.at(place).expires_at_ms() != at_ms {
             self.dbs[db].set_expiry(place, hash, at_ms);
             self.log_key(db, place);
+        } else {
+            self.recorder.note_read(self.dbs[db].keys.at(place));
         }
         self.modified(db, key);
         true

@@ -159,6 +159,19 @@ impl Recorder {
         {
             self.read_lsn = self.read_lsn.max(object.changed_at);
         }
+        if self.deletes.flushed_at != Lsn::ZERO {
+            self.note_flush_read();
+        }
+    }
+
+    /// Databases were emptied or exchanged not long ago: whatever is read depends on that.
+    #[cold]
+    fn note_flush_read(&mut self) {
+        if self.deletes.flushed_at > self.journal.durable_lsn() {
+            self.read_lsn = self.read_lsn.max(self.deletes.flushed_at);
+        } else {
+            self.deletes.flushed_at = Lsn::ZERO;
+        }
     }
 
     /// A command looked for a key and found none.
@@ -173,7 +186,7 @@ impl Recorder {
         self.read_lsn = self.read_lsn.max(self.journal.last_lsn());
     }
 
-    /// Every key was dropped at once: whoever finds none depends on this block.
+    /// Databases were emptied or exchanged: whoever reads in them depends on this block.
     pub(crate) fn note_flush(&mut self) {
         self.deletes.flushed_at = self.journal.open_lsn();
     }

@@ -319,6 +319,7 @@ impl Keyspace {
         };
         let entry = self.dbs[db].keys.at_mut(place);
         if entry_type(entry) != Type::String {
+            self.recorder.note_read(entry);
             return Err(WrongType);
         }
         let (len, log_key) = if entry.object().is_some() {

@@ -79,6 +79,8 @@ pub(crate) struct Device {
     state: AtomicU8,
     /// The device that takes over the blocks of this one once it is poisoned.
     pub(crate) successor: AtomicUsize,
+    /// It is full, its reserve is used up, and there are blocks for it.
+    is_stuck: AtomicBool,
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) written_blocks: AtomicU64,
@@ -95,6 +97,7 @@ impl Device {
             arrived: Condvar::new(),
             state: AtomicU8::new(0),
             successor: AtomicUsize::new(usize::MAX),
+            is_stuck: AtomicBool::new(false),
             queued_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             written_blocks: AtomicU64::new(0),
@@ -118,6 +121,14 @@ impl Device {
             DeviceState::Poisoned => 2,
         };
         self.state.store(number, Ordering::Release);
+    }
+
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_stuck(&self, stuck: bool) {
+        self.is_stuck.store(stuck, Ordering::Release);
     }
 
     pub(crate) fn last_error(&self) -> Option<String> {

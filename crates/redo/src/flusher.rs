@@ -386,7 +386,9 @@ impl Flusher {
             return Step::Finished;
         }
         self.retry_at_us = self.shared.clock.monotonic_us() + FULL_RETRY_US;
-        if !was_full {
+        let is_stuck = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
+        if !was_full || is_stuck != device.is_stuck() {
+            device.set_stuck(is_stuck);
             (self.shared.waker)();
         }
         Step::Idle
@@ -395,6 +397,7 @@ impl Flusher {
     /// The queue of a full device is written; whether it takes more depends on the reserve.
     fn try_to_recover_from_full(&mut self) {
         let device = &self.shared.devices[self.index];
+        device.set_stuck(false);
         if !self.has_reserve {
             self.has_reserve = make_reserve(&self.shared, device).is_ok();
         }
@@ -415,6 +418,7 @@ impl Flusher {
         let _one_at_a_time =
             shared.reroute.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         device.set_state(DeviceState::Poisoned);
+        device.set_stuck(false);
         let unsynced = std::mem::take(&mut self.unsynced);
         let has_all = unsynced.blocks.len() == unsynced.lsns.len();
         // A device that has come to its end takes nothing more, however healthy.

@@ -339,10 +339,12 @@ impl Log {
         self.schedule_compaction(now_us);
     }
 
-    /// Whether so much is in flight that clients that write should not be read from.
+    /// Whether so much is in flight that clients that write should not be read from. Not while
+    /// writes are refused: what is in flight does not grow then, and reads must go on.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        let is_congested = self.in_flight_bytes > self.in_flight_bytes_max;
+        let is_congested =
+            self.in_flight_bytes > self.in_flight_bytes_max && self.health() == Health::Writable;
         self.shared.is_congested.store(is_congested, Ordering::Relaxed);
         is_congested
     }
@@ -353,13 +355,18 @@ impl Log {
         if let Some(reason) = self.shared.fatal() {
             return Health::ReadOnly { reason };
         }
-        let mut full = None;
+        let (mut full, mut is_writable) = (None, false);
         for device in &self.shared.devices {
             match device.state() {
-                DeviceState::Healthy => return Health::Writable,
+                DeviceState::Healthy => is_writable = true,
                 DeviceState::Full => full = full.or(device.last_error()),
                 DeviceState::Poisoned => {}
             }
+        }
+        // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
+        let is_held_up = self.shared.devices.iter().any(Device::is_stuck);
+        if is_writable && !is_held_up {
+            return Health::Writable;
         }
         Health::DiskFull { reason: full.unwrap_or_else(|| "no room on any log device".to_owned()) }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Lsn;
 use env_sim::{Faults, SimDisk};
-use redo::{DeviceState, Health, Options, SyncPolicy};
+use redo::{DeviceState, Health, Options, Step, SyncPolicy};
 
 use crate::harness::{Database, key, options, value};
 
@@ -158,4 +158,52 @@ fn a_full_disk_is_made_room_on_by_compaction() {
     database.settle();
     database.settle();
     assert_eq!(database.log.health(), Health::Writable, "{:?}", database.log.stats());
+}
+
+#[test]
+fn a_full_disk_holds_up_no_reads() {
+    let disk = SimDisk::new(6, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.reserve_bytes = 0;
+    options.in_flight_bytes_max = 10_000;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    write_some(&mut database, 0, 10);
+    disk.set_faults(Faults { capacity_bytes: Some(disk.used_bytes()), ..Faults::default() });
+    for number in 0..40 {
+        database.set(&key(number), &[7; 1000]);
+        database.log.seal();
+    }
+    database.log.poll();
+    assert!(database.log.is_congested(), "writers wait for the device");
+    database.flush();
+    assert!(matches!(database.log.health(), Health::DiskFull { .. }));
+    assert!(!database.log.is_congested(), "writes are refused instead, and reads go on");
+    disk.set_faults(Faults::default());
+    database.settle();
+    assert_eq!(database.log.health(), Health::Writable);
+    assert_eq!(database.log.durable_lsn(), Lsn(50));
+}
+
+#[test]
+fn blocks_that_a_full_device_keeps_are_a_reason_to_refuse_writes() {
+    let disk = SimDisk::new(7, Faults::default());
+    let mut options = two_devices();
+    options.reserve_bytes = 0;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    write_some(&mut database, 0, 10);
+    disk.set_faults(Faults { capacity_bytes: Some(disk.used_bytes()), ..Faults::default() });
+    for number in 0..40 {
+        database.set(&key(number), &[7; 1000]);
+        database.log.seal();
+    }
+    while database.flushers[0].step() == Step::Worked {}
+    let state =
+        |database: &Database| database.log.stats().devices.iter().map(|d| d.state).collect();
+    let states: Vec<DeviceState> = state(&database);
+    assert_eq!(states, [DeviceState::Full, DeviceState::Healthy]);
+    assert!(matches!(database.log.health(), Health::DiskFull { .. }), "its blocks hold up all");
+    disk.set_faults(Faults::default());
+    database.settle();
+    assert_eq!(database.log.health(), Health::Writable);
+    assert_eq!(database.log.durable_lsn(), Lsn(50));
 }

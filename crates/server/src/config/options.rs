@@ -122,7 +122,8 @@ impl Config {
             timeout_s: self.number("timeout"),
             require_password: self.value("requirepass").to_owned(),
             protected_mode: self.is_yes("protected-mode"),
-            bulk_bytes_max: self.number("proto-max-bulk-len"),
+            // Keys and elements have lengths of 32 bits in memory.
+            bulk_bytes_max: self.number::<u64>("proto-max-bulk-len").min(u32::MAX.into()),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
             output_limits: self.output_limits(),
             slowlog_slower_than_us: self.number("slowlog-log-slower-than"),

@@ -182,7 +182,7 @@ impl Engine {
         let waits_on = self.call(key, command, &argv, Attempt::Again { ready }).is_some();
         let client = &mut self.clients[key];
         if waits_on {
-            client.output.writer().truncate(before);
+            client.output.truncate(before);
             if let Some(Wait::Keys(wait)) = client.wait.as_deref_mut() {
                 wait.args = args;
             }

@@ -83,9 +83,9 @@ impl Engine {
             Ok(()) => false,
             Err(error) => {
                 let error = error.to_string();
-                let writer = self.clients[key].output.writer();
-                writer.truncate(start);
-                writer.error(&error);
+                let output = &mut self.clients[key].output;
+                output.truncate(start);
+                output.writer().error(&error);
                 self.counters.error(error.as_bytes());
                 true
             }

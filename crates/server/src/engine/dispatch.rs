@@ -211,10 +211,10 @@ impl Engine {
         let Some(client) = self.clients.get_mut(key) else { return };
         match client.reply_mode {
             ReplyMode::On => {}
-            ReplyMode::Off => client.output.writer().truncate(kept),
+            ReplyMode::Off => client.output.truncate(kept),
             ReplyMode::SkipNext => client.reply_mode = ReplyMode::Skip,
             ReplyMode::Skip => {
-                client.output.writer().truncate(kept);
+                client.output.truncate(kept);
                 client.reply_mode = ReplyMode::On;
             }
         }

@@ -3,7 +3,7 @@
 //! Each time, some databases are sampled; as long as more than a tenth of a sample had expired it
 //! pays to go on, within a bounded time. So the memory that expired keys take stays a bounded share.
 
-use super::Engine;
+use super::{Engine, LogHealth};
 
 /// How many keys a sample has.
 const SAMPLE_KEYS: usize = 20;
@@ -22,9 +22,16 @@ pub(crate) struct Cycle {
 }
 
 impl Engine {
+    /// Nothing is deleted unasked, neither expired keys nor evicted ones, while the log cannot
+    /// take that down.
+    pub(super) fn follow_log_health(&mut self) {
+        let is_frozen = self.log.as_ref().is_some_and(|log| log.health() != LogHealth::Good);
+        self.keyspace.set_frozen(is_frozen);
+    }
+
     /// One cycle.
     pub(super) fn expire_cycle(&mut self) {
-        if !self.active_expire || self.loading.is_some() {
+        if !self.active_expire || self.loading.is_some() || self.keyspace.is_frozen() {
             return;
         }
         let clock = std::sync::Arc::clone(&self.surroundings.clock);

@@ -26,6 +26,10 @@ impl Engine {
     /// The data is there: it takes the place of the empty keyspace, and the log takes writes.
     pub fn loaded(&mut self, keyspace: Keyspace, log: Option<Box<dyn LogControl>>) {
         self.keyspace = keyspace;
+        // What is watched was watched in the empty keyspace, and it has changed.
+        for place in self.watchers.keys().cloned().collect::<Vec<_>>() {
+            self.spoil(&place);
+        }
         self.log = log;
         self.loading = None;
         if let Some(log) = &mut self.log {

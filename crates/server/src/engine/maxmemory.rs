@@ -13,16 +13,21 @@ impl Engine {
         if self.surroundings.host.used_bytes() <= limit || self.loading.is_some() {
             return true;
         }
+        if self.keyspace.is_frozen() {
+            // Nothing can be evicted; commands that write are refused for what is behind that.
+            return true;
+        }
         let clock = std::sync::Arc::clone(&self.surroundings.clock);
         let start_us = clock.monotonic_us();
         self.keyspace.begin_command(self.unix_ms());
         let mut has_room = false;
+        let is_late = || clock.monotonic_us() - start_us > EVICTION_US_MAX;
         while self.keyspace.evict_one() {
-            while self.keyspace.free_step(1000) {}
+            // A large value is not freed in one piece.
+            while self.keyspace.free_step(1000) && !is_late() {}
             has_room = self.surroundings.host.used_bytes() <= limit;
             // Out of time, but not out of keys: the command may go ahead.
-            let is_late = clock.monotonic_us() - start_us > EVICTION_US_MAX;
-            if has_room || is_late {
+            if has_room || is_late() {
                 has_room = true;
                 break;
             }

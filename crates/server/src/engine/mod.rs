@@ -145,6 +145,8 @@ pub struct Engine {
     registry: Registry,
     monitors: Vec<ClientKey>,
     in_transaction: bool,
+    /// A command inside the transaction wants a checkpoint.
+    checkpoint_after_exec: bool,
 
     slowlog: SlowLog,
     latency: LatencyMonitor,
@@ -199,6 +201,7 @@ impl Engine {
             registry: Registry::default(),
             monitors: Vec::new(),
             in_transaction: false,
+            checkpoint_after_exec: false,
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             counters: Counters::default(),
@@ -439,6 +442,7 @@ impl Engine {
     /// Time has passed: deadlines, expiry, rates, limits.
     pub fn tick(&mut self) {
         self.refresh_time();
+        self.follow_log_health();
         self.end_waits();
         self.end_pause();
         if self.now_us >= self.next_tick_us {

@@ -74,6 +74,16 @@ impl Output {
         true
     }
 
+    /// Takes back everything behind the first `len` bytes of the buffer.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.writer.truncate(len);
+        let end = self.base + self.writer.len() as u64;
+        // The gates stay, before whatever is written next: a gate lies in the buffer.
+        for gate in self.gates.iter_mut().rev().take_while(|gate| gate.from > end) {
+            gate.from = end;
+        }
+    }
+
     /// Opens the gates whose blocks are durable and returns what may be sent.
     pub(crate) fn sendable(&mut self, durable: Lsn) -> &[u8] {
         while self.gates.front().is_some_and(|gate| gate.lsn <= durable) {

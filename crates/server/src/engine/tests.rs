@@ -62,7 +62,8 @@ impl Journal for SharedLog {
     }
 
     fn last_lsn(&self) -> Lsn {
-        Lsn(self.0.lock().unwrap().open)
+        let log = self.0.lock().unwrap();
+        Lsn(if log.records > 0 { log.open } else { log.open - 1 })
     }
 
     fn durable_lsn(&self) -> Lsn {
@@ -118,6 +119,7 @@ impl LogControl for SharedLog {
     }
 
     fn compact_all(&mut self) -> bool {
+        self.seal();
         true
     }
 
@@ -503,4 +505,110 @@ fn strangers_are_refused_without_a_password() {
         .connect(Peer { address: "10.0.0.1:1".to_owned(), ..Peer::default() })
         .unwrap_err();
     assert!(refusal.starts_with(b"-DENIED "));
+}
+
+#[test]
+fn a_reply_that_is_taken_back_takes_its_gate_along() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    let value = "x".repeat(500);
+    server.send(client, &format!("SET a {value}\r\n"));
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+    let silent = "CLIENT REPLY OFF\r\nMULTI\r\nGET a\r\nSET b 1\r\nEXEC\r\nCLIENT REPLY ON\r\n";
+    assert_eq!(server.send(client, silent), "");
+    log.0.lock().unwrap().durable.store(2, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+}
+
+#[test]
+fn nothing_splits_the_block_of_a_transaction() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    for command in ["BGSAVE", "BGREWRITEAOF", "CHECKPOINT"] {
+        let before = log.0.lock().unwrap().open;
+        let sent = format!("MULTI\r\nSET a 1\r\n{command}\r\nSET b 1\r\nEXEC\r\n");
+        server.engine.receive(client, sent.as_bytes());
+        server.engine.end_iteration(true);
+        assert_eq!(log.0.lock().unwrap().open, before + 1, "{command}");
+    }
+}
+
+#[test]
+fn a_log_that_takes_nothing_gets_nothing_from_expiry() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    server.send(client, "SET a 1 PX 100\r\nSADD s 1\r\nPEXPIRE s 100\r\nSADD t 1\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    server.read(client);
+    log.0.lock().unwrap().read_only = true;
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "DBSIZE\r\nGET a\r\n"), ":3\r\n$-1\r\n");
+    assert_eq!(server.send(client, "SUNION s t\r\nEXISTS a s\r\n"), "*1\r\n$1\r\n1\r\n:0\r\n");
+    assert_eq!(log.0.lock().unwrap().records, 0, "reads log nothing");
+    log.0.lock().unwrap().read_only = false;
+    server.pass_ms(200);
+    assert_eq!(server.engine.keyspace.size(0).0, 1);
+}
+
+#[test]
+fn what_is_read_after_an_exchange_of_databases_waits_for_it() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, reader) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+    server.engine.receive(client, b"SWAPDB 0 1\r\n");
+    assert_eq!(server.send(reader, "SELECT 1\r\nGET a\r\n"), "+OK\r\n");
+    log.0.lock().unwrap().durable.store(2, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(reader), "$1\r\n1\r\n");
+}
+
+#[test]
+fn emptying_what_is_empty_waits_for_what_emptied_it() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    server.engine.receive(client, b"DEL a\r\n");
+    assert_eq!(server.send(other, "FLUSHALL\r\n"), "");
+}
+
+#[test]
+fn a_wrong_type_is_told_when_it_is_durable() {
+    let (mut server, _log) = TestServer::with_log(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\nLPUSH l 1\r\n");
+    assert_eq!(server.send(other, "LPUSH a 1\r\n"), "");
+    let other = server.connect();
+    assert_eq!(server.send(other, "APPEND l 1\r\n"), "");
+}
+
+#[test]
+fn a_message_does_not_overtake_what_its_sender_wrote() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, listener) = (server.connect(), server.connect());
+    server.send(listener, "SUBSCRIBE c\r\n");
+    server.send(client, "MULTI\r\nSET a 1\r\nPUBLISH c a\r\nEXEC\r\n");
+    assert_eq!(server.read(listener), "");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert!(server.read(listener).ends_with("$1\r\na\r\n"));
+}
+
+#[test]
+fn what_was_watched_before_the_data_was_there_has_changed() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    server.engine.set_loading(100, 50);
+    assert_eq!(server.send(client, "WATCH a\r\n"), "+OK\r\n");
+    let keyspace = Keyspace::new(Box::new(keyspace::NoJournal), [7; 16], 16);
+    server.engine.loaded(keyspace, None);
+    assert!(server.send(client, "MULTI\r\nPING\r\nEXEC\r\n").ends_with("*-1\r\n"));
 }

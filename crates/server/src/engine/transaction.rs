@@ -127,6 +127,9 @@ impl Engine {
             debug_assert!(waits.is_none(), "a command that must not wait does not");
         }
         self.in_transaction = false;
+        if std::mem::take(&mut self.checkpoint_after_exec) {
+            self.start_checkpoint();
+        }
         // What EXEC itself depends on, its last command has said already.
         self.keyspace.begin_command(self.unix_ms());
         Ok(())
@@ -190,7 +193,8 @@ impl Engine {
             self.keyspace.exists(db, &name, false);
         }
         if self.keyspace.has_effects() {
-            self.settle(base::Lsn::ZERO);
+            let (lsn, _) = self.keyspace.end_command();
+            self.settle(lsn);
         }
     }
 }

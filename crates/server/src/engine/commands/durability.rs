@@ -10,30 +10,41 @@ use crate::config::FsyncPolicy;
 
 /// BGREWRITEAOF: a checkpoint.
 pub(super) fn bgrewriteaof(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    start_checkpoint(engine)?;
+    must_start_checkpoint(engine)?;
     engine.reply(key).simple("Background append only file rewriting started");
     Ok(())
 }
 
 /// CHECKPOINT.
 pub(super) fn checkpoint(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    start_checkpoint(engine)?;
+    must_start_checkpoint(engine)?;
     engine.reply(key).ok();
     Ok(())
 }
 
-/// Compacts every segment of the log that has something to lose.
-fn start_checkpoint(engine: &mut Engine) -> Done {
-    let Some(log) = &mut engine.log else {
-        // Without a log there is nothing to compact; tools must not fail on it.
+fn must_start_checkpoint(engine: &mut Engine) -> Done {
+    if engine.start_checkpoint() {
         return Ok(());
-    };
-    if !log.compact_all() {
-        return Err(CommandError::other(
-            "ERR Background append only file rewriting already in progress",
-        ));
     }
-    Ok(())
+    Err(CommandError::other("ERR Background append only file rewriting already in progress"))
+}
+
+impl Engine {
+    /// Compacts every segment of the log that has something to lose; inside a transaction, after
+    /// it, because its records must lie in one block. `false` when that is being done already.
+    pub(crate) fn start_checkpoint(&mut self) -> bool {
+        let in_transaction = self.in_transaction;
+        match &mut self.log {
+            // Without a log there is nothing to compact; tools must not fail on it.
+            None => true,
+            Some(log) if in_transaction => {
+                let is_new = !log.is_compacting() && !self.checkpoint_after_exec;
+                self.checkpoint_after_exec = true;
+                is_new
+            }
+            Some(log) => log.compact_all(),
+        }
+    }
 }
 
 /// CLIENT DURABILITY: always, everysec, no, or default for what the server does.

@@ -1,6 +1,8 @@
 //! Publish and subscribe.
+//!
+//! A message may tell of what its sender has written before: it waits for that to be durable, as
+//! the sender's own replies do.
 
-use base::Lsn;
 use command::error::Done;
 
 use super::super::pubsub::{Kind, Subscriptions};
@@ -8,14 +10,16 @@ use super::super::{ClientKey, Engine};
 
 /// PUBLISH.
 pub(super) fn publish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let receivers = engine.publish(false, args[1], args[2], Lsn::ZERO);
+    let after = engine.clients[key].last_write;
+    let receivers = engine.publish(false, args[1], args[2], after);
     engine.reply(key).count(receivers);
     Ok(())
 }
 
 /// SPUBLISH.
 pub(super) fn spublish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let receivers = engine.publish(true, args[1], args[2], Lsn::ZERO);
+    let after = engine.clients[key].last_write;
+    let receivers = engine.publish(true, args[1], args[2], after);
     engine.reply(key).count(receivers);
     Ok(())
 }

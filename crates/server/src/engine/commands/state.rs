@@ -42,9 +42,8 @@ pub(super) fn bgsave(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         _ => return Err(CommandError::Syntax),
     }
     engine.note_saved();
-    if let Some(log) = &mut engine.log {
-        log.compact_all();
-    }
+    // One that is under way already is as good.
+    let _is_new = engine.start_checkpoint();
     engine.reply(key).simple("Background saving started");
     Ok(())
 }
@@ -112,7 +111,7 @@ impl Engine {
     /// Everything so far is to be safe.
     fn note_saved(&mut self) {
         if let Some(log) = &mut self.log {
-            log.seal();
+            // The open block, which a transaction may still be filling, is sealed soon.
             log.request_sync();
         }
         self.last_checkpoint_unix_s = self.unix_s();
