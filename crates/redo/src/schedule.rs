@@ -34,6 +34,9 @@ const ROLL_BYTES_MIN: u64 = 4 << 20;
 /// On a full device less garbage is worth a compaction.
 const SHARE_MIN_WHEN_FULL: f64 = 0.1;
 
+/// Compaction is behind when garbage is more than one in so many of the live data's bytes.
+const BEHIND_SHARE: u64 = 2;
+
 /// Delete records are worth a compaction elsewhere when they are one in so many of all records.
 const HELD_SHARE: u64 = 4;
 
@@ -192,7 +195,8 @@ impl Log {
         let durable_before_rename =
             if self.has_open_records() { open_lsn } else { Lsn(open_lsn.0 - 1) };
         let delete_floor = self.segments.delete_floor(victim);
-        let rate_bytes_per_s = self.schedule.options.rate_bytes_per_s;
+        let rate_bytes_per_s =
+            if self.is_behind() { 0 } else { self.schedule.options.rate_bytes_per_s };
         let Some(segment) = self.segments.get_mut(victim) else { return };
         let invalid = segment.copy_bits(open_lsn);
         let job = Job {
@@ -210,6 +214,18 @@ impl Log {
         };
         self.schedule.running = Some((victim, segment.device));
         self.jobs.push(job);
+    }
+
+    /// Whether so much garbage has gathered that the rate no longer matters: it spares other work
+    /// on the device as long as compaction keeps up, and the log must not grow past twice its
+    /// live data.
+    fn is_behind(&self) -> bool {
+        let (mut bytes, mut live_bytes) = (0, 0);
+        for segment in self.segments.iter() {
+            bytes += segment.bytes;
+            live_bytes += segment.live_bytes();
+        }
+        bytes - live_bytes.min(bytes) > live_bytes / BEHIND_SHARE
     }
 
     /// Takes note of how a compaction has ended.

@@ -228,7 +228,7 @@ fn compaction_keeps_to_its_rate() {
     options.compaction.rate_bytes_per_s = 1 << 20;
     let mut database = Database::open_on(Arc::new(disk), options).unwrap();
     for number in 0..4000 {
-        database.set(&key(number % 2000), &[7; 1000]);
+        database.set(&key(number % 3000), &[7; 1000]);
         database.flush();
     }
     let bytes = database.log.stats().bytes;
