@@ -10,9 +10,9 @@
 use base::DbId;
 
 use crate::entry::{Entry, Kind, Payload};
-use crate::keyspace::Type;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
+use crate::value_type::Type;
 
 /// An entry checked out for a change, with what a change needs.
 pub struct Cell<'a> {

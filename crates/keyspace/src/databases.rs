@@ -7,8 +7,9 @@
 use base::{DbId, Record, RecordKind, varint};
 
 use crate::db::Db;
-use crate::keyspace::{Keyspace, Type, entry_type};
+use crate::keyspace::Keyspace;
 use crate::table::Keyed;
+use crate::value_type::{Type, entry_type};
 
 impl Keyspace {
     /// Exchanges two databases, for everybody.

@@ -13,48 +13,14 @@ use crate::access;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
 use crate::db::Db;
 use crate::effects::{Effects, Event, Interest, Notify};
-use crate::entry::{Entry, Kind, Payload};
+use crate::entry::{Entry, Payload};
 use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
-use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::table::Place;
-
-/// The type of a value, as TYPE tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
-    /// A string.
-    String,
-    /// A list.
-    List,
-    /// A hash.
-    Hash,
-    /// A set.
-    Set,
-    /// A sorted set.
-    ZSet,
-}
-
-impl Type {
-    /// The name that TYPE answers.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::List => "list",
-            Self::Hash => "hash",
-            Self::Set => "set",
-            Self::ZSet => "zset",
-        }
-    }
-}
-
-/// The key holds a value of another type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
-pub struct WrongType;
+use crate::value_type::{Type, WrongType, entry_type};
 
 /// What was counted since the start, or since CONFIG RESETSTAT.
 #[derive(Debug, Clone, Copy, Default)]
@@ -587,17 +553,6 @@ impl Keyspace {
 
     pub(crate) fn count_evicted(&mut self) {
         self.stats.evicted += 1;
-    }
-}
-
-pub(crate) fn entry_type(entry: &Entry) -> Type {
-    match entry.kind() {
-        Kind::Str | Kind::StrRaw | Kind::Int => Type::String,
-        Kind::ListPacked => Type::List,
-        Kind::HashPacked => Type::Hash,
-        Kind::SetPacked => Type::Set,
-        Kind::ZSetPacked => Type::ZSet,
-        Kind::Object => entry.object().map_or(Type::String, Object::value_type),
     }
 }
 

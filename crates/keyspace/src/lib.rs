@@ -51,13 +51,15 @@ pub mod set;
 mod settings;
 pub mod string;
 mod table;
+mod value_type;
 pub mod zset;
 
 pub use collection::Updated;
 pub use effects::{Effects, Event, Notify};
 pub use hasher::KeyHasher;
 pub use journal::{Journal, NoJournal};
-pub use keyspace::{Keyspace, Stats, Type, WrongType};
+pub use keyspace::{Keyspace, Stats};
 pub use replay::{BadRecord, Replay};
 pub use settings::{EvictionPolicy, Settings};
 pub use string::{Expiry, StringRef, parse_int};
+pub use value_type::{Type, WrongType};

@@ -20,10 +20,11 @@ use base::ObjectId;
 
 use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::entry::{Kind, Payload};
-use crate::keyspace::{Type, body_of};
+use crate::keyspace::body_of;
 use crate::object::{Body, Object};
 use crate::packed::{self, Elements, PACKED_BYTES_MAX, Packed};
 use crate::rank_tree;
+use crate::value_type::Type;
 
 use nodes::{Changes, Node};
 

@@ -8,11 +8,11 @@ use base::{Lsn, ObjectId, RecordAddr, RecordKind};
 
 use crate::hash::LargeHash;
 use crate::hasher::KeyHasher;
-use crate::keyspace::Type;
 use crate::list::LargeList;
 use crate::recorder::Recorder;
 use crate::set::LargeSet;
 use crate::string::LargeString;
+use crate::value_type::Type;
 use crate::zset::LargeZSet;
 
 /// What the body of an object does for log and recovery, whatever its type.

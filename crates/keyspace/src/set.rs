@@ -13,13 +13,14 @@ use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::element::Element;
 use crate::entry::{Kind, Payload};
 use crate::hasher::KeyHasher;
-use crate::keyspace::{Type, body_of};
+use crate::keyspace::body_of;
 use crate::object::{Body, Large, Object};
 use crate::packed::{self, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
 use crate::recorder::Recorder;
 use crate::sample;
 use crate::string::parse_int;
 use crate::table::Table;
+use crate::value_type::Type;
 
 /// The marker of sets, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
 #[derive(Debug, Clone, Copy)]

@@ -14,9 +14,10 @@ use crate::access;
 use crate::db::Db;
 use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::KeyHasher;
-use crate::keyspace::{Keyspace, Type, WrongType, entry_type};
+use crate::keyspace::Keyspace;
 use crate::object::{Body, Large, Object};
 use crate::recorder::Recorder;
+use crate::value_type::{Type, WrongType, entry_type};
 
 /// The size of a chunk, in bytes; strings up to it are inline.
 pub const CHUNK_BYTES: usize = 4096;

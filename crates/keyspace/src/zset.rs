@@ -23,10 +23,11 @@ use std::ops::Range;
 use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::entry::{Kind, Payload};
 use crate::hasher::KeyHasher;
-use crate::keyspace::{Type, body_of};
+use crate::keyspace::body_of;
 use crate::object::{Body, Large, Object};
 use crate::packed::{self, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
 use crate::recorder::Recorder;
+use crate::value_type::Type;
 
 pub(crate) use large::LargeZSet;
 pub use range::{LexBound, LexRange, ScoreRange};

@@ -2,8 +2,9 @@
 
 use super::{ZSet, ZSetView};
 use crate::collection::{Collection, ValueRef};
-use crate::keyspace::{Keyspace, Type, WrongType, entry_type};
+use crate::keyspace::Keyspace;
 use crate::set::{Set, SetView};
+use crate::value_type::{Type, WrongType, entry_type};
 
 /// The score that the members of a set without scores have.
 const SET_SCORE: f64 = 1.0;

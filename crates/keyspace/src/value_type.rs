@@ -1,0 +1,50 @@
+//! The types that values have for clients.
+
+use crate::entry::{Entry, Kind};
+use crate::object::Object;
+
+/// The type of a value, as TYPE tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// A string.
+    String,
+    /// A list.
+    List,
+    /// A hash.
+    Hash,
+    /// A set.
+    Set,
+    /// A sorted set.
+    ZSet,
+}
+
+impl Type {
+    /// The name that TYPE answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::List => "list",
+            Self::Hash => "hash",
+            Self::Set => "set",
+            Self::ZSet => "zset",
+        }
+    }
+}
+
+/// The key holds a value of another type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+pub struct WrongType;
+
+/// The type of an entry's value.
+pub(crate) fn entry_type(entry: &Entry) -> Type {
+    match entry.kind() {
+        Kind::Str | Kind::StrRaw | Kind::Int => Type::String,
+        Kind::ListPacked => Type::List,
+        Kind::HashPacked => Type::Hash,
+        Kind::SetPacked => Type::Set,
+        Kind::ZSetPacked => Type::ZSet,
+        Kind::Object => entry.object().map_or(Type::String, Object::value_type),
+    }
+}
