@@ -16,7 +16,7 @@ use command::context::{Blocking, TimeoutReply};
 use command::table::Command;
 
 use super::call::Attempt;
-use super::client::DbKey;
+use super::client::{DbKey, ReplyMode};
 use super::{ClientKey, Engine};
 
 /// What a client waits for.
@@ -143,8 +143,13 @@ impl Engine {
         Some(wait)
     }
 
-    /// Lets a client that waited go on with what it has sent meanwhile.
-    fn resume(&mut self, key: ClientKey) {
+    /// Lets a client that waited go on with what it has sent meanwhile. Its reply begins at
+    /// `before` in its output; one that wants none gets none.
+    fn resume(&mut self, key: ClientKey, before: usize) {
+        let client = &mut self.clients[key];
+        if client.reply_mode == ReplyMode::Off {
+            client.output.truncate(before);
+        }
         self.note(key);
         self.resumed.push_back(key);
     }
@@ -189,7 +194,7 @@ impl Engine {
             return;
         }
         self.stop_waiting(key);
-        self.resume(key);
+        self.resume(key, before);
     }
 
     /// Ends the waits whose time is up.
@@ -207,6 +212,7 @@ impl Engine {
     pub(super) fn time_out(&mut self, key: ClientKey) {
         let Some(wait) = self.stop_waiting(key) else { return };
         let durable = self.durable;
+        let before = self.clients[key].output.len();
         let reply = self.reply(key);
         match wait {
             Wait::Keys(wait) => match wait.on_timeout {
@@ -221,15 +227,16 @@ impl Engine {
             Wait::Replicas { .. } => reply.int(0),
             Wait::Pause => {}
         }
-        self.resume(key);
+        self.resume(key, before);
     }
 
     /// Ends a wait with an error.
     pub(super) fn end_wait_with_error(&mut self, key: ClientKey, error: &str) {
         if self.stop_waiting(key).is_some() {
+            let before = self.clients[key].output.len();
             self.reply(key).error(error);
             self.counters.error(error.as_bytes());
-            self.resume(key);
+            self.resume(key, before);
         }
     }
 
@@ -257,7 +264,8 @@ impl Engine {
         for key in self.clients.keys() {
             if matches!(self.clients[key].wait.as_deref(), Some(Wait::Pause)) {
                 self.stop_waiting(key);
-                self.resume(key);
+                let before = self.clients[key].output.len();
+                self.resume(key, before);
             }
         }
     }

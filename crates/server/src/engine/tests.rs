@@ -612,3 +612,14 @@ fn what_was_watched_before_the_data_was_there_has_changed() {
     server.engine.loaded(keyspace, None);
     assert!(server.send(client, "MULTI\r\nPING\r\nEXEC\r\n").ends_with("*-1\r\n"));
 }
+
+#[test]
+fn a_client_that_wants_no_replies_gets_none_for_what_it_waited_for() {
+    let mut server = TestServer::new(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    assert_eq!(server.send(client, "CLIENT REPLY OFF\r\nBLPOP l 0\r\n"), "");
+    server.send(other, "RPUSH l 1\r\n");
+    assert_eq!(server.send(client, "BLPOP l 0.1\r\n"), "");
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "CLIENT REPLY ON\r\n"), "+OK\r\n");
+}
