@@ -76,7 +76,7 @@ impl Keyspace {
                     self.dbs[db].keys.random(&mut self.rng)
                 };
                 let Some(entry) = entry else { break };
-                let score = score(entry, policy, &settings, now_ms, &mut self.rng.clone());
+                let score = score(entry, policy, &settings, now_ms);
                 if worst.as_ref().is_none_or(|worst| score > worst.0) {
                     worst = Some((score, db, entry.key().into()));
                 }
@@ -87,22 +87,18 @@ impl Keyspace {
 }
 
 /// How much a key deserves to be evicted: more is worse.
-fn score(
-    entry: &Entry,
-    policy: EvictionPolicy,
-    settings: &Settings,
-    now_ms: i64,
-    rng: &mut fastrand::Rng,
-) -> i64 {
+fn score(entry: &Entry, policy: EvictionPolicy, settings: &Settings, now_ms: i64) -> i64 {
     match policy {
-        EvictionPolicy::NoEviction => i64::MIN,
         EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => {
             access::idle_ms(entry.access(), now_ms)
         }
         EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => {
             -i64::from(access::frequency(entry.access(), settings, now_ms))
         }
-        EvictionPolicy::AllKeysRandom | EvictionPolicy::VolatileRandom => i64::from(rng.i32(..)),
+        // The samples are random already.
+        EvictionPolicy::AllKeysRandom
+        | EvictionPolicy::VolatileRandom
+        | EvictionPolicy::NoEviction => 0,
         EvictionPolicy::VolatileTtl => -entry.expires_at_ms().unwrap_or(i64::MAX),
     }
 }
