@@ -101,7 +101,7 @@ impl Engine {
             }
         }
         if self.keyspace.has_effects() {
-            self.settle(if wrote { lsn } else { Lsn::ZERO });
+            self.settle(lsn);
         }
         blocking
     }

@@ -535,6 +535,10 @@ impl Engine {
             client.closing = client.closing.max(closing);
             self.note(key);
         }
+        if closing == Closing::Now {
+            // Nothing must be taken out of a list for somebody who will not get it.
+            self.stop_waiting(key);
+        }
     }
 
     /// Takes a client out of everything that refers to it.

@@ -623,3 +623,13 @@ fn a_client_that_wants_no_replies_gets_none_for_what_it_waited_for() {
     server.pass_ms(200);
     assert_eq!(server.send(client, "CLIENT REPLY ON\r\n"), "+OK\r\n");
 }
+
+#[test]
+fn a_client_that_is_killed_takes_nothing_along() {
+    let mut server = TestServer::new(&[]);
+    let (blocked, client) = (server.connect(), server.connect());
+    assert_eq!(server.send(blocked, "CLIENT ID\r\nBLPOP l 0\r\n"), ":1\r\n");
+    let sent = "CLIENT KILL ID 1\r\nRPUSH l 1\r\nLLEN l\r\n";
+    assert_eq!(server.send(client, sent), ":1\r\n:1\r\n:1\r\n");
+    assert!(server.ends(blocked));
+}
