@@ -236,6 +236,10 @@ impl LogControl for LogOwner {
         }
         let mut log = lock(&self.log);
         log.poll();
+        if log.durable_lsn().next() == log.open_lsn() {
+            // Whatever became of the devices, nothing is lost.
+            return Ok(());
+        }
         match log.health() {
             Health::Writable => Ok(()),
             Health::DiskFull { reason } | Health::ReadOnly { reason } => Err(reason),
