@@ -68,6 +68,15 @@ impl Replay {
         Self { keyspace, dbs: HashMap::new(), objects: HashMap::new(), map: None, database_count }
     }
 
+    /// Says that a record is about to be applied: what that will read is brought into the cache.
+    pub fn announce(&self, record: &Record<'_>) {
+        if !record.kind.is_element()
+            && let Some(db) = self.dbs.get(&record.db)
+        {
+            db.keys.touch(self.keyspace.recorder.hasher.hash(record.key));
+        }
+    }
+
     /// Applies one record; addresses that it makes obsolete are pushed to `retired`.
     ///
     /// # Errors

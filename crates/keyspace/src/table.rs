@@ -144,6 +144,13 @@ impl<T: Keyed> Table<T> {
         self.pages[place.page].items.get_bucket_mut(place.bucket).expect("the place is current")
     }
 
+    /// Brings what a lookup of this hash will read into the cache. Many of these in a row overlap
+    /// their misses, which as many lookups and insertions do not.
+    pub(crate) fn touch(&self, hash: u64) {
+        let page = &self.pages[self.page_index(hash)];
+        std::hint::black_box(page.items.find(within_page(hash), |item| item.key().is_empty()));
+    }
+
     /// Adds an item whose key is not in the table.
     pub(crate) fn insert(&mut self, hasher: KeyHasher, hash: u64, item: T) -> Place {
         debug_assert!(self.find(hash, item.key()).is_none(), "a key is in its table once");
@@ -184,10 +191,16 @@ impl<T: Keyed> Table<T> {
         low.depth += 1;
         let depth = low.depth;
         let bit = 1u64 << (64 - depth);
-        let mut high = Page { start: low.start | bit, depth, items: HashTable::new() };
-        let half = low.items.len() / 2;
+        // Half a page is as much as the next smaller size holds: it would grow at once, and growing
+        // means to hash every key again, whose entries are not in the cache.
+        let full = || HashTable::with_capacity(PAGE_ITEMS_MAX);
+        let mut high = Page { start: low.start | bit, depth, items: full() };
         let rehash = |item: &T| within_page(hasher.hash(item.key()));
-        for item in std::mem::replace(&mut low.items, HashTable::with_capacity(half)) {
+        let items = std::mem::replace(&mut low.items, full());
+        // The keys are read once without waiting for one another, so that hashing finds them in
+        // the cache.
+        std::hint::black_box(items.iter().map(|item| item.key().len()).sum::<usize>());
+        for item in items {
             let hash = hasher.hash(item.key());
             let side = if hash & bit == 0 { &mut low.items } else { &mut high.items };
             side.insert_unique(within_page(hash), item, rehash);

@@ -42,6 +42,10 @@ pub trait Replay {
         retired: &mut Vec<RecordAddr>,
     );
 
+    /// A record that will be applied soon. Nothing has to be done; records are announced in groups
+    /// so that whoever looks something up for each can overlap the cache misses.
+    fn announce(&mut self, _record: &Record<'_>) {}
+
     /// There are no more records. What has turned out to be garbage (elements of objects that have
     /// no root) is pushed onto `retired`.
     fn finish(&mut self, retired: &mut Vec<RecordAddr>);

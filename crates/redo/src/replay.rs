@@ -143,6 +143,9 @@ fn list_segments(catalog: &Catalog) -> Segments {
     segments
 }
 
+/// So many records are announced before the first of them is applied.
+const ANNOUNCED_TOGETHER: usize = 32;
+
 struct Reader<'a> {
     catalog: &'a Catalog,
     state: LogState,
@@ -238,7 +241,15 @@ impl<'a> Reader<'a> {
         let segment_id = source.header.segment;
         let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
         self.offsets.clear();
-        for body in block.bodies() {
+        let mut ahead = block.bodies().filter(|_| !is_repeated);
+        for (index_in_block, body) in block.bodies().enumerate() {
+            if index_in_block % ANNOUNCED_TOGETHER == 0 {
+                for (_, _, body) in ahead.by_ref().take(ANNOUNCED_TOGETHER).flatten() {
+                    if let Ok(record) = record::decode_body(body) {
+                        replay.announce(&record);
+                    }
+                }
+            }
             let (ordinal, at, body) = body.map_err(corrupt)?;
             let record = record::decode_body(body).map_err(corrupt)?;
             record_count += 1;

@@ -280,6 +280,12 @@ impl redo::Replay for Filling {
         }
     }
 
+    fn announce(&mut self, record: &Record<'_>) {
+        if let Some(replay) = &self.replay {
+            replay.announce(record);
+        }
+    }
+
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
         self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
     }
