@@ -1,8 +1,8 @@
 //! The event loop: sockets in, sockets out, the engine in between, all in one thread.
 //!
 //! ```text
-//!   wait ─► accept ─► read what is there ─► engine executes ─► end of iteration: the log's block
-//!     ▲                (a bounded piece a client)                is sealed
+//!   wait ─► accept ─► read what is there ─► engine executes ─► end of iteration: the engine seals
+//!     ▲                (a bounded piece a client)                the log's block if it is time
 //!     └────────────── write what may go ◄────────────────────────┘
 //! ```
 //!
