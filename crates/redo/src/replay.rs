@@ -23,9 +23,12 @@
 //! policies losing it is what the user has chosen. From the first gap above K on everything is cut
 //! off, also whole blocks behind it, because order is promised: what survives is a prefix.
 //!
-//! A block below M in a file without a footer could be damaged without leaving a gap that counts.
-//! Therefore the bytes behind the end of such a file are looked through: a damaged block that
-//! names its LSN, or any good block behind the damage, at or below K, is an error too.
+//! Behind the end of the good blocks of a file without a footer there may be more than a torn
+//! write: the bytes there are looked through for headers of blocks. What those say was durable
+//! counts for K like what the others say, so that one damaged block does not take with it the only
+//! witnesses of what came after it. And a block below M could be damaged without leaving a gap
+//! that counts: a damaged block that names its LSN, or any good block behind the damage, at or
+//! below K, is an error too.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -304,6 +307,7 @@ impl<'a> Reader<'a> {
         dir: &Path,
         replay: &mut dyn Replay,
     ) -> Result<LogState> {
+        self.hear_witnesses(&**disk)?;
         self.check_tails(&**disk)?;
         let end = self.state.last_lsn.max(self.state.horizon);
         if self.state.durable > end {
@@ -323,9 +327,24 @@ impl<'a> Reader<'a> {
         Ok(self.state)
     }
 
+    /// Looks behind the ends of files without a footer for who knows what was durable.
+    fn hear_witnesses(&mut self, disk: &dyn Disk) -> Result<()> {
+        let mut durable = self.state.durable;
+        for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
+            let Some(tail) = &file.tail else { continue };
+            find_block_after(disk, source, tail.offset, |header| {
+                durable = durable.max(header.durable_lsn);
+                false
+            })?;
+        }
+        self.state.durable = durable;
+        Ok(())
+    }
+
     /// Looks behind the ends of files without a footer for what should not be damaged.
     fn check_tails(&self, disk: &dyn Disk) -> Result<()> {
         let durable = self.state.durable;
+        let end = self.state.last_lsn.max(self.state.horizon);
         for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
             let Some(tail) = &file.tail else { continue };
             // A file that a failed device has left behind may be damaged: its blocks are elsewhere.
@@ -338,12 +357,18 @@ impl<'a> Reader<'a> {
             if tail.damaged_lsn.is_some_and(|lsn| lsn <= durable) {
                 return Err(Error::corrupt(&source.path, tail.offset, what));
             }
-            let is_durable = |header: &crate::block::BlockHeader| {
-                header.lsn <= durable && header.lsn > Lsn::ZERO
+            let is_evidence = |header: &crate::block::BlockHeader| {
+                let is_durable = header.lsn <= durable && header.lsn > Lsn::ZERO;
+                is_durable || header.durable_lsn > end
             };
-            if let Some((at, header)) = find_block_after(disk, source, tail.offset, is_durable)? {
+            if let Some((at, header)) = find_block_after(disk, source, tail.offset, is_evidence)? {
                 let lsn = header.lsn;
-                let what = format!("{what}, but block {lsn}, which was durable, is behind at {at}");
+                let what = if lsn <= durable {
+                    format!("{what}, but block {lsn}, which was durable, is behind at {at}")
+                } else {
+                    let known = header.durable_lsn;
+                    format!("{what}, but block {lsn} behind at {at} knows {known} to be durable")
+                };
                 return Err(Error::corrupt(&source.path, tail.offset, what));
             }
         }

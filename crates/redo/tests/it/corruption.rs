@@ -97,3 +97,26 @@ fn damage_is_never_served() {
         }
     }
 }
+
+/// One turned bit must not take acknowledged blocks with it because the witnesses are behind it.
+#[test]
+fn a_turned_bit_before_acknowledged_blocks_is_not_the_end_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut database = Database::open(options(dir.path())).unwrap();
+    for number in 0..5 {
+        database.set(&key(number), &value(number));
+        database.flush();
+    }
+    drop(database);
+    let path = dir.path().join("redo/0000000001.redo");
+    let good = fs::read(&path).unwrap();
+    // In the header of the first block, and in its records.
+    for at in [128 + 20, 128 + 64 + 5] {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        fs::write(&path, &bad).unwrap();
+        let error = Database::open(options(dir.path())).err().expect("it is refused");
+        assert!(matches!(error, Error::Corrupt { offset: 128, .. }), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bad, "evidence stays");
+    }
+}
