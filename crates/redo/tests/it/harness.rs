@@ -32,17 +32,26 @@ impl Replay for Keyspace {
     ) {
         assert!(lsn >= self.last_lsn, "blocks come in order");
         self.last_lsn = lsn;
-        let old = match record.kind {
-            RecordKind::String => {
-                self.entries.insert(record.key.to_vec(), (record.value.to_vec(), addr))
-            }
-            RecordKind::KeyDeleted => self.entries.remove(record.key),
-            other => panic!("{other:?} was never written"),
+        let name = name_of(record);
+        let old = if record.kind.is_delete() {
+            self.entries.remove(&name)
+        } else {
+            self.entries.insert(name, (record.value.to_vec(), addr))
         };
         retired.extend(old.map(|(_, addr)| addr));
     }
 
     fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+}
+
+/// What an entry is called here: keys as they are, elements by their object and name.
+fn name_of(record: &Record<'_>) -> Vec<u8> {
+    match record.kind {
+        kind if kind.is_element() => {
+            [&record.object.0.to_be_bytes()[..], b":", record.sub].concat()
+        }
+        _ => record.key.to_vec(),
+    }
 }
 
 /// A clock that moves when told to.
@@ -120,6 +129,20 @@ impl Database {
         let record = Record::whole(RecordKind::String, DbId(0), key, value, None);
         let addr = self.log.append(&record);
         if let Some((_, old)) = self.keyspace.entries.insert(key.to_vec(), (value.to_vec(), addr)) {
+            self.log.retire(old);
+        }
+    }
+
+    /// Logs any record as the entry's new state, or its end.
+    pub(crate) fn put(&mut self, record: &Record<'_>) {
+        let addr = self.log.append(record);
+        let name = name_of(record);
+        let old = if record.kind.is_delete() {
+            self.keyspace.entries.remove(&name)
+        } else {
+            self.keyspace.entries.insert(name, (record.value.to_vec(), addr))
+        };
+        if let Some((_, old)) = old {
             self.log.retire(old);
         }
     }

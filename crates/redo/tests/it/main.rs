@@ -12,4 +12,5 @@ mod inspection;
 mod lifecycle;
 mod opening;
 mod simulation;
+mod sweep;
 mod waiting;
