@@ -65,35 +65,39 @@ fn survive_kills(options: &[&str], compacting: bool) {
     let mut random = Random::from_environment();
     let options = [&["--appendonly", "yes", "--appendfsync", "always"], options].concat();
     let mut server = Program::indelible().start(&options);
-    let mut writers: Vec<Writer> = (0..6)
-        .map(|number| {
-            let style = if number < 3 { Style::Commands } else { Style::Transactions };
-            Writer::new(style, number)
-        })
-        .collect();
+    let mut writers = writers();
     for round in 0..ROUNDS {
         let always = round % 2 == 0;
         // Two rounds are long enough for what everysec must have synced.
         let long = round % 10 == 9;
         let acknowledged_enough = random.below(3000);
-        write_until_killed(&mut server, &mut writers, always, compacting, |total, elapsed| {
+        let enough = |total, elapsed| {
             if long { elapsed > Duration::from_secs(4) } else { total > acknowledged_enough }
-        });
-        let killed = Instant::now();
+        };
+        let killed =
+            write_until(&mut server, &mut writers, always, compacting, enough, Server::kill);
         server.restart();
         check_round(&server, &mut writers, always, killed);
     }
     verify_log(&mut server);
 }
 
-/// Lets all writers write, kills the server when `enough` says so, and waits for the writers to notice.
-fn write_until_killed(
+/// Three writers of single commands, and three of transactions.
+pub(crate) fn writers() -> Vec<Writer> {
+    let style = |number| if number < 3 { Style::Commands } else { Style::Transactions };
+    (0..6).map(|number| Writer::new(style(number), number)).collect()
+}
+
+/// Lets all writers write, ends the server by `cut` when `enough` says so, and waits for the writers to
+/// notice. When the cut began.
+pub(crate) fn write_until(
     server: &mut Server,
     writers: &mut [Writer],
     always: bool,
     compacting: bool,
     enough: impl Fn(u64, Duration) -> bool,
-) {
+    cut: impl FnOnce(&mut Server),
+) -> Instant {
     let policy = if always { "always" } else { "everysec" };
     let mut control = server.connect();
     assert_eq!(control.words(&format!("CONFIG SET appendfsync {policy}")).text(), "OK");
@@ -117,9 +121,11 @@ fn write_until_killed(
             assert!(started.elapsed() < Duration::from_secs(60), "the writers do not get on");
             std::thread::sleep(Duration::from_millis(1));
         }
-        server.kill();
+        let began = Instant::now();
+        cut(server);
         stop.store(true, Ordering::Relaxed);
-    });
+        began
+    })
 }
 
 /// Starts one compaction after the other until the connection breaks.
@@ -129,7 +135,8 @@ fn compact_again_and_again(mut connection: Connection, stop: &AtomicBool) {
     }
 }
 
-fn check_round(server: &Server, writers: &mut [Writer], always: bool, killed: Instant) {
+/// Compares what is there after a crash with what the writers were told before it.
+pub(crate) fn check_round(server: &Server, writers: &mut [Writer], always: bool, killed: Instant) {
     let mut connection = server.connect();
     let order = connection.call(&["GET", ORDER_KEY]).unwrap().text();
     let order: u64 = if order.is_empty() { 0 } else { order.parse().unwrap() };
@@ -150,7 +157,7 @@ fn check_round(server: &Server, writers: &mut [Writer], always: bool, killed: In
 }
 
 /// Stops the server in an orderly way and has the log on disk checked.
-fn verify_log(server: &mut Server) {
+pub(crate) fn verify_log(server: &mut Server) {
     let _closes_without_a_reply = server.connect().call(&["SHUTDOWN"]);
     assert_eq!(server.wait_for_exit(), Some(0), "{}", server.log());
     if std::env::var_os("INDELIBLE_SERVER").is_some() {

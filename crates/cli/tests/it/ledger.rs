@@ -232,7 +232,8 @@ impl Writer {
         Writer { style, prefix, state, acknowledged: 0, sent: 0, places: Vec::new() }
     }
 
-    /// Writes until the connection breaks, and counts what is acknowledged. Panics on an error reply.
+    /// Writes until the connection breaks or the server takes no writes any more, and counts what is
+    /// acknowledged. Panics on any other error reply.
     pub(crate) fn write(&mut self, mut connection: Connection, depth: u64, total: &AtomicU64) {
         self.places.clear();
         let depth = if self.style == Style::Transactions { 1 } else { depth };
@@ -332,14 +333,25 @@ fn encoded(style: Style, commands: &[Vec<String>]) -> Vec<u8> {
 
 /// The reply that acknowledges an operation; nothing when the connection broke.
 fn last_reply(connection: &mut Connection, style: Style) -> Option<Reply> {
+    let mut is_refused = false;
     if style == Style::Transactions {
         for _ in 0..5 {
             let queued = connection.receive().ok()?;
-            assert!(!queued.is_error(), "{queued:?}");
+            is_refused |= is_refusal(&queued);
+            assert!(is_refused || !queued.is_error(), "{queued:?}");
         }
     }
     let reply = connection.receive().ok()?;
+    if is_refused || is_refusal(&reply) {
+        return None;
+    }
     let errors = reply.elements().iter().any(Reply::is_error) || reply.is_error();
     assert!(!errors, "{reply:?}");
     Some(reply)
+}
+
+/// Whether the server says that it takes no writes now: the operation has not happened.
+pub(crate) fn is_refusal(reply: &Reply) -> bool {
+    let text = reply.text();
+    reply.is_error() && text.contains("Errors writing to the redo log")
 }

@@ -58,9 +58,20 @@ impl Program {
     /// Starts a server in a fresh directory.
     pub(crate) fn start(&self, options: &[&str]) -> Server {
         let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        self.start_in(directory, data, options)
+    }
+
+    /// Starts a server with its data in a directory of the caller's, on a disk that may fail: what it
+    /// prints goes elsewhere.
+    pub(crate) fn start_on(&self, data: &Path, options: &[&str]) -> Server {
+        self.start_in(tempfile::tempdir().unwrap(), data.to_owned(), options)
+    }
+
+    fn start_in(&self, directory: TempDir, data: PathBuf, options: &[&str]) -> Server {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let (child, port) = start_on_free_port(self, directory.path(), &options);
-        Server { program: self.clone(), options, directory, child, port }
+        let (child, port) = start_on_free_port(self, directory.path(), &data, &options);
+        Server { program: self.clone(), options, directory, data, child, port }
     }
 }
 
@@ -68,7 +79,9 @@ impl Program {
 pub(crate) struct Server {
     program: Program,
     options: Vec<String>,
+    /// Where it prints to.
     directory: TempDir,
+    data: PathBuf,
     child: Child,
     /// Where it listens.
     pub(crate) port: u16,
@@ -84,7 +97,12 @@ impl Server {
 
     /// Its data directory.
     pub(crate) fn directory(&self) -> PathBuf {
-        self.directory.path().join("data")
+        self.data.clone()
+    }
+
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it printed.
@@ -106,7 +124,8 @@ impl Server {
 
     /// Starts it again on the same data.
     pub(crate) fn restart(&mut self) {
-        let (child, port) = start_on_free_port(&self.program, self.directory.path(), &self.options);
+        let (child, port) =
+            start_on_free_port(&self.program, self.directory.path(), &self.data, &self.options);
         self.child = child;
         self.port = port;
     }
@@ -147,15 +166,19 @@ pub(crate) fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-fn start_on_free_port(program: &Program, directory: &Path, options: &[String]) -> (Child, u16) {
-    let data = directory.join("data");
-    std::fs::create_dir_all(&data).unwrap();
+fn start_on_free_port(
+    program: &Program,
+    directory: &Path,
+    data: &Path,
+    options: &[String],
+) -> (Child, u16) {
+    std::fs::create_dir_all(data).unwrap();
     for _ in 0..5 {
         let port = free_port();
         let log =
             File::options().create(true).append(true).open(directory.join("log.txt")).unwrap();
         let mut command = program.command(&["--port", &port.to_string(), "--dir"]);
-        command.arg(&data).args(options).current_dir(directory);
+        command.arg(data).args(options).current_dir(directory);
         let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         if answers(&mut child, port) {
             return (child, port);

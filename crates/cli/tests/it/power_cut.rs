@@ -1,0 +1,92 @@
+//! Power cuts on a real file system: what was acknowledged at `always` is there, what is there is a prefix.
+//!
+//! The same writers, ledgers and checks as in [`crate::kill`], but what was not synced is really gone
+//! ([`crate::loop_device`]): a kill alone leaves the page cache, and with it whatever a forgotten sync would
+//! have lost. Rounds cut in both ways in turn, at `always` and at `everysec`. With three disks the power
+//! goes from one after the other, some milliseconds apart, while the server tries to go on with the rest.
+
+use crate::kill::{Random, check_round, verify_log, write_until, writers};
+use crate::loop_device::{LoopDisk, texts};
+use crate::process::{Program, Server};
+use std::time::{Duration, Instant};
+
+/// Cuts that a test makes; many more while the time of a soak lasts.
+const ROUNDS: u64 = 6;
+
+/// Room for what the writers write, and for what the server sets aside.
+const DISK_BYTES: u64 = 192 << 20;
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_power_fails() {
+    survive_power_cuts(1, &[]);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_power_fails_while_the_log_is_compacted() {
+    survive_power_cuts(1, &["--log-segment-bytes", "1mb"]);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_three_disks_fail_one_after_the_other() {
+    survive_power_cuts(3, &[]);
+}
+
+#[test]
+#[ignore = "a soak: as many cuts as there is time for"]
+fn nothing_acknowledged_is_lost_when_the_power_fails_for_long() {
+    let started = Instant::now();
+    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
+    let time = Duration::from_secs(seconds.unwrap_or(60));
+    let mut count = 0;
+    while started.elapsed() < time {
+        survive_power_cuts(1 + count % 3, &["--log-segment-bytes", "1mb"]);
+        count += 1;
+    }
+}
+
+fn survive_power_cuts(disk_count: usize, options: &[&str]) {
+    let Some(mut disks) = LoopDisk::several(disk_count, DISK_BYTES) else { return };
+    let mut random = Random::from_environment();
+    let mut all_options = vec!["--appendonly", "yes", "--appendfsync", "always"];
+    let devices = texts(disks.iter().map(|disk| disk.path().join("log")));
+    if disk_count > 1 {
+        all_options.push("--log-devices");
+        all_options.extend(devices.iter().map(String::as_str));
+    }
+    all_options.extend(options);
+    let mut server = Program::indelible().start_on(&disks[0].data(), &all_options);
+    let mut writers = writers();
+    for round in 0..ROUNDS {
+        let (always, by_copy) = (round % 2 == 0, round % 3 == 2);
+        // The last round of the plain test is long enough for what everysec must have synced.
+        let long = round == ROUNDS - 1 && disk_count == 1 && options.is_empty();
+        let acknowledged_enough = random.below(4000);
+        let pauses: Vec<u64> = disks.iter().map(|_| random.below(30)).collect();
+        let enough = |total, elapsed| {
+            if long { elapsed > Duration::from_secs(4) } else { total > acknowledged_enough }
+        };
+        let compacting = !options.is_empty();
+        let cut = |server: &mut Server| {
+            if !by_copy {
+                lose_power(&disks, random.below(disk_count as u64), &pauses);
+            }
+            server.kill();
+        };
+        let began = write_until(&mut server, &mut writers, always, compacting, enough, cut);
+        for disk in &mut disks {
+            if by_copy { disk.restore_copy() } else { disk.restore() }
+        }
+        server.restart();
+        check_round(&server, &mut writers, always, began);
+    }
+    verify_log(&mut server);
+}
+
+/// Takes the power from one disk after the other, beginning with the `first`.
+fn lose_power(disks: &[LoopDisk], first: u64, pauses: &[u64]) {
+    let order = disks.iter().cycle().skip(usize::try_from(first).unwrap()).take(disks.len());
+    for (disk, pause_ms) in order.zip(pauses) {
+        disk.lose_power();
+        std::thread::sleep(Duration::from_millis(*pause_ms));
+    }
+}
