@@ -27,8 +27,9 @@ use base::{Lsn, SegmentId};
 
 use crate::block::{self, BlockHeader};
 use crate::device::{Device, DeviceState, Order, Sealed, SealedBlock, Shared};
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use crate::record;
+use crate::reserve;
 use crate::segment::SegmentHeader;
 use crate::segment_writer::{Ordinals, SegmentWriter, WrittenBlock, is_full};
 
@@ -367,11 +368,9 @@ impl Flusher {
         device.set_last_error(error.to_owned());
         let was_full = device.state() == DeviceState::Full;
         device.set_state(DeviceState::Full);
-        let reserve = reserve_path(device);
-        if self.has_reserve && self.shared.disk.remove(&reserve).is_ok() {
+        if self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
             // What was accepted before the disk was full gets the room that was kept for it.
             self.has_reserve = false;
-            let _ = self.shared.disk.sync_dir(&device.path);
             self.retry_at_us = 0;
             (self.shared.waker)();
             return Step::Worked;
@@ -399,7 +398,9 @@ impl Flusher {
         let device = &self.shared.devices[self.index];
         device.set_stuck(false);
         if !self.has_reserve {
-            self.has_reserve = make_reserve(&self.shared, device).is_ok();
+            let reserve_bytes = self.shared.reserve_bytes;
+            self.has_reserve =
+                reserve::make(&*self.shared.disk, &device.path, reserve_bytes).is_ok();
         }
         let wanted = self.shared.segment_bytes.min(self.shared.reserve_bytes);
         let has_room =
@@ -522,28 +523,4 @@ fn record_offsets(block: &SealedBlock) -> Vec<(u32, u64)> {
             record::take_body(&mut rest).ok().map(|_| (ordinal, at))
         })
         .collect()
-}
-
-/// Where a device keeps the space for when it is full.
-pub(crate) fn reserve_path(device: &Device) -> std::path::PathBuf {
-    device.path.join("reserve")
-}
-
-/// Sets space aside.
-pub(crate) fn make_reserve(shared: &Shared, device: &Device) -> Result<()> {
-    if shared.reserve_bytes == 0 {
-        return Ok(());
-    }
-    let path = reserve_path(device);
-    let file = if shared.disk.exists(&path).at(&path, "look for")? {
-        shared.disk.open(&path, env::Access::ReadWrite).at(&path, "open")?
-    } else {
-        shared.disk.create(&path).at(&path, "create")?
-    };
-    let allocated = file.allocate(0, shared.reserve_bytes).at(&path, "reserve space for");
-    if allocated.is_err() {
-        drop(file);
-        let _ = shared.disk.remove(&path);
-    }
-    allocated
 }

@@ -25,7 +25,7 @@
 //! |---|---|
 //! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
 //! | the executor's side | `log`, `segments` (bitmaps, and when deletes may go), `schedule` (what is compacted) |
-//! | the threads' side | `flusher`, `segment_writer`, `compactor`; shared: `device`, `durability` |
+//! | the threads' side | `flusher`, `segment_writer`, `compactor`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
 //!
@@ -84,6 +84,7 @@ mod options;
 pub mod record;
 mod recovery;
 mod replay;
+mod reserve;
 mod scan;
 mod schedule;
 pub mod segment;

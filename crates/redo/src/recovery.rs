@@ -23,11 +23,12 @@ use crate::cut;
 use crate::device::{Device, DeviceState, Shared};
 use crate::durability::Durability;
 use crate::error::{Error, IoContext, Result};
-use crate::flusher::{Flusher, make_reserve};
+use crate::flusher::Flusher;
 use crate::log::Log;
 use crate::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};
 use crate::options::{Env, Options, SyncPolicy};
 use crate::replay::{LogState, read_log};
+use crate::reserve;
 
 /// Takes the records of the log in order.
 pub trait Replay {
@@ -184,6 +185,7 @@ impl Recovery {
             replay,
             progress,
         )?;
+        self.make_room(&state);
         self.settle_devices()?;
         let disk = self.env.disk.clone();
         let cut = cut::tidy(&*disk, &self.catalog, &state)?;
@@ -197,6 +199,27 @@ impl Recovery {
             }
         }
         self.start(state, &cut)
+    }
+
+    /// Gives up what was kept for this start where the disk is full.
+    fn make_room(&self, state: &LogState) {
+        let (disk, reserve_bytes) = (&*self.env.disk, self.options.reserve_bytes);
+        for (index, device) in self.catalog.devices.iter().enumerate() {
+            let files = self.catalog.files.iter().zip(&state.files);
+            let rewritten = files.filter(|(source, file)| {
+                source.device == index && source.footer.is_some() && file.cut_block_count > 0
+            });
+            let rewritten_bytes = rewritten.map(|(_, file)| file.end).sum();
+            reserve::make_room_for_start(disk, &device.path, reserve_bytes, rewritten_bytes);
+        }
+        if self.keeps_room_for_manifest() {
+            reserve::make_room_for_start(disk, &self.options.dir, reserve_bytes, 0);
+        }
+    }
+
+    /// Whether the manifest may be on a disk of its own.
+    fn keeps_room_for_manifest(&self) -> bool {
+        !self.catalog.devices.iter().any(|device| device.path.starts_with(&self.options.dir))
     }
 
     /// Makes the directories of devices that are new, and marks them.
@@ -242,6 +265,10 @@ impl Recovery {
     }
 
     fn start(self, state: LogState, cut: &cut::Tidied) -> Result<Opened> {
+        if self.keeps_room_for_manifest() {
+            let reserve_bytes = self.options.reserve_bytes;
+            reserve::make_for_start(&*self.env.disk, &self.options.dir, reserve_bytes);
+        }
         let Self { env, options, catalog, manifest, lock } = self;
         let next_segment = manifest.next_segment;
         let segments = state.segments;
@@ -276,7 +303,7 @@ impl Recovery {
         ));
         let mut flushers = Vec::new();
         for (index, device) in shared.devices.iter().enumerate() {
-            let reserve = make_reserve(&shared, device);
+            let reserve = reserve::make(&*shared.disk, &device.path, shared.reserve_bytes);
             if let Err(error) = &reserve {
                 device.set_last_error(error.to_string());
                 device.set_state(DeviceState::Full);

@@ -135,7 +135,9 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 fn log_bytes(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries
-        .filter(|path| path.file_name().is_some_and(|name| name != "reserve"))
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name != "reserve" && name != "reserve.start")
+        })
         .map(|path| match path.metadata() {
             Ok(metadata) if metadata.is_dir() => log_bytes(&path),
             Ok(metadata) => metadata.len(),

@@ -19,6 +19,7 @@ mod compaction;
 mod conformance;
 mod connections;
 mod durability;
+mod full_disk;
 mod kill;
 mod ledger;
 mod lifecycle;

@@ -1,0 +1,168 @@
+//! A file system that is really full: writes are refused, reads go on, and nothing acknowledged is lost.
+//!
+//! The disk is a small loop device with a file of ballast beside the data: growing it fills the disk to
+//! the last block, removing it makes room. One client writes one value at a time at `always` and keeps a
+//! ledger of what it was told; a write that was refused must not have happened.
+
+use crate::kill::verify_log;
+use crate::ledger::is_refusal;
+use crate::loop_device::LoopDisk;
+use crate::process::{Program, Server};
+use crate::wire::Connection;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What the server sets aside, its first segment, and some room.
+const DISK_BYTES: u64 = 64 << 20;
+
+/// What is left beside the ballast when a test begins.
+const FREE_BYTES: u64 = 6 << 20;
+
+const VALUE_BYTES: usize = 16 << 10;
+
+const OPTIONS: [&str; 8] = [
+    "--appendonly",
+    "yes",
+    "--appendfsync",
+    "always",
+    "--log-segment-bytes",
+    "2mb",
+    "--log-compaction-invalid-min",
+    "8",
+];
+
+/// How soon after there is room again writes must be taken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client that knows what it was told.
+#[derive(Default)]
+struct Ledger {
+    acknowledged: BTreeMap<String, usize>,
+    writes: usize,
+}
+
+impl Ledger {
+    /// Writes the next version of a key; the error if it was refused.
+    fn write(&mut self, connection: &mut Connection, key: &str) -> Result<(), String> {
+        self.writes += 1;
+        let reply = connection.call(&["SET", key, &value(self.writes)]).unwrap();
+        if is_refusal(&reply) {
+            return Err(reply.text());
+        }
+        assert_eq!(reply.text(), "OK");
+        self.acknowledged.insert(key.to_owned(), self.writes);
+        Ok(())
+    }
+
+    /// Writes new keys until the server refuses to; its error.
+    fn write_until_refused(&mut self, connection: &mut Connection) -> String {
+        loop {
+            let key = format!("key:{}", self.writes);
+            if let Err(error) = self.write(connection, &key) {
+                return error;
+            }
+            assert!(self.writes < 10_000, "the disk does not become full");
+        }
+    }
+
+    /// Writes a key as soon as the server takes writes.
+    fn write_patiently(&mut self, connection: &mut Connection, key: &str) {
+        let started = Instant::now();
+        while let Err(error) = self.write(connection, key) {
+            assert!(started.elapsed() < PATIENCE, "writes do not come back: {error}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Compares what is there with what was acknowledged: all of it, and nothing else.
+    fn check(&self, connection: &mut Connection) {
+        for (key, write) in &self.acknowledged {
+            let found = connection.call(&["GET", key]).unwrap().text();
+            assert!(found == value(*write), "{key} is not what write {write} made of it");
+        }
+        assert_eq!(connection.words("DBSIZE").text(), self.acknowledged.len().to_string());
+    }
+}
+
+fn value(write: usize) -> String {
+    format!("{write:.<VALUE_BYTES$}")
+}
+
+/// A server on a disk on which there is little room.
+fn start_on_a_small_disk() -> Option<(LoopDisk, Server)> {
+    let disk = LoopDisk::new(DISK_BYTES)?;
+    let server = Program::indelible().start_on(&disk.data(), &OPTIONS);
+    // The space that is set aside for a full disk is not what this is about.
+    disk.add_ballast(disk.available_bytes().saturating_sub(FREE_BYTES));
+    Some((disk, server))
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
+    let Some((disk, mut server)) = start_on_a_small_disk() else { return };
+    let (mut connection, mut ledger) = (server.connect(), Ledger::default());
+    for _ in 0..2 {
+        let error = ledger.write_until_refused(&mut connection);
+        assert!(error.contains("No space left on device"), "{error}");
+        // Also to the last byte of what was kept for a full disk.
+        disk.fill_with_ballast();
+        ledger.check(&mut connection);
+        for words in ["DEL key:0", "INCR n", "FLUSHALL", "RPUSH l x"] {
+            assert!(is_refusal(&connection.words(words)), "{words} was not refused");
+        }
+        assert!(server.connect().words("INFO redo").text().contains("state=Full"));
+        disk.drop_ballast();
+        ledger.write_patiently(&mut connection, "again");
+        disk.add_ballast(disk.available_bytes().saturating_sub(FREE_BYTES));
+    }
+    ledger.check(&mut connection);
+    server.kill();
+    server.restart();
+    ledger.check(&mut server.connect());
+    verify_log(&mut server);
+}
+
+#[test]
+fn a_server_starts_on_a_full_disk_and_ends_well_there() {
+    let Some((disk, mut server)) = start_on_a_small_disk() else { return };
+    let mut ledger = Ledger::default();
+    ledger.write_until_refused(&mut server.connect());
+    for ends_well in [false, true, false] {
+        disk.fill_with_ballast();
+        if ends_well {
+            server.terminate();
+            assert_eq!(server.wait_for_exit(), Some(0), "{}", server.log());
+        } else {
+            server.kill();
+        }
+        disk.fill_with_ballast();
+        server.restart();
+        let mut connection = server.connect();
+        ledger.check(&mut connection);
+        // A server that still has room set aside finds out with its first block.
+        let error = ledger.write_until_refused(&mut connection);
+        assert!(error.contains("No space left on device"), "{error}");
+    }
+    disk.drop_ballast();
+    ledger.write_patiently(&mut server.connect(), "again");
+    server.kill();
+    server.restart();
+    ledger.check(&mut server.connect());
+    verify_log(&mut server);
+}
+
+#[test]
+fn a_disk_full_of_garbage_is_emptied_by_compaction() {
+    let Some((disk, mut server)) = start_on_a_small_disk() else { return };
+    let (mut connection, mut ledger) = (server.connect(), Ledger::default());
+    let room_bytes = disk.available_bytes();
+    // Three times what there is room for, and little of it is live.
+    for write in 0..3 * room_bytes / VALUE_BYTES as u64 {
+        ledger.write_patiently(&mut connection, &format!("key:{}", write % 50));
+    }
+    ledger.check(&mut connection);
+    server.kill();
+    server.restart();
+    ledger.check(&mut server.connect());
+    verify_log(&mut server);
+}
