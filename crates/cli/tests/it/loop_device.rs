@@ -5,17 +5,19 @@
 //!                        ╎ lost by a cut                              └ kept
 //! ```
 //!
-//! A power cut is made in one of two ways. [`LoopDisk::lose_power`] leaves the file system no chance to
-//! write another byte, at any moment, while the server runs (`FS_IOC_SHUTDOWN`); what it does then fails
-//! with EIO. [`LoopDisk::restore_copy`] goes on with a copy of the image that was taken while the file
-//! system was mounted: whatever had not reached the device is not in it. The journal is committed only
-//! when somebody syncs (`commit=300`), so nothing becomes durable by luck, and nothing is ordered while
-//! the image is copied as long as nobody syncs.
+//! A power cut is made in one of two ways. A [`PowerSwitch`] leaves the file system no chance to write
+//! another byte, in the middle of whatever it is doing (`FS_IOC_SHUTDOWN`). Whoever syncs at that moment may
+//! wrongly be told that it went well, so the processes that use the disk must have got their SIGKILL
+//! before: then none of their threads comes back from the kernel. [`LoopDisk::restore_copy`] goes on with a
+//! copy of the image that was taken while the file system was mounted: whatever had not reached the device
+//! is not in it. The journal is committed only when somebody syncs (`commit=300`), so nothing becomes
+//! durable by luck, and nothing is ordered while the image is copied as long as nobody syncs.
 //!
 //! Mounting needs root; without it, or without loop devices, tests say so and are skipped. Everything
 //! is unmounted when the disk is dropped, and with it the loop device goes.
 
 use crate::shutdown_ioctl;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -47,7 +49,7 @@ impl LoopDisk {
     fn try_new(bytes: u64) -> Result<LoopDisk, String> {
         let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
         let mut disk = LoopDisk { directory, is_mounted: false };
-        let image = std::fs::File::create(disk.image()).map_err(|error| error.to_string())?;
+        let image = File::create(disk.image()).map_err(|error| error.to_string())?;
         image.set_len(bytes).map_err(|error| error.to_string())?;
         std::fs::create_dir(disk.path()).map_err(|error| error.to_string())?;
         run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(disk.image()))?;
@@ -91,9 +93,9 @@ impl LoopDisk {
         Ok(())
     }
 
-    /// From now on nothing reaches the device: what was not synced is gone.
-    pub(crate) fn lose_power(&self) {
-        shutdown_ioctl::shut_down(&self.path()).unwrap();
+    /// What takes its power.
+    pub(crate) fn switch(&self) -> PowerSwitch {
+        PowerSwitch(File::open(self.path()).unwrap())
     }
 
     /// Mounts what is on the device after the power was lost. Nobody may be using it.
@@ -121,7 +123,7 @@ impl LoopDisk {
     pub(crate) fn add_ballast(&self, bytes: u64) {
         use std::io::Write;
         let path = self.ballast();
-        let mut file = std::fs::File::options().create(true).append(true).open(path).unwrap();
+        let mut file = File::options().create(true).append(true).open(path).unwrap();
         let mut written = 0;
         // Small pieces at the end, so that not a block is left.
         for piece_bytes in [1 << 20, 4096, 512] {
@@ -148,6 +150,16 @@ impl LoopDisk {
     pub(crate) fn available_bytes(&self) -> u64 {
         let stat = rustix::fs::statvfs(&self.path()).unwrap();
         stat.f_bavail * stat.f_frsize
+    }
+}
+
+/// See the file's top. It keeps the disk from being unmounted.
+pub(crate) struct PowerSwitch(File);
+
+impl PowerSwitch {
+    /// From now on nothing reaches the device: what was not synced is gone.
+    pub(crate) fn off(self) {
+        shutdown_ioctl::shut_down(&self.0).unwrap();
     }
 }
 
@@ -183,7 +195,7 @@ fn a_disk_forgets_what_was_not_synced() {
             let path = disk.path().join(name);
             std::fs::write(&path, name).unwrap();
             if sync {
-                std::fs::File::open(&path).unwrap().sync_all().unwrap();
+                File::open(&path).unwrap().sync_all().unwrap();
             }
         };
         write("synced", true);
@@ -191,7 +203,7 @@ fn a_disk_forgets_what_was_not_synced() {
         if by_copy {
             disk.restore_copy();
         } else {
-            disk.lose_power();
+            disk.switch().off();
             assert!(std::fs::write(disk.path().join("late"), "").is_err());
             disk.restore();
         }

@@ -3,10 +3,10 @@
 //! The same writers, ledgers and checks as in [`crate::kill`], but what was not synced is really gone
 //! ([`crate::loop_device`]): a kill alone leaves the page cache, and with it whatever a forgotten sync would
 //! have lost. Rounds cut in both ways in turn, at `always` and at `everysec`. With three disks the power
-//! goes from one after the other, some milliseconds apart, while the server tries to go on with the rest.
+//! goes from one after the other.
 
 use crate::kill::{Random, check_round, verify_log, write_until, writers};
-use crate::loop_device::{LoopDisk, texts};
+use crate::loop_device::{LoopDisk, PowerSwitch, texts};
 use crate::process::{Program, Server};
 use std::time::{Duration, Instant};
 
@@ -61,14 +61,22 @@ fn survive_power_cuts(disk_count: usize, options: &[&str]) {
         // The last round of the plain test is long enough for what everysec must have synced.
         let long = round == ROUNDS - 1 && disk_count == 1 && options.is_empty();
         let acknowledged_enough = random.below(4000);
-        let pauses: Vec<u64> = disks.iter().map(|_| random.below(30)).collect();
+        // The first at once; what the kernel is doing on the others may come to its end, or not.
+        let pauses: Vec<u64> =
+            (0..disk_count).map(|nth| random.below(1 + 300 * nth as u64)).collect();
         let enough = |total, elapsed| {
             if long { elapsed > Duration::from_secs(4) } else { total > acknowledged_enough }
         };
         let compacting = !options.is_empty();
+        let mut switches: Vec<PowerSwitch> = disks.iter().map(LoopDisk::switch).collect();
+        switches.rotate_left(usize::try_from(random.below(disk_count as u64)).unwrap());
         let cut = |server: &mut Server| {
-            if !by_copy {
-                lose_power(&disks, random.below(disk_count as u64), &pauses);
+            server.begin_to_kill();
+            for (switch, pause_us) in switches.into_iter().zip(pauses) {
+                if !by_copy {
+                    std::thread::sleep(Duration::from_micros(pause_us));
+                    switch.off();
+                }
             }
             server.kill();
         };
@@ -80,13 +88,4 @@ fn survive_power_cuts(disk_count: usize, options: &[&str]) {
         check_round(&server, &mut writers, always, began);
     }
     verify_log(&mut server);
-}
-
-/// Takes the power from one disk after the other, beginning with the `first`.
-fn lose_power(disks: &[LoopDisk], first: u64, pauses: &[u64]) {
-    let order = disks.iter().cycle().skip(usize::try_from(first).unwrap()).take(disks.len());
-    for (disk, pause_ms) in order.zip(pauses) {
-        disk.lose_power();
-        std::thread::sleep(Duration::from_millis(*pause_ms));
-    }
 }

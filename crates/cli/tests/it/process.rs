@@ -112,8 +112,13 @@ impl Server {
 
     /// Ends it without a word, as a crash would.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
+        self.begin_to_kill();
         self.child.wait().unwrap();
+    }
+
+    /// Nothing of it runs any more, but what it asked of the kernel may still be going on.
+    pub(crate) fn begin_to_kill(&mut self) {
+        self.child.kill().unwrap();
     }
 
     /// Asks it to end, as an init system would.

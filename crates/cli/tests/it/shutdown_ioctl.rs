@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "one ioctl, which has no safe wrapper")]
 
 use rustix::ioctl::{Setter, ioctl, opcode};
-use std::path::Path;
+use std::fs::File;
 
 /// `FS_IOC_SHUTDOWN` of the kernel's `linux/fs.h`.
 const OPCODE: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
@@ -14,9 +14,8 @@ const OPCODE: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
 /// `EXT4_GOING_FLAGS_NOLOGFLUSH`.
 const WITHOUT_FLUSHING_THE_JOURNAL: u32 = 2;
 
-/// Shuts the file system down that is mounted at `path`.
-pub(crate) fn shut_down(path: &Path) -> std::io::Result<()> {
-    let root = std::fs::File::open(path)?;
+/// Shuts the file system down that `root` is the open root directory of.
+pub(crate) fn shut_down(root: &File) -> std::io::Result<()> {
     // SAFETY: the kernel reads a u32 through the pointer, which the setter keeps alive during the
     // call, and writes nothing to this process's memory.
     unsafe { ioctl(root, Setter::<OPCODE, u32>::new(WITHOUT_FLUSHING_THE_JOURNAL)) }?;
