@@ -1,6 +1,6 @@
 //! What there is on disk: the manifest, the devices, their files. Reading only.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,7 @@ impl Catalog {
             catalog.read_device(disk, dir, index)?;
         }
         catalog.files.sort_by_key(|file| (file.header.segment, file.header.part));
+        catalog.set_leftovers_aside();
         catalog.check_parts()?;
         catalog.check_footers()?;
         Ok(catalog)
@@ -72,7 +73,8 @@ impl Catalog {
                 let manifest = manifest::path_in(dir);
                 return Err(Error::NoManifest { path: device.path, manifest });
             };
-            let Some(file) = SegmentFile::read(disk, &path, index)? else {
+            let images = SegmentFile::read(disk, &path, index)?;
+            let Some(first) = images.first() else {
                 // The header is durable before the first block is written: a file that is longer
                 // had a good one.
                 let len = disk.open(&path, Access::Read).and_then(|file| file.len());
@@ -82,45 +84,41 @@ impl Catalog {
                 self.unborn.push(path);
                 continue;
             };
-            let header = &file.header;
-            if header.database != manifest.database {
-                let (expected, found) = (manifest.database, header.database);
-                return Err(Error::Foreign { path, expected, found });
-            }
-            if (header.segment, header.part) != (segment, part) {
+            if (first.header.segment, first.header.part) != (segment, part) {
                 return Err(Error::corrupt(&path, 48, "the file's name is not what it says it is"));
             }
-            if device.id.is_some_and(|id| id != header.device) {
-                let what = "the file was written to another device; move it back there";
-                return Err(Error::corrupt(&path, 32, what));
+            for image in &images {
+                check_owner(image, manifest, &device)?;
             }
-            self.files.push(file);
+            self.files.extend(images);
         }
         Ok(())
     }
 
-    /// Parts of an older generation than the first part are leftovers of a compaction.
-    fn check_parts(&mut self) -> Result<()> {
+    /// Compaction writes a segment again as one of the next generation, and then removes the files
+    /// that it has read: if one of them was left behind, it is a leftover as a whole.
+    fn set_leftovers_aside(&mut self) {
         let mut generations: HashMap<SegmentId, u32> = HashMap::new();
-        for pair in self.files.windows(2) {
-            let (a, b) = (&pair[0].header, &pair[1].header);
-            if (a.segment, a.part) == (b.segment, b.part) {
-                let what = format!("it is also there as {}", pair[0].path.display());
-                return Err(Error::corrupt(&pair[1].path, 48, what));
-            }
-        }
         for file in &self.files {
             let generation = generations.entry(file.header.segment).or_default();
             *generation = (*generation).max(file.header.generation);
         }
-        let leftovers = &mut self.leftovers;
-        self.files.retain(|file| {
-            let is_current = file.header.generation == generations[&file.header.segment];
-            if !is_current {
-                leftovers.push(file.path.clone());
+        let is_old =
+            |file: &&SegmentFile| file.header.generation < generations[&file.header.segment];
+        let old: BTreeSet<PathBuf> =
+            self.files.iter().filter(is_old).map(|file| file.path.clone()).collect();
+        self.files.retain(|file| !old.contains(&file.path));
+        self.leftovers.extend(old);
+    }
+
+    fn check_parts(&self) -> Result<()> {
+        for pair in self.files.windows(2) {
+            let (a, b) = (&pair[0].header, &pair[1].header);
+            if (a.segment, a.part) == (b.segment, b.part) {
+                let what = format!("it is also there as {}", pair[0].path.display());
+                return Err(pair[1].corrupt(48, what));
             }
-            is_current
-        });
+        }
         Ok(())
     }
 
@@ -147,7 +145,7 @@ impl Catalog {
             let is_newest = self.is_newest(&file.path, file.header.segment);
             if file.header.generation > 0 || (file.header.part == 0 && !is_newest) {
                 let what = "the segment was sealed, and its footer is damaged or missing";
-                return Err(Error::corrupt(&file.path, file.len, what));
+                return Err(file.corrupt(file.len, what));
             }
         }
         Ok(())
@@ -159,6 +157,19 @@ impl Catalog {
         let used = self.files.iter().map(|file| file.header.segment.0 + 1).max().unwrap_or(1);
         SegmentId(claimed.max(used))
     }
+}
+
+/// Whether the image belongs to this database and lies on the device that it was written to.
+fn check_owner(image: &SegmentFile, manifest: &Manifest, device: &FoundDevice) -> Result<()> {
+    let (expected, found) = (manifest.database, image.header.database);
+    if found != expected {
+        return Err(Error::Foreign { path: image.path.clone(), expected, found });
+    }
+    if device.id.is_some_and(|id| id != image.header.device) {
+        let what = "the file was written to another device; move it back there";
+        return Err(image.corrupt(32, what));
+    }
+    Ok(())
 }
 
 /// Matches the directories that were given with those that the manifest knows.

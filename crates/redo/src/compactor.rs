@@ -1,15 +1,19 @@
-//! Compaction: a sealed segment is replaced by one without its garbage.
+//! Compaction: sealed segments are replaced by ones without their garbage.
 //!
 //! ```text
-//!  bitmap copy ──┐
-//!  old file ─────┴─► copy survivors, block by block ─► 0000000007.tmp ─► footer, sync
-//!                                                             │ wait: durable ≥ the copy's LSN
+//!  bitmap copies ─┐
+//!  old files ─────┴─► image_copy, segment by segment ─► 0000000007.tmp ─► sync
+//!                                                             │ wait: durable ≥ the copies' LSN
 //!                                                             ▼
-//!                                     rename over 0000000007.redo ─► sync directory ─► outcome
+//!         manifest: horizon ─► rename to 0000000007.redo ─► sync directory ─► remove the others
 //! ```
 //!
+//! A job takes whole files: one segment's as a rule; those of several small ones to gather them in
+//! one file; those on a device that is to be drained, to write them to another. What comes out is
+//! one file, named after the first segment that has records left, or none.
+//!
 //! No record's address changes (its place is its rank among the survivors), so there is nothing
-//! to tell the keyspace: no remapping, no lock, no second copy. Memory is the copy of the bitmap
+//! to tell the keyspace: no remapping, no lock, no second copy. Memory is the copies of the bitmaps
 //! and two buffers; blocks that would not fit are copied piece by piece (`large_block`).
 //!
 //! **The rename waits.** Bits of the bitmap may have been set by records that are not durable yet:
@@ -17,73 +21,67 @@
 //! new one is on disk, a crash would lose both. So the rename happens only when the block that was
 //! open when the bitmap was copied is durable; under `everysec` and `no` a sync is asked for.
 //!
-//! **Crash at any point.** Until the rename is durable the old file is there, after it the new
+//! **Crash at any point.** Until the rename is durable the old files are there, after it the new
 //! one; both give the same state, because what they differ by is superseded by durable records.
-//! A leftover temporary file is removed at the next start. A segment without survivors is removed,
-//! after the manifest says that blocks up to its last one may be missing.
+//! An old file that is still there beside the new one is told by its older generation. A leftover
+//! temporary file is removed at the next start. Before a segment is gone, the manifest says that
+//! blocks up to its last one may be missing.
 
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
-use env::File;
 
-use crate::block::{self, BlockHeader, COMPACTED};
 use crate::device::Shared;
 use crate::error::{Error, IoContext, Result};
 use crate::flusher::Step;
-use crate::large_block::{LargeBlock, LargeCopy};
-use crate::record;
-use crate::scan::{Block, BlockCursor, Next, SegmentFile, SizedNext};
+use crate::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
+use crate::scan::SegmentFile;
 use crate::segment::{self, SegmentHeader};
-use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock, is_full};
-
-/// How much is read, and gathered for a write, at a time.
-const CHUNK_BYTES: usize = 256 << 10;
+use crate::segment_writer::is_full;
 
 /// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
 /// piece.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// One segment to compact.
+/// Files to compact into one.
 pub(crate) struct Job {
-    pub(crate) segment: SegmentId,
-    pub(crate) device: usize,
-    /// Devices that have further parts of it.
-    pub(crate) parts: Vec<usize>,
-    /// The copy of the validity bitmap.
-    pub(crate) invalid: Vec<u64>,
-    /// The LSN that was open when it was taken.
+    /// What is in them, in the order of the segments.
+    pub(crate) members: Vec<Member>,
+    /// The device that the new file goes to.
+    pub(crate) target: usize,
+    /// The LSN that was open when the bitmaps were copied.
     pub(crate) compaction_lsn: Lsn,
     pub(crate) durable_before_rename: Lsn,
-    /// Delete records with a smaller LSN are dropped.
-    pub(crate) delete_floor: Lsn,
-    /// The last block that the segment ever had.
-    pub(crate) horizon: Lsn,
     pub(crate) rate_bytes_per_s: u64,
     pub(crate) bytes_before: u64,
+}
+
+/// A segment of a job.
+pub(crate) struct Member {
+    pub(crate) segment: SegmentId,
+    pub(crate) device: usize,
+    /// The segment that its file is named after.
+    pub(crate) leader: SegmentId,
+    /// Devices that have further parts of it.
+    pub(crate) parts: Vec<usize>,
+    pub(crate) keep: Keep,
+    /// The last block that the segment ever had.
+    pub(crate) horizon: Lsn,
     /// Every record is retired: there is nothing to read.
     pub(crate) drops_all: bool,
 }
 
 /// How a job has ended.
 pub(crate) struct Outcome {
-    pub(crate) segment: SegmentId,
+    /// The segments that it was about.
+    pub(crate) segments: Vec<SegmentId>,
+    pub(crate) target: usize,
     pub(crate) bytes_before: u64,
-    pub(crate) result: std::result::Result<Compacted, Failure>,
-}
-
-/// What the segment is now.
-#[derive(Default)]
-pub(crate) struct Compacted {
-    /// 0 when the segment is gone.
-    pub(crate) present_count: u32,
-    pub(crate) delete_count: u32,
-    pub(crate) bytes: u64,
-    pub(crate) min_lsn: Lsn,
+    /// What became of each.
+    pub(crate) result: std::result::Result<Vec<Copied>, Failure>,
 }
 
 /// Why it is what it was.
@@ -157,14 +155,7 @@ impl Compactor {
                 }
                 let Some(job) = queue.jobs.pop_front() else { return Step::Idle };
                 drop(queue);
-                let (segment, bytes_before) = (job.segment, job.bytes_before);
-                match Running::begin(&self.shared, job) {
-                    Ok(running) => running,
-                    Err(error) => {
-                        self.report(segment, bytes_before, Err(error));
-                        return Step::Worked;
-                    }
-                }
+                Running::new(job)
             }
         };
         if self.queue.lock().is_ending {
@@ -177,21 +168,24 @@ impl Compactor {
                 self.running = Some(running);
                 return Step::Idle;
             }
-            Ok(Progress::Done(compacted)) => {
-                self.report(running.job.segment, running.job.bytes_before, Ok(compacted));
+            Ok(Progress::Done) => {
+                let copied = std::mem::take(&mut running.copied);
+                self.report(running, Ok(copied));
             }
             Err(error) => {
                 running.abandon(&self.shared);
-                self.report(running.job.segment, running.job.bytes_before, Err(error));
+                self.report(running, Err(error));
             }
         }
         Step::Worked
     }
 
-    fn report(&self, segment: SegmentId, bytes_before: u64, result: Result<Compacted>) {
+    fn report(&self, running: Running, result: Result<Vec<Copied>>) {
         let result = result
             .map_err(|error| Failure { reason: error.to_string(), is_final: !is_full(&error) });
-        self.shared.post(|mail| mail.compaction = Some(Outcome { segment, bytes_before, result }));
+        let Running { segments, target, bytes_before, .. } = running;
+        let outcome = Outcome { segments, target, bytes_before, result };
+        self.shared.post(|mail| mail.compaction = Some(outcome));
         (self.shared.waker)();
     }
 }
@@ -199,155 +193,60 @@ impl Compactor {
 enum Progress {
     Worked,
     Waiting,
-    Done(Compacted),
+    Done,
 }
 
 /// A compaction under way.
 struct Running {
-    job: Job,
-    sources: Vec<Source>,
-    path: PathBuf,
-    temp: PathBuf,
-    dir: PathBuf,
-    output: Box<dyn File>,
-    header: SegmentHeader,
-    out: Vec<u8>,
-    /// Where `out` will be written.
-    out_at: u64,
-    footer: FooterBuilder,
-    kept: Vec<(u32, u64)>,
-    last_lsn: Lsn,
-    record_count_ever: u32,
-    present_count: u32,
-    delete_count: u32,
-    min_lsn: Lsn,
-    written_bytes: u64,
+    segments: Vec<SegmentId>,
+    target: usize,
+    bytes_before: u64,
+    compaction_lsn: Lsn,
+    durable_before_rename: Lsn,
+    rate_bytes_per_s: u64,
+    /// What is still to be copied.
+    members: VecDeque<Member>,
+    /// What is being copied.
+    copy: Option<ImageCopy>,
+    copied: Vec<Copied>,
+    /// The last block that each segment ever had.
+    horizons: BTreeMap<SegmentId, Lsn>,
+    /// The images of the old files that were not needed yet, by segment.
+    images: BTreeMap<SegmentId, Vec<SegmentFile>>,
+    /// The old files, and the devices that they are on.
+    sources: BTreeSet<(PathBuf, usize)>,
+    output: Option<Output>,
     read_bytes: u64,
     started_us: u64,
-    /// A large block that is being copied.
-    large: Option<Large>,
     is_copied: bool,
 }
 
-/// How far a large block is.
-enum Large {
-    Checking(LargeCopy),
-    /// The new block begins at `at`.
-    Copying {
-        copy: LargeCopy,
-        at: u64,
-    },
-}
-
-struct Source {
-    cursor: BlockCursor,
-    next: Option<Pending>,
-    large_bytes: u64,
-}
-
-/// A block to be copied.
-enum Pending {
-    Small(Block),
-    Large(LargeBlock),
-}
-
-impl Pending {
-    const fn header(&self) -> &BlockHeader {
-        match self {
-            Self::Small(block) => &block.header,
-            Self::Large(block) => &block.header,
-        }
-    }
-}
-
-impl Source {
-    fn advance(&mut self) -> Result<()> {
-        self.next = match self.cursor.next_up_to(self.large_bytes)? {
-            SizedNext::Small(Next::Block(block)) => Some(Pending::Small(block)),
-            SizedNext::Large(block) => Some(Pending::Large(block)),
-            SizedNext::Small(Next::End | Next::Tail(_)) => None,
-        };
-        Ok(())
-    }
-}
-
 impl Running {
-    fn begin(shared: &Shared, job: Job) -> Result<Self> {
-        let disk = &*shared.disk;
-        let dir = shared.devices[job.device].path.clone();
-        let path = dir.join(segment::file_name(job.segment, 0));
-        let mut files = Vec::new();
-        // The file that the segment began in is missing when its device has failed at making it.
-        if job.parts.is_empty() || disk.exists(&path).at(&path, "look for")? {
-            files.push((path.clone(), job.device));
-        }
-        for device in &job.parts {
-            let part = 1 + u32::try_from(*device).expect("devices are few");
-            let name = segment::file_name(job.segment, part);
-            files.push((shared.devices[*device].path.join(name), *device));
-        }
-        let mut sources = Vec::new();
-        let mut record_count_ever = 0;
-        let mut generation = 0;
-        for (path, device) in files {
-            let file = SegmentFile::read(disk, &path, device)?
-                .ok_or_else(|| Error::corrupt(&path, 0, "the segment's header is damaged"))?;
-            let Some(footer) = &file.footer else {
-                return Err(Error::corrupt(&path, file.len, "the segment's footer is damaged"));
-            };
-            record_count_ever = record_count_ever.max(footer.survivors.len());
-            generation = generation.max(file.header.generation);
-            let cursor = BlockCursor::open(disk, file, CHUNK_BYTES)?;
-            let large_bytes = LARGE_BYTES.min(shared.segment_bytes / 4);
-            let mut source = Source { cursor, next: None, large_bytes };
-            if !job.drops_all {
-                source.advance()?;
-            }
-            sources.push(source);
-        }
-        let header = SegmentHeader {
-            database: shared.database,
-            device: shared.devices[job.device].id,
-            segment: job.segment,
-            part: 0,
-            generation: generation + 1,
-            durable_lsn: job.durable_before_rename,
+    fn new(job: Job) -> Self {
+        Self {
+            segments: job.members.iter().map(|member| member.segment).collect(),
+            target: job.target,
+            bytes_before: job.bytes_before,
             compaction_lsn: job.compaction_lsn,
-            horizon: job.horizon,
-        };
-        let temp = segment::temp_path(&path);
-        if disk.exists(&temp).at(&temp, "look for")? {
-            disk.remove(&temp).at(&temp, "remove")?;
-        }
-        let output = disk.create(&temp).at(&temp, "create")?;
-        let mut out = Vec::with_capacity(CHUNK_BYTES);
-        out.extend_from_slice(&header.encode());
-        Ok(Self {
-            is_copied: job.drops_all,
-            large: None,
-            job,
-            sources,
-            path,
-            temp,
-            dir,
-            output,
-            header,
-            out,
-            out_at: 0,
-            footer: FooterBuilder::default(),
-            kept: Vec::new(),
-            last_lsn: Lsn::ZERO,
-            record_count_ever,
-            present_count: 0,
-            delete_count: 0,
-            min_lsn: Lsn::ZERO,
-            written_bytes: 0,
+            durable_before_rename: job.durable_before_rename,
+            rate_bytes_per_s: job.rate_bytes_per_s,
+            copy: None,
+            copied: Vec::new(),
+            horizons: job.members.iter().map(|m| (m.segment, m.horizon)).collect(),
+            members: job.members.into(),
+            images: BTreeMap::new(),
+            sources: BTreeSet::new(),
+            output: None,
             read_bytes: 0,
-            started_us: shared.clock.monotonic_us(),
-        })
+            started_us: 0,
+            is_copied: false,
+        }
     }
 
     fn step(&mut self, shared: &Shared) -> Result<Progress> {
+        if self.output.is_none() {
+            self.begin(shared)?;
+        }
         if self.is_copied {
             return self.finish(shared);
         }
@@ -355,239 +254,158 @@ impl Running {
             return Ok(Progress::Waiting);
         }
         let before = self.read_bytes;
-        while self.read_bytes - before < CHUNK_BYTES as u64 {
-            if let Some(large) = self.large.take() {
-                self.copy_large_block(large)?;
-                continue;
-            }
-            match self.take_next_block()? {
-                Some((_, Pending::Small(block))) => {
-                    self.read_bytes += block.header.block_bytes();
-                    self.copy_block(&block)?;
-                }
-                Some((source, Pending::Large(block))) => {
-                    let file = self.sources[source].cursor.source.clone();
-                    let copy = LargeCopy::begin(&*shared.disk, file, block)?;
-                    self.large = Some(Large::Checking(copy));
-                }
-                None => {
-                    self.end_copy()?;
-                    break;
-                }
-            }
-            if self.out.len() >= CHUNK_BYTES {
-                self.write_out()?;
-            }
+        while !self.is_copied && self.read_bytes - before < CHUNK_BYTES as u64 {
+            self.copy_some(shared)?;
         }
         Ok(Progress::Worked)
     }
 
-    /// Goes on with a large block, as far as one chunk.
-    fn copy_large_block(&mut self, large: Large) -> Result<()> {
-        match large {
-            Large::Checking(mut copy) => {
-                let lsn = self.last_lsn;
-                let stays = |ordinal, is_delete| self.stays(lsn, ordinal, is_delete);
-                let checked_bytes = copy.check_chunk(stays)?;
-                self.read_bytes += checked_bytes;
-                if checked_bytes > 0 {
-                    self.large = Some(Large::Checking(copy));
-                } else if copy.keeps_any() {
-                    // The header is written when the checksum of what follows it is known.
-                    self.write_out()?;
-                    let at = self.out_at;
-                    self.out_at += block::HEADER_BYTES as u64;
-                    self.large = Some(Large::Copying { copy, at });
-                }
+    /// Looks at the old files and makes the new one.
+    fn begin(&mut self, shared: &Shared) -> Result<()> {
+        let disk = &*shared.disk;
+        self.started_us = shared.clock.monotonic_us();
+        for member in &self.members {
+            let dir = &shared.devices[member.device].path;
+            let path = dir.join(segment::file_name(member.leader, 0));
+            // The file that the segment began in is missing when its device has failed at making it.
+            if member.parts.is_empty() || disk.exists(&path).at(&path, "look for")? {
+                self.sources.insert((path, member.device));
             }
-            Large::Copying { mut copy, at } => {
-                let copied_bytes = copy.copy_chunk(&mut self.out)?;
-                self.read_bytes += copied_bytes;
-                if copied_bytes > 0 {
-                    self.large = Some(Large::Copying { copy, at });
-                    return Ok(());
-                }
-                self.write_out()?;
-                let header = copy.header();
-                self.output.write_all_at(&header.encode(), at).at(&self.temp, "write")?;
-                self.note_copied(&header, &copy.kept_offsets(), copy.delete_count, at);
+            for device in &member.parts {
+                let part = 1 + u32::try_from(*device).expect("devices are few");
+                let name = segment::file_name(member.segment, part);
+                self.sources.insert((shared.devices[*device].path.join(name), *device));
             }
+        }
+        for (path, device) in &self.sources {
+            let images = SegmentFile::read(disk, path, *device)?;
+            if images.is_empty() {
+                return Err(Error::corrupt(path, 0, "the segment's header is damaged"));
+            }
+            for image in images {
+                if image.footer.is_none() {
+                    return Err(image.corrupt(image.len, "the segment's footer is damaged"));
+                }
+                self.images.entry(image.header.segment).or_default().push(image);
+            }
+        }
+        let first = self.segments.first().expect("a job has members");
+        let path = self.target_path(shared, *first);
+        self.output = Some(Output::create(disk, segment::temp_path(&path))?);
+        Ok(())
+    }
+
+    fn target_path(&self, shared: &Shared, leader: SegmentId) -> PathBuf {
+        shared.devices[self.target].path.join(segment::file_name(leader, 0))
+    }
+
+    /// Copies a block, or begins or ends a segment.
+    fn copy_some(&mut self, shared: &Shared) -> Result<()> {
+        let output = self.output.as_mut().expect("made before anything is copied");
+        if let Some(copy) = &mut self.copy {
+            if let Some(read_bytes) = copy.step(&*shared.disk, output)? {
+                self.read_bytes += read_bytes;
+                return Ok(());
+            }
+            let copied = self.copy.take().expect("seen above").finish(output);
+            self.copied.push(copied);
+        } else if let Some(member) = self.members.pop_front() {
+            self.copy = Some(self.begin_member(shared, member)?);
+        } else {
+            if self.copied.iter().any(|copied| copied.present_count > 0) {
+                output.write_and_sync()?;
+            }
+            self.is_copied = true;
         }
         Ok(())
     }
 
-    /// Whether a record of block `lsn` is still needed.
-    fn stays(&self, lsn: Lsn, ordinal: u32, is_delete: bool) -> bool {
-        let word = self.job.invalid.get(ordinal as usize / 64).copied().unwrap_or(0);
-        let is_invalid = word & (1 << (ordinal % 64)) != 0;
-        !(is_invalid || (is_delete && lsn < self.job.delete_floor))
+    fn begin_member(&mut self, shared: &Shared, member: Member) -> Result<ImageCopy> {
+        let images = self.images.remove(&member.segment).unwrap_or_default();
+        let generation = images.iter().map(|image| image.header.generation).max().unwrap_or(0);
+        let header = SegmentHeader {
+            database: shared.database,
+            device: shared.devices[self.target].id,
+            segment: member.segment,
+            part: 0,
+            generation: generation + 1,
+            durable_lsn: self.durable_before_rename,
+            compaction_lsn: self.compaction_lsn,
+            horizon: member.horizon,
+        };
+        let images = if member.drops_all { Vec::new() } else { images };
+        let large_bytes = LARGE_BYTES.min(shared.segment_bytes / 4);
+        ImageCopy::begin(&*shared.disk, header, member.keep, images, large_bytes)
     }
 
     fn is_ahead_of_rate(&self, shared: &Shared) -> bool {
-        let rate = self.job.rate_bytes_per_s;
-        if rate == 0 {
+        if self.rate_bytes_per_s == 0 || self.read_bytes == 0 {
             return false;
         }
         let elapsed_us = shared.clock.monotonic_us().saturating_sub(self.started_us);
-        u128::from(self.read_bytes) * 1_000_000 > u128::from(rate) * u128::from(elapsed_us)
-            && self.read_bytes > 0
-    }
-
-    /// The oldest block of the parts, and the index of its part; each once, although a part may
-    /// repeat what another has.
-    fn take_next_block(&mut self) -> Result<Option<(usize, Pending)>> {
-        loop {
-            let heads = self.sources.iter().enumerate();
-            let lsns = heads.filter_map(|(at, part)| Some((part.next.as_ref()?.header().lsn, at)));
-            let Some((lsn, at)) = lsns.min() else { return Ok(None) };
-            let block = self.sources[at].next.take().expect("it has the smallest LSN");
-            self.sources[at].advance()?;
-            if lsn > self.last_lsn {
-                self.last_lsn = lsn;
-                return Ok(Some((at, block)));
-            }
-        }
-    }
-
-    fn copy_block(&mut self, block: &Block) -> Result<()> {
-        let start = self.out.len();
-        self.out.resize(start + block::HEADER_BYTES, 0);
-        self.kept.clear();
-        let mut delete_count = 0;
-        let payload = block.payload();
-        for body in block.bodies() {
-            let (ordinal, at, body) = body.map_err(|what| {
-                Error::corrupt(&self.sources[0].cursor.source.path, block.offset, what)
-            })?;
-            let is_delete = record::is_delete(body);
-            if !self.stays(block.header.lsn, ordinal, is_delete) {
-                continue;
-            }
-            delete_count += u32::from(is_delete);
-            self.kept.push((ordinal, (self.out.len() - start) as u64));
-            // The record as it is, length included: it ends where its body does.
-            let end = body.as_ptr() as usize - payload.as_ptr() as usize + body.len();
-            self.out.extend_from_slice(&payload[at..end]);
-        }
-        let Some((first_ordinal, _)) = self.kept.first().copied() else {
-            self.out.truncate(start);
-            return Ok(());
-        };
-        let copied = &self.out[start + block::HEADER_BYTES..];
-        let record_count = u32::try_from(self.kept.len()).expect("no more than there were");
-        let header = BlockHeader {
-            payload_crc: crc32c(copied),
-            flags: COMPACTED,
-            payload_bytes: copied.len() as u64,
-            record_count,
-            first_ordinal,
-            ..block.header
-        };
-        self.out[start..start + block::HEADER_BYTES].copy_from_slice(&header.encode());
-        let kept = std::mem::take(&mut self.kept);
-        self.note_copied(&header, &kept, delete_count, self.out_at + start as u64);
-        self.kept = kept;
-        Ok(())
-    }
-
-    /// Counts in a block that is, or will be, at `at`.
-    fn note_copied(
-        &mut self,
-        header: &BlockHeader,
-        kept: &[(u32, u64)],
-        delete_count: u32,
-        at: u64,
-    ) {
-        let written = WrittenBlock {
-            lsn: header.lsn,
-            bytes: header.block_bytes(),
-            ordinals: Ordinals::Each(kept),
-            record_count: header.record_count,
-            delete_count,
-        };
-        self.footer.add(&written, at);
-        if self.present_count == 0 {
-            self.min_lsn = header.lsn;
-        }
-        self.present_count += header.record_count;
-        self.delete_count += delete_count;
-    }
-
-    fn write_out(&mut self) -> Result<()> {
-        self.output.write_all_at(&self.out, self.out_at).at(&self.temp, "write")?;
-        self.out_at += self.out.len() as u64;
-        self.out.clear();
-        Ok(())
-    }
-
-    fn end_copy(&mut self) -> Result<()> {
-        if self.present_count > 0 {
-            let data_end = self.out_at + self.out.len() as u64;
-            let footer = self.footer.finish_with(data_end, self.record_count_ever);
-            self.out.extend_from_slice(&footer.encode());
-            self.write_out()?;
-            self.output.sync_data().at(&self.temp, "sync")?;
-            self.written_bytes = self.out_at;
-        }
-        self.is_copied = true;
-        Ok(())
+        u128::from(self.read_bytes) * 1_000_000
+            > u128::from(self.rate_bytes_per_s) * u128::from(elapsed_us)
     }
 
     fn finish(&mut self, shared: &Shared) -> Result<Progress> {
-        let needed = self.job.durable_before_rename;
+        let needed = self.durable_before_rename;
         if shared.durability.durable_lsn() < needed {
             shared.request_sync(needed);
             return Ok(Progress::Waiting);
         }
+        let gone = self.copied.iter().filter(|copied| copied.present_count == 0);
+        if let Some(horizon) = gone.map(|copied| self.horizons[&copied.segment]).max() {
+            let durable = shared.durability.durable_lsn();
+            shared.manifest.update(|manifest| {
+                manifest.horizon = manifest.horizon.max(horizon);
+                manifest.durable_lsn = manifest.durable_lsn.max(durable);
+                true
+            })?;
+        }
         let disk = &*shared.disk;
-        if self.present_count == 0 {
-            self.remove_segment(shared)?;
-            return Ok(Progress::Done(Compacted::default()));
-        }
-        debug_assert!(self.header.generation > 0, "a compacted file says that it is one");
-        disk.rename(&self.temp, &self.path).at(&self.path, "replace")?;
-        disk.sync_dir(&self.dir).at(&self.dir, "sync")?;
-        // Further parts are now in the first one. Leftovers are told by their generation.
-        self.remove_parts(shared)?;
-        Ok(Progress::Done(Compacted {
-            present_count: self.present_count,
-            delete_count: self.delete_count,
-            bytes: self.written_bytes,
-            min_lsn: self.min_lsn,
-        }))
-    }
-
-    fn remove_segment(&self, shared: &Shared) -> Result<()> {
-        let (horizon, durable) = (self.job.horizon, shared.durability.durable_lsn());
-        shared.manifest.update(|manifest| {
-            manifest.horizon = manifest.horizon.max(horizon);
-            manifest.durable_lsn = manifest.durable_lsn.max(durable);
-            true
-        })?;
-        shared.disk.remove(&self.temp).at(&self.temp, "remove")?;
-        // The parts first: a part without the file that the segment began in is never left alone.
-        self.remove_parts(shared)?;
-        if shared.disk.exists(&self.path).at(&self.path, "look for")? {
-            shared.disk.remove(&self.path).at(&self.path, "remove")?;
-        }
-        shared.disk.sync_dir(&self.dir).at(&self.dir, "sync")
-    }
-
-    fn remove_parts(&self, shared: &Shared) -> Result<()> {
-        for source in &self.sources {
-            if source.cursor.source.header.part == 0 {
-                continue;
+        let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
+        let leader = self.copied.iter().find(|copied| copied.present_count > 0);
+        let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
+        match &new_path {
+            Some(path) => {
+                disk.rename(&temp, path).at(path, "replace")?;
+                let dir = &shared.devices[self.target].path;
+                disk.sync_dir(dir).at(dir, "sync")?;
             }
-            let path = &source.cursor.source.path;
-            let dir = &shared.devices[source.cursor.source.device].path;
-            shared.disk.remove(path).at(path, "remove")?;
-            shared.disk.sync_dir(dir).at(dir, "sync")?;
+            None => disk.remove(&temp).at(&temp, "remove")?,
+        }
+        self.remove_sources(shared, new_path.as_deref())?;
+        Ok(Progress::Done)
+    }
+
+    /// Removes what the new file has replaced. Further parts of a segment go first: a part without
+    /// the file that the segment began in is never left alone.
+    fn remove_sources(&self, shared: &Shared, new_path: Option<&Path>) -> Result<()> {
+        let disk = &*shared.disk;
+        let is_part = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.and_then(segment::parse_file_name).is_some_and(|(_, part)| part > 0)
+        };
+        for parts in [true, false] {
+            let mut devices = BTreeSet::new();
+            for (path, device) in &self.sources {
+                if Some(path.as_path()) != new_path && is_part(path) == parts {
+                    disk.remove(path).at(path, "remove")?;
+                    devices.insert(*device);
+                }
+            }
+            for device in devices {
+                let dir = &shared.devices[device].path;
+                disk.sync_dir(dir).at(dir, "sync")?;
+            }
         }
         Ok(())
     }
 
     /// Leaves no trace, as far as the disk lets it.
     fn abandon(&self, shared: &Shared) {
-        let _ = shared.disk.remove(&self.temp);
+        if let Some(output) = &self.output {
+            let _ = shared.disk.remove(&output.path);
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::catalog::Catalog;
 use crate::error::{IoContext, Result};
 use crate::merge::{DeviceStream, Merge};
 use crate::record;
-use crate::scan::Block;
+use crate::scan::{Block, SegmentFile};
 use crate::verify::open_catalog;
 
 /// How a log is shown.
@@ -48,10 +48,10 @@ pub fn dump(
     let streams = by_device.into_iter().map(|files| DeviceStream::new(disk.clone(), files));
     let mut merge = Merge::sequential(streams.collect::<Result<_>>()?)?;
     while let Some((file, block)) = merge.next()? {
-        let path = &catalog.files[file].path;
-        printer.block(path, &block)?;
+        let file = &catalog.files[file];
+        printer.block(file, &block)?;
         for body in block.bodies() {
-            let corrupt = |what: &str| crate::Error::corrupt(path, block.offset, what);
+            let corrupt = |what: &str| file.corrupt(block.offset, what);
             let (ordinal, _, body) = body.map_err(corrupt)?;
             let record = record::decode_body(body).map_err(corrupt)?;
             let addr = RecordAddr::new(block.header.segment, ordinal);
@@ -116,19 +116,19 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn block(&mut self, path: &Path, block: &Block) -> Result<()> {
+    fn block(&mut self, file: &SegmentFile, block: &Block) -> Result<()> {
         let header = &block.header;
+        let offset = file.start + block.offset;
         let (lsn, time_ms, records) = (header.lsn, header.time_ms, header.record_count);
         let bytes = header.block_bytes();
         match self.format {
             DumpFormat::Text => self.push(format_args!(
-                "block {lsn} time {time_ms} records {records} bytes {bytes} at {} in {}",
-                block.offset,
-                path.display()
+                "block {lsn} time {time_ms} records {records} bytes {bytes} at {offset} in {}",
+                file.path.display()
             )),
             DumpFormat::Json => self.push(format_args!(
-                r#"{{"type":"block","lsn":{lsn},"time_ms":{time_ms},"records":{records},"bytes":{bytes},"segment":{},"offset":{},"durable_lsn":{}}}"#,
-                header.segment, block.offset, header.durable_lsn
+                r#"{{"type":"block","lsn":{lsn},"time_ms":{time_ms},"records":{records},"bytes":{bytes},"segment":{},"offset":{offset},"durable_lsn":{}}}"#,
+                header.segment, header.durable_lsn
             )),
         }
         self.end_line()

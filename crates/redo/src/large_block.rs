@@ -82,12 +82,12 @@ impl LargeCopy {
     }
 
     fn corrupt(&self, what: &str) -> Error {
-        Error::corrupt(&self.source.path, self.block.offset, what)
+        self.source.corrupt(self.block.offset, what)
     }
 
     fn read(&mut self, at: u64, bytes: u64) -> Result<()> {
         self.buffer.resize(usize::try_from(bytes).expect("a chunk at most"), 0);
-        let at = self.block.offset + block::HEADER_BYTES as u64 + at;
+        let at = self.source.start + self.block.offset + block::HEADER_BYTES as u64 + at;
         self.file.read_exact_at(&mut self.buffer, at).at(&self.source.path, "read")
     }
 

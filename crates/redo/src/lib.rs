@@ -24,8 +24,8 @@
 //! | what | where |
 //! |---|---|
 //! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
-//! | the executor's side | `log`, `segments` (bitmaps, and when deletes may go), `schedule` (what is compacted) |
-//! | the threads' side | `flusher`, `segment_writer`, `compactor`; shared: `device`, `durability`, `reserve` |
+//! | the executor's side | `log`, `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` (what is compacted) |
+//! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
 //!
@@ -67,6 +67,7 @@
 //! # Ok(()) }
 //! ```
 
+mod bitmap;
 pub mod block;
 mod catalog;
 mod compactor;
@@ -76,6 +77,7 @@ mod dump;
 mod durability;
 mod error;
 mod flusher;
+mod image_copy;
 mod large_block;
 mod log;
 pub mod manifest;

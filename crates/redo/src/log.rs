@@ -430,6 +430,7 @@ impl Log {
         };
         for segment in self.segments.iter() {
             stats.segments += 1;
+            stats.files += usize::from(segment.leader == segment.id) + segment.parts.len();
             stats.bytes += segment.bytes;
             stats.records += u64::from(segment.present_count);
             stats.invalid_records += u64::from(segment.invalid_count);

@@ -42,6 +42,8 @@ pub struct CompactionOptions {
     /// At least this share of its records must be garbage; 0.5 keeps the disk below twice the
     /// live data.
     pub invalid_share_min: f64,
+    /// So many small files on a device are worth being made one.
+    pub gathered_min: usize,
     /// How many bytes a second the compactor reads at most; 0 for no limit.
     pub rate_bytes_per_s: u64,
 }
@@ -52,6 +54,7 @@ impl Default for CompactionOptions {
             enabled: true,
             invalid_count_min: 1024,
             invalid_share_min: 0.4,
+            gathered_min: 8,
             rate_bytes_per_s: 128 << 20,
         }
     }

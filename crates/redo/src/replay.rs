@@ -30,13 +30,14 @@
 //! that counts: a damaged block that names its LSN, or any good block behind the damage, at or
 //! below K, is an error too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Lsn, RecordAddr};
+use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 
+use crate::bitmap::Bitmap;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::merge::{DeviceStream, Merge};
@@ -134,6 +135,7 @@ fn list_segments(catalog: &Catalog) -> Segments {
                 && header.generation > 0
             {
                 segment.record_count = footer.survivors.len();
+                segment.bitmap = Bitmap::of_survivors(&footer.survivors);
             }
             segments.insert(segment);
         }
@@ -143,6 +145,12 @@ fn list_segments(catalog: &Catalog) -> Segments {
             segment.parts.push(file.device);
         }
     }
+    let mut sharing: BTreeMap<SegmentId, Vec<SegmentId>> = BTreeMap::new();
+    for file in catalog.files.iter().filter(|file| file.header.part == 0) {
+        // In the order of their segments, as they are in the file.
+        sharing.entry(file.leader).or_default().push(file.header.segment);
+    }
+    sharing.values().filter(|ids| ids.len() > 1).for_each(|ids| segments.share_file(ids));
     segments
 }
 
@@ -237,7 +245,7 @@ impl<'a> Reader<'a> {
     fn take_block(&mut self, index: usize, block: &Block, replay: &mut dyn Replay) -> Result<()> {
         let source = &self.catalog.files[index];
         let lsn = block.header.lsn;
-        let corrupt = |what: &str| Error::corrupt(&source.path, block.offset, what);
+        let corrupt = |what: &str| source.corrupt(block.offset, what);
         // A block is twice there when its device failed after writing it and before syncing it.
         let is_repeated = lsn == self.state.last_lsn;
         let keeps_offsets = source.footer.is_none();

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::Lsn;
 use base::checksum::crc32c;
+use base::{Lsn, SegmentId};
 use env::{Access, Disk, File};
 
 use crate::block::{self, BlockHeader, COMPACTED};
@@ -20,43 +20,87 @@ use crate::record;
 use crate::segment::{self, Footer, SegmentHeader};
 use crate::survivors::Survivors;
 
-/// A segment's file as it was found.
+/// A segment's image in a file, as it was found.
 #[derive(Clone)]
 pub(crate) struct SegmentFile {
     pub(crate) path: PathBuf,
+    /// Where in the file the image begins. All other offsets are counted from here.
+    pub(crate) start: u64,
+    /// The segment that the file is named after: the first that it has.
+    pub(crate) leader: SegmentId,
     /// The index of the device that it is on.
     pub(crate) device: usize,
     pub(crate) header: SegmentHeader,
     /// Without its offsets.
     pub(crate) footer: Option<Arc<Footer>>,
+    /// The length of the image.
     pub(crate) len: u64,
 }
 
 impl SegmentFile {
-    /// Reads header and footer of the file at `path`; `None` if its header is none.
-    pub(crate) fn read(disk: &dyn Disk, path: &Path, device: usize) -> Result<Option<Self>> {
+    /// Reads headers and footers of the images in the file at `path`, in the file's order; none
+    /// if the file does not begin with a header.
+    pub(crate) fn read(disk: &dyn Disk, path: &Path, device: usize) -> Result<Vec<Self>> {
         let file = disk.open(path, Access::Read).at(path, "open")?;
-        let len = file.len().at(path, "read")?;
-        let mut bytes = [0; segment::HEADER_BYTES];
-        if len < bytes.len() as u64 {
-            return Ok(None);
+        let mut end = file.len().at(path, "read")?;
+        let Some(first) = read_header(&*file, 0, end, path)? else { return Ok(Vec::new()) };
+        let leader = first.segment;
+        let image = |header, start, end, footer: Option<Footer>| {
+            let footer = footer.map(|mut footer| {
+                // Nobody who reads all of a file needs them, and there may be many files.
+                footer.offsets = Vec::new();
+                Arc::new(footer)
+            });
+            Self { path: path.to_owned(), start, leader, device, header, footer, len: end - start }
+        };
+        let mut found = Footer::read(&*file, end, path)?;
+        if first.generation == 0 || found.is_none() {
+            // Only compacted segments share a file; what looks like a footer of another length is
+            // part of a value.
+            let footer = found.filter(|(start, _)| *start == 0).map(|(_, footer)| footer);
+            return Ok(vec![image(first, 0, end, footer)]);
         }
-        file.read_exact_at(&mut bytes, 0).at(path, "read")?;
-        let Some(header) = SegmentHeader::decode(&bytes, path)? else { return Ok(None) };
-        let footer = Footer::read(&*file, len, path)?.map(|mut footer| {
-            // Nobody who reads all of a file needs them, and there may be many files.
-            footer.offsets = Vec::new();
-            Arc::new(footer)
-        });
-        Ok(Some(Self { path: path.to_owned(), device, header, footer, len }))
+        let mut images = Vec::new();
+        while let Some((start, footer)) = found {
+            let header = read_header(&*file, start, end, path)?
+                .filter(|header| header.generation > 0 && header.part == 0)
+                .ok_or_else(|| Error::corrupt(path, start, "the segment's header is damaged"))?;
+            images.push(image(header, start, end, Some(footer)));
+            end = start;
+            found = if start > 0 { Footer::read(&*file, end, path)? } else { None };
+        }
+        if end > 0 {
+            return Err(Error::corrupt(path, end, "the footer of a segment is damaged"));
+        }
+        images.reverse();
+        Ok(images)
     }
+
+    /// The error that says what is wrong at `offset` of the image.
+    pub(crate) fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corrupt(&self.path, self.start + offset, what)
+    }
+}
+
+fn read_header(
+    file: &dyn File,
+    start: u64,
+    end: u64,
+    path: &Path,
+) -> Result<Option<SegmentHeader>> {
+    let mut bytes = [0; segment::HEADER_BYTES];
+    if end - start < bytes.len() as u64 {
+        return Ok(None);
+    }
+    file.read_exact_at(&mut bytes, start).at(path, "read")?;
+    SegmentHeader::decode(&bytes, path)
 }
 
 /// A good block.
 #[derive(Clone)]
 pub(crate) struct Block {
     pub(crate) header: BlockHeader,
-    /// Where it begins in the file.
+    /// Where it begins in the image.
     pub(crate) offset: u64,
     chunk: Arc<Vec<u8>>,
     payload: Range<usize>,
@@ -155,7 +199,7 @@ pub(crate) struct BlockCursor {
     next_ordinal: u32,
     block_count: u64,
     chunk: Arc<Vec<u8>>,
-    /// Where in the file the chunk begins.
+    /// Where in the image the chunk begins.
     chunk_at: u64,
     chunk_bytes: usize,
 }
@@ -304,7 +348,7 @@ impl BlockCursor {
     /// The blocks of a file without footer end here, those of a sealed one must not.
     fn stop(&self, offset: u64, lsn: Option<Lsn>, what: &'static str) -> Result<Next> {
         if self.source.footer.is_some() {
-            return Err(Error::corrupt(&self.source.path, offset, what));
+            return Err(self.source.corrupt(offset, what));
         }
         Ok(Next::Tail(Tail { offset, damaged_lsn: lsn, what: Some(what) }))
     }
@@ -315,7 +359,7 @@ impl BlockCursor {
         };
         if footer.block_count != self.block_count || footer.max_lsn != self.last_lsn {
             let what = "the footer counts other blocks than the file has";
-            return Err(Error::corrupt(&self.source.path, self.offset, what));
+            return Err(self.source.corrupt(self.offset, what));
         }
         Ok(Next::End)
     }
@@ -332,7 +376,8 @@ impl BlockCursor {
         // Blocks given out may still hold the old chunk; it is reused when none does.
         let mut buffer = Arc::try_unwrap(std::mem::take(&mut self.chunk)).unwrap_or_default();
         buffer.resize(want, 0);
-        self.file.read_exact_at(&mut buffer, offset).at(&self.source.path, "read")?;
+        let at = self.source.start + offset;
+        self.file.read_exact_at(&mut buffer, at).at(&self.source.path, "read")?;
         self.chunk = Arc::new(buffer);
         self.chunk_at = offset;
         Ok(0)

@@ -1,16 +1,20 @@
-//! Which segment is compacted next.
+//! Which file is compacted next.
 //!
-//! A segment is *triggered* when enough of its records are garbage, by count and by share. Among
+//! A file is *triggered* when enough of its records are garbage, by count and by share. Among
 //! the triggered ones the victim is the one with the best ratio of benefit to cost: what is freed
 //! and for how long it will stay so (old garbage-poor data changes little), over what has to be
 //! read and written again.
+//!
+//! When no file is triggered, small ones are gathered: segments that compaction has left little of,
+//! or that a restart has ended early, come to share a file.
 
 use std::sync::atomic::Ordering;
 
 use base::{Lsn, SegmentId};
 
-use crate::compactor::{Job, Outcome};
+use crate::compactor::{Job, Member, Outcome};
 use crate::device::DeviceState;
+use crate::image_copy::{Copied, Keep};
 use crate::log::Log;
 use crate::options::CompactionOptions;
 use crate::segments::Segment;
@@ -23,7 +27,7 @@ const LOOK_EVERY_US: u64 = 100_000;
 const REST_AFTER_FAILURE_US: u64 = 5_000_000;
 
 /// Whatever the options say, one in so many of the records that a segment ever had is enough.
-const COUNT_MIN_SHARE: u32 = 64;
+const COUNT_MIN_SHARE: u64 = 64;
 
 /// All segments that take the log are together one in so many of the live data's bytes.
 const ACTIVE_SHARE: u64 = 4;
@@ -40,10 +44,19 @@ const BEHIND_SHARE: u64 = 2;
 /// Delete records are worth a compaction elsewhere when they are one in so many of all records.
 const HELD_SHARE: u64 = 4;
 
+/// A file is small when a segment takes so many times as much. What is gathered is small again at
+/// most until it has grown to that, so a record is copied for it a few times in its life.
+const SMALL_SHARE: u64 = 8;
+
+/// So many times as many small files as are worth gathering do not wait until there is nothing
+/// else to compact.
+const MANY_SMALL: usize = 4;
+
 /// What is being compacted, and what was.
 pub(crate) struct Schedule {
     pub(crate) options: CompactionOptions,
-    /// The segment under compaction and the device that it is on.
+    /// The segment under compaction, the first if there are more, and the device that takes what
+    /// is left.
     running: Option<(SegmentId, usize)>,
     sweep: Option<Sweep>,
     look_at_us: u64,
@@ -93,9 +106,32 @@ impl Log {
         }
         self.schedule.look_at_us = now_us + LOOK_EVERY_US;
         self.adapt_roll_bytes();
-        if let Some(victim) = self.choose_victim() {
-            self.start_compaction(victim);
+        let files = self.files();
+        let small = self.choose_small(&files);
+        let is_urgent = small.len() >= MANY_SMALL * self.schedule.options.gathered_min;
+        let victims = match self.choose_victim(&files) {
+            Some(victim) if !is_urgent => vec![victim],
+            _ => small,
+        };
+        if let Some(first) = victims.first() {
+            let target = self.segments.get(*first).map_or(0, |segment| segment.device);
+            self.start_compaction(&victims, target);
         }
+    }
+
+    /// What can be compacted, and what is known of it.
+    fn files(&self) -> Vec<FileFigures> {
+        let floors = DeleteFloors::of(self);
+        let leaders = self.segments.iter().filter(|segment| segment.leader == segment.id);
+        let figures = leaders.map(|leader| {
+            let mut file = FileFigures::of(leader);
+            for segment in self.segments.file(leader.id) {
+                file.add(segment, floors.garbage_count(segment));
+                file.is_usable &= self.is_usable(segment);
+            }
+            file
+        });
+        figures.filter(|file| file.is_usable).collect()
     }
 
     /// Segments that take the log cannot be compacted: as long as there is little data they are
@@ -107,28 +143,20 @@ impl Log {
         self.shared.roll_bytes.store(roll_bytes, Ordering::Relaxed);
     }
 
-    fn choose_victim(&mut self) -> Option<SegmentId> {
-        let floors = DeleteFloors::of(self);
+    fn choose_victim(&mut self, files: &[FileFigures]) -> Option<SegmentId> {
         if let Some(sweep) = &self.schedule.sweep {
-            let is_due = |segment: &&Segment| {
-                segment.id < sweep.end
-                    && segment.compaction_lsn < sweep.since
-                    && floors.garbage_count(segment) > 0
+            let due = || {
+                files.iter().filter(|file| {
+                    file.leader < sweep.end
+                        && file.compaction_lsn < sweep.since
+                        && file.garbage_count > 0
+                })
             };
-            let has_unsealed = self
-                .segments
-                .iter()
-                .any(|segment| !segment.is_sealed && is_due(&segment) && self.is_usable(segment));
-            let victim = self
-                .segments
-                .iter()
-                .filter(is_due)
-                .filter(|segment| segment.is_sealed && self.is_usable(segment))
-                .min_by_key(|segment| segment.id);
+            let victim = due().filter(|file| file.is_sealed).min_by_key(|file| file.leader);
             if let Some(victim) = victim {
-                return Some(victim.id);
+                return Some(victim.leader);
             }
-            if !has_unsealed {
+            if due().next().is_none() {
                 self.schedule.sweep = None;
             }
         }
@@ -136,26 +164,52 @@ impl Log {
             return None;
         }
         let mut best = None;
-        for segment in self.segments.iter().filter(|segment| segment.is_sealed) {
-            let garbage_count = floors.garbage_count(segment);
-            if !self.is_triggered(segment, garbage_count) || !self.is_usable(segment) {
-                continue;
-            }
-            let garbage_share = f64::from(garbage_count) / f64::from(segment.present_count.max(1));
+        for file in files.iter().filter(|file| file.is_sealed && self.is_triggered(file)) {
+            let garbage_share = file.garbage_share();
             #[expect(clippy::cast_precision_loss, reason = "an age, to compare with others")]
-            let age = (self.open_lsn().0 - segment.max_lsn.0) as f64;
+            let age = (self.open_lsn().0 - file.max_lsn.0) as f64;
             let score = garbage_share * age / (2.0 - garbage_share);
             if best.is_none_or(|(best_score, _)| score > best_score) {
-                best = Some((score, segment.id));
+                best = Some((score, file.leader));
             }
         }
-        best.map(|(_, id)| id).or_else(|| self.choose_holder(&floors))
+        best.map(|(_, leader)| leader).or_else(|| self.choose_holder())
+    }
+
+    /// Small files of one device that are worth being one.
+    fn choose_small(&self, files: &[FileFigures]) -> Vec<SegmentId> {
+        if !self.schedule.options.enabled {
+            return Vec::new();
+        }
+        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
+        let small: Vec<&FileFigures> = files
+            .iter()
+            .filter(|file| file.is_sealed && file.bytes < roll_bytes / SMALL_SHARE)
+            .collect();
+        let mut gathered = Vec::new();
+        for device in 0..self.shared.devices.len() {
+            gathered.clear();
+            let mut bytes = 0;
+            let mut ours: Vec<_> = small.iter().filter(|file| file.device == device).collect();
+            ours.sort_by_key(|file| file.bytes);
+            for file in ours {
+                bytes += file.bytes;
+                if bytes <= roll_bytes {
+                    gathered.push(file.leader);
+                }
+            }
+            if gathered.len() >= self.schedule.options.gathered_min.max(2) {
+                return gathered;
+            }
+        }
+        Vec::new()
     }
 
     /// The segment that holds most delete records back, if it holds many. It may have hardly any
     /// garbage itself: what a compaction of it brings is that the others may drop theirs. Without
     /// this, one bit in cold data would keep every later delete record for ever.
-    fn choose_holder(&self, floors: &DeleteFloors) -> Option<SegmentId> {
+    fn choose_holder(&self) -> Option<SegmentId> {
+        let floors = DeleteFloors::of(self);
         let (holder, _) = floors.strictest?;
         let (mut present_count, mut held_count) = (0, 0);
         for segment in self.segments.iter() {
@@ -167,19 +221,19 @@ impl Log {
         let count_min = u64::from(self.schedule.options.invalid_count_min);
         let is_many = held_count >= count_min.max(present_count / HELD_SHARE);
         let holder = self.segments.get(holder)?;
-        (is_many && holder.is_sealed && self.is_usable(holder)).then_some(holder.id)
+        (is_many && holder.is_sealed && self.is_usable(holder)).then_some(holder.leader)
     }
 
-    fn is_triggered(&self, segment: &Segment, garbage_count: u32) -> bool {
+    fn is_triggered(&self, file: &FileFigures) -> bool {
         let options = &self.schedule.options;
-        let is_all = garbage_count == segment.present_count;
-        let is_full = self.shared.devices[segment.device].state() == DeviceState::Full;
+        let is_all = file.garbage_count == file.present_count;
+        let is_full = self.shared.devices[file.device].state() == DeviceState::Full;
         let share_min = if is_full { SHARE_MIN_WHEN_FULL } else { options.invalid_share_min };
-        let share = f64::from(garbage_count) / f64::from(segment.present_count.max(1));
         // The count keeps what is left of large segments from being copied for a handful of
         // records; for segments of few large records it must not be out of reach.
-        let count_min = options.invalid_count_min.min(segment.record_count / COUNT_MIN_SHARE);
-        is_all || (garbage_count >= count_min && share >= share_min)
+        let count_min =
+            u64::from(options.invalid_count_min).min(file.record_count / COUNT_MIN_SHARE);
+        is_all || (file.garbage_count >= count_min && file.garbage_share() >= share_min)
     }
 
     /// Whether the segment's files are on devices that can be read and written.
@@ -189,31 +243,44 @@ impl Log {
             && !self.schedule.stuck.contains(&segment.id)
     }
 
-    fn start_compaction(&mut self, victim: SegmentId) {
+    /// Orders the files with these leaders to become one, on the device `target`.
+    fn start_compaction(&mut self, leaders: &[SegmentId], target: usize) {
         let open_lsn = self.open_lsn();
         // Bits may have been set by records that no crash must lose: those of the open block too.
         let durable_before_rename =
             if self.has_open_records() { open_lsn } else { Lsn(open_lsn.0 - 1) };
-        let delete_floor = self.segments.delete_floor(victim);
         let rate_bytes_per_s =
             if self.is_behind() { 0 } else { self.schedule.options.rate_bytes_per_s };
-        let Some(segment) = self.segments.get_mut(victim) else { return };
-        let invalid = segment.copy_bits(open_lsn);
-        let job = Job {
-            segment: victim,
-            device: segment.device,
-            parts: segment.parts.clone(),
-            invalid,
+        let files = leaders.iter().flat_map(|leader| self.segments.file(*leader));
+        let mut segments: Vec<SegmentId> = files.map(|segment| segment.id).collect();
+        segments.sort_unstable();
+        // Before any bitmap is copied: each counts what the others may still have.
+        let floors: Vec<Lsn> =
+            segments.iter().map(|segment| self.segments.delete_floor(*segment)).collect();
+        let (mut members, mut bytes_before) = (Vec::new(), 0);
+        for (id, delete_floor) in segments.iter().zip(floors) {
+            let Some(segment) = self.segments.get_mut(*id) else { continue };
+            bytes_before += segment.bytes;
+            members.push(Member {
+                segment: *id,
+                device: segment.device,
+                leader: segment.leader,
+                parts: segment.parts.clone(),
+                keep: Keep { bitmap: segment.copy_bitmap(open_lsn), delete_floor },
+                horizon: segment.max_lsn,
+                drops_all: segment.invalid_count == segment.present_count,
+            });
+        }
+        let Some(first) = segments.first() else { return };
+        self.schedule.running = Some((*first, target));
+        self.jobs.push(Job {
+            members,
+            target,
             compaction_lsn: open_lsn,
             durable_before_rename,
-            delete_floor,
-            horizon: segment.max_lsn,
             rate_bytes_per_s,
-            bytes_before: segment.bytes,
-            drops_all: segment.invalid_count == segment.present_count,
-        };
-        self.schedule.running = Some((victim, segment.device));
-        self.jobs.push(job);
+            bytes_before,
+        });
     }
 
     /// Whether so much garbage has gathered that the rate no longer matters: it spares other work
@@ -234,33 +301,94 @@ impl Log {
         self.schedule.look_at_us = 0;
         let stats = &mut self.schedule.stats;
         match outcome.result {
-            Ok(compacted) => {
+            Ok(copied) => {
                 stats.compactions += 1;
-                stats.reclaimed_bytes += outcome.bytes_before.saturating_sub(compacted.bytes);
-                if compacted.present_count == 0 {
-                    self.segments.remove(outcome.segment);
-                } else if let Some(segment) = self.segments.get_mut(outcome.segment) {
-                    segment.note_compacted(
-                        compacted.present_count,
-                        compacted.delete_count,
-                        compacted.bytes,
-                        compacted.min_lsn,
-                    );
-                }
+                let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
+                stats.reclaimed_bytes += outcome.bytes_before.saturating_sub(bytes);
+                self.take_over(&copied, outcome.target);
             }
             Err(failure) => {
                 stats.compactions_failed += 1;
                 stats.compaction_error = Some(failure.reason);
-                if failure.is_final {
-                    self.schedule.stuck.push(outcome.segment);
-                }
-                if let Some(segment) = self.segments.get_mut(outcome.segment) {
-                    segment.note_compaction_failed();
+                for segment in outcome.segments {
+                    if failure.is_final {
+                        self.schedule.stuck.push(segment);
+                    }
+                    if let Some(segment) = self.segments.get_mut(segment) {
+                        segment.note_compaction_failed();
+                    }
                 }
                 self.schedule.look_at_us = self.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
             }
         }
         self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
+    }
+
+    /// Notes what compaction has made of segments: one file on the device `target`.
+    fn take_over(&mut self, copied: &[Copied], target: usize) {
+        let mut left = Vec::new();
+        for copied in copied {
+            if copied.present_count == 0 {
+                self.segments.remove(copied.segment);
+            } else if let Some(segment) = self.segments.get_mut(copied.segment) {
+                segment.device = target;
+                segment.note_compacted(
+                    copied.present_count,
+                    copied.delete_count,
+                    copied.bytes,
+                    copied.min_lsn,
+                );
+                left.push(copied.segment);
+            }
+        }
+        self.segments.share_file(&left);
+    }
+}
+
+/// A file as a candidate.
+struct FileFigures {
+    leader: SegmentId,
+    device: usize,
+    is_sealed: bool,
+    is_usable: bool,
+    garbage_count: u64,
+    present_count: u64,
+    record_count: u64,
+    bytes: u64,
+    max_lsn: Lsn,
+    /// The oldest of its segments' compactions.
+    compaction_lsn: Lsn,
+}
+
+impl FileFigures {
+    fn of(leader: &Segment) -> Self {
+        Self {
+            leader: leader.id,
+            device: leader.device,
+            is_sealed: true,
+            is_usable: true,
+            garbage_count: 0,
+            present_count: 0,
+            record_count: 0,
+            bytes: 0,
+            max_lsn: Lsn::ZERO,
+            compaction_lsn: Lsn(u64::MAX),
+        }
+    }
+
+    fn add(&mut self, segment: &Segment, garbage_count: u32) {
+        self.is_sealed &= segment.is_sealed;
+        self.garbage_count += u64::from(garbage_count);
+        self.present_count += u64::from(segment.present_count);
+        self.record_count += u64::from(segment.record_count);
+        self.bytes += segment.bytes;
+        self.max_lsn = self.max_lsn.max(segment.max_lsn);
+        self.compaction_lsn = self.compaction_lsn.min(segment.compaction_lsn);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of records in memory")]
+    fn garbage_share(&self) -> f64 {
+        self.garbage_count as f64 / self.present_count.max(1) as f64
     }
 }
 

@@ -1,10 +1,14 @@
-//! A segment's file: header, blocks, and once it is sealed a footer.
+//! A segment on disk, its *image*: header, blocks, and once it is sealed a footer.
 //!
 //! ```text
 //!  0      128                                        data end
 //!  ├──────┼────────┬────────┬─────── … ───┬──────────┼────────────────────────────┬─────────┤
 //!  │header│ block  │ block  │             │ block    │ footer: survivors, offsets │ trailer │
 //! ```
+//!
+//! A file has one image, or, when compaction has gathered small segments, several compacted ones,
+//! one behind the other. It is named after its first. The images are found from the end: a
+//! trailer says how long its footer is, and the footer how long the image.
 //!
 //! The file of a segment that takes the log has no footer yet and may end in a torn block, in
 //! zeros, or in blocks that were never acknowledged. A footer is written, and the whole synced,
@@ -119,13 +123,13 @@ pub struct Footer {
     pub min_lsn: Lsn,
     /// The LSN of the last block; 0 without any.
     pub max_lsn: Lsn,
-    /// Where the last block ends and the footer begins.
+    /// Where in the image the last block ends and the footer begins.
     pub data_end: u64,
     /// How many of the records say that an entry is gone.
     pub delete_count: u32,
     /// Which of the segment's ordinals are in the file.
     pub survivors: Survivors,
-    /// Where every 64th record that is there begins.
+    /// Where in the image every 64th record that is there begins.
     pub offsets: Vec<u64>,
 }
 
@@ -199,25 +203,27 @@ impl Footer {
         })
     }
 
-    /// Reads the footer of `file`, which is `len` bytes long; `None` if it has none that is whole.
+    /// Reads the footer of the image that ends at `end` of `file`, and where the image begins;
+    /// `None` if there is none that is whole.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn read(file: &dyn File, len: u64, path: &Path) -> Result<Option<Self>> {
-        let Some(trailer_at) = len.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
+    pub fn read(file: &dyn File, end: u64, path: &Path) -> Result<Option<(u64, Self)>> {
+        let Some(trailer_at) = end.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
         let mut trailer = [0; TRAILER_BYTES];
         file.read_exact_at(&mut trailer, trailer_at).at(path, "read")?;
         let footer_bytes = u32_at(&trailer, 0) as usize;
         if &trailer[8..] != TRAILER_MAGIC
-            || footer_bytes as u64 > len
+            || footer_bytes as u64 > end
             || footer_bytes < TRAILER_BYTES + FOOTER_FIXED_BYTES
         {
             return Ok(None);
         }
-        let start = len - footer_bytes as u64;
+        let footer_at = end - footer_bytes as u64;
         let mut bytes = vec![0; footer_bytes];
-        file.read_exact_at(&mut bytes, start).at(path, "read")?;
-        Ok(Self::decode(&bytes).filter(|footer| footer.data_end == start))
+        file.read_exact_at(&mut bytes, footer_at).at(path, "read")?;
+        let footer = Self::decode(&bytes);
+        Ok(footer.and_then(|footer| Some((footer_at.checked_sub(footer.data_end)?, footer))))
     }
 }
 

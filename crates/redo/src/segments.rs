@@ -1,12 +1,14 @@
 //! The executor's table of segments: what is garbage in each, and what compaction may conclude.
 //!
 //! ```text
-//!   RecordAddr 7:130 ──► slots[7] ──► segments[slot].bits[130 / 64], bit 130 % 64
+//!   RecordAddr 7:130 ──► slots[7] ──► segments[slot].bitmap, record 130
 //! ```
 //!
-//! Retiring a record is two array accesses and a bit; nothing is hashed. A set bit means "no
-//! longer needed"; after a compaction the bits of the records that it has dropped stay set, and
-//! `invalid_count` counts only those that are still in the file.
+//! Retiring a record is two array accesses and a bit; nothing is hashed. What a compaction has
+//! dropped stays garbage in the bitmap, and `invalid_count` counts only what is still in the file.
+//!
+//! Segments that share a file are compacted together. The first of them, after which the file is
+//! named, *leads*: it knows the others, and they know it.
 //!
 //! # When a delete record may be dropped
 //!
@@ -33,6 +35,8 @@
 
 use base::{Lsn, RecordAddr, SegmentId};
 
+use crate::bitmap::Bitmap;
+
 /// What the executor knows of one segment.
 pub(crate) struct Segment {
     pub(crate) id: SegmentId,
@@ -40,8 +44,12 @@ pub(crate) struct Segment {
     pub(crate) device: usize,
     /// The devices that have further parts of it.
     pub(crate) parts: Vec<usize>,
-    /// A bit a record, set when it is no longer needed; as long as it had to be.
-    bits: Vec<u64>,
+    /// The segment that its file is named after; itself unless it shares the file.
+    pub(crate) leader: SegmentId,
+    /// Of a leader: the others in its file.
+    pub(crate) followers: Vec<SegmentId>,
+    /// Which of its records are no longer needed.
+    pub(crate) bitmap: Bitmap,
     /// How many records it ever had.
     pub(crate) record_count: u32,
     /// How many of them are in the file.
@@ -60,7 +68,7 @@ pub(crate) struct Segment {
     pub(crate) first_invalidation: Option<Lsn>,
     /// The same since before the copy for the compaction that is under way.
     first_invalidation_before_copy: Option<Lsn>,
-    /// How many of the bits that the copy has were set, to know what came later.
+    /// How much of the copy was garbage, to know what came later.
     invalid_at_copy: u32,
     pub(crate) generation: u32,
     /// The LSN that was open at the last copy.
@@ -74,7 +82,9 @@ impl Segment {
             id,
             device,
             parts: Vec::new(),
-            bits: Vec::new(),
+            leader: id,
+            followers: Vec::new(),
+            bitmap: Bitmap::default(),
             record_count: 0,
             present_count: 0,
             invalid_count: 0,
@@ -91,26 +101,14 @@ impl Segment {
         }
     }
 
-    /// Sets a bit; `lsn` is the open one.
+    /// Marks a record as garbage; `lsn` is the open one.
     fn retire(&mut self, ordinal: u32, lsn: Lsn) {
-        let at = ordinal as usize / 64;
-        if at >= self.bits.len() {
-            self.grow(at);
-        }
-        let mask = 1 << (ordinal % 64);
-        if self.bits[at] & mask == 0 {
-            self.bits[at] |= mask;
+        if self.bitmap.retire(ordinal) {
             self.invalid_count += 1;
             if self.first_invalidation.is_none_or(|first| lsn < first) {
                 self.first_invalidation = Some(lsn);
             }
         }
-    }
-
-    #[cold]
-    fn grow(&mut self, at: usize) {
-        // By doubling: it happens a handful of times in the life of a segment.
-        self.bits.resize((at + 1).next_power_of_two().max(64), 0);
     }
 
     /// Counts a block in.
@@ -142,18 +140,16 @@ impl Segment {
         self.delete_count += deletes;
     }
 
-    /// The bitmap as a compaction needs it, as long as the segment has records; from now on
-    /// invalidations are counted anew.
-    pub(crate) fn copy_bits(&mut self, open_lsn: Lsn) -> Vec<u64> {
-        let mut copy = self.bits.clone();
-        copy.resize((self.record_count as usize).div_ceil(64), 0);
+    /// The bitmap for a compaction; from now on invalidations are counted anew.
+    pub(crate) fn copy_bitmap(&mut self, open_lsn: Lsn) -> Bitmap {
+        let copy = self.bitmap.clone();
         self.first_invalidation_before_copy = self.first_invalidation.take();
         self.invalid_at_copy = self.invalid_count;
         self.compaction_lsn = open_lsn;
         copy
     }
 
-    /// The compaction for which [`Segment::copy_bits`] was called has replaced the file.
+    /// The compaction for which [`Segment::copy_bitmap`] was called has replaced the file.
     pub(crate) fn note_compacted(&mut self, present: u32, deletes: u32, bytes: u64, min: Lsn) {
         self.invalid_count -= self.invalid_at_copy;
         self.present_count = present;
@@ -163,6 +159,7 @@ impl Segment {
         self.generation += 1;
         self.first_invalidation_before_copy = None;
         self.parts.clear();
+        self.bitmap.compress(self.record_count, present - self.invalid_count);
     }
 
     /// That compaction has come to nothing.
@@ -190,7 +187,7 @@ impl Segment {
 
     /// How much memory the bitmap takes.
     pub(crate) fn bitmap_bytes(&self) -> usize {
-        self.bits.capacity() * 8
+        self.bitmap.bytes()
     }
 
     /// Delete records of this LSN and above are still needed because of this segment.
@@ -254,6 +251,27 @@ impl Segments {
         self.segments.iter()
     }
 
+    /// The segments in the file that is named after `leader`.
+    pub(crate) fn file(&self, leader: SegmentId) -> impl Iterator<Item = &Segment> {
+        let leader = self.get(leader);
+        let followers = leader.into_iter().flat_map(|leader| &leader.followers);
+        leader.into_iter().chain(followers.filter_map(|id| self.get(*id)))
+    }
+
+    /// Notes that these segments are, in this order, in one file.
+    pub(crate) fn share_file(&mut self, ids: &[SegmentId]) {
+        let Some((leader, followers)) = ids.split_first() else { return };
+        for id in ids {
+            if let Some(segment) = self.get_mut(*id) {
+                segment.leader = *leader;
+                segment.followers.clear();
+            }
+        }
+        if let Some(segment) = self.get_mut(*leader) {
+            segment.followers.extend_from_slice(followers);
+        }
+    }
+
     /// Says that a record is no longer needed.
     ///
     /// # Panics
@@ -299,8 +317,8 @@ mod tests {
         assert_eq!(segments.delete_floor(SegmentId(2)), Lsn(15));
         assert_eq!(segments.delete_floor(SegmentId(1)), Lsn(u64::MAX));
         let copied = segments.get_mut(SegmentId(1)).unwrap();
-        let bits = copied.copy_bits(Lsn(21));
-        assert_eq!((bits.len(), bits[0]), (4, 0b11000));
+        let bitmap = copied.copy_bitmap(Lsn(21));
+        assert_eq!([2, 3, 4, 5].map(|at| bitmap.is_retired(at)), [false, true, true, false]);
         assert_eq!(segments.delete_floor(SegmentId(2)), Lsn(15), "until the file is replaced");
         segments.get_mut(SegmentId(1)).unwrap().note_compacted(198, 0, 1, Lsn(1));
         assert_eq!(segments.delete_floor(SegmentId(2)), Lsn(u64::MAX));
@@ -315,7 +333,7 @@ mod tests {
         segments.insert(segment(1, 1, 10));
         segments.insert(segment(2, 11, 20));
         segments.retire(addr(1, 3), Lsn(15));
-        segments.get_mut(SegmentId(1)).unwrap().copy_bits(Lsn(16));
+        segments.get_mut(SegmentId(1)).unwrap().copy_bitmap(Lsn(16));
         segments.retire(addr(1, 4), Lsn(17));
         segments.get_mut(SegmentId(1)).unwrap().note_compaction_failed();
         assert_eq!(segments.delete_floor(SegmentId(2)), Lsn(15));
@@ -343,10 +361,9 @@ mod tests {
             let segment = segments.get_mut(SegmentId(3)).unwrap();
             segment.record_count = 10_000;
             prop_assert_eq!(segment.invalid_count as usize, model.len());
-            let bits = segment.copy_bits(Lsn(2));
+            let bitmap = segment.copy_bitmap(Lsn(2));
             for ordinal in 0..10_000u32 {
-                let is_set = bits[ordinal as usize / 64] & (1 << (ordinal % 64)) != 0;
-                prop_assert_eq!(is_set, model.contains(&ordinal));
+                prop_assert_eq!(bitmap.is_retired(ordinal), model.contains(&ordinal));
             }
         }
 

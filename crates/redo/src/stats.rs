@@ -20,6 +20,8 @@ pub struct Stats {
     pub in_flight_bytes: u64,
     /// How many segments there are.
     pub segments: usize,
+    /// How many files they are in.
+    pub files: usize,
     /// How long their files are.
     pub bytes: u64,
     /// How many records are in them.

@@ -158,7 +158,7 @@ fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Resul
                 return Ok(());
             }
         };
-        let corrupt = |what: &str| Error::corrupt(&file.path, block.offset, what);
+        let corrupt = |what: &str| file.corrupt(block.offset, what);
         records.clear();
         let mut delete_count = 0;
         for body in block.bodies() {
@@ -183,10 +183,11 @@ fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Resul
         builder.add(&written, block.offset);
     }
     let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
-    let Some(footer) = Footer::read(&*input, file.len, &file.path)? else { return Ok(()) };
+    let end = file.start + file.len;
+    let Some((_, footer)) = Footer::read(&*input, end, &file.path)? else { return Ok(()) };
     if builder.finish_with(footer.data_end, footer.survivors.len()) != footer {
         let what = "the footer is not the one of the blocks before it";
-        return Err(Error::corrupt(&file.path, footer.data_end, what));
+        return Err(file.corrupt(footer.data_end, what));
     }
     Ok(())
 }

@@ -121,6 +121,7 @@ pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
         invalid_count_min: u32::try_from(options.compaction_invalid_min).unwrap_or(u32::MAX),
         invalid_share_min,
         rate_bytes_per_s: options.compaction_bytes_per_second,
+        ..CompactionOptions::default()
     }
 }
 
@@ -194,6 +195,7 @@ impl LogControl for LogOwner {
             ("redo_open_lsn", stats.open_lsn.0.to_string()),
             ("redo_in_flight_bytes", stats.in_flight_bytes.to_string()),
             ("redo_segments", stats.segments.to_string()),
+            ("redo_files", stats.files.to_string()),
             ("redo_records", stats.records.to_string()),
             ("redo_invalid_records", stats.invalid_records.to_string()),
             ("redo_delete_records", stats.delete_records.to_string()),

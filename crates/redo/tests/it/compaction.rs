@@ -246,3 +246,79 @@ fn compaction_keeps_to_its_rate() {
     }
     assert!(waited_ms > 3000, "{bytes} bytes were read in {waited_ms} ms");
 }
+
+/// A log of many small segments: a restart after every few keys.
+fn log_of_many_restarts(disk: &SimDisk, restarts: usize) -> redo::Options {
+    let mut options = options(Path::new("/data"));
+    options.compaction.gathered_min = usize::MAX / 8;
+    for restart in 0..restarts {
+        let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+        for number in 0..10 {
+            database.set(&key(restart * 10 + number), &[1; 20]);
+        }
+        database.settle();
+        database.close();
+    }
+    options.compaction.gathered_min = 4;
+    options
+}
+
+#[test]
+fn restarts_do_not_leave_a_file_each() {
+    let disk = SimDisk::new(11, Faults::default());
+    let options = log_of_many_restarts(&disk, 40);
+    let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    assert_eq!(database.log.stats().files, 40);
+    database.settle();
+    let stats = database.log.stats();
+    assert_eq!(stats.segments, 40);
+    assert!(stats.files <= 4, "{stats:?}");
+    // The first segments of the file lose everything, and the file is named after another.
+    (0..150).for_each(|number| database.delete(&key(number)));
+    database.settle();
+    let contents = database.close().contents();
+    let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    let report = redo::verify(&shared, Path::new("/data"), &[]).unwrap();
+    assert!(report.is_good() && report.notes.is_empty(), "{report}");
+    let database = Database::open_on(Arc::new(disk), options).unwrap();
+    assert_eq!(database.keyspace.contents(), contents);
+    assert_eq!(contents.len(), 250);
+    assert!(database.log.stats().files <= 5, "{:?}", database.log.stats());
+}
+
+#[test]
+fn a_crash_while_small_segments_are_gathered_loses_nothing() {
+    let mut at = 1;
+    loop {
+        let disk = SimDisk::new(at, Faults::default());
+        let options = log_of_many_restarts(&disk, 6);
+        let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+        disk.crash_after(at);
+        // All of the first segment, and half of the third.
+        (0..10).chain(20..25).for_each(|number| database.delete(&key(number)));
+        database.flush();
+        let is_acknowledged = database.log.durable_lsn().next() == database.log.open_lsn();
+        for _ in 0..30 {
+            database.clock.advance_us(200_000);
+            database.log.poll();
+            database.log.tick();
+            database.compactor.step();
+        }
+        let is_over = !disk.is_crashed();
+        assert!(!is_over || database.log.stats().files < 4, "they were gathered");
+        drop(database);
+        disk.restart();
+        let database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+        let count = database.keyspace.entries.len();
+        assert!(count == 45 || (count == 60 && !is_acknowledged), "{count} keys after {at} I/Os");
+        drop(database.close());
+        let shared: Arc<dyn env::Disk> = Arc::new(disk);
+        let report = redo::verify(&shared, Path::new("/data"), &[]).unwrap();
+        assert!(report.is_good(), "after {at} I/Os: {report}");
+        if is_over {
+            assert!(at > 15, "only {at} I/Os");
+            break;
+        }
+        at += 1;
+    }
+}

@@ -75,15 +75,17 @@ fn several_lives(seed: u64) -> (u64, World) {
 
 #[test]
 fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
-    let (mut compactions, mut cut_blocks) = (0, 0);
+    let (mut compactions, mut gathered, mut cut_blocks) = (0, 0, 0);
     let seeds = seeds(400);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let (_, world) = several_lives(seed);
         compactions += world.compactions;
+        gathered += world.gathered;
         cut_blocks += world.cut_blocks;
     }
     assert!(count < 100 || compactions > count, "compactions were part of it: {compactions}");
+    assert!(count < 100 || gathered > 0, "files with several segments were: {gathered}");
     assert!(count < 100 || cut_blocks > 0, "blocks behind a missing one were part of it");
 }
 
@@ -99,7 +101,13 @@ fn the_same_seed_is_the_same_run() {
 fn a_crash_is_survived_at_every_single_io() {
     for seed in seeds(2) {
         for devices in 1..=2 {
-            let shape = Shape { devices, policy: SyncPolicy::Always, segment_bytes: 700 };
+            let shape = Shape {
+                devices,
+                policy: SyncPolicy::Always,
+                segment_bytes: 700,
+                gathered_min: 2,
+                invalid_share_min: 0.15,
+            };
             let mut at = 1;
             loop {
                 let mut world = World::new(seed, shape.clone());
@@ -136,7 +144,13 @@ fn a_recovery_can_itself_crash_at_every_single_io() {
     let mut longest = 0;
     for seed in seeds(2) {
         for (devices, step) in [(1, 11), (3, 13)] {
-            let shape = Shape { devices, policy: SyncPolicy::Always, segment_bytes: 700 };
+            let shape = Shape {
+                devices,
+                policy: SyncPolicy::Always,
+                segment_bytes: 700,
+                gathered_min: 2,
+                invalid_share_min: 0.15,
+            };
             let mut life = 5;
             while life_until(&mut World::new(seed, shape.clone()), life) {
                 for at in 1.. {
@@ -208,7 +222,13 @@ fn failing_reads_writes_and_syncs_lose_nothing_that_was_acknowledged() {
 #[test]
 fn the_log_goes_on_without_a_device_that_has_failed() {
     for seed in seeds(40) {
-        let shape = Shape { devices: 2, policy: SyncPolicy::Always, segment_bytes: 1000 };
+        let shape = Shape {
+            devices: 2,
+            policy: SyncPolicy::Always,
+            segment_bytes: 1000,
+            gathered_min: 2,
+            invalid_share_min: 0.15,
+        };
         let mut world = World::new(seed, shape);
         let mut running = world.recover(0);
         world.live(&mut running, 100);
@@ -230,7 +250,13 @@ fn the_log_goes_on_without_a_device_that_has_failed() {
 #[test]
 fn without_any_device_the_log_is_read_only_until_it_is_started_again() {
     for seed in seeds(40) {
-        let shape = Shape { devices: 1, policy: SyncPolicy::Always, segment_bytes: 1000 };
+        let shape = Shape {
+            devices: 1,
+            policy: SyncPolicy::Always,
+            segment_bytes: 1000,
+            gathered_min: 2,
+            invalid_share_min: 0.15,
+        };
         let mut world = World::new(seed, shape);
         let mut running = world.recover(0);
         world.live(&mut running, 100);
@@ -357,7 +383,13 @@ fn a_misdirected_write_is_found_out_or_does_no_harm() {
 
 /// A log with a bit of everything: compacted segments, sealed ones, and one that takes blocks.
 fn small_log(seed: u64, devices: usize, ends_in_good_order: bool) -> (World, Image) {
-    let shape = Shape { devices, policy: SyncPolicy::Always, segment_bytes: 500 };
+    let shape = Shape {
+        devices,
+        policy: SyncPolicy::Always,
+        segment_bytes: 500,
+        gathered_min: 2,
+        invalid_share_min: 0.15,
+    };
     let mut world = World::new(seed, shape);
     let mut running = world.recover(0);
     world.live(&mut running, 250);

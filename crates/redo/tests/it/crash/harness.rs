@@ -147,11 +147,13 @@ impl Ledger {
 }
 
 /// What a run is made of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) devices: usize,
     pub(crate) policy: SyncPolicy,
     pub(crate) segment_bytes: u64,
+    pub(crate) gathered_min: usize,
+    pub(crate) invalid_share_min: f64,
 }
 
 impl Shape {
@@ -162,7 +164,12 @@ impl Shape {
             1 => SyncPolicy::No,
             _ => SyncPolicy::Always,
         };
-        Self { devices, policy, segment_bytes: 300 + rng.below(3000) }
+        // Small segments end often; of large ones little is left, which is gathered in one file.
+        let segment_bytes =
+            if rng.coin() { 300 + rng.below(3000) } else { 3000 + rng.below(30_000) };
+        let gathered_min = usize::try_from(2 + rng.below(4)).expect("small");
+        let invalid_share_min = if rng.coin() { 0.15 } else { 0.6 };
+        Self { devices, policy, segment_bytes, gathered_min, invalid_share_min }
     }
 
     fn options(&self) -> Options {
@@ -175,7 +182,8 @@ impl Shape {
         options.compaction = CompactionOptions {
             enabled: true,
             invalid_count_min: 2,
-            invalid_share_min: 0.15,
+            invalid_share_min: self.invalid_share_min,
+            gathered_min: self.gathered_min,
             rate_bytes_per_s: 0,
         };
         options
@@ -191,6 +199,8 @@ pub(crate) struct World {
     pub(crate) rng: SimEntropy,
     clock: SimClock,
     pub(crate) compactions: u64,
+    /// How many recoveries have found files that segments share.
+    pub(crate) gathered: u64,
     pub(crate) cut_blocks: u64,
     /// Whether the verifier is asked before each recovery, and must agree with it.
     pub(crate) verifies: bool,
@@ -219,6 +229,7 @@ impl World {
             rng: SimEntropy::new(seed ^ 0x5eed),
             clock: SimClock::new(1_700_000_000_000),
             compactions: 0,
+            gathered: 0,
             cut_blocks: 0,
             verifies: false,
         }
@@ -289,8 +300,9 @@ impl World {
     }
 
     /// Every record in the files is needed, garbage, or a delete record.
-    fn check_counts(&self, running: &Running) {
+    fn check_counts(&mut self, running: &Running) {
         let stats = running.log.stats();
+        self.gathered += u64::from(stats.files < stats.segments);
         let needed = running.executor.model.live_addresses().len() as u64;
         let accounted = needed + stats.invalid_records + stats.delete_records;
         assert_eq!(stats.records, accounted, "seed {}: {stats:?}", self.seed);
