@@ -4,7 +4,7 @@
 //! the other. So exchanging two databases, or emptying any number of them, is one record: an
 //! emptied database gets a fresh id, and what names the old one is garbage.
 
-use base::{DbId, Record, RecordKind, varint};
+use base::{DbId, varint};
 
 use crate::db::Db;
 use crate::keyspace::Keyspace;
@@ -69,14 +69,17 @@ impl Keyspace {
         self.locate(db, self.hash_of(key), key).is_some()
     }
 
-    fn log_databases(&mut self) {
-        self.scratch.clear();
-        varint::put(&mut self.scratch, u64::from(self.next_db_id));
-        for db in &self.dbs {
-            varint::put(&mut self.scratch, u64::from(db.id.0));
-        }
-        let record = Record::whole(RecordKind::Databases, DbId(0), &[], &self.scratch, None);
-        let addr = self.recorder.append(&record);
+    /// The value of a `Databases` record that maps the indexes to these ids.
+    pub(crate) fn databases_value(&self, ids: impl Iterator<Item = DbId>) -> Vec<u8> {
+        let mut value = Vec::new();
+        varint::put(&mut value, u64::from(self.next_db_id));
+        ids.for_each(|id| varint::put(&mut value, u64::from(id.0)));
+        value
+    }
+
+    pub(crate) fn log_databases(&mut self) {
+        let value = self.databases_value(self.dbs.iter().map(|db| db.id));
+        let addr = self.recorder.log_databases(&value);
         self.recorder.retire(std::mem::replace(&mut self.databases_addr, addr));
         self.recorder.note_flush();
     }

@@ -48,6 +48,11 @@ impl FreeQueue {
         self.0.push_back(Garbage::Entries(Box::new(keys.into_items())));
     }
 
+    /// Records that nothing in memory names any more.
+    pub(crate) fn addrs(&mut self, addrs: impl Iterator<Item = RecordAddr> + Send + 'static) {
+        self.0.push_back(Garbage::Elements(Box::new(addrs.map(Some))));
+    }
+
     /// Frees at most `items_max` entries or elements. Whether there is more.
     pub(crate) fn step(&mut self, recorder: &mut Recorder, items_max: usize) -> bool {
         for _ in 0..items_max {

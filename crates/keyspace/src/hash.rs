@@ -354,6 +354,17 @@ impl Large for LargeHash {
         copy
     }
 
+    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        let mut count = 0;
+        for element in self.fields.page_mut(piece)? {
+            let (name, value) = (element.name(), element.value());
+            let addr = recorder.log_element(RecordKind::HashField, id, name, value, None);
+            element.set_addr(addr);
+            count += 1;
+        }
+        Some(count)
+    }
+
     fn encoding(&self) -> &'static str {
         if self.large_encoding { "hashtable" } else { "listpack" }
     }

@@ -88,6 +88,17 @@ impl Keyspace {
         self.recorder.set_journal(journal);
     }
 
+    /// Takes the place of a keyspace that held the same data: what clients watch and wait for, and
+    /// what was counted, goes on.
+    pub fn succeed(&mut self, before: &mut Self) {
+        self.watched = std::mem::take(&mut before.watched);
+        self.awaited = std::mem::take(&mut before.awaited);
+        self.effects = std::mem::take(&mut before.effects);
+        self.stats = before.stats;
+        self.dirty = before.dirty;
+        self.now_ms = before.now_ms;
+    }
+
     /// Begins a command: the time that it sees, and what its reply depends on.
     pub fn begin_command(&mut self, now_ms: i64) {
         self.now_ms = now_ms;

@@ -47,6 +47,10 @@ pub(crate) trait Large: Sized {
     /// A copy under the incarnation `id`, its elements logged.
     fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self;
 
+    /// Logs some elements anew, under the incarnation `id`, whatever records they had: those of
+    /// the `piece`th piece. How many they were; `None` when there are not so many pieces.
+    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize>;
+
     /// The name that OBJECT ENCODING answers.
     fn encoding(&self) -> &'static str;
 
@@ -187,6 +191,18 @@ impl Object {
             Body::ZSet(body) => Body::ZSet(body.duplicate(id, recorder)),
         };
         Self { id, changed_at: recorder.open_lsn(), body }
+    }
+
+    /// Takes a new incarnation, for [`Object::relog`].
+    pub(crate) fn renew(&mut self, recorder: &mut Recorder) {
+        self.id = recorder.new_object_id();
+        self.changed_at = Lsn::ZERO;
+    }
+
+    /// See [`Large::relog`].
+    pub(crate) fn relog(&mut self, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        let id = self.id;
+        body!(&mut self.body, inner => inner.relog(id, recorder, piece))
     }
 
     /// See [`Large::encoding`].

@@ -44,6 +44,13 @@ impl Recorder {
     /// Connects another journal, with everything logged so far in it.
     pub(crate) fn set_journal(&mut self, journal: Box<dyn Journal>) {
         self.journal = journal;
+        // Their blocks are of the journal before.
+        self.deletes = RecentDeletes::default();
+    }
+
+    /// Gives the journal to somebody else.
+    pub(crate) fn into_journal(self) -> Box<dyn Journal> {
+        self.journal
     }
 
     /// Begins to note what a command depends on.
@@ -71,9 +78,14 @@ impl Recorder {
     }
 
     /// Appends a record that is not of an entry with an address of its own.
-    pub(crate) fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         self.wrote = true;
         self.journal.append(record)
+    }
+
+    /// Logs which id each database has; `value` says so.
+    pub(crate) fn log_databases(&mut self, value: &[u8]) -> Option<RecordAddr> {
+        self.append(&Record::whole(RecordKind::Databases, DbId(0), &[], value, None))
     }
 
     /// The record at `addr` is no longer needed.

@@ -32,7 +32,7 @@ pub struct Replay {
     /// Every database that a record named, mapped or not.
     dbs: HashMap<DbId, Db>,
     objects: HashMap<ObjectId, Gathered>,
-    map: Option<Map>,
+    map: Option<DatabaseMap>,
     /// How many databases the configuration has.
     database_count: usize,
 }
@@ -89,7 +89,10 @@ impl Replay {
     ) -> Result<(), BadRecord> {
         let bad = |what| BadRecord { kind: record.kind, what };
         match record.kind {
-            RecordKind::Databases => self.databases(record, addr, retired).ok_or(bad("no map"))?,
+            RecordKind::Databases => {
+                let map = DatabaseMap::read(record, addr)?;
+                retired.extend(self.map.replace(map).map(|old| old.addr));
+            }
             RecordKind::KeyDeleted => self.delete_key(record, retired),
             RecordKind::ElementDeleted => {
                 let hasher = self.keyspace.recorder.hasher;
@@ -112,22 +115,6 @@ impl Replay {
         self.keyspace.recorder.next_object =
             self.keyspace.recorder.next_object.max(record.object.0 + 1);
         Ok(())
-    }
-
-    fn databases(
-        &mut self,
-        record: &Record<'_>,
-        addr: RecordAddr,
-        retired: &mut Vec<RecordAddr>,
-    ) -> Option<()> {
-        let mut value = record.value;
-        let next = u32::try_from(varint::take(&mut value)?).ok()?;
-        let mut ids = Vec::new();
-        while !value.is_empty() {
-            ids.push(DbId(u32::try_from(varint::take(&mut value)?).ok()?));
-        }
-        retired.extend(self.map.replace(Map { ids, next, addr }).map(|old| old.addr));
-        Some(())
     }
 
     fn delete_key(&mut self, record: &Record<'_>, retired: &mut Vec<RecordAddr>) {
@@ -222,8 +209,11 @@ impl Replay {
                 None => retired.extend(object.into_addrs().flatten()),
             }
         }
-        let ids = self.database_ids();
+        let seen = self.dbs.keys().map(|id| id.0 + 1).max().unwrap_or(0);
+        let (ids, next) = database_ids(self.map.as_ref(), self.database_count, seen);
         let mut keyspace = self.keyspace;
+        keyspace.databases_addr = self.map.map(|map| map.addr);
+        keyspace.next_db_id = next;
         keyspace.dbs =
             ids.iter().map(|id| self.dbs.remove(id).unwrap_or_else(|| Db::new(*id))).collect();
         for (_, db) in self.dbs {
@@ -236,34 +226,46 @@ impl Replay {
         }
         keyspace
     }
-
-    /// The ids of the databases by index. Where the map ends, or without one, the ids go on in
-    /// order: as many as the configuration has databases, and as many as there are data for, so
-    /// that lowering `databases` hides data and loses none.
-    fn database_ids(&mut self) -> Vec<DbId> {
-        let count = self.database_count;
-        let (mut ids, mut next) = match self.map.take() {
-            Some(Map { ids, next, addr }) => {
-                self.keyspace.databases_addr = Some(addr);
-                (ids, next)
-            }
-            None => (Vec::new(), 0),
-        };
-        let seen = self.dbs.keys().map(|id| id.0 + 1).max().unwrap_or(0);
-        while ids.len() < count || next < seen {
-            ids.push(DbId(next));
-            next += 1;
-        }
-        self.keyspace.next_db_id = next;
-        ids
-    }
 }
 
 /// The newest `Databases` record.
-struct Map {
+pub(crate) struct DatabaseMap {
     ids: Vec<DbId>,
     next: u32,
     addr: RecordAddr,
+}
+
+impl DatabaseMap {
+    /// What such a record says.
+    pub(crate) fn read(record: &Record<'_>, addr: RecordAddr) -> Result<Self, BadRecord> {
+        let number = |value: &mut &[u8]| u32::try_from(varint::take(value)?).ok();
+        let mut value = record.value;
+        let mut read = || {
+            let next = number(&mut value)?;
+            let mut ids = Vec::new();
+            while !value.is_empty() {
+                ids.push(DbId(number(&mut value)?));
+            }
+            Some(Self { ids, next, addr })
+        };
+        read().ok_or(BadRecord { kind: record.kind, what: "no map" })
+    }
+}
+
+/// The ids of the databases by index, and the next free one. Where the map ends, or without one,
+/// the ids go on in order: as many as the configuration has databases (`count`), and as many as
+/// there are data for (below `seen`), so that lowering `databases` hides data and loses none.
+pub(crate) fn database_ids(
+    map: Option<&DatabaseMap>,
+    count: usize,
+    seen: u32,
+) -> (Vec<DbId>, u32) {
+    let (mut ids, mut next) = map.map_or((Vec::new(), 0), |map| (map.ids.clone(), map.next));
+    while ids.len() < count || next < seen {
+        ids.push(DbId(next));
+        next += 1;
+    }
+    (ids, next)
 }
 
 const fn packed_kind(kind: RecordKind) -> (Kind, usize) {

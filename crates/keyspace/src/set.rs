@@ -349,6 +349,17 @@ impl Large for LargeSet {
         copy
     }
 
+    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        let mut count = 0;
+        for element in self.members.page_mut(piece)? {
+            let (name, value) = (element.name(), &[][..]);
+            let addr = recorder.log_element(RecordKind::SetMember, id, name, value, None);
+            element.set_addr(addr);
+            count += 1;
+        }
+        Some(count)
+    }
+
     fn encoding(&self) -> &'static str {
         if self.large_encoding { "hashtable" } else { "intset" }
     }

@@ -173,6 +173,18 @@ impl Large for LargeString {
         copy
     }
 
+    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        let from = piece * CHUNK_BYTES;
+        if from >= self.bytes.len() {
+            return None;
+        }
+        if let Some(addr) = self.chunks.get_mut(piece) {
+            *addr = None;
+        }
+        self.log(id, recorder, from..self.bytes.len().min(from + CHUNK_BYTES));
+        Some(1)
+    }
+
     fn encoding(&self) -> &'static str {
         "raw"
     }

@@ -305,6 +305,12 @@ impl<T: Keyed> Table<T> {
         end >> CURSOR_SHIFT
     }
 
+    /// The items of one page, to be changed; their keys must stay. `None` when there are not so
+    /// many pages. As long as nothing is added or removed, pages and their items keep their order.
+    pub(crate) fn page_mut(&mut self, page: usize) -> Option<impl Iterator<Item = &mut T>> {
+        Some(self.pages.get_mut(page)?.items.iter_mut())
+    }
+
     /// All items, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flat_map(|page| page.items.iter())

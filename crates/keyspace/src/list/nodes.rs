@@ -409,6 +409,14 @@ impl Large for LargeList {
         Self { nodes: copies.collect(), arrived: BTreeMap::new() }
     }
 
+    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        if piece >= self.nodes.len() {
+            return None;
+        }
+        self.nodes.update(piece, |node| node.log(id, recorder, None));
+        Some(1)
+    }
+
     fn encoding(&self) -> &'static str {
         "quicklist"
     }

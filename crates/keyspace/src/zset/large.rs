@@ -241,6 +241,17 @@ impl Large for LargeZSet {
         Self::from_sorted(id, recorder, self.iter(0..self.len()), self.is_skiplist)
     }
 
+    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        let mut count = 0;
+        for element in self.members.page_mut(piece)? {
+            let (name, value) = (element.name(), element.value());
+            let addr = recorder.log_element(RecordKind::ZSetMember, id, name, value, None);
+            element.set_addr(addr);
+            count += 1;
+        }
+        Some(count)
+    }
+
     fn encoding(&self) -> &'static str {
         if self.is_skiplist { "skiplist" } else { "listpack" }
     }

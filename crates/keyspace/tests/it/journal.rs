@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
-use keyspace::{Journal, Keyspace, NoJournal, Replay};
+use keyspace::{Journal, Keyspace, NoJournal, Replay, Survey};
 
 /// The seed of every keyspace here.
 const SEED: [u8; 16] = [7; 16];
@@ -47,6 +47,23 @@ impl Logged {
 pub(crate) struct MemoryLog(Arc<Mutex<Vec<Logged>>>);
 
 impl MemoryLog {
+    /// The log as it is now, by itself: what a crash at this moment leaves.
+    pub(crate) fn snapshot(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.records().clone())))
+    }
+
+    /// What a new beginning in this log must know; retired records are not in it any more.
+    pub(crate) fn survey(&self) -> Survey {
+        let mut survey = Survey::default();
+        for (at, logged) in self.records().iter_mut().enumerate() {
+            logged.is_dropped |= logged.is_retired;
+            if !logged.is_dropped {
+                survey.apply(&logged.record(), addr(at)).expect("the keyspace logged this record");
+            }
+        }
+        survey
+    }
+
     /// An empty keyspace that logs here.
     pub(crate) fn keyspace(&self) -> Keyspace {
         Keyspace::new(Box::new(self.clone()), SEED, 4)

@@ -4,4 +4,5 @@ mod journal;
 mod list;
 mod members;
 mod model;
+mod relog;
 mod zset;

@@ -1,0 +1,113 @@
+//! Logging a whole keyspace anew, in slices: `appendonly yes` while the server runs.
+//!
+//! ```text
+//!   begin    a Databases record: the indexes keep the ids that they have in the log,
+//!            and the ids that are used from here on are taken
+//!   step     every entry, under a fresh database id; every object, under a fresh incarnation
+//!   finish   a Databases record: the indexes have the fresh ids
+//! ```
+//!
+//! Until the last record is durable, a crash brings back the state that the log had before: what
+//! is logged in between belongs to databases that no index maps to, and to objects without a root
+//! that counts. From then on it brings back the keyspace as it was when that record was written.
+//! Afterwards every older record is garbage ([`Keyspace::retire_surveyed`]).
+//!
+//! # Invariants
+//! - Between begin and finish the keyspace does not change: whoever drives this lets writers wait
+//!   and freezes the keyspace. So places in its tables stay what they are from slice to slice.
+//! - Nothing waits to be freed when it begins: that would retire addresses of another log.
+
+use base::{DbId, RecordAddr};
+
+use crate::journal::Journal;
+use crate::keyspace::Keyspace;
+use crate::recorder::Recorder;
+use crate::survey::Survey;
+
+/// See the file's top.
+pub struct Relog {
+    recorder: Recorder,
+    survey: Survey,
+    /// Where the record of [`Keyspace::begin_relog`] is.
+    databases_addr: Option<RecordAddr>,
+    db: usize,
+    page: usize,
+    item: usize,
+    /// How many pieces of the object at this place were logged; `None` for an entry not begun.
+    piece: Option<usize>,
+}
+
+impl Keyspace {
+    /// Begins. `survey` is of the log behind `journal`.
+    ///
+    /// # Panics
+    /// When something waits to be freed.
+    #[must_use]
+    pub fn begin_relog(&mut self, journal: Box<dyn Journal>, survey: Survey) -> Relog {
+        assert!(self.freeing() == 0, "addresses of another log are gone");
+        let (old_ids, next) = survey.databases(self.database_count());
+        self.next_db_id = self.next_db_id.max(next);
+        for db in &mut self.dbs {
+            db.id = DbId(self.next_db_id);
+            self.next_db_id += 1;
+        }
+        let mut recorder = Recorder::new(journal, self.recorder.hasher);
+        recorder.next_object = self.recorder.next_object.max(survey.next_object);
+        let map = self.databases_value(old_ids.into_iter());
+        let databases_addr = recorder.log_databases(&map);
+        Relog { recorder, survey, databases_addr, db: 0, page: 0, item: 0, piece: None }
+    }
+
+    /// Logs about `records_max` further records. Whether everything is logged now.
+    pub fn relog_step(&mut self, relog: &mut Relog, records_max: usize) -> bool {
+        let mut left = records_max;
+        while let Some(db) = self.dbs.get_mut(relog.db) {
+            let Some(entries) = db.keys.page_mut(relog.page) else {
+                (relog.db, relog.page) = (relog.db + 1, 0);
+                continue;
+            };
+            for entry in entries.skip(relog.item) {
+                if let Some(object) = entry.object_mut() {
+                    if relog.piece.is_none() {
+                        object.renew(&mut relog.recorder);
+                    }
+                    let piece = relog.piece.get_or_insert(0);
+                    while let Some(count) = object.relog(&mut relog.recorder, *piece) {
+                        *piece += 1;
+                        left = left.saturating_sub(count);
+                        if left == 0 {
+                            return false;
+                        }
+                    }
+                    relog.piece = None;
+                }
+                // What address it has is of another log.
+                entry.set_addr(None);
+                relog.recorder.log_key(db.id, entry);
+                relog.item += 1;
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return false;
+                }
+            }
+            (relog.page, relog.item) = (relog.page + 1, 0);
+        }
+        true
+    }
+
+    /// Ends: connects the journal. What the log had before is garbage as soon as the block that is
+    /// open now is durable.
+    pub fn finish_relog(&mut self, relog: Relog) -> Survey {
+        let Relog { recorder, survey, databases_addr, .. } = relog;
+        self.recorder.next_object = recorder.next_object;
+        self.recorder.set_journal(recorder.into_journal());
+        self.databases_addr = databases_addr;
+        self.log_databases();
+        survey
+    }
+
+    /// Retires what the log had before, little by little ([`Keyspace::free_step`]).
+    pub fn retire_surveyed(&mut self, survey: Survey) {
+        self.free.addrs(survey.into_addrs());
+    }
+}

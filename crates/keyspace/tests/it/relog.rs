@@ -1,0 +1,139 @@
+//! The journal taken away and given back: the log then holds what memory holds, and at no moment
+//! anything in between.
+
+use std::collections::BTreeMap;
+
+use keyspace::hash::Hash;
+use keyspace::list::{End, List};
+use keyspace::set::Set;
+use keyspace::zset::ZSet;
+use keyspace::{Expiry, Keyspace, NoJournal, Type};
+
+use crate::journal::MemoryLog;
+
+/// Every key of every database, with what it holds and when it expires.
+fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
+    keyspace.begin_command(0);
+    let mut contents = BTreeMap::new();
+    for db in 0..keyspace.database_count() {
+        let mut keys = Vec::new();
+        keyspace.for_each_key(db, |key, kind| keys.push((key.to_vec(), kind)));
+        for (key, kind) in keys {
+            let mut items: Vec<String> = Vec::new();
+            match kind {
+                Type::String => {
+                    let value = keyspace.string(db, &key).unwrap().unwrap();
+                    items.push(format!("{:?}", value.as_bytes(&mut itoa::Buffer::new())));
+                }
+                Type::Hash => {
+                    let hash = keyspace.read::<Hash>(db, &key).unwrap().unwrap();
+                    hash.for_each(|field, value| items.push(format!("{field:?} {value:?}")));
+                    items.sort();
+                }
+                Type::Set => {
+                    let set = keyspace.read::<Set>(db, &key).unwrap().unwrap();
+                    items.extend(set.iter().map(|member| format!("{member:?}")));
+                    items.sort();
+                }
+                Type::List => {
+                    let list = keyspace.read::<List>(db, &key).unwrap().unwrap();
+                    items.extend(list.iter_from(0).map(|element| format!("{element:?}")));
+                }
+                Type::ZSet => {
+                    let zset = keyspace.read::<ZSet>(db, &key).unwrap().unwrap();
+                    items.extend(zset.iter().map(|(member, score)| format!("{member:?} {score}")));
+                }
+            }
+            let expires = keyspace.expires_at_ms(db, &key).unwrap();
+            contents.insert((db, key), format!("{kind:?} {expires:?} {items:?}"));
+        }
+    }
+    contents
+}
+
+fn fill(keyspace: &mut Keyspace, round: usize) {
+    let name = |number: usize| format!("{round}:{number}").into_bytes();
+    for number in 0..30 {
+        keyspace.set_string(1, &name(number), &name(number), Expiry::Clear);
+    }
+    keyspace.set_string(0, b"large", &vec![b'a' + round as u8; 10_000], Expiry::At(1 << 40));
+    keyspace
+        .update::<Hash, _>(0, b"hash", true, |hash| {
+            (0..600).for_each(|number| drop(hash.set(&name(number), b"value")));
+        })
+        .unwrap();
+    keyspace
+        .update::<Set, _>(2, b"set", true, |set| {
+            (0..600).for_each(|number| drop(set.add(&name(number))));
+        })
+        .unwrap();
+    keyspace
+        .update::<ZSet, _>(2, b"zset", true, |zset| {
+            (0..600).for_each(|number| drop(zset.set(&name(number), number as f64)));
+        })
+        .unwrap();
+    keyspace
+        .update::<List, _>(3, b"list", true, |list| {
+            (0..300).for_each(|number| list.push(End::Back, &name(number)));
+        })
+        .unwrap();
+    keyspace.set_string(3, b"small", b"7", Expiry::Clear);
+}
+
+#[test]
+fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
+    let log = MemoryLog::default();
+    let mut keyspace = log.keyspace();
+    fill(&mut keyspace, 0);
+    keyspace.swap(0, 2);
+    while keyspace.free_step(100) {}
+    let old = contents(&mut keyspace);
+
+    keyspace.set_journal(Box::new(NoJournal));
+    let records = log.records().len();
+    keyspace.update::<Hash, _>(2, b"hash", false, |hash| hash.remove(b"0:7")).unwrap();
+    keyspace.delete(3, b"small");
+    keyspace.flush(1..2);
+    keyspace.rename(0, b"zset", 1, b"other");
+    fill(&mut keyspace, 1);
+    while keyspace.free_step(100) {}
+    let new = contents(&mut keyspace);
+    assert_eq!(log.records().len(), records, "nothing is logged meanwhile");
+
+    let mut relog = keyspace.begin_relog(Box::new(log.clone()), log.survey());
+    loop {
+        assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), old);
+        if keyspace.relog_step(&mut relog, 500) {
+            break;
+        }
+    }
+    assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), old);
+    let survey = keyspace.finish_relog(relog);
+    assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), new);
+
+    keyspace.retire_surveyed(survey);
+    keyspace.update::<Hash, _>(2, b"hash", false, |hash| hash.remove(b"0:9")).unwrap();
+    keyspace.update::<List, _>(3, b"list", false, |list| list.cut(End::Front, 299)).unwrap();
+    keyspace.delete(1, b"other");
+    while keyspace.free_step(100) {}
+    let newest = contents(&mut keyspace);
+    assert_eq!(contents(&mut keyspace), newest);
+    assert_eq!(contents(&mut log.replay(|at| at % 3 == 0)), newest);
+}
+
+#[test]
+fn a_log_that_was_empty_shows_nothing_until_everything_is_in_it() {
+    let mut keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 4);
+    fill(&mut keyspace, 0);
+    let all = contents(&mut keyspace);
+    let log = MemoryLog::default();
+    let mut relog = keyspace.begin_relog(Box::new(log.clone()), log.survey());
+    while !keyspace.relog_step(&mut relog, 1000) {
+        let mut crashed = log.snapshot().replay_after_crash(|_| true);
+        assert_eq!((crashed.database_count(), contents(&mut crashed)), (4, BTreeMap::new()));
+    }
+    let survey = keyspace.finish_relog(relog);
+    keyspace.retire_surveyed(survey);
+    while keyspace.free_step(100) {}
+    assert_eq!(contents(&mut log.replay(|_| false)), all);
+}
