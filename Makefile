@@ -43,7 +43,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask lint
-	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check; else echo 'cargo-deny is not installed: licences and advisories not checked'; fi
+	@tests/deny
 
 soak:
 	@tests/install-tools build redis
