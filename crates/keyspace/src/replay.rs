@@ -255,11 +255,7 @@ impl DatabaseMap {
 /// The ids of the databases by index, and the next free one. Where the map ends, or without one,
 /// the ids go on in order: as many as the configuration has databases (`count`), and as many as
 /// there are data for (below `seen`), so that lowering `databases` hides data and loses none.
-pub(crate) fn database_ids(
-    map: Option<&DatabaseMap>,
-    count: usize,
-    seen: u32,
-) -> (Vec<DbId>, u32) {
+pub(crate) fn database_ids(map: Option<&DatabaseMap>, count: usize, seen: u32) -> (Vec<DbId>, u32) {
     let (mut ids, mut next) = map.map_or((Vec::new(), 0), |map| (map.ids.clone(), map.next));
     while ids.len() < count || next < seen {
         ids.push(DbId(next));

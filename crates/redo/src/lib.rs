@@ -104,6 +104,6 @@ pub use flusher::{Flusher, Step};
 pub use log::{Health, Log};
 pub use manifest::Id;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
-pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use};
+pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
 pub use stats::{DeviceStats, Stats};
 pub use verify::{Report, verify};

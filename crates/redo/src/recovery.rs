@@ -332,6 +332,12 @@ pub(crate) fn lock_path(dir: &std::path::Path) -> PathBuf {
     dir.join("redo.lock")
 }
 
+/// Whether there is a log in `dir`.
+#[must_use]
+pub fn is_there(disk: &dyn Disk, dir: &std::path::Path) -> bool {
+    disk.exists(&crate::manifest::path_in(dir)).unwrap_or(false)
+}
+
 /// Whether the log in `dir` is open in some process.
 ///
 /// # Errors

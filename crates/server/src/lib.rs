@@ -5,7 +5,7 @@
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
 //!   journal   the keyspace's journal on the redo log                and the log's threads
-//!   listen    listening sockets
+//!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
 //!   logger    messages for the operator
@@ -21,6 +21,7 @@ pub mod host;
 mod journal;
 mod listen;
 pub mod logger;
+pub mod network;
 mod process;
 mod reactor;
 mod start;

@@ -1,12 +1,18 @@
 //! The sockets that clients connect to, and what is set on the connections.
 
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
+use mio::net::TcpListener as MioListener;
+use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::network::Network;
 
 /// Opens a listening socket for each address of `bind`. An address with a minus sign in front may
 /// be unavailable.
@@ -14,12 +20,25 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 /// # Errors
 /// The address that cannot be listened on, and why.
 pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListener>, String> {
+    tcp_but(&[], bind, port, backlog)
+}
+
+/// As [`tcp`], without the addresses that somebody listens on already.
+fn tcp_but(
+    kept: &[SocketAddr],
+    bind: &[&str],
+    port: u16,
+    backlog: i32,
+) -> Result<Vec<TcpListener>, String> {
     let mut listeners = Vec::new();
     for name in bind {
-        let (name, is_optional) =
-            name.strip_prefix('-').map_or((*name, false), |name| (name, true));
-        match resolve(name, port).and_then(|address| open(address, backlog)) {
-            Ok(listener) => listeners.push(listener),
+        let (name, is_optional) = split_optional(name);
+        let opened = resolve(name, port).and_then(|address| match kept.contains(&address) {
+            true => Ok(None),
+            false => open(address, backlog).map(Some),
+        });
+        match opened {
+            Ok(listener) => listeners.extend(listener),
             Err(_) if is_optional => {}
             Err(error) => {
                 return Err(format!(
@@ -28,10 +47,104 @@ pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListe
             }
         }
     }
-    if listeners.is_empty() && !bind.is_empty() {
+    if listeners.is_empty() && kept.is_empty() && !bind.is_empty() {
         return Err(format!("Failed listening on port {port} (TCP), aborting."));
     }
     Ok(listeners)
+}
+
+fn split_optional(name: &str) -> (&str, bool) {
+    name.strip_prefix('-').map_or((name, false), |name| (name, true))
+}
+
+/// The sockets that the event loop accepts TCP connections at, which CONFIG SET may exchange.
+pub(crate) struct Listeners {
+    registry: Registry,
+    first_token: usize,
+    /// By token; a place is free when its listener was closed.
+    places: Vec<Option<(SocketAddr, MioListener)>>,
+}
+
+impl Listeners {
+    /// Listeners for an event loop; their tokens are `first_token` and those after it.
+    pub(crate) fn new(
+        registry: Registry,
+        first_token: usize,
+        sockets: Vec<TcpListener>,
+    ) -> std::io::Result<Self> {
+        let mut listeners = Self { registry, first_token, places: Vec::new() };
+        listeners.add(sockets)?;
+        Ok(listeners)
+    }
+
+    /// The listener with this token.
+    pub(crate) fn by_token(&self, token: Token) -> Option<&MioListener> {
+        let place = self.places.get(token.0.checked_sub(self.first_token)?)?;
+        place.as_ref().map(|(_, listener)| listener)
+    }
+
+    fn add(&mut self, sockets: Vec<TcpListener>) -> std::io::Result<()> {
+        for socket in sockets {
+            let address = socket.local_addr()?;
+            let mut listener = MioListener::from_std(socket);
+            let free = self.places.iter().position(Option::is_none);
+            let place = free.unwrap_or(self.places.len());
+            let token = Token(self.first_token + place);
+            self.registry.register(&mut listener, token, Interest::READABLE)?;
+            if free.is_none() {
+                self.places.push(None);
+            }
+            self.places[place] = Some((address, listener));
+        }
+        Ok(())
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.places.iter().flatten().map(|(address, _)| *address).collect()
+    }
+
+    fn close_others(&mut self, kept: &[SocketAddr]) {
+        for place in &mut self.places {
+            // Dropping the socket closes it, which also ends its registration.
+            if place.as_ref().is_some_and(|(address, _)| !kept.contains(address)) {
+                *place = None;
+            }
+        }
+    }
+
+    /// See [`Network::listen`]. New sockets are opened before old ones are closed, unless one
+    /// stands in the way of the other, as an address does in that of all addresses.
+    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String> {
+        let bind = if port == 0 { &[] } else { bind };
+        let wanted: Vec<SocketAddr> =
+            bind.iter().flat_map(|name| resolve(split_optional(name).0, port)).collect();
+        let before = self.addresses();
+        let (kept, left): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|address| wanted.contains(address));
+        let opened = match tcp_but(&kept, bind, port, backlog) {
+            Err(_) if left.iter().any(|address| address.port() == port) => {
+                self.close_others(&kept);
+                tcp_but(&kept, bind, port, backlog).inspect_err(|_| {
+                    // They were free a moment ago.
+                    let again = left.iter().flat_map(|address| open(*address, backlog));
+                    let _ignored = self.add(again.collect());
+                })?
+            }
+            opened => opened?,
+        };
+        self.close_others(&kept);
+        self.add(opened).map_err(|error| error.to_string())
+    }
+}
+
+/// The listeners, for the event loop and for the engine.
+#[derive(Clone)]
+pub(crate) struct SharedListeners(pub(crate) Rc<RefCell<Listeners>>);
+
+impl Network for SharedListeners {
+    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String> {
+        self.0.borrow_mut().listen(bind, port, backlog)
+    }
 }
 
 fn resolve(name: &str, port: u16) -> std::io::Result<SocketAddr> {

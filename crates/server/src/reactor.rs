@@ -10,18 +10,21 @@
 //! block is durable. Sockets are edge-triggered: one that may have more to read stays on a list and
 //! gets its next turn after everybody else had theirs.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::net::{TcpStream, UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::engine::{ClientKey, Engine, Peer, Shutdown};
-use crate::listen;
+use crate::engine::{ClientKey, Engine, Errand, Peer, Shutdown};
+use crate::listen::{self, Listeners, SharedListeners};
 use crate::logger::Logger;
+use crate::network::Network;
 
 /// How much is read from a client in one turn.
 const READ_BYTES: usize = 64 * 1024;
@@ -75,12 +78,18 @@ pub(crate) trait Companion {
     /// # Errors
     /// Why the server cannot go on.
     fn look(&mut self, engine: &mut Engine) -> Result<(), String>;
+
+    /// The engine wants something done.
+    ///
+    /// # Errors
+    /// Why the server cannot go on.
+    fn run_errand(&mut self, engine: &mut Engine, errand: Errand) -> Result<(), String>;
 }
 
 /// See the file's top.
 pub(crate) struct Reactor {
     poll: Poll,
-    tcp_listeners: Vec<TcpListener>,
+    tcp_listeners: SharedListeners,
     unix_listener: Option<UnixListener>,
     connections: Vec<Option<Connection>>,
     /// Listeners that may have more connections, and will not say so again.
@@ -102,15 +111,9 @@ impl Reactor {
         logger: Logger,
     ) -> std::io::Result<Self> {
         let poll = Poll::new()?;
-        let mut tcp_listeners: Vec<TcpListener> =
-            tcp.into_iter().map(TcpListener::from_std).collect();
-        for (index, listener) in tcp_listeners.iter_mut().enumerate() {
-            poll.registry().register(
-                listener,
-                Token(FIRST_TCP_LISTENER + index),
-                Interest::READABLE,
-            )?;
-        }
+        let registry = poll.registry().try_clone()?;
+        let listeners = Listeners::new(registry, FIRST_TCP_LISTENER, tcp)?;
+        let tcp_listeners = SharedListeners(Rc::new(RefCell::new(listeners)));
         let mut unix_listener = unix.map(UnixListener::from_std);
         if let Some(listener) = &mut unix_listener {
             poll.registry().register(listener, UNIX_LISTENER, Interest::READABLE)?;
@@ -133,6 +136,11 @@ impl Reactor {
     /// When the system refuses.
     pub(crate) fn waker(&self) -> std::io::Result<Arc<Waker>> {
         Waker::new(self.poll.registry(), WAKER).map(Arc::new)
+    }
+
+    /// What listens for clients, for the engine.
+    pub(crate) fn network(&self) -> Box<dyn Network> {
+        Box::new(self.tcp_listeners.clone())
     }
 
     /// Runs until the server is to end.
@@ -176,6 +184,9 @@ impl Reactor {
             self.read_all(engine);
             engine.tick();
             engine.end_iteration(events.is_empty() && self.readable.is_empty());
+            if let Some(errand) = engine.take_errand() {
+                companion.run_errand(engine, errand)?;
+            }
             self.write_all(engine);
             if let Some(shutdown) = engine.shutdown_requested() {
                 return Ok(shutdown);
@@ -302,7 +313,7 @@ impl Reactor {
         for _ in 0..ACCEPTS_MAX {
             let accepted = match listener {
                 UNIX_LISTENER => self.accept_unix(engine),
-                Token(index) => self.accept_tcp(index - FIRST_TCP_LISTENER, engine),
+                token => self.accept_tcp(token, engine),
             };
             match accepted {
                 Ok((stream, peer)) => self.add(stream, peer, engine),
@@ -316,8 +327,9 @@ impl Reactor {
         self.unfinished.push(listener);
     }
 
-    fn accept_tcp(&self, index: usize, engine: &Engine) -> std::io::Result<(Stream, Peer)> {
-        let listener = self.tcp_listeners.get(index).ok_or(ErrorKind::WouldBlock)?;
+    fn accept_tcp(&self, token: Token, engine: &Engine) -> std::io::Result<(Stream, Peer)> {
+        let listeners = self.tcp_listeners.0.borrow();
+        let listener = listeners.by_token(token).ok_or(ErrorKind::WouldBlock)?;
         let (stream, address) = listener.accept()?;
         listen::prepare(&stream, engine.config().number("tcp-keepalive"));
         let peer = Peer {

@@ -16,11 +16,11 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use base::{Lsn, Record, RecordAddr};
 use env::{Clock, Disk, Entropy};
-use keyspace::{BadRecord, Keyspace};
+use keyspace::{BadRecord, Keyspace, Survey};
 use mio::Waker;
 
 use crate::config::{Config, LogOptions, Options};
-use crate::engine::{Engine, LogControl, Surroundings};
+use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
 use crate::journal;
 use crate::logger::Logger;
@@ -73,24 +73,21 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     let waker = reactor.waker().map_err(|error| error.to_string())?;
 
     let World { clock, disk, entropy, host } = world;
+    let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
     let recovery = if options.log.enabled {
-        let env = redo::Env {
-            disk,
-            clock: Arc::clone(&clock),
-            entropy: entropy(),
-            waker: wake_by(&waker),
-        };
-        let recovery = redo::Recovery::open(env, log_options(&options, directory))
-            .map_err(|error| error.to_string())?;
-        Some(recovery)
+        Some(log_place.open(&options)?)
     } else {
+        log_place.warn_of_a_log(&logger);
         None
     };
     let pid_file = process::PidFile::write(config.value("pidfile"), &logger);
     let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, surroundings);
+    engine.set_network(reactor.network());
+    let waker = &log_place.waker;
+    let signals = process::watch_signals(waker).map_err(|error| error.to_string())?;
     let loader =
-        recovery.map(|recovery| Loader::start(recovery, options.databases, &waker)).transpose()?;
+        recovery.map(|recovery| Loader::start(recovery, options.databases, waker)).transpose()?;
     if let Some(loader) = &loader {
         loader.report(&mut engine);
     } else {
@@ -99,8 +96,8 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
         logger.notice("Ready to accept connections");
     }
     process::notify_supervisor("READY=1");
-    let signals = process::watch_signals(&waker).map_err(|error| error.to_string())?;
-    let mut companion = Outside { loader, signals, logger: logger.clone() };
+    let mut companion =
+        Outside { log_place, loader, surveyor: None, signals, logger: logger.clone() };
     let result = reactor.run(&mut engine, &mut companion);
     process::notify_supervisor("STOPPING=1");
     let ended = result.and_then(|shutdown| match engine.close() {
@@ -143,21 +140,53 @@ fn wake_by(waker: &Arc<Waker>) -> redo::Waker {
     })
 }
 
-fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
-    let LogOptions { devices, segment_bytes, in_flight_bytes, .. } = &options.log;
-    redo::Options {
-        devices: devices.clone(),
-        policy: journal::sync_policy(options.fsync),
-        segment_bytes: *segment_bytes,
-        in_flight_bytes_max: *in_flight_bytes,
-        compaction: journal::compaction_options(&options.log),
-        ..redo::Options::new(directory)
+/// Where the log is, and what opening it takes.
+struct LogPlace {
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    entropy: fn() -> Box<dyn Entropy>,
+    waker: Arc<Waker>,
+    directory: PathBuf,
+}
+
+impl LogPlace {
+    /// Locks the log and looks at it.
+    fn open(&self, options: &Options) -> Result<redo::Recovery, String> {
+        let env = redo::Env {
+            disk: Arc::clone(&self.disk),
+            clock: Arc::clone(&self.clock),
+            entropy: (self.entropy)(),
+            waker: wake_by(&self.waker),
+        };
+        let LogOptions { devices, segment_bytes, in_flight_bytes, .. } = &options.log;
+        let options = redo::Options {
+            devices: devices.clone(),
+            policy: journal::sync_policy(options.fsync),
+            segment_bytes: *segment_bytes,
+            in_flight_bytes_max: *in_flight_bytes,
+            compaction: journal::compaction_options(&options.log),
+            ..redo::Options::new(self.directory.clone())
+        };
+        redo::Recovery::open(env, options).map_err(|error| error.to_string())
+    }
+
+    /// Whoever starts without the log that is there may have meant to start with it.
+    fn warn_of_a_log(&self, logger: &Logger) {
+        if redo::is_there(&*self.disk, &self.directory) {
+            logger.warning(&format!(
+                "WARNING: {} holds a redo log, and appendonly is no: its data is not loaded, and \
+                 CONFIG SET appendonly yes would replace it",
+                self.directory.display()
+            ));
+        }
     }
 }
 
-/// What comes from other threads.
+/// What comes from other threads, and what the engine sends for.
 struct Outside {
-    loader: Option<Loader>,
+    log_place: LogPlace,
+    loader: Option<Loader<Loaded>>,
+    surveyor: Option<Loader<OpenedLog>>,
     signals: Arc<AtomicBool>,
     logger: Logger,
 }
@@ -168,30 +197,63 @@ impl Companion for Outside {
             self.logger.warning("Received a signal, scheduling shutdown...");
             engine.request_shutdown();
         }
-        let Some(loader) = &self.loader else { return Ok(()) };
-        match loader.result.try_recv() {
-            Err(TryRecvError::Empty) => loader.report(engine),
-            Err(TryRecvError::Disconnected) => {
-                return Err("the recovery thread has panicked".to_owned());
-            }
-            Ok(loaded) => {
-                let Loaded { keyspace, log, summary } = loaded?;
-                self.loader = None;
-                engine.loaded(keyspace, Some(log));
-                self.logger.notice(&format!(
-                    "DB loaded from the redo log: {} records in {} blocks, {} bytes in {} segments",
-                    summary.records, summary.blocks, summary.bytes, summary.segments
-                ));
-                if summary.cut_bytes > 0 {
-                    self.logger.warning(&format!(
-                        "{} bytes ({} blocks) at the end of the log were never acknowledged and are cut off",
-                        summary.cut_bytes, summary.cut_blocks
-                    ));
+        if let Some(loader) = &self.loader {
+            match loader.take()? {
+                None => loader.report(engine),
+                Some(loaded) => {
+                    let loaded = loaded?;
+                    self.loader = None;
+                    self.loaded(engine, loaded);
                 }
-                self.logger.notice("Ready to accept connections");
+            }
+        }
+        if let Some(surveyor) = &self.surveyor
+            && let Some(opened) = surveyor.take()?
+        {
+            self.surveyor = None;
+            engine.log_opened(opened);
+        }
+        Ok(())
+    }
+
+    fn run_errand(&mut self, engine: &mut Engine, errand: Errand) -> Result<(), String> {
+        let options = engine.config().options();
+        match errand {
+            Errand::Reload => {
+                engine.unload()?;
+                let recovery = self.log_place.open(&options)?;
+                let loader = Loader::start(recovery, options.databases, &self.log_place.waker)?;
+                loader.report(engine);
+                self.loader = Some(loader);
+            }
+            Errand::OpenLog => {
+                self.log_place.directory = PathBuf::from(engine.config().value("dir"));
+                let surveyor = self.log_place.open(&options).and_then(|recovery| {
+                    Loader::spawn(recovery, &self.log_place.waker, |recovery, _| survey(recovery))
+                });
+                let result = surveyor.map(|surveyor| self.surveyor = Some(surveyor));
+                engine.log_looked_at(result);
             }
         }
         Ok(())
+    }
+}
+
+impl Outside {
+    fn loaded(&self, engine: &mut Engine, loaded: Loaded) {
+        let Loaded { keyspace, log, summary } = loaded;
+        engine.loaded(keyspace, Some(log));
+        self.logger.notice(&format!(
+            "DB loaded from the redo log: {} records in {} blocks, {} bytes in {} segments",
+            summary.records, summary.blocks, summary.bytes, summary.segments
+        ));
+        if summary.cut_bytes > 0 {
+            self.logger.warning(&format!(
+                "{} bytes ({} blocks) at the end of the log were never acknowledged and are cut off",
+                summary.cut_bytes, summary.cut_blocks
+            ));
+        }
+        self.logger.notice("Ready to accept connections");
     }
 }
 
@@ -202,18 +264,29 @@ struct Loaded {
     summary: redo::Summary,
 }
 
-/// The recovery thread.
-struct Loader {
-    result: Receiver<Result<Loaded, String>>,
+/// A thread that reads the log.
+struct Loader<T> {
+    result: Receiver<Result<T, String>>,
     total_bytes: u64,
     loaded_bytes: Arc<AtomicU64>,
 }
 
-impl Loader {
+impl Loader<Loaded> {
+    /// Reads it into a keyspace.
     fn start(
         recovery: redo::Recovery,
         databases: usize,
         waker: &Arc<Waker>,
+    ) -> Result<Self, String> {
+        Self::spawn(recovery, waker, move |recovery, progress| load(recovery, databases, progress))
+    }
+}
+
+impl<T: Send + 'static> Loader<T> {
+    fn spawn(
+        recovery: redo::Recovery,
+        waker: &Arc<Waker>,
+        read: impl FnOnce(redo::Recovery, &mut dyn FnMut(u64)) -> Result<T, String> + Send + 'static,
     ) -> Result<Self, String> {
         let (sender, result) = channel();
         let total_bytes = recovery.bytes_total();
@@ -221,7 +294,7 @@ impl Loader {
         let (progress, waker) = (Arc::clone(&loaded_bytes), Arc::clone(waker));
         let thread = std::thread::Builder::new().name("recovery".to_owned());
         let spawned = thread.spawn(move || {
-            let loaded = load(recovery, databases, |bytes| {
+            let loaded = read(recovery, &mut |bytes| {
                 progress.store(bytes, Ordering::Relaxed);
                 let _ignored = waker.wake();
             });
@@ -233,8 +306,51 @@ impl Loader {
         Ok(Self { result, total_bytes, loaded_bytes })
     }
 
+    /// What the thread has read, once it has come to its end.
+    fn take(&self) -> Result<Option<Result<T, String>>, String> {
+        match self.result.try_recv() {
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err("the recovery thread has panicked".to_owned()),
+            Ok(read) => Ok(Some(read)),
+        }
+    }
+
     fn report(&self, engine: &mut Engine) {
         engine.set_loading(self.total_bytes, self.loaded_bytes.load(Ordering::Relaxed));
+    }
+}
+
+/// Opens a log for a keyspace that is there already.
+fn survey(recovery: redo::Recovery) -> Result<OpenedLog, String> {
+    let mut surveying = Surveying { survey: Survey::default(), error: None };
+    let opened = recovery.run(&mut surveying, &mut |_| {}).map_err(|error| error.to_string())?;
+    let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
+    Ok(OpenedLog { journal, log, survey: surveying.survey })
+}
+
+/// A log being looked through.
+struct Surveying {
+    survey: Survey,
+    error: Option<(BadRecord, RecordAddr)>,
+}
+
+impl redo::Replay for Surveying {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        _lsn: Lsn,
+        _retired: &mut Vec<RecordAddr>,
+    ) {
+        if let Err(error) = self.survey.apply(record, addr) {
+            self.error.get_or_insert((error, addr));
+        }
+    }
+
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
     }
 }
 
@@ -242,7 +358,7 @@ impl Loader {
 fn load(
     recovery: redo::Recovery,
     databases: usize,
-    mut progress: impl FnMut(u64),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Loaded, String> {
     let empty = Keyspace::new(Box::new(keyspace::NoJournal), recovery.hash_seed(), databases);
     let mut filling =

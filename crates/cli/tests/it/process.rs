@@ -127,6 +127,12 @@ impl Server {
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     }
 
+    /// Starts it again on the same data with other options.
+    pub(crate) fn restart_with(&mut self, options: &[&str]) {
+        self.options = options.iter().map(|&option| option.to_owned()).collect();
+        self.restart();
+    }
+
     /// Starts it again on the same data.
     pub(crate) fn restart(&mut self) {
         let (child, port) =

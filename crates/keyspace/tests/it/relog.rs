@@ -1,6 +1,8 @@
 //! The journal taken away and given back: the log then holds what memory holds, and at no moment
 //! anything in between.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 
 use keyspace::hash::Hash;
@@ -51,25 +53,31 @@ fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
     contents
 }
 
-fn fill(keyspace: &mut Keyspace, round: usize) {
-    let name = |number: usize| format!("{round}:{number}").into_bytes();
+fn fill(keyspace: &mut Keyspace, round: u8) {
+    let name = |number: i32| format!("{round}:{number}").into_bytes();
     for number in 0..30 {
         keyspace.set_string(1, &name(number), &name(number), Expiry::Clear);
     }
-    keyspace.set_string(0, b"large", &vec![b'a' + round as u8; 10_000], Expiry::At(1 << 40));
+    keyspace.set_string(0, b"large", &vec![b'a' + round; 10_000], Expiry::At(1 << 40));
     keyspace
         .update::<Hash, _>(0, b"hash", true, |hash| {
-            (0..600).for_each(|number| drop(hash.set(&name(number), b"value")));
+            for number in 0..600 {
+                hash.set(&name(number), b"value");
+            }
         })
         .unwrap();
     keyspace
         .update::<Set, _>(2, b"set", true, |set| {
-            (0..600).for_each(|number| drop(set.add(&name(number))));
+            for number in 0..600 {
+                set.add(&name(number));
+            }
         })
         .unwrap();
     keyspace
         .update::<ZSet, _>(2, b"zset", true, |zset| {
-            (0..600).for_each(|number| drop(zset.set(&name(number), number as f64)));
+            for number in 0..600 {
+                zset.set(&name(number), f64::from(number));
+            }
         })
         .unwrap();
     keyspace

@@ -163,7 +163,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     choice("tls-auth-clients", &["no", "yes", "optional"], "yes"),
     // Numbers.
     integer("databases", 1..=INT_MAX, 16).immutable(),
-    integer("port", 0..=65535, 6379).immutable(),
+    integer("port", 0..=65535, 6379),
     integer("io-threads", 1..=128, 1).immutable(),
     integer("auto-aof-rewrite-percentage", 0..=INT_MAX, 100),
     integer("cluster-replica-validity-factor", 0..=INT_MAX, 10)
@@ -278,7 +278,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     ),
     several("oom-score-adj-values", words::oom_score_values, "0 200 800"),
     several("notify-keyspace-events", words::events, ""),
-    several("bind", words::list, "* -::*").immutable(),
+    several("bind", words::list, "* -::*"),
     several("replicaof", words::replica_of, "").alias("slaveof").immutable(),
     several("latency-tracking-info-percentiles", words::percentiles, "50 99 99.9"),
     // The redo log.

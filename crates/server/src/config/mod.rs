@@ -128,6 +128,14 @@ impl Config {
         self.values[index] = path.display().to_string();
     }
 
+    /// The same without a log.
+    #[must_use]
+    pub fn without_log(&self) -> Self {
+        let mut changed = self.clone();
+        changed.values[find("appendonly").expect("the table has it")] = "no".to_owned();
+        changed
+    }
+
     /// Notes how many clients the system allows, when that is less than the user wants.
     pub fn set_max_clients(&mut self, allowed: usize) {
         let index = find("maxclients").expect("the table has it");

@@ -30,6 +30,8 @@ pub(crate) enum Wait {
     Replicas { deadline_ms: Option<i64> },
     /// That the pause is over.
     Pause,
+    /// That the owner of the engine has done what it was asked for.
+    Errand,
 }
 
 /// A command that waits for keys.
@@ -55,7 +57,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause)
+        !matches!(self, Self::Pause | Self::Errand)
     }
 
     fn deadline_ms(&self) -> Option<i64> {
@@ -63,7 +65,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause => None,
+            Self::Pause | Self::Errand => None,
         }
     }
 }
@@ -138,7 +140,7 @@ impl Engine {
                 }
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
-            Wait::Replicas { .. } | Wait::Pause => {}
+            Wait::Replicas { .. } | Wait::Pause | Wait::Errand => {}
         }
         Some(wait)
     }
@@ -225,7 +227,7 @@ impl Engine {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause => {}
+            Wait::Pause | Wait::Errand => {}
         }
         self.resume(key, before);
     }
@@ -236,6 +238,15 @@ impl Engine {
             let before = self.clients[key].output.len();
             self.reply(key).error(error);
             self.counters.error(error.as_bytes());
+            self.resume(key, before);
+        }
+    }
+
+    /// Ends a wait with OK.
+    pub(super) fn end_wait_with_ok(&mut self, key: ClientKey) {
+        if self.stop_waiting(key).is_some() {
+            let before = self.clients[key].output.len();
+            self.reply(key).ok();
             self.resume(key, before);
         }
     }

@@ -25,8 +25,8 @@ impl Engine {
     /// Nothing is deleted unasked, neither expired keys nor evicted ones, while the log cannot
     /// take that down.
     pub(super) fn follow_log_health(&mut self) {
-        let is_frozen = self.log.as_ref().is_some_and(|log| log.health() != LogHealth::Good);
-        self.keyspace.set_frozen(is_frozen);
+        let takes_nothing = self.log.as_ref().is_some_and(|log| log.health() != LogHealth::Good);
+        self.keyspace.set_frozen(takes_nothing || self.is_copying());
     }
 
     /// One cycle.

@@ -1,4 +1,5 @@
-//! The time before the data is there: the log is being replayed elsewhere, clients are told so.
+//! The time before the data is there, at the start and at a reload: the log is being replayed
+//! elsewhere, clients are told so.
 
 use keyspace::Keyspace;
 
@@ -24,11 +25,14 @@ impl Engine {
     }
 
     /// The data is there: it takes the place of the empty keyspace, and the log takes writes.
-    pub fn loaded(&mut self, keyspace: Keyspace, log: Option<Box<dyn LogControl>>) {
+    pub fn loaded(&mut self, mut keyspace: Keyspace, log: Option<Box<dyn LogControl>>) {
+        keyspace.succeed(&mut self.keyspace);
         self.keyspace = keyspace;
-        // What is watched was watched in the empty keyspace, and it has changed.
-        for place in self.watchers.keys().cloned().collect::<Vec<_>>() {
-            self.spoil(&place);
+        if !std::mem::take(&mut self.is_reloading) {
+            // What is watched was watched in the empty keyspace, and it has changed.
+            for place in self.watchers.keys().cloned().collect::<Vec<_>>() {
+                self.spoil(&place);
+            }
         }
         self.log = log;
         self.loading = None;
@@ -36,5 +40,22 @@ impl Engine {
             self.durable = log.durable_lsn();
         }
         self.apply_settings();
+        self.errand_done(Ok(()));
+    }
+
+    /// Makes everything durable, closes the log and empties the keyspace, so that it can be loaded
+    /// again. What clients watch and wait for stays.
+    ///
+    /// # Errors
+    /// What the log says when it cannot be closed; what it does not hold is gone then.
+    pub fn unload(&mut self) -> Result<(), String> {
+        let closed = self.close();
+        self.forget_blocks(closed.is_ok());
+        let count = self.keyspace.database_count();
+        let mut empty = Keyspace::new(Box::new(keyspace::NoJournal), [0; 16], count);
+        empty.succeed(&mut self.keyspace);
+        self.keyspace = empty;
+        self.is_reloading = true;
+        closed
     }
 }

@@ -23,6 +23,7 @@ mod call;
 mod client;
 mod commands;
 mod dispatch;
+mod errand;
 mod expiry;
 mod histogram;
 mod latency;
@@ -32,6 +33,7 @@ mod log_control;
 mod maxmemory;
 mod output;
 mod pubsub;
+mod relogging;
 mod settings;
 mod slab;
 mod slowlog;
@@ -53,16 +55,20 @@ use resp::Writer;
 use crate::config::{Config, FsyncPolicy, Options};
 use crate::host::Host;
 use crate::logger::Logger;
+use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
+pub use errand::Errand;
 pub use loading::Progress;
 pub use log_control::{LogControl, LogHealth};
+pub use relogging::OpenedLog;
 pub use slab::ClientKey;
 
 use blocking::Waiters;
 use client::{Client, Closing, DbKey};
 use latency::LatencyMonitor;
 use pubsub::Registry;
+use relogging::Relogging;
 use slab::Slab;
 use slowlog::SlowLog;
 use stats::{Counters, Rates};
@@ -112,7 +118,12 @@ pub struct Engine {
     clients: Slab,
     keyspace: Keyspace,
     log: Option<Box<dyn LogControl>>,
+    relogging: Option<Relogging>,
     loading: Option<Progress>,
+    /// What is being loaded was there before.
+    is_reloading: bool,
+    errand: Option<Errand>,
+    network: Box<dyn Network>,
     config: Config,
     options: Options,
     surroundings: Surroundings,
@@ -178,7 +189,11 @@ impl Engine {
             clients: Slab::default(),
             keyspace,
             log: None,
+            relogging: None,
             loading: None,
+            is_reloading: false,
+            errand: None,
+            network: Box::new(NoNetwork),
             config,
             options,
             surroundings,
@@ -218,6 +233,11 @@ impl Engine {
         engine.refresh_time();
         engine.apply_settings();
         engine
+    }
+
+    /// Says who listens for clients, so that CONFIG SET can change where.
+    pub fn set_network(&mut self, network: Box<dyn Network>) {
+        self.network = network;
     }
 
     /// A client has connected.
@@ -288,10 +308,10 @@ impl Engine {
         false
     }
 
-    /// Whether the log cannot keep up.
+    /// Whether the log cannot keep up with clients.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log.is_congested())
+        !self.is_copying() && self.log.as_ref().is_some_and(|log| log.is_congested())
     }
 
     /// Ends an iteration of the event loop: clients that were waiting go on, and what was written to
@@ -306,6 +326,7 @@ impl Engine {
         }
         // Takes note of blocks that have become durable, and so of devices that are free again.
         self.log_advanced();
+        self.follow_log_switch();
         if self.log.as_ref().is_some_and(|log| log.takes_block_now()) {
             self.block_since_us.get_or_insert(self.now_us);
             if self.now_us >= self.seal_at_us(is_idle) {
@@ -418,7 +439,7 @@ impl Engine {
     #[must_use]
     pub fn until_next_event_us(&self) -> u64 {
         let has_more = !self.resumed.is_empty() || !self.noted.is_empty();
-        if has_more || self.keyspace.freeing() > 0 {
+        if has_more || self.keyspace.freeing() > 0 || self.can_copy() {
             return 0;
         }
         let next_us = self.next_event_us().min(self.seal_at_us(true));
@@ -454,7 +475,8 @@ impl Engine {
     /// How the server is to end, once somebody has asked for it.
     #[must_use]
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
-        self.shutdown
+        // What is only in memory is worth the wait.
+        self.shutdown.filter(|shutdown| shutdown.force || self.relogging.is_none())
     }
 
     /// A signal asks for the end.
@@ -462,12 +484,13 @@ impl Engine {
         self.shutdown.get_or_insert(Shutdown { force: false });
     }
 
-    /// Makes everything durable and closes the log; the last thing that is called.
+    /// Makes everything durable and closes the log: the last thing before the end.
     ///
     /// # Errors
     /// What the log says when it cannot.
     pub fn close(&mut self) -> Result<(), String> {
         self.keyspace.set_journal(Box::new(keyspace::NoJournal));
+        self.relogging = None;
         match self.log.take() {
             None => Ok(()),
             Some(mut log) => {

@@ -113,6 +113,16 @@ impl Output {
         }
     }
 
+    /// Whether anything waits for a block beyond `durable`.
+    pub(crate) fn is_held(&self, durable: Lsn) -> bool {
+        self.gates.back().is_some_and(|gate| gate.lsn > durable)
+    }
+
+    /// Lets everything go.
+    pub(crate) fn open_gates(&mut self) {
+        self.gates.clear();
+    }
+
     /// Forgets everything that was not sent.
     pub(crate) fn clear(&mut self) {
         self.gates.clear();

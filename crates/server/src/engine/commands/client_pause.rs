@@ -52,8 +52,11 @@ pub(super) fn unpause(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
 }
 
 impl Engine {
-    /// Whether a command has to wait for the end of a pause.
+    /// Whether a command has to wait for the end of a pause, or until everything is logged.
     pub(crate) fn is_paused_for(&self, key: ClientKey, command: Command) -> bool {
+        if self.waits_for_copying(key, command) {
+            return true;
+        }
         let Some(pause) = &self.pause else { return false };
         let client = &self.clients[key];
         let mut flags = command.flags;

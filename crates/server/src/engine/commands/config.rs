@@ -3,8 +3,9 @@
 use command::error::{CommandError, Done};
 
 use super::super::stats::Counters;
-use super::super::{ClientKey, Engine};
+use super::super::{ClientKey, Engine, Errand};
 use super::error;
+use crate::config::Config;
 
 /// CONFIG GET.
 pub(super) fn get(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
@@ -54,20 +55,38 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             ));
         }
     }
-    if names.contains(&"appendonly")
-        && config.value("appendonly") != engine.config.value("appendonly")
-    {
-        return Err(error(
-            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - \
-             the redo log can only be turned on or off when the server starts",
-        ));
+    let is_new = |name| names.contains(&name) && config.value(name) != engine.config.value(name);
+    let turns_log = is_new("appendonly");
+    if is_new("port") || is_new("bind") {
+        let argument = if is_new("port") { "port" } else { "bind" };
+        listen(engine, &config, argument)?;
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {
         engine.make_room();
     }
-    engine.reply(key).ok();
+    if turns_log && engine.turn_log(engine.options.log.enabled) {
+        engine.send_for(Errand::OpenLog, key);
+    } else {
+        engine.reply(key).ok();
+    }
     Ok(())
+}
+
+/// Listens where the new configuration says.
+fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
+    let bind: Vec<&str> = config.words("bind").collect();
+    let (port, backlog) = (config.number("port"), config.number("tcp-backlog"));
+    engine.network.listen(&bind, port, backlog).map_err(|why| {
+        engine.surroundings.logger.warning(&why);
+        let refusal = match argument {
+            "port" => "Unable to listen on this port. Check server logs.",
+            _ => "Failed to bind to specified addresses.",
+        };
+        error(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{argument}') - {refusal}"
+        ))
+    })
 }
 
 /// CONFIG RESETSTAT.

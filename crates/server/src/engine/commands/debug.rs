@@ -4,7 +4,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 use resp::Writer;
 
-use super::super::{ClientKey, Engine};
+use super::super::{ClientKey, Engine, Errand};
 use super::{error, text};
 
 /// DEBUG.
@@ -57,9 +57,18 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             b"replybuffer" | b"pause-cron" | b"dict-resizing" | b"set-skip-checksum-validation",
             _,
         )
-        | (b"reload" | b"loadaof" | b"config-rewrite-force-all" | b"aof-flush-sleep", _) => {
-            // There is nothing to turn, or (RELOAD) nothing that memory has and the log has not.
+        | (b"config-rewrite-force-all" | b"aof-flush-sleep", _) => {
+            // There is nothing to turn.
             engine.reply(key).ok();
+            Ok(())
+        }
+        (b"reload" | b"loadaof", _) => {
+            if engine.log.is_some() {
+                engine.send_for(Errand::Reload, key);
+            } else {
+                // There is nothing that the data could come back from.
+                engine.reply(key).ok();
+            }
             Ok(())
         }
         (b"htstats" | b"htstats-key", [_, ..]) => {

@@ -34,6 +34,10 @@ impl Engine {
     /// it, because its records must lie in one block. `false` when that is being done already.
     pub(crate) fn start_checkpoint(&mut self) -> bool {
         let in_transaction = self.in_transaction;
+        if self.relogging.is_some() {
+            // What is being written is as compact as can be.
+            return false;
+        }
         match &mut self.log {
             // Without a log there is nothing to compact; tools must not fail on it.
             None => true,

@@ -187,7 +187,9 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
         engine.log.as_ref().map(|log| log.health()),
         Some(LogHealth::ReadOnly(_) | LogHealth::Failed(_))
     );
-    let is_compacting = engine.log.as_ref().is_some_and(|log| log.is_compacting());
+    let is_compacting =
+        engine.relogging.is_some() || engine.log.as_ref().is_some_and(|log| log.is_compacting());
+    let is_on = engine.log.is_some() || engine.relogging.is_some();
     line(out, "rdb_changes_since_last_save", changes);
     line(out, "rdb_bgsave_in_progress", 0);
     line(out, "rdb_last_save_time", engine.last_checkpoint_unix_s);
@@ -203,7 +205,7 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
             ("rdb_last_load_keys_loaded", "0"),
         ],
     );
-    line(out, "aof_enabled", u8::from(engine.log.is_some()));
+    line(out, "aof_enabled", u8::from(is_on));
     line(out, "aof_rewrite_in_progress", u8::from(is_compacting));
     constants(
         out,
@@ -242,6 +244,7 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
 
 pub(super) fn redo(engine: &Engine, out: &mut String) {
     line(out, "redo_enabled", u8::from(engine.log.is_some()));
+    line(out, "redo_turning_on", u8::from(engine.relogging.is_some()));
     line(out, "redo_policy", engine.options.fsync.name());
     line(out, "redo_durable_lsn", engine.durable.0);
     line(out, "redo_held_replies", engine.held.len());
