@@ -116,6 +116,14 @@ impl Engine {
         if policy != FsyncPolicy::Always {
             return;
         }
+        if let Some(why) = &self.log_failure {
+            // It would wait for ever.
+            let error = format!("MISCONF What was read is not durable and cannot become so: {why}");
+            client.output.truncate(start);
+            client.output.writer().error(&error);
+            self.counters.error(error.as_bytes());
+            return;
+        }
         if client.output.hold(start, lsn) {
             self.held.push(Reverse((lsn, key)));
         }

@@ -25,8 +25,9 @@ impl Engine {
     /// Nothing is deleted unasked, neither expired keys nor evicted ones, while the log cannot
     /// take that down.
     pub(super) fn follow_log_health(&mut self) {
-        let takes_nothing = self.log.as_ref().is_some_and(|log| log.health() != LogHealth::Good);
-        self.keyspace.set_frozen(takes_nothing || self.is_copying());
+        let health = self.log.as_ref().map_or(LogHealth::Good, |log| log.health());
+        self.keyspace.set_frozen(health != LogHealth::Good || self.is_copying());
+        self.log_failure = if let LogHealth::Failed(why) = health { Some(why) } else { None };
     }
 
     /// One cycle.

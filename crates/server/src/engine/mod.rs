@@ -143,6 +143,8 @@ pub struct Engine {
     /// Clients that may go on with what they have sent already.
     resumed: VecDeque<ClientKey>,
     durable: Lsn,
+    /// Why nothing becomes durable any more.
+    log_failure: Option<String>,
     /// Since when the log's open block could have been sealed.
     block_since_us: Option<u64>,
     /// Whether replies wait for the log's open block.
@@ -206,6 +208,7 @@ impl Engine {
             held: BinaryHeap::new(),
             resumed: VecDeque::new(),
             durable: Lsn::ZERO,
+            log_failure: None,
             block_since_us: None,
             is_block_awaited: false,
             watchers: BTreeMap::new(),

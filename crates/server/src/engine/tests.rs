@@ -330,6 +330,10 @@ fn clients_whose_writes_will_never_be_durable_are_disconnected() {
     server.pass_ms(200);
     assert!(server.ends(writer));
     assert_eq!(server.send(reader, "PING\r\n"), "+PONG\r\n");
+    // What it has written must not be shown, and nobody need wait for it.
+    let reply = server.send(reader, "GET a\r\nPING\r\n");
+    assert!(reply.starts_with("-MISCONF What was read is not durable"), "{reply}");
+    assert!(reply.ends_with("the disk is gone\r\n+PONG\r\n"), "{reply}");
 }
 
 #[test]
