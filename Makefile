@@ -25,7 +25,7 @@ run:
 test: test-rust test-clients tcl
 
 test-rust:
-	@tests/install-tools build redis
+	@tests/install-tools build redis disks
 	$(CARGO) test --workspace
 
 test-clients:
@@ -46,7 +46,7 @@ lint:
 	@tests/deny
 
 soak:
-	@tests/install-tools build redis
+	@tests/install-tools build redis disks
 	$(CARGO) xtask soak $(SECONDS_MAX) $(SEED)
 
 bench-first:

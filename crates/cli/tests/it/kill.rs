@@ -107,7 +107,7 @@ pub(crate) fn write_until(
         for (number, writer) in (1..).zip(writers.iter_mut()) {
             let mut connection = server.connect();
             let total = &total;
-            if number <= 3 && !always {
+            if writer.style() == Style::Commands && !always {
                 assert_eq!(connection.words("CLIENT DURABILITY always").text(), "OK");
             }
             scope.spawn(move || writer.write(connection, number * number, total));
@@ -116,16 +116,30 @@ pub(crate) fn write_until(
             let (connection, stop) = (server.connect(), &stop);
             scope.spawn(move || compact_again_and_again(connection, stop));
         }
+        let ends = EndsWriters { server, stop: &stop };
         while !enough(total.load(Ordering::Relaxed), started.elapsed()) {
+            let server = &mut *ends.server;
             assert!(server.is_running(), "the server ended by itself:\n{}", server.log());
             assert!(started.elapsed() < Duration::from_secs(60), "the writers do not get on");
             std::thread::sleep(Duration::from_millis(1));
         }
         let began = Instant::now();
-        cut(server);
-        stop.store(true, Ordering::Relaxed);
+        cut(ends.server);
         began
     })
+}
+
+/// Ends the threads that use the server, also when the one that looks after them panics.
+struct EndsWriters<'a> {
+    server: &'a mut Server,
+    stop: &'a AtomicBool,
+}
+
+impl Drop for EndsWriters<'_> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.server.begin_to_kill();
+    }
 }
 
 /// Starts one compaction after the other until the connection breaks.

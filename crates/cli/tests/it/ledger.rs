@@ -232,6 +232,11 @@ impl Writer {
         Writer { style, prefix, state, acknowledged: 0, sent: 0, places: Vec::new() }
     }
 
+    /// How it writes.
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
     /// Writes until the connection breaks or the server takes no writes any more, and counts what is
     /// acknowledged. Panics on any other error reply.
     pub(crate) fn write(&mut self, mut connection: Connection, depth: u64, total: &AtomicU64) {

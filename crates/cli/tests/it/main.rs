@@ -3,13 +3,16 @@
 //! ```text
 //!   conformance ── script ─┐                      the same commands to redis-server and to Indelible
 //!   random_commands ───────┼─ wire ── process     a RESP client · server processes on free ports
-//!   kill ── ledger ────────┘                      kill -9 and what must be there afterwards
+//!   kill ── ledger ────────┤                      kill -9 and what must be there afterwards
+//!   power_cut ─┬─ loop_device ── shutdown_ioctl   disks that forget what was not synced,
+//!   full_disk ─┘                                  disks without room
+//!   io_errors ── fault_injection                  disks that fail
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   command_line                                  configuration and data directories that must be refused
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
-//! installs it). `INDELIBLE_SERVER` names another command to test in place of the built binary, and
+//! installs it). Tests of disks need root and loop devices, or strace, and say so where they are skipped. `INDELIBLE_SERVER` names another command to test in place of the built binary, and
 //! `INDELIBLE_SEED` another seed for what is random.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -19,7 +22,9 @@ mod compaction;
 mod conformance;
 mod connections;
 mod durability;
+mod fault_injection;
 mod full_disk;
+mod io_errors;
 mod kill;
 mod ledger;
 mod lifecycle;

@@ -3,8 +3,10 @@
 //! The same writers, ledgers and checks as in [`crate::kill`], but what was not synced is really gone
 //! ([`crate::loop_device`]): a kill alone leaves the page cache, and with it whatever a forgotten sync would
 //! have lost. Rounds cut in both ways in turn, at `always` and at `everysec`. With three disks the power
-//! goes from one after the other.
+//! goes from one after the other, and in some rounds one of them has failed some milliseconds before, so that
+//! the others have just taken over what it had.
 
+use crate::fault_injection::Fault;
 use crate::kill::{Random, check_round, verify_log, write_until, writers};
 use crate::loop_device::{LoopDisk, PowerSwitch, texts};
 use crate::process::{Program, Server};
@@ -58,8 +60,10 @@ fn survive_power_cuts(disk_count: usize, options: &[&str]) {
     let mut writers = writers();
     for round in 0..ROUNDS {
         let (always, by_copy) = (round % 2 == 0, round % 3 == 2);
-        // The last round of the plain test is long enough for what everysec must have synced.
+        // The last round of the plain test is long enough for what everysec must have synced, and
+        // nobody who writes at always has it synced earlier.
         let long = round == ROUNDS - 1 && disk_count == 1 && options.is_empty();
+        let active = if long { 3.. } else { 0.. };
         let acknowledged_enough = random.below(4000);
         // The first at once; what the kernel is doing on the others may come to its end, or not.
         let pauses: Vec<u64> =
@@ -70,7 +74,9 @@ fn survive_power_cuts(disk_count: usize, options: &[&str]) {
         let compacting = !options.is_empty();
         let mut switches: Vec<PowerSwitch> = disks.iter().map(LoopDisk::switch).collect();
         switches.rotate_left(usize::try_from(random.below(disk_count as u64)).unwrap());
+        let failing = (disk_count > 1 && round % 3 == 1).then(|| random.below(disk_count as u64));
         let cut = |server: &mut Server| {
+            let _fault = failing.map(|disk| lose_disk(server, disk));
             server.begin_to_kill();
             for (switch, pause_us) in switches.into_iter().zip(pauses) {
                 if !by_copy {
@@ -80,7 +86,7 @@ fn survive_power_cuts(disk_count: usize, options: &[&str]) {
             }
             server.kill();
         };
-        let began = write_until(&mut server, &mut writers, always, compacting, enough, cut);
+        let began = write_until(&mut server, &mut writers[active], always, compacting, enough, cut);
         for disk in &mut disks {
             if by_copy { disk.restore_copy() } else { disk.restore() }
         }
@@ -88,4 +94,13 @@ fn survive_power_cuts(disk_count: usize, options: &[&str]) {
         check_round(&server, &mut writers, always, began);
     }
     verify_log(&mut server);
+}
+
+/// Makes every sync of a disk fail, and lets the server go on without it for a moment. Nothing where
+/// faults cannot be injected.
+fn lose_disk(server: &Server, disk: u64) -> Option<Fault> {
+    let fault = Fault::is_possible()
+        .then(|| Fault::inject(server, &format!("flusher-{disk}"), "fdatasync:error=EIO"));
+    std::thread::sleep(Duration::from_millis(50));
+    fault
 }

@@ -140,6 +140,31 @@ fn a_full_disk_refuses_writes_loses_nothing_and_recovers_by_itself() {
 }
 
 #[test]
+fn a_log_is_opened_on_a_full_disk_again_and_again() {
+    let disk = SimDisk::new(8, Faults::default());
+    let options = options(Path::new("/data"));
+    let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    write_some(&mut database, 0, 200);
+    let expected = database.keyspace.contents();
+    drop(database);
+    disk.crash();
+    for start in 0..4 {
+        // Somebody else takes what this start has not used.
+        let capacity_bytes = Some(disk.used_bytes());
+        disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
+        let opened = Database::open_on(Arc::new(disk.clone()), options.clone());
+        let database = opened.unwrap_or_else(|error| panic!("start {start}: {error}"));
+        assert_eq!(database.keyspace.contents(), expected);
+        drop(database);
+        disk.crash();
+    }
+    disk.set_faults(Faults::default());
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    write_some(&mut database, 0, 10);
+    assert_eq!(database.log.health(), Health::Writable);
+}
+
+#[test]
 fn a_full_disk_is_made_room_on_by_compaction() {
     let disk = SimDisk::new(5, Faults::default());
     disk.set_faults(Faults { capacity_bytes: Some(400 << 10), ..Faults::default() });
