@@ -1,16 +1,16 @@
-//! `indelible log`: looks at a redo log that no server is using, without changing it.
+//! `indelible log`: looks at a redo log that no server is using, and mends it if it is told to.
 
 use std::io::{BufWriter, Write as _, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use env::Disk;
-use env_os::OsDisk;
-use redo::DumpFormat;
+use env::{Clock as _, Disk};
+use env_os::{OsClock, OsDisk, OsEntropy};
+use redo::{DumpFormat, RepairMode};
 
-/// Looks at a redo log that no server is using, without changing it.
+/// Looks at a redo log that no server is using; nothing is changed but by `repair --yes`.
 #[derive(Parser)]
 #[command(name = "indelible log", version)]
 struct Arguments {
@@ -35,6 +35,20 @@ enum Action {
         /// One JSON object a line.
         #[arg(long)]
         json: bool,
+        /// The directories of log-devices; without them, those that the log itself names.
+        #[arg(long = "device", value_name = "DIRECTORY")]
+        devices: Vec<PathBuf>,
+    },
+    /// Says what of a damaged log is good and what is lost; with --yes makes it start again.
+    Repair {
+        /// The data directory of the server.
+        directory: PathBuf,
+        /// Only says it; the default.
+        #[arg(long, conflicts_with = "yes")]
+        dry_run: bool,
+        /// Does it. The old files are kept beside, in directories called damaged-TIME.
+        #[arg(long)]
+        yes: bool,
         /// The directories of log-devices; without them, those that the log itself names.
         #[arg(long = "device", value_name = "DIRECTORY")]
         devices: Vec<PathBuf>,
@@ -76,6 +90,30 @@ impl Action {
                 out.flush()?;
                 Ok(ExitCode::SUCCESS)
             }
+            Self::Repair { directory, dry_run, yes, devices } => {
+                let code = repair(&disk, &directory, &devices, yes)?;
+                if code == ExitCode::FAILURE && !dry_run {
+                    println!(
+                        "nothing was changed; to repair it like this, run it again with --yes"
+                    );
+                }
+                Ok(code)
+            }
         }
     }
+}
+
+/// Shows what a repair does, or makes it. It fails when there is something left to repair.
+fn repair(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    devices: &[PathBuf],
+    yes: bool,
+) -> anyhow::Result<ExitCode> {
+    let now_ms = OsClock::new().now_ms();
+    let mode = if yes { RepairMode::CarryOut { now_ms } } else { RepairMode::Show };
+    let repair = redo::repair(disk, directory, devices, &mut OsEntropy, mode)?;
+    print!("{repair}");
+    let is_good = yes || !repair.is_needed();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
-//!   indelible log verify|dump DIR                            looks at a redo log
+//!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
 //!   indelible --version | --help
 //! ```
 //!
@@ -29,6 +29,9 @@ Usage:
       Checks the redo log of a server that is not running; the exit code says whether it is good.
   indelible log dump DIR [--json] [--device DIR ...]
       Shows what is in it.
+  indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
+      Says what of a damaged log is good and what is lost; with --yes makes it start again
+      with what is good. The old files are kept.
   indelible --version
   indelible --help
 

@@ -28,6 +28,7 @@
 //! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
+//! | after damage | `repair`, `salvage` (what is good in one file), `places` (whose directories) |
 //!
 //! # Invariants
 //!
@@ -83,10 +84,13 @@ mod log;
 pub mod manifest;
 mod merge;
 mod options;
+mod places;
 pub mod record;
 mod recovery;
+mod repair;
 mod replay;
 mod reserve;
+mod salvage;
 mod scan;
 mod schedule;
 pub mod segment;
@@ -105,5 +109,6 @@ pub use log::{Health, Log};
 pub use manifest::Id;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
 pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
+pub use repair::{Repair, RepairMode, repair};
 pub use stats::{DeviceStats, Stats};
 pub use verify::{Report, verify};

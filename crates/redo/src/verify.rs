@@ -79,18 +79,25 @@ impl fmt::Display for Report {
 /// # Errors
 /// When the log is in use. Whatever is wrong with it is in the report.
 pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<Report> {
+    if is_in_use(&**disk, dir)? {
+        return Err(Error::InUse { path: crate::recovery::lock_path(dir) });
+    }
+    Ok(verify_unlocked(disk, dir, devices))
+}
+
+/// The same for who has the log's lock.
+pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Report {
     let mut report = Report::default();
-    let catalog = match open_catalog(&**disk, dir, devices) {
-        Err(error @ Error::InUse { .. }) => return Err(error),
+    let catalog = match read_catalog(&**disk, dir, devices) {
         Err(error) => {
             report.errors.push(error);
-            return Ok(report);
+            return report;
         }
         Ok(catalog) => catalog,
     };
     if catalog.manifest.is_none() {
         report.notes.push(format!("there is no log in {}", dir.display()));
-        return Ok(report);
+        return report;
     }
     for path in &catalog.leftovers {
         let path = path.display();
@@ -124,7 +131,7 @@ pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<R
             Err(error) => report.errors.push(error),
         }
     }
-    Ok(report)
+    report
 }
 
 /// What there is in `dir`, unless it is in use. The devices default to those of the manifest.
@@ -132,6 +139,10 @@ pub(crate) fn open_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> 
     if is_in_use(disk, dir)? {
         return Err(Error::InUse { path: crate::recovery::lock_path(dir) });
     }
+    read_catalog(disk, dir, devices)
+}
+
+fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
     let mut dirs = devices.to_vec();
     if dirs.is_empty()
         && let Some(manifest) = Manifest::read(disk, dir)?
@@ -142,7 +153,7 @@ pub(crate) fn open_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> 
 }
 
 /// Reads all of a file and writes its footer anew, in memory, to compare.
-fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Result<()> {
+pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Result<()> {
     let mut cursor = BlockCursor::open(disk, file.clone(), 1 << 20)?;
     let mut builder = FooterBuilder::default();
     let mut records = Vec::new();

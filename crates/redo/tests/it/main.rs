@@ -11,6 +11,7 @@ mod harness;
 mod inspection;
 mod lifecycle;
 mod opening;
+mod repairing;
 mod simulation;
 mod sweep;
 mod waiting;

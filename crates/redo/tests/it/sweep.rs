@@ -251,7 +251,7 @@ impl Damage {
     }
 }
 
-fn damages(shape: &Shape) -> Vec<Damage> {
+pub(crate) fn damages(shape: &Shape) -> Vec<Damage> {
     let mut all = Vec::new();
     for (path, bytes) in &shape.image {
         let is_segment = path.extension().is_some_and(|ext| ext == "redo");
