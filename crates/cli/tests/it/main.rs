@@ -8,6 +8,7 @@
 //!   full_disk ─┘                                  disks without room
 //!   io_errors ── fault_injection                  disks that fail
 //!   lifecycle                                     one server on a unix socket, from start to end
+//!   damage                                        damaged data directories: refused, repaired, served
 //!   command_line                                  configuration and data directories that must be refused
 //! ```
 //!
@@ -21,6 +22,7 @@ mod command_line;
 mod compaction;
 mod conformance;
 mod connections;
+mod damage;
 mod durability;
 mod fault_injection;
 mod full_disk;
