@@ -28,7 +28,7 @@
 //! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
-//! | after damage | `repair`, `salvage` (what is good in one file), `places` (whose directories) |
+//! | after damage | `repair`, `places` (whose directories), `salvage` (what is good in one file), `rebuild` |
 //!
 //! # Invariants
 //!
@@ -85,6 +85,7 @@ pub mod manifest;
 mod merge;
 mod options;
 mod places;
+mod rebuild;
 pub mod record;
 mod recovery;
 mod repair;

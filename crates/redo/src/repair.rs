@@ -33,20 +33,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 use env::{Access, Disk, Entropy};
 
-use crate::block::{BlockHeader, COMPACTED, HEADER_BYTES};
+use crate::block::BlockHeader;
 use crate::error::{Error, IoContext, Result};
 use crate::manifest::{self, DeviceMark, Manifest};
 use crate::places::{self, Places};
-use crate::record;
+use crate::rebuild::{Patient, Rebuilder};
 use crate::recovery::{is_in_use, lock_path};
-use crate::salvage::{Salvage, Wound, read_range};
-use crate::scan::{SegmentFile, find_block_after};
-use crate::segment::{self, SegmentHeader};
-use crate::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::salvage::{DamagedFile, Salvage, Wound, read_range};
+use crate::scan::find_block_after;
 use crate::verify::{Report, check_file, verify, verify_unlocked};
 
 /// Whether a repair is made or only shown.
@@ -66,10 +63,10 @@ pub struct Repair {
     dir: PathBuf,
     /// What [`verify`] says is wrong; empty for a log that needs no repair.
     pub errors: Vec<Error>,
-    /// The segments that are written anew.
-    segments: Vec<Patient>,
+    /// The segments that are written anew, those together that share files.
+    groups: Vec<Vec<Patient>>,
     /// Damaged files that add nothing: leftovers, and files that were begun and never used.
-    discarded: Vec<PathBuf>,
+    discarded: BTreeSet<PathBuf>,
     /// Blocks that were durable and are in no file.
     holes: Vec<(Lsn, Lsn)>,
     places: Places,
@@ -84,14 +81,6 @@ pub struct Repair {
     pub lost_more: bool,
     /// The directories that keep the old files, once the repair is made.
     pub kept_in: Vec<PathBuf>,
-}
-
-/// A segment of which something is damaged.
-struct Patient {
-    segment: SegmentId,
-    /// All of its files that count, good or not.
-    files: Vec<Salvage>,
-    complaints: Vec<String>,
 }
 
 impl Repair {
@@ -150,10 +139,11 @@ fn look(
 ) -> Result<Repair> {
     let places = places::find(disk, dir, devices)?;
     let mut files = Vec::new();
-    let mut discarded = Vec::new();
+    let mut discarded = BTreeSet::new();
     for (device, place) in places.devices.iter().enumerate() {
         for (path, name) in places::segment_files(disk, &place.path)? {
-            files.push(Salvage::read(disk, &path, device, name, places.database)?);
+            let database = places.database;
+            files.extend(DamagedFile { disk, path: &path, device, name, database }.read()?);
         }
     }
     let headers = || files.iter().filter_map(|file| file.header);
@@ -176,27 +166,16 @@ fn look(
     }
     for file in leftovers {
         if complaint(disk, &places, &files, &file, Lsn::ZERO, &[])?.is_some() {
-            discarded.push(file.path);
+            discarded.insert(file.path);
         }
     }
-    let mut segments: BTreeMap<SegmentId, Patient> = BTreeMap::new();
-    for (file, complaint) in files.into_iter().zip(complaints) {
-        let segment = file.segment();
-        let patient = segments.entry(segment).or_insert_with(|| Patient {
-            segment,
-            files: Vec::new(),
-            complaints: Vec::new(),
-        });
-        patient.complaints.extend(complaint);
-        patient.files.push(file);
-    }
-    let next_segment = segments.last_key_value().map_or(1, |(last, _)| last.0 + 1);
-    segments.retain(|_, patient| !patient.complaints.is_empty());
+    let next_segment = files.iter().map(|image| image.segment.0 + 1).max().unwrap_or(1);
+    let groups = gather_patients(files.into_iter().zip(complaints).collect());
     let manifest = places.new_manifest(dir, durable, next_segment, entropy);
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
-        segments: segments.into_values().collect(),
+        groups,
         discarded,
         holes,
         places,
@@ -211,20 +190,62 @@ fn look(
     Ok(repair)
 }
 
-/// Parts that a compaction has made superfluous count for nothing.
-fn take_leftovers(files: &mut Vec<Salvage>) -> Vec<Salvage> {
+/// Files that a compaction has made superfluous count for nothing.
+fn take_leftovers(images: &mut Vec<Salvage>) -> Vec<Salvage> {
     let mut newest: BTreeMap<SegmentId, u32> = BTreeMap::new();
-    for file in files.iter() {
-        let generation = newest.entry(file.segment()).or_default();
-        *generation = (*generation).max(file.generation());
+    for image in images.iter() {
+        let generation = newest.entry(image.segment).or_default();
+        *generation = (*generation).max(image.header.map_or(0, |header| header.generation));
     }
-    let is_leftover = |file: &mut Salvage| {
-        // Of a file without a header only whether it was compacted is known.
-        let newest = newest[&file.segment()];
-        let newest = if file.header.is_some() { newest } else { newest.min(1) };
-        file.generation() < newest
+    // Without its header nothing says how old an image is; if another file has the segment, and it
+    // was compacted, records of this one may be long gone, and must not come back.
+    let is_elsewhere = |image: &Salvage| {
+        images.iter().any(|other| {
+            let is_compacted = other.header.is_some_and(|header| header.generation > 0);
+            is_compacted && other.segment == image.segment && other.path != image.path
+        })
     };
-    files.extract_if(.., is_leftover).collect()
+    let is_old = |image: &&Salvage| match image.header {
+        Some(header) => header.generation < newest[&image.segment],
+        None => is_elsewhere(image),
+    };
+    let old: BTreeSet<PathBuf> =
+        images.iter().filter(is_old).map(|image| image.path.clone()).collect();
+    images.extract_if(.., |image| old.contains(&image.path)).collect()
+}
+
+/// The segments of which something is damaged, each with all of its images. What shares a file
+/// with one of them is written anew as well, and with it.
+fn gather_patients(mut images: Vec<(Salvage, Option<String>)>) -> Vec<Vec<Patient>> {
+    let mut groups = Vec::new();
+    while let Some((first, _)) = images.iter().find(|(_, complaint)| complaint.is_some()) {
+        let mut paths = BTreeSet::from([first.path.clone()]);
+        let mut segments = BTreeSet::new();
+        let mut count = 0;
+        while count < paths.len() + segments.len() {
+            count = paths.len() + segments.len();
+            for (image, _) in &images {
+                if paths.contains(&image.path) {
+                    segments.insert(image.segment);
+                }
+                if segments.contains(&image.segment) {
+                    paths.insert(image.path.clone());
+                }
+            }
+        }
+        let mut patients: BTreeMap<SegmentId, Patient> = BTreeMap::new();
+        for (image, complaint) in
+            images.extract_if(.., |(image, _)| segments.contains(&image.segment))
+        {
+            let segment = image.segment;
+            let new = Patient { segment, images: Vec::new(), complaints: Vec::new() };
+            let patient = patients.entry(segment).or_insert(new);
+            patient.complaints.extend(complaint);
+            patient.images.push(image);
+        }
+        groups.push(patients.into_values().collect());
+    }
+    groups
 }
 
 /// The blocks above the horizon and up to the last durable one that are in no file.
@@ -254,46 +275,53 @@ fn complaint(
         Ok(Some(format!("{} at byte {offset}: {what}", file.path.display())))
     };
     let is_newest = !files.iter().any(|other| {
-        other.path.parent() == file.path.parent() && other.name.1 == 0 && other.name.0 > file.name.0
+        other.path.parent() == file.path.parent()
+            && other.name.1 == 0
+            && other.segment > file.segment
     });
     let may_be_open = file.name.1 > 0 || is_newest;
-    let Some(header) = &file.header else {
-        let is_unborn = file.is_blank && may_be_open;
+    if let Some((offset, what)) = &file.unreadable {
+        return at(*offset, what);
+    }
+    let (Some(source), Some(header)) = (&file.source, &file.header) else {
         // A start removes what was begun and never used; it is no damage, nor is it in the way.
-        let what = "the segment's header is damaged";
-        return if is_unborn { Ok(None) } else { at(0, what) };
+        let is_unborn = file.is_blank && may_be_open;
+        return if is_unborn { Ok(None) } else { at(0, "the segment's header is damaged") };
     };
-    if (header.segment, header.part) != file.name {
+    let is_first = source.start == 0;
+    if is_first && (header.segment, header.part) != file.name {
         return at(48, "the file's name is not what it says it is");
     }
     if header.device != places.devices[file.device].id {
-        return at(32, "the file was written to another device");
+        return at(source.start + 32, "the file was written to another device");
     }
-    let is_twice = |other: &&Salvage| other.name == file.name && other.path != file.path;
+    let is_twice = |other: &&Salvage| {
+        let other_header = other.header.as_ref();
+        other_header.is_some_and(|o| (o.segment, o.part) == (header.segment, header.part))
+            && other.path != file.path
+    };
     if let Some(other) = files.iter().find(is_twice) {
-        return at(48, &format!("it is also there as {}", other.path.display()));
+        return at(source.start + 48, &format!("it is also there as {}", other.path.display()));
     }
-    if file.footer.is_some() {
-        let source = SegmentFile::read(disk, &file.path, file.device)?.expect("its header is good");
-        return match check_file(disk, &source, &mut Report::default()) {
+    if source.footer.is_some() {
+        return match check_file(disk, source, &mut Report::default()) {
             Ok(()) => Ok(None),
             Err(Error::Corrupt { offset, what, .. }) => at(offset, &what),
             Err(error) => Err(error),
         };
     }
     if header.generation > 0 || !may_be_open {
-        return at(file.len, "the segment was sealed, and its footer is damaged or missing");
+        let what = "the segment was sealed, and its footer is damaged or missing";
+        return at(file.range.end, what);
     }
-    let has_siblings = files.iter().filter(|other| other.segment() == header.segment).count() > 1;
-    if has_siblings {
+    if files.iter().filter(|other| other.segment == header.segment).count() > 1 {
         // What a failed device has left behind: its blocks are elsewhere.
         return Ok(None);
     }
-    let source = SegmentFile::read(disk, &file.path, file.device)?.expect("its header is good");
     for wound in &file.wounds {
         let is_durable = |block: Option<&BlockHeader>| block.is_some_and(|b| b.lsn <= durable);
         let is_known = |header: &BlockHeader| is_durable(Some(header));
-        let behind = find_block_after(disk, &source, wound.from, is_known)?;
+        let behind = find_block_after(disk, source, wound.from, is_known)?;
         let may_fill = |hole: &(Lsn, Lsn)| {
             hole.1 > wound.after && (wound.before == Lsn::ZERO || hole.0 < wound.before)
         };
@@ -305,38 +333,44 @@ fn complaint(
 }
 
 impl Repair {
+    fn images(&self) -> impl Iterator<Item = &Salvage> {
+        self.groups.iter().flatten().flat_map(|patient| &patient.images)
+    }
+
     fn count(&mut self) {
-        for file in self.segments.iter().flat_map(|patient| &patient.files) {
-            self.saved_records += file.good_record_count();
-            match file.lost_record_count() {
-                Some(count) => self.lost_records += count,
-                None => {
-                    let headers = file.wounds.iter().filter_map(|wound| wound.header);
-                    self.lost_records +=
-                        headers.map(|header| u64::from(header.record_count)).sum::<u64>();
-                    self.lost_more = true;
-                }
-            }
+        let (mut saved, mut lost) = (0, 0);
+        // The manifest may have known of more; what is put aside unread may have been newer.
+        let mut lost_more = self.places.manifest.is_none() || !self.discarded.is_empty();
+        for image in self.images() {
+            saved += image.good_record_count();
+            lost += image.lost_record_count().unwrap_or_else(|| {
+                lost_more = true;
+                let headers = image.wounds.iter().filter_map(|wound| wound.header);
+                headers.map(|header| u64::from(header.record_count)).sum()
+            });
         }
-        // The manifest may have known of more.
-        self.lost_more |= self.places.manifest.is_none();
         let is_covered = |(from, to): &(Lsn, Lsn)| {
-            let mut wounds = self.segments.iter().flat_map(|p| &p.files).flat_map(|f| &f.wounds);
+            let mut wounds = self.images().flat_map(|f| &f.wounds);
             from == to && wounds.any(|w| w.header.is_some_and(|header| header.lsn == *from))
         };
-        self.lost_more |= !self.holes.iter().all(is_covered);
+        self.lost_more = lost_more || !self.holes.iter().all(is_covered);
+        (self.saved_records, self.lost_records) = (saved, lost);
     }
 
     fn carry_out(&mut self, disk: &dyn Disk, now_ms: i64) -> Result<()> {
         self.keep_old_files(disk, now_ms)?;
         let mut temps = Vec::new();
-        for patient in &self.segments {
-            let home = &self.places.devices[patient.files[0].device];
-            let path = home.path.join(segment::file_name(patient.segment, 0));
-            let temp = segment::temp_path(&path);
-            if self.write_segment(disk, patient, &temp)? {
-                temps.push((temp, path));
-            }
+        for group in &self.groups {
+            let home = group.first().and_then(|patient| patient.images.first());
+            let home = &self.places.devices[home.map_or(0, |image| image.device)];
+            let rebuilder = Rebuilder {
+                disk,
+                database: self.places.database,
+                device: home.id,
+                dir: &home.path,
+                durable_lsn: self.durable_lsn,
+            };
+            temps.extend(rebuilder.write(group)?);
         }
         for place in &self.places.devices {
             let mark = DeviceMark { database: self.places.database, device: place.id };
@@ -349,9 +383,10 @@ impl Repair {
             disk.rename(temp, path).at(path, "replace")?;
         }
         self.sync_places(disk)?;
-        let sources = self.segments.iter().flat_map(|patient| &patient.files);
-        let sources = sources.map(|file| &file.path).chain(&self.discarded);
-        for path in sources.filter(|path| !temps.iter().any(|(_, new)| new == *path)) {
+        let sources = self.images();
+        let sources: BTreeSet<&PathBuf> =
+            sources.map(|image| &image.path).chain(&self.discarded).collect();
+        for path in sources.into_iter().filter(|path| !temps.iter().any(|(_, new)| new == *path)) {
             disk.remove(path).at(path, "remove")?;
         }
         self.sync_places(disk)
@@ -370,10 +405,9 @@ impl Repair {
             seconds += 1;
         }
         let name = format!("damaged-{seconds}");
-        let mut files: Vec<PathBuf> =
-            self.segments.iter().flat_map(|p| &p.files).map(|file| file.path.clone()).collect();
-        files.extend(self.discarded.iter().cloned());
-        files.push(manifest::path_in(&self.dir));
+        let mut files: BTreeSet<PathBuf> = self.discarded.clone();
+        files.extend(self.images().map(|image| image.path.clone()));
+        files.insert(manifest::path_in(&self.dir));
         let unmarked = self.places.devices.iter().filter(|place| !place.has_mark);
         files.extend(unmarked.map(|place| DeviceMark::path_in(&place.path)));
         let keep = self.dir.join(&name);
@@ -397,74 +431,6 @@ impl Repair {
         self.kept_in = kept_in.into_iter().collect();
         Ok(())
     }
-
-    /// Writes the good blocks of a segment as those of a compacted one; `false` if there are none.
-    fn write_segment(&self, disk: &dyn Disk, patient: &Patient, temp: &Path) -> Result<bool> {
-        let blocks = patient.files.iter().enumerate().flat_map(|(file, salvage)| {
-            salvage.blocks.iter().map(move |block| (block.header.lsn, (file, *block)))
-        });
-        let blocks: BTreeMap<_, _> = blocks.collect();
-        if blocks.is_empty() {
-            return Ok(false);
-        }
-        if disk.exists(temp).at(temp, "look for")? {
-            disk.remove(temp).at(temp, "remove")?;
-        }
-        let output = disk.create(temp).at(temp, "create")?;
-        let header = SegmentHeader {
-            database: self.places.database,
-            device: self.places.devices[patient.files[0].device].id,
-            segment: patient.segment,
-            part: 0,
-            generation: patient.files.iter().map(Salvage::generation).max().unwrap_or(0) + 1,
-            durable_lsn: self.durable_lsn,
-            compaction_lsn: Lsn::ZERO,
-            horizon: self.durable_lsn,
-        };
-        output.write_all_at(&header.encode(), 0).at(temp, "write")?;
-        let mut end = segment::HEADER_BYTES as u64;
-        let mut first_ordinal = 0;
-        let mut footer = FooterBuilder::default();
-        for (file, block) in blocks.values() {
-            let path = &patient.files[*file].path;
-            let input = disk.open(path, Access::Read).at(path, "open")?;
-            let records_at = block.offset + HEADER_BYTES as u64;
-            let payload =
-                read_range(&*input, path, records_at, block.offset + block.header.block_bytes())?;
-            if crc32c(&payload) != block.header.payload_crc {
-                return Err(Error::corrupt(path, block.offset, "it changes while it is read"));
-            }
-            let header = BlockHeader { flags: COMPACTED, first_ordinal, ..block.header };
-            output.write_all_at(&header.encode(), end).at(temp, "write")?;
-            output.write_all_at(&payload, end + HEADER_BYTES as u64).at(temp, "write")?;
-            let (offsets, delete_count) = offsets(&payload, first_ordinal);
-            let written = WrittenBlock {
-                lsn: header.lsn,
-                bytes: header.block_bytes(),
-                ordinals: Ordinals::Each(&offsets),
-                record_count: header.record_count,
-                delete_count,
-            };
-            footer.add(&written, end);
-            end += header.block_bytes();
-            first_ordinal += header.record_count;
-        }
-        output.write_all_at(&footer.finish(end).encode(), end).at(temp, "write")?;
-        output.sync_data().at(temp, "sync")?;
-        Ok(true)
-    }
-}
-
-/// The ordinals of the records with their offsets in the block, and how many are deletes.
-fn offsets(payload: &[u8], first_ordinal: u32) -> (Vec<(u32, u64)>, u32) {
-    let (mut rest, mut offsets, mut delete_count) = (payload, Vec::new(), 0);
-    for ordinal in first_ordinal.. {
-        let at = HEADER_BYTES + payload.len() - rest.len();
-        let Ok(body) = record::take_body(&mut rest) else { break };
-        delete_count += u32::from(record::is_delete(body));
-        offsets.push((ordinal, at as u64));
-    }
-    (offsets, delete_count)
 }
 
 fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
@@ -473,7 +439,7 @@ fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
     let (len, mut at) = (input.len().at(from, "read")?, 0);
     while at < len {
         let end = len.min(at + (1 << 20));
-        output.write_all_at(&read_range(&*input, from, at, end)?, at).at(to, "write")?;
+        output.write_all_at(&read_range(&*input, from, at..end)?, at).at(to, "write")?;
         at = end;
     }
     output.sync_data().at(to, "sync")
@@ -494,7 +460,7 @@ impl fmt::Display for Repair {
         for place in self.places.devices.iter().filter(|place| !place.has_mark) {
             writeln!(f, "{} lost its mark: it gets a new one", place.path.display())?;
         }
-        for patient in &self.segments {
+        for patient in self.groups.iter().flatten() {
             patient.write(f)?;
         }
         for path in &self.discarded {
@@ -536,7 +502,7 @@ impl Patient {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "segment {}:", self.segment)?;
         self.complaints.iter().try_for_each(|what| writeln!(f, "  damaged: {what}"))?;
-        for file in &self.files {
+        for file in &self.images {
             let (blocks, records) = (file.blocks.len(), file.good_record_count());
             writeln!(
                 f,

@@ -82,7 +82,7 @@ impl SegmentFile {
     }
 }
 
-fn read_header(
+pub(crate) fn read_header(
     file: &dyn File,
     start: u64,
     end: u64,
@@ -389,24 +389,40 @@ impl BlockCursor {
 pub(crate) fn find_block_after(
     disk: &dyn Disk,
     source: &SegmentFile,
-    mut offset: u64,
+    offset: u64,
+    mut is_sought: impl FnMut(&BlockHeader) -> bool,
+) -> Result<Option<(u64, BlockHeader)>> {
+    let path = &source.path;
+    let file = disk.open(path, Access::Read).at(path, "open")?;
+    let range = source.start + offset..source.start + source.len;
+    let found = find_block_header(&*file, path, range, |header| {
+        header.segment == source.header.segment
+            && header.database_tag == source.header.database.tag()
+            && is_sought(header)
+    })?;
+    Ok(found.map(|(at, header)| (at - source.start, header)))
+}
+
+/// The first good header of a block that is sought and lies in `range` of the file.
+pub(crate) fn find_block_header(
+    file: &dyn File,
+    path: &Path,
+    range: Range<u64>,
     mut is_sought: impl FnMut(&BlockHeader) -> bool,
 ) -> Result<Option<(u64, BlockHeader)>> {
     const WINDOW_BYTES: usize = 1 << 20;
-    let path = &source.path;
-    let file = disk.open(path, Access::Read).at(path, "open")?;
-    let mut window = vec![0; WINDOW_BYTES];
-    while offset + block::HEADER_BYTES as u64 <= source.len {
-        let len = usize::try_from(source.len - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
-        file.read_exact_at(&mut window[..len], offset).at(path, "read")?;
+    let mut offset = range.start;
+    let mut window = Vec::new();
+    while offset + block::HEADER_BYTES as u64 <= range.end {
+        let len = usize::try_from(range.end - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+        window.resize(len, 0);
+        file.read_exact_at(&mut window, offset).at(path, "read")?;
         for at in 0..=len - block::HEADER_BYTES {
             if window[at] != block::MARK[0] || window[at..at + 4] != block::MARK {
                 continue;
             }
             let bytes = window[at..at + block::HEADER_BYTES].try_into().expect("that many bytes");
             if let Some(header) = BlockHeader::decode(bytes)
-                && header.segment == source.header.segment
-                && header.database_tag == source.header.database.tag()
                 && is_sought(&header)
             {
                 return Ok(Some((offset + at as u64, header)));

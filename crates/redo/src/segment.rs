@@ -35,12 +35,12 @@ pub const HEADER_BYTES: usize = 128;
 /// Every how many survivors the footer holds an offset.
 pub const OFFSET_EVERY: u32 = 64;
 
-const MAGIC: &[u8; 8] = b"INDELSEG";
+pub(crate) const MAGIC: &[u8; 8] = b"INDELSEG";
 
 /// The first bytes of a footer. No record and no block begins with a 2.
 pub const FOOTER_MARK: [u8; 4] = [0x02, b'F', b'T', b'R'];
 const FOOTER_FIXED_BYTES: usize = 64;
-const TRAILER_MAGIC: &[u8; 8] = b"INDELEND";
+pub(crate) const TRAILER_MAGIC: &[u8; 8] = b"INDELEND";
 const TRAILER_BYTES: usize = 16;
 
 /// What the first bytes of a segment's file say.

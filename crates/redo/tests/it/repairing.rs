@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::RecordAddr;
 use env::Disk;
 use redo::block::{self, BlockHeader};
-use redo::{Error, Repair, RepairMode, Replay, record, segment};
+use redo::{Error, Repair, RepairMode, Replay, record};
 
 use crate::harness::{Counter, Database, Keyspace};
 use crate::sweep::{Damage, Image, Shape, damages, disk_of, read_all, shapes};
@@ -25,15 +25,10 @@ fn repair(disk: &Arc<dyn Disk>, shape: &Shape, mode: RepairMode) -> redo::Result
 
 /// The blocks of a file by offset.
 fn blocks_of(bytes: &[u8]) -> BTreeMap<usize, BlockHeader> {
-    let mut blocks = BTreeMap::new();
-    let mut at = segment::HEADER_BYTES;
-    while let Some(header) = bytes.get(at..).and_then(<[u8]>::first_chunk)
-        && let Some(header) = BlockHeader::decode(header)
-    {
-        blocks.insert(at, header);
-        at += usize::try_from(header.block_bytes()).unwrap();
-    }
-    blocks
+    let headers = bytes.windows(block::HEADER_BYTES).enumerate();
+    let headers =
+        headers.map(|(at, bytes)| (at, BlockHeader::decode(bytes.first_chunk().unwrap())));
+    headers.filter_map(|(at, header)| Some((at, header?))).collect()
 }
 
 /// Whether all bytes of `range` of the file are still there, here or under another name.

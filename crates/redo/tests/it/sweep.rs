@@ -78,6 +78,19 @@ impl Maker {
         self.states.insert(lsn, self.database.keyspace.contents());
     }
 
+    /// Lets small segments be gathered in one file.
+    fn gather(mut self) -> Self {
+        self.database.close();
+        self.options.segment_bytes = 64 << 10;
+        self.options.compaction.enabled = true;
+        self.options.compaction.gathered_min = 2;
+        let disk = Arc::new(self.disk.clone());
+        self.database = Database::open_on(disk, self.options.clone()).unwrap();
+        self.database.settle();
+        assert!(self.database.log.stats().compactions > 0);
+        self
+    }
+
     fn compact(&mut self) {
         self.database.log.compact_all();
         self.database.settle();
@@ -184,6 +197,18 @@ pub(crate) fn shapes() -> Vec<Shape> {
         write_some(maker, 2);
     });
     make("opened and killed", false, as_it_is, &|_| {});
+    for (name, is_closed) in
+        [("gathered, compacted, closed", true), ("gathered, compacted, killed", false)]
+    {
+        let mut maker = Maker::new(as_it_is);
+        churn(&mut maker);
+        let mut maker = maker.gather();
+        write_some(&mut maker, 2);
+        let shape = maker.finish(name, is_closed);
+        let is_shared = |bytes: &Vec<u8>| bytes.windows(8).filter(|w| w == b"INDELSEG").count() > 1;
+        assert!(shape.image.values().any(is_shared), "several segments share a file");
+        shapes.push(shape);
+    }
     shapes
 }
 
