@@ -173,10 +173,10 @@ fn find_images(file: &dyn File, path: &Path, len: u64, database: Id) -> Result<V
     let is_inside = |at: &u64| images.iter().any(|image| image.start < *at && *at < image.end);
     borders.extend(headers.into_iter().filter(|at| !is_inside(at)));
     let borders: Vec<u64> = borders.into_iter().collect();
-    match borders[..] {
-        [only] => Ok(vec![only..only]),
-        _ => Ok(borders.windows(2).map(|pair| pair[0]..pair[1]).collect()),
+    if len == 0 {
+        return Ok(std::iter::once(0..0).collect());
     }
+    Ok(borders.windows(2).map(|pair| pair[0]..pair[1]).collect())
 }
 
 /// Where in the file these eight bytes are.
