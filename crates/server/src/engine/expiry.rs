@@ -23,10 +23,11 @@ pub(crate) struct Cycle {
 
 impl Engine {
     /// Nothing is deleted unasked, neither expired keys nor evicted ones, while the log cannot
-    /// take that down.
-    pub(super) fn follow_log_health(&mut self) {
+    /// take that down, and while clients that write are paused.
+    pub(super) fn freeze_or_thaw(&mut self) {
         let health = self.log.as_ref().map_or(LogHealth::Good, |log| log.health());
-        self.keyspace.set_frozen(health != LogHealth::Good || self.is_copying());
+        let is_paused = self.pause.is_some() || self.is_copying();
+        self.keyspace.set_frozen(health != LogHealth::Good || is_paused);
         self.log_failure = if let LogHealth::Failed(why) = health { Some(why) } else { None };
     }
 

@@ -466,7 +466,7 @@ impl Engine {
     /// Time has passed: deadlines, expiry, rates, limits.
     pub fn tick(&mut self) {
         self.refresh_time();
-        self.follow_log_health();
+        self.freeze_or_thaw();
         self.end_waits();
         self.end_pause();
         if self.now_us >= self.next_tick_us {

@@ -102,7 +102,7 @@ impl Engine {
                 self.relogging = Some(Relogging::Freeing { journal, survey });
                 self.durable = self.log.as_mut().map_or(Lsn::ZERO, |log| log.durable_lsn());
                 self.apply_settings();
-                self.follow_log_health();
+                self.freeze_or_thaw();
             }
         }
     }
@@ -198,7 +198,7 @@ impl Engine {
         let (lsn, _) = self.keyspace.end_command();
         self.relogging = Some(Relogging::Switching { lsn, survey });
         self.await_block();
-        self.follow_log_health();
+        self.freeze_or_thaw();
         self.resume_paused();
     }
 
@@ -211,7 +211,7 @@ impl Engine {
             Err(why) => logger.warning(&format!("The redo log was not closed well: {why}")),
         }
         self.forget_blocks(closed.is_ok());
-        self.follow_log_health();
+        self.freeze_or_thaw();
         self.resume_paused();
     }
 

@@ -1,0 +1,181 @@
+//! What waits for the log, and what becomes of it when the log takes nothing.
+
+use std::sync::atomic::Ordering;
+
+use super::server::TestServer;
+
+#[test]
+fn a_write_is_answered_when_it_is_durable_and_a_reader_of_it_too() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (writer, reader) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\nPING\r\n"), "", "PING waits behind SET");
+    assert_eq!(
+        server.send(reader, "PING\r\nGET a\r\n"),
+        "+PONG\r\n",
+        "GET would show what may be lost"
+    );
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.log_advanced();
+    assert_eq!(server.read(writer), "+OK\r\n+PONG\r\n");
+    assert_eq!(server.read(reader), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_client_that_stops_sending_still_gets_its_replies() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    assert!(server.engine.end_of_input(client), "nothing is to be sent");
+    assert_eq!(server.send(client, "SET a 1\r\n"), "");
+    assert!(!server.engine.end_of_input(client));
+    assert!(!server.ends(client));
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.log_advanced();
+    assert!(server.ends(client));
+    assert_eq!(server.read(client), "+OK\r\n");
+}
+
+#[test]
+fn a_connection_may_ask_for_less_durability() {
+    let (mut server, _log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    assert_eq!(server.send(client, "CLIENT DURABILITY everysec\r\nSET a 1\r\n"), "+OK\r\n+OK\r\n");
+    assert_eq!(
+        server.send(client, "CLIENT DURABILITY default\r\nSET a 1\r\n"),
+        "+OK\r\n",
+        "SET waits again"
+    );
+}
+
+#[test]
+fn waitaof_waits_for_the_log() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "everysec"]);
+    let client = server.connect();
+    assert_eq!(server.send(client, "SET a 1\r\nWAITAOF 1 0 0\r\nPING\r\n"), "+OK\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "*2\r\n:1\r\n:0\r\n+PONG\r\n");
+}
+
+#[test]
+fn a_log_that_takes_nothing_refuses_writes_and_serves_reads() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    log.0.lock().unwrap().read_only = true;
+    let client = server.connect();
+    assert!(
+        server
+            .send(client, "SET a 1\r\n")
+            .starts_with("-MISCONF Errors writing to the redo log: the disk")
+    );
+    assert_eq!(server.send(client, "GET a\r\n"), "$-1\r\n");
+}
+
+#[test]
+fn clients_whose_writes_will_never_be_durable_are_disconnected() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (writer, reader) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    assert!(server.ends(writer));
+    assert_eq!(server.send(reader, "PING\r\n"), "+PONG\r\n");
+    // What it has written must not be shown, and nobody need wait for it.
+    let reply = server.send(reader, "GET a\r\nPING\r\n");
+    assert!(reply.starts_with("-MISCONF What was read is not durable"), "{reply}");
+    assert!(reply.ends_with("the disk is gone\r\n+PONG\r\n"), "{reply}");
+}
+
+#[test]
+fn a_reply_that_is_taken_back_takes_its_gate_along() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    let value = "x".repeat(500);
+    server.send(client, &format!("SET a {value}\r\n"));
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+    let silent = "CLIENT REPLY OFF\r\nMULTI\r\nGET a\r\nSET b 1\r\nEXEC\r\nCLIENT REPLY ON\r\n";
+    assert_eq!(server.send(client, silent), "");
+    log.0.lock().unwrap().durable.store(2, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+}
+
+#[test]
+fn nothing_splits_the_block_of_a_transaction() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    for command in ["BGSAVE", "BGREWRITEAOF", "CHECKPOINT"] {
+        let before = log.0.lock().unwrap().open;
+        let sent = format!("MULTI\r\nSET a 1\r\n{command}\r\nSET b 1\r\nEXEC\r\n");
+        server.engine.receive(client, sent.as_bytes());
+        server.engine.end_iteration(true);
+        assert_eq!(log.0.lock().unwrap().open, before + 1, "{command}");
+    }
+}
+
+#[test]
+fn a_log_that_takes_nothing_gets_nothing_from_expiry() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    server.send(client, "SET a 1 PX 100\r\nSADD s 1\r\nPEXPIRE s 100\r\nSADD t 1\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    server.read(client);
+    log.0.lock().unwrap().read_only = true;
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "DBSIZE\r\nGET a\r\n"), ":3\r\n$-1\r\n");
+    assert_eq!(server.send(client, "SUNION s t\r\nEXISTS a s\r\n"), "*1\r\n$1\r\n1\r\n:0\r\n");
+    assert_eq!(log.0.lock().unwrap().records, 0, "reads log nothing");
+    log.0.lock().unwrap().read_only = false;
+    server.pass_ms(200);
+    assert_eq!(server.engine.keyspace.size(0).0, 1);
+}
+
+#[test]
+fn what_is_read_after_an_exchange_of_databases_waits_for_it() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, reader) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+    server.engine.receive(client, b"SWAPDB 0 1\r\n");
+    assert_eq!(server.send(reader, "SELECT 1\r\nGET a\r\n"), "+OK\r\n");
+    log.0.lock().unwrap().durable.store(2, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(reader), "$1\r\n1\r\n");
+}
+
+#[test]
+fn emptying_what_is_empty_waits_for_what_emptied_it() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\n");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    server.engine.receive(client, b"DEL a\r\n");
+    assert_eq!(server.send(other, "FLUSHALL\r\n"), "");
+}
+
+#[test]
+fn a_wrong_type_is_told_when_it_is_durable() {
+    let (mut server, _log) = TestServer::with_log(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\nLPUSH l 1\r\n");
+    assert_eq!(server.send(other, "LPUSH a 1\r\n"), "");
+    let other = server.connect();
+    assert_eq!(server.send(other, "APPEND l 1\r\n"), "");
+}
+
+#[test]
+fn a_message_does_not_overtake_what_its_sender_wrote() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, listener) = (server.connect(), server.connect());
+    server.send(listener, "SUBSCRIBE c\r\n");
+    server.send(client, "MULTI\r\nSET a 1\r\nPUBLISH c a\r\nEXEC\r\n");
+    assert_eq!(server.read(listener), "");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert!(server.read(listener).ends_with("$1\r\na\r\n"));
+}

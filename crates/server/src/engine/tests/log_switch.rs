@@ -1,0 +1,109 @@
+//! The log turned on and off: what the owner is asked for, and who waits for what.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use keyspace::Survey;
+
+use super::server::{SharedLog, TestLog, TestServer};
+use crate::engine::{Errand, OpenedLog};
+
+fn log() -> SharedLog {
+    SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })))
+}
+
+fn opened(log: &SharedLog) -> OpenedLog {
+    OpenedLog {
+        journal: Box::new(log.clone()),
+        log: Box::new(log.clone()),
+        survey: Survey::default(),
+    }
+}
+
+#[test]
+fn writers_wait_while_everything_is_logged_and_for_the_log_from_then_on() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let (client, writer) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\n");
+    assert_eq!(server.send(client, "CONFIG SET appendonly yes\r\nPING\r\n"), "");
+    assert_eq!(server.engine.take_errand(), Some(Errand::OpenLog));
+    server.engine.log_looked_at(Ok(()));
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n+PONG\r\n");
+    assert_eq!(server.send(writer, "SET b 1\r\n"), "+OK\r\n", "nothing waits yet");
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    server.engine.receive(writer, b"SET c 1\r\n");
+    assert_eq!(server.read(writer), "", "everything is being logged");
+    server.engine.request_shutdown();
+    while server.engine.is_copying() {
+        server.engine.end_iteration(true);
+    }
+    assert_eq!(log.0.lock().unwrap().open, 2, "two keys and two maps are one block");
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(writer), "", "the write waits for its block");
+    assert_eq!(server.engine.shutdown_requested(), None);
+    log.0.lock().unwrap().durable.store(2, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(writer), "+OK\r\n");
+    assert!(server.engine.shutdown_requested().is_some());
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let client = server.connect();
+    server.send(client, "CONFIG SET appendonly yes\r\n");
+    server.engine.log_looked_at(Err("it is in use".to_owned()));
+    server.engine.end_iteration(true);
+    assert!(server.read(client).ends_with("Unable to turn on AOF. Check server logs.\r\n"));
+    assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
+    server.send(client, "CONFIG SET appendonly yes\r\n");
+    server.engine.log_looked_at(Ok(()));
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+    server.engine.log_opened(Err("it is damaged".to_owned()));
+    assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
+    assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
+}
+
+#[test]
+fn a_full_disk_while_everything_is_logged_turns_the_log_off_again() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let client = server.connect();
+    server.send(client, "SET a 1\r\nCONFIG SET appendonly yes\r\n");
+    server.engine.log_looked_at(Ok(()));
+    let log = log();
+    log.0.lock().unwrap().read_only = true;
+    server.engine.log_opened(Ok(opened(&log)));
+    server.engine.end_iteration(true);
+    server.read(client);
+    assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
+    assert_eq!(server.send(client, "SET b 1\r\n"), "+OK\r\n");
+}
+
+#[test]
+fn a_log_that_is_turned_off_while_it_is_opened_is_closed_again() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let client = server.connect();
+    server.send(client, "CONFIG SET appendonly yes\r\n");
+    server.engine.log_looked_at(Ok(()));
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "+OK\r\n");
+    assert_eq!(server.send(client, "CONFIG SET appendonly no\r\n"), "+OK\r\n");
+    server.engine.log_opened(Ok(opened(&log())));
+    assert!(server.send(client, "INFO persistence\r\n").contains("aof_enabled:0"));
+    assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
+}
+
+#[test]
+fn a_log_that_is_turned_off_answers_whoever_waits_for_it() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (client, writer) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    assert_eq!(server.send(client, "CONFIG SET appendonly no\r\n"), "+OK\r\n");
+    assert_eq!(server.read(writer), "+OK\r\n");
+    assert_eq!(server.send(writer, "SET b 1\r\nGET b\r\n"), "+OK\r\n$1\r\n1\r\n");
+    assert_eq!(log.0.lock().unwrap().open, 2, "nothing is logged any more");
+}

@@ -1,0 +1,11 @@
+//! The engine driven with bytes: what a client sees, and when.
+
+mod connections;
+mod durability;
+mod loading;
+mod log_switch;
+mod messages;
+mod protocol;
+mod server;
+mod transactions;
+mod waiting;

@@ -1,0 +1,205 @@
+//! An engine to be driven by a test: its clock, its log, its clients.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base::{Lsn, Record, RecordAddr, SegmentId};
+use env::{Clock, Entropy};
+use keyspace::{Journal, Keyspace};
+
+use crate::config::{FsyncPolicy, LogOptions};
+use crate::engine::{ClientKey, Engine, LogControl, LogHealth, Peer, Surroundings};
+use crate::host::NoHost;
+use crate::logger::Logger;
+
+/// A clock that stands still until a test moves it.
+#[derive(Default)]
+pub(super) struct TestClock(pub(super) AtomicI64);
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> i64 {
+        1_700_000_000_000 + self.0.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap() * 1000
+    }
+}
+
+struct TestEntropy(u64);
+
+impl Entropy for TestEntropy {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = self.0.to_le_bytes()[7];
+        }
+    }
+}
+
+/// A log that becomes durable when a test says so.
+#[derive(Default)]
+pub(super) struct TestLog {
+    pub(super) open: u64,
+    pub(super) records: u32,
+    pub(super) durable: Arc<AtomicU64>,
+    pub(super) read_only: bool,
+    pub(super) has_failed: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct SharedLog(pub(super) Arc<Mutex<TestLog>>);
+
+impl Journal for SharedLog {
+    fn append(&mut self, _record: &Record<'_>) -> Option<RecordAddr> {
+        let mut log = self.0.lock().unwrap();
+        log.records += 1;
+        Some(RecordAddr::new(SegmentId(1), log.records))
+    }
+
+    fn retire(&mut self, _addr: RecordAddr) {}
+
+    fn open_lsn(&self) -> Lsn {
+        Lsn(self.0.lock().unwrap().open)
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        let log = self.0.lock().unwrap();
+        Lsn(if log.records > 0 { log.open } else { log.open - 1 })
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        Lsn(self.0.lock().unwrap().durable.load(Ordering::Relaxed))
+    }
+
+    fn undurable_lsn_of(&self, _addr: RecordAddr) -> Option<Lsn> {
+        let log = self.0.lock().unwrap();
+        let last = log.open - 1;
+        (log.durable.load(Ordering::Relaxed) < last).then_some(Lsn(last))
+    }
+}
+
+impl LogControl for SharedLog {
+    fn seal(&mut self) {
+        let mut log = self.0.lock().unwrap();
+        if log.records > 0 {
+            log.records = 0;
+            log.open += 1;
+        }
+    }
+
+    fn takes_block_now(&self) -> bool {
+        self.0.lock().unwrap().records > 0
+    }
+
+    fn open_bytes(&self) -> usize {
+        0
+    }
+
+    fn durable_lsn(&mut self) -> Lsn {
+        Journal::durable_lsn(self)
+    }
+
+    fn request_sync(&mut self) {}
+
+    fn set_policy(&mut self, _policy: FsyncPolicy) {}
+
+    fn set_compaction(&mut self, _options: &LogOptions) {}
+
+    fn is_congested(&self) -> bool {
+        false
+    }
+
+    fn health(&self) -> LogHealth {
+        if self.0.lock().unwrap().has_failed {
+            LogHealth::Failed("the disk is gone".to_owned())
+        } else if self.0.lock().unwrap().read_only {
+            LogHealth::ReadOnly("the disk is full".to_owned())
+        } else {
+            LogHealth::Good
+        }
+    }
+
+    fn compact_all(&mut self) -> bool {
+        self.seal();
+        true
+    }
+
+    fn is_compacting(&self) -> bool {
+        false
+    }
+
+    fn tick(&mut self) {}
+
+    fn info(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+
+    fn shutdown(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+pub(super) struct TestServer {
+    pub(super) engine: Engine,
+    pub(super) clock: Arc<TestClock>,
+}
+
+impl TestServer {
+    pub(super) fn new(settings: &[&str]) -> Self {
+        let clock = Arc::new(TestClock::default());
+        clock.0.store(1000, Ordering::Relaxed);
+        let arguments: Vec<String> = settings.iter().map(|word| (*word).to_owned()).collect();
+        let config = crate::config::load(None, &arguments).unwrap();
+        let surroundings = Surroundings {
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            entropy: Box::new(TestEntropy(1)),
+            host: Box::new(NoHost),
+            logger: Logger::to_nothing(Arc::clone(&clock) as Arc<dyn Clock>),
+        };
+        Self { engine: Engine::new(config, surroundings), clock }
+    }
+
+    /// A server with a log, and the number up to which it is durable.
+    pub(super) fn with_log(settings: &[&str]) -> (Self, SharedLog) {
+        let mut server = Self::new(settings);
+        let log = SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })));
+        let keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 16);
+        server.engine.loaded(keyspace, Some(Box::new(log.clone())));
+        (server, log)
+    }
+
+    pub(super) fn connect(&mut self) -> ClientKey {
+        let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
+        self.engine.connect(peer).unwrap()
+    }
+
+    /// Sends bytes, ends the iteration, and gives what the client reads.
+    pub(super) fn send(&mut self, client: ClientKey, bytes: &str) -> String {
+        self.engine.receive(client, bytes.as_bytes());
+        self.engine.end_iteration(true);
+        self.read(client)
+    }
+
+    /// What may be sent to a client now.
+    pub(super) fn read(&mut self, client: ClientKey) -> String {
+        while self.engine.next_noted().is_some() {}
+        let bytes = self.engine.outgoing(client).bytes.to_vec();
+        self.engine.sent(client, bytes.len());
+        String::from_utf8(bytes).unwrap()
+    }
+
+    pub(super) fn ends(&mut self, client: ClientKey) -> bool {
+        self.engine.outgoing(client).ends
+    }
+
+    pub(super) fn pass_ms(&mut self, ms: i64) {
+        self.clock.0.fetch_add(ms, Ordering::Relaxed);
+        self.engine.tick();
+        self.engine.end_iteration(true);
+    }
+}

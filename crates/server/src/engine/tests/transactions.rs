@@ -1,0 +1,29 @@
+//! MULTI, EXEC and WATCH.
+
+use super::server::TestServer;
+
+#[test]
+fn a_transaction_is_all_or_nothing() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    let reply = server.send(client, "MULTI\r\nSET a 1\r\nINCR a\r\nEXEC\r\n");
+    assert_eq!(reply, "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:2\r\n");
+    let reply = server.send(client, "MULTI\r\nNOPE\r\nSET a 5\r\nEXEC\r\nGET a\r\n");
+    assert!(
+        reply.ends_with(
+            "-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\n2\r\n"
+        ),
+        "{reply}"
+    );
+}
+
+#[test]
+fn a_watched_key_that_changes_spoils_the_transaction() {
+    let mut server = TestServer::new(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(client, "SET a 1\r\nWATCH a\r\nMULTI\r\nSET b 1\r\n");
+    server.send(other, "SET a 2\r\n");
+    assert_eq!(server.send(client, "EXEC\r\n"), "*-1\r\n");
+    let reply = server.send(client, "WATCH a\r\nMULTI\r\nPING\r\nEXEC\r\n");
+    assert_eq!(reply, "+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+}

@@ -1,0 +1,73 @@
+//! Clients that wait for a key, for the end of a pause, or for a time.
+
+use super::server::TestServer;
+
+#[test]
+fn blocked_clients_are_served_in_the_order_in_which_they_came() {
+    let mut server = TestServer::new(&[]);
+    let (first, second, pusher) = (server.connect(), server.connect(), server.connect());
+    assert_eq!(server.send(first, "BLPOP a b 0\r\nPING\r\n"), "");
+    assert_eq!(server.send(second, "BLPOP b 0\r\n"), "");
+    assert_eq!(server.send(pusher, "RPUSH b x\r\n"), ":1\r\n");
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(first), "*2\r\n$1\r\nb\r\n$1\r\nx\r\n+PONG\r\n");
+    assert_eq!(server.read(second), "");
+    server.send(pusher, "RPUSH b y z\r\n");
+    assert_eq!(server.read(second), "*2\r\n$1\r\nb\r\n$1\r\ny\r\n");
+    assert_eq!(server.send(pusher, "LRANGE b 0 -1\r\n"), "*1\r\n$1\r\nz\r\n");
+}
+
+#[test]
+fn a_blocked_client_gives_up_and_can_be_unblocked() {
+    let mut server = TestServer::new(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    server.send(client, "BLPOP a 1.5\r\n");
+    server.pass_ms(1000);
+    assert_eq!(server.read(client), "");
+    server.pass_ms(600);
+    assert_eq!(server.read(client), "*-1\r\n");
+    server.send(client, "BLPOP a 0\r\n");
+    assert_eq!(server.send(other, "CLIENT UNBLOCK 1 ERROR\r\n"), ":1\r\n");
+    assert_eq!(server.read(client), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+}
+
+#[test]
+fn a_pause_holds_writers_until_it_is_over() {
+    let mut server = TestServer::new(&[]);
+    let (client, admin) = (server.connect(), server.connect());
+    server.send(admin, "CLIENT PAUSE 1000 WRITE\r\n");
+    assert_eq!(server.send(client, "GET a\r\nSET a 1\r\nGET a\r\n"), "$-1\r\n");
+    server.pass_ms(1001);
+    assert_eq!(server.read(client), "+OK\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn a_client_that_wants_no_replies_gets_none_for_what_it_waited_for() {
+    let mut server = TestServer::new(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    assert_eq!(server.send(client, "CLIENT REPLY OFF\r\nBLPOP l 0\r\n"), "");
+    server.send(other, "RPUSH l 1\r\n");
+    assert_eq!(server.send(client, "BLPOP l 0.1\r\n"), "");
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "CLIENT REPLY ON\r\n"), "+OK\r\n");
+}
+
+#[test]
+fn expired_keys_go_by_themselves() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    server.send(client, "SET a 1 PX 100\r\nSET b 1\r\n");
+    server.pass_ms(200);
+    assert_eq!(server.send(client, "DBSIZE\r\n"), ":1\r\n");
+}
+
+#[test]
+fn nothing_expires_while_writers_are_paused() {
+    let mut server = TestServer::new(&[]);
+    let client = server.connect();
+    server.send(client, "SET a 1 PX 100\r\nCLIENT PAUSE 1000 WRITE\r\n");
+    server.pass_ms(500);
+    assert_eq!(server.send(client, "GET a\r\nDBSIZE\r\n"), "$-1\r\n:1\r\n");
+    server.pass_ms(600);
+    assert_eq!(server.send(client, "DBSIZE\r\n"), ":0\r\n");
+}
