@@ -47,23 +47,26 @@ pub(crate) fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         if expires_at_ms.is_some() {
             ctx.keyspace.set_expires_at_ms(ctx.db, key, expires_at_ms);
         }
+        ctx.keyspace.set_use(ctx.db, key, options.idle_ms, options.frequency);
         ctx.notify(Notify::GENERIC, "restore", key);
     }
     ctx.reply.ok();
     Ok(())
 }
 
-/// The options of RESTORE. What a value's use was elsewhere is checked and then forgotten: a
-/// restored key counts as new.
+/// The options of RESTORE.
+#[derive(Default)]
 struct Options {
     replace: bool,
     absolute_ttl: bool,
+    /// How long the value was not used where it comes from, or how often it was.
+    idle_ms: Option<i64>,
+    frequency: Option<u8>,
 }
 
 impl Options {
     fn parse(mut words: &[&[u8]]) -> Result<Self, CommandError> {
-        let mut options = Self { replace: false, absolute_ttl: false };
-        let (mut idle_given, mut frequency_given) = (false, false);
+        let mut options = Self::default();
         while let [word, rest @ ..] = words {
             words = match rest {
                 _ if is(word, "REPLACE") => {
@@ -74,22 +77,21 @@ impl Options {
                     options.absolute_ttl = true;
                     rest
                 }
-                [seconds, rest @ ..] if is(word, "IDLETIME") && !frequency_given => {
-                    if argument::int(seconds)? < 0 {
+                [seconds, rest @ ..] if is(word, "IDLETIME") && options.frequency.is_none() => {
+                    let seconds = argument::int(seconds)?;
+                    if seconds < 0 {
                         return Err(CommandError::other(
                             "ERR Invalid IDLETIME value, must be >= 0",
                         ));
                     }
-                    idle_given = true;
+                    options.idle_ms = Some(seconds.saturating_mul(1000));
                     rest
                 }
-                [frequency, rest @ ..] if is(word, "FREQ") && !idle_given => {
-                    if !(0..=255).contains(&argument::int(frequency)?) {
-                        return Err(CommandError::other(
-                            "ERR Invalid FREQ value, must be >= 0 and <= 255",
-                        ));
-                    }
-                    frequency_given = true;
+                [frequency, rest @ ..] if is(word, "FREQ") && options.idle_ms.is_none() => {
+                    let frequency = u8::try_from(argument::int(frequency)?).map_err(|_| {
+                        CommandError::other("ERR Invalid FREQ value, must be >= 0 and <= 255")
+                    })?;
+                    options.frequency = Some(frequency);
                     rest
                 }
                 _ => return Err(CommandError::Syntax),

@@ -84,13 +84,12 @@ fn store(cx: &mut Context<'_>, operation: Operation, args: &[&[u8]], event: &'st
     let sets = cx.keyspace.read_many::<Set>(cx.db, sources)?;
     let members: Vec<Box<[u8]>> =
         result(operation, &sets, intset_max).into_iter().map(Box::from).collect();
-    let existed = cx.keyspace.delete(cx.db, key);
     if members.is_empty() {
-        if existed {
+        if cx.keyspace.delete(cx.db, key) {
             cx.notify(Notify::GENERIC, "del", key);
         }
     } else {
-        cx.keyspace.update::<Set, _>(cx.db, key, true, |set| {
+        cx.keyspace.replace::<Set, _>(cx.db, key, |set| {
             members.iter().for_each(|member| {
                 set.add(member);
             });

@@ -300,15 +300,14 @@ impl<'a> Query<'a> {
                 output.push(pattern.look_up(ctx, element).unwrap_or_default());
             }
         }
-        let existed = ctx.keyspace.delete(ctx.db, destination);
         if !output.is_empty() {
-            ctx.keyspace.update::<List, ()>(ctx.db, destination, true, |list| {
+            ctx.keyspace.replace::<List, ()>(ctx.db, destination, |list| {
                 for element in &output {
                     list.push(End::Back, element);
                 }
             })?;
             ctx.notify(Notify::LIST, "sortstore", destination);
-        } else if existed {
+        } else if ctx.keyspace.delete(ctx.db, destination) {
             ctx.notify(Notify::GENERIC, "del", destination);
         }
         ctx.reply.count(output.len());

@@ -49,15 +49,14 @@ fn store(
     members: &[(Box<[u8]>, f64)],
     event: &'static str,
 ) -> Done {
-    let existed = cx.keyspace.delete(cx.db, destination);
     if !members.is_empty() {
-        cx.keyspace.update::<ZSet, _>(cx.db, destination, true, |set| {
+        cx.keyspace.replace::<ZSet, _>(cx.db, destination, |set| {
             for (member, score) in members {
                 set.set(member, *score);
             }
         })?;
         cx.notify(Notify::ZSET, event, destination);
-    } else if existed {
+    } else if cx.keyspace.delete(cx.db, destination) {
         cx.notify(Notify::GENERIC, "del", destination);
     }
     cx.reply.count(members.len());

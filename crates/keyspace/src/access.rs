@@ -25,6 +25,22 @@ pub(crate) fn used(access: u32, settings: &Settings, now_ms: i64, rng: &mut fast
     (minutes(now_ms) << 8) | (counter + u32::from(grows))
 }
 
+/// The bits of a key whose use is told; `None` when not that is told which the policy looks at.
+pub(crate) fn given(
+    settings: &Settings,
+    now_ms: i64,
+    idle_ms: Option<i64>,
+    frequency: Option<u8>,
+) -> Option<u32> {
+    if settings.eviction.is_lfu() {
+        frequency.map(|frequency| (minutes(now_ms) << 8) | u32::from(frequency))
+    } else {
+        // More than the clock can tell apart is the most that it can.
+        let idle_ms = idle_ms?.min(LRU_MASK * 1000);
+        Some(lru_clock(now_ms.saturating_sub(idle_ms)))
+    }
+}
+
 /// The counter of how often a key was used, decayed to now.
 pub(crate) fn frequency(access: u32, settings: &Settings, now_ms: i64) -> u32 {
     let elapsed = minutes(now_ms).wrapping_sub(access >> 8) & 0xffff;

@@ -32,6 +32,23 @@ impl Keyspace {
         }
     }
 
+    /// Sets how long a key was not used, or how often it was, whichever the policy of eviction
+    /// looks at; what is not given stays. Whether the key was there.
+    pub fn set_use(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        idle_ms: Option<i64>,
+        frequency: Option<u8>,
+    ) -> bool {
+        let (hash, now_ms) = (self.hash_of(key), self.now_ms());
+        let Some(place) = self.locate(db, hash, key) else { return false };
+        if let Some(access) = access::given(self.settings(), now_ms, idle_ms, frequency) {
+            self.dbs[db].keys.at_mut(place).set_access(access);
+        }
+        true
+    }
+
     /// How long the key was not used, in milliseconds.
     pub fn idle_ms(&mut self, db: usize, key: &[u8]) -> Option<i64> {
         let now_ms = self.now_ms();

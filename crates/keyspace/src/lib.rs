@@ -46,6 +46,7 @@ pub mod packed;
 pub mod rank_tree;
 mod recorder;
 mod relog;
+mod replace;
 mod replay;
 mod sample;
 pub mod set;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use base::RecordKind;
 use keyspace::Keyspace;
-use keyspace::hash::Hash;
+use keyspace::hash::{Hash, HashGuard};
 use keyspace::set::{Set, SetView};
 
 use crate::journal::MemoryLog;
@@ -124,5 +124,37 @@ fn every_field_is_as_likely() {
         (0..300)
             .for_each(|_| hash.sample(size / 3, &mut rng).iter().for_each(|pair| count(pair.0)));
         assert!(counts.iter().all(|count| (130..270).contains(count)), "{counts:?}");
+    }
+}
+
+#[test]
+fn what_takes_the_place_of_another_value_is_one_record() {
+    let log = MemoryLog::default();
+    let mut keyspace = log.keyspace();
+    keyspace.update::<Hash, _>(0, b"key", true, |hash| fill(hash, 500)).expect("a hash");
+    keyspace.set_expires_at_ms(0, b"key", Some(1 << 40));
+    let before = log.records().len();
+    keyspace.replace::<Set, _>(0, b"key", |set| set.add(b"member")).expect("of any type");
+    assert_eq!(log.records().len(), before + 1);
+    while keyspace.free_step(100) {}
+    let mut keyspace = log.replay(|_| false);
+    assert_eq!(keyspace.expires_at_ms(0, b"key"), Some(None));
+    let set = keyspace.read::<Set>(0, b"key").expect("a set").expect("it is there");
+    assert!(set.contains(b"member") && set.len() == 1);
+    keyspace.replace::<Hash, _>(0, b"key", |hash| fill(hash, 500)).expect("of any type");
+    keyspace.replace::<Hash, _>(0, b"key", |hash| fill(hash, 400)).expect("of any type");
+    while keyspace.free_step(100) {}
+    let mut keyspace = log.replay(|_| false);
+    let hash = keyspace.read::<Hash>(0, b"key").expect("a hash").expect("it is there");
+    assert_eq!(hash.len(), 400);
+    keyspace.replace::<Set, _>(0, b"key", |_| ()).expect("of any type");
+    assert!(!keyspace.exists(0, b"key", false));
+    while keyspace.free_step(100) {}
+    assert!(!log.replay(|_| false).exists(0, b"key", false));
+}
+
+fn fill(hash: &mut HashGuard<'_>, count: u32) {
+    for number in 0..count {
+        hash.set(number.to_string().as_bytes(), b"value");
     }
 }

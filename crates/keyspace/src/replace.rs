@@ -1,0 +1,34 @@
+//! Putting a new collection in the place of whatever a key held, as SORT … STORE and its like do.
+
+use crate::collection::{Collection, Updated};
+use crate::keyspace::Keyspace;
+use crate::value_type::WrongType;
+
+impl Keyspace {
+    /// Fills a new collection of the type `C`, which takes the place of what the key held, with one
+    /// record of the key entry. It does not expire. When nothing is put into it the key is deleted.
+    ///
+    /// # Errors
+    /// None: the old value may be of any type.
+    pub fn replace<C: Collection, R>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        fill: impl FnOnce(&mut C::Guard<'_>) -> R,
+    ) -> Result<Option<Updated<R>>, WrongType> {
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate(db, hash, key) else {
+            return self.update::<C, R>(db, key, true, fill);
+        };
+        self.dbs[db].set_expiry(place, hash, None);
+        let entry = self.dbs[db].keys.at_mut(place);
+        let object = entry.take_object();
+        // Its address stays: the record of the new collection retires that of the old value.
+        entry.replace_bytes(C::packed_kind().0, &[0]);
+        let updated = self.update::<C, R>(db, key, false, fill);
+        if let Some(object) = object {
+            self.free.object(&mut self.recorder, *object);
+        }
+        updated
+    }
+}
