@@ -164,7 +164,7 @@ impl Engine {
     }
 
     /// Why nothing can be written now, or `None`.
-    fn write_refusal(&self) -> Option<String> {
+    pub(super) fn write_refusal(&self) -> Option<String> {
         match self.log.as_ref()?.health() {
             LogHealth::Good => None,
             LogHealth::ReadOnly(why) | LogHealth::Failed(why) => {

@@ -63,6 +63,10 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(())
         }
         (b"reload" | b"loadaof", _) => {
+            if let Some(refusal) = engine.write_refusal() {
+                // What only memory has would be gone.
+                return Err(error(refusal));
+            }
             if engine.log.is_some() {
                 engine.send_for(Errand::Reload, key);
             } else {

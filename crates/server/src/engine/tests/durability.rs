@@ -71,6 +71,15 @@ fn a_log_that_takes_nothing_refuses_writes_and_serves_reads() {
 }
 
 #[test]
+fn what_a_log_did_not_take_is_not_thrown_away_by_a_reload() {
+    let (mut server, log) = TestServer::with_log(&["--enable-debug-command", "yes"]);
+    let client = server.connect();
+    log.0.lock().unwrap().read_only = true;
+    assert!(server.send(client, "DEBUG RELOAD\r\n").starts_with("-MISCONF "));
+    assert_eq!(server.engine.take_errand(), None);
+}
+
+#[test]
 fn clients_whose_writes_will_never_be_durable_are_disconnected() {
     let (mut server, log) = TestServer::with_log(&[]);
     let (writer, reader) = (server.connect(), server.connect());
