@@ -241,6 +241,10 @@ impl Parser {
             return (input.len() - self.pos <= LINE_BYTES_MAX).then_some(None);
         };
         let end = from + found;
+        // However the bytes came: a line in one piece is as long as one in many.
+        if end - self.pos > LINE_BYTES_MAX {
+            return None;
+        }
         if input.len() < end + 2 {
             self.scanned = end;
             return Some(None);
@@ -261,6 +265,9 @@ impl Parser {
             };
         };
         let end = self.scanned + found;
+        if end > LINE_BYTES_MAX {
+            return Err(ProtocolError::TooBigInline);
+        }
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
         self.is_inline = true;
         self.words.clear();
@@ -371,6 +378,11 @@ mod tests {
         assert_eq!(refused(&long(b"*")), "Protocol error: too big mbulk count string");
         assert_eq!(refused(&long(b"*1\r\n$")), "Protocol error: too big bulk count string");
         assert_eq!(refused(&long(b"")), "Protocol error: too big inline request");
+        // The same when the end of the line came with it.
+        let whole = |start: &[u8]| [&long(start)[..], b"\r\n"].concat();
+        assert_eq!(refused(&whole(b"*")), "Protocol error: too big mbulk count string");
+        assert_eq!(refused(&whole(b"*1\r\n$")), "Protocol error: too big bulk count string");
+        assert_eq!(refused(&whole(b"")), "Protocol error: too big inline request");
     }
 
     #[test]
