@@ -1,5 +1,7 @@
 //! Reading payloads.
 
+use std::collections::HashSet;
+
 use crate::crc64::crc64;
 use crate::{VERSION, Value, form, length, listpack, lzf};
 
@@ -26,8 +28,7 @@ pub fn decode(payload: &[u8]) -> Result<Value, BadPayload> {
     let (body, footer) = payload.split_at(body_bytes);
     let (summed, sum) = payload.split_at(body_bytes + 2);
     let is_known = matches!(*footer, [low, high, ..] if u16::from_le_bytes([low, high]) <= VERSION);
-    // A sum of zero is that of a payload that was written without one.
-    if !is_known || (sum != [0; 8] && sum != crc64(summed).to_le_bytes()) {
+    if !is_known || sum != crc64(summed).to_le_bytes() {
         return Err(BadPayload::Footer);
     }
     let mut reader = Reader(body);
@@ -66,14 +67,15 @@ impl Reader<'_> {
             form::LIST_QUICKLIST_2 => Value::List(self.quicklist()?),
             _ => return None,
         };
-        // An empty collection does not exist.
-        let is_empty = match &value {
-            Value::String(_) => false,
-            Value::List(items) | Value::Set(items) => items.is_empty(),
-            Value::ZSet(members) => members.is_empty(),
-            Value::Hash(fields) => fields.is_empty(),
+        // An empty collection does not exist, nor one that has the same member twice.
+        let is_good = match &value {
+            Value::String(_) => true,
+            Value::List(items) => !items.is_empty(),
+            Value::Set(members) => are_distinct(members.iter().map(Vec::as_slice)),
+            Value::ZSet(members) => are_distinct(members.iter().map(|(name, _)| name.as_slice())),
+            Value::Hash(fields) => are_distinct(fields.iter().map(|(name, _)| name.as_slice())),
         };
-        (!is_empty).then_some(value)
+        is_good.then_some(value)
     }
 
     fn strings(&mut self) -> Option<Vec<Vec<u8>>> {
@@ -163,6 +165,12 @@ impl Reader<'_> {
     }
 }
 
+/// Whether there are members, and none twice.
+fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
+    let count = members.len();
+    count > 0 && members.collect::<HashSet<_>>().len() == count
+}
+
 /// Every other element with the one behind it.
 fn pairs(elements: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut pairs = Vec::new();
@@ -234,6 +242,29 @@ mod tests {
                 decoded => decoded,
             };
             assert_eq!(compared, Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_sum_of_zeros_is_no_sum() {
+        let mut payload = crate::encode(&Value::String(b"x".to_vec()));
+        let sum_at = payload.len() - 8;
+        payload[sum_at..].fill(0);
+        assert_eq!(decode(&payload), Err(BadPayload::Footer));
+    }
+
+    #[test]
+    fn a_member_that_is_there_twice_is_damage() {
+        let set = [&[form::SET_INTSET, 14, 2, 0, 0, 0, 3, 0, 0, 0][..], &[1, 0, 1, 0, 2, 0]];
+        let bodies: [&[u8]; 5] = [
+            b"\x02\x02\x01a\x01a",
+            b"\x04\x02\x01a\x01b\x01a\x01c",
+            b"\x05\x02\x01a\0\0\0\0\0\0\0\0\x01a\0\0\0\0\0\0\0\0",
+            b"\x10\x13\x13\0\0\0\x04\0\x81a\x02\x81b\x02\x81a\x02\x81c\x02\xff",
+            &set.concat(),
+        ];
+        for body in bodies {
+            assert_eq!(decode(&crate::seal(body.to_vec())), Err(BadPayload::Content), "{body:?}");
         }
     }
 

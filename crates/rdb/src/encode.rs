@@ -34,8 +34,9 @@ pub fn encode(value: &Value) -> Vec<u8> {
     seal(out)
 }
 
-/// Adds version and checksum.
-pub(crate) fn seal(mut out: Vec<u8>) -> Vec<u8> {
+/// Adds version and checksum to a type and a value, which makes them a payload.
+#[must_use]
+pub fn seal(mut out: Vec<u8>) -> Vec<u8> {
     out.extend_from_slice(&VERSION.to_le_bytes());
     let sum = crc64(&out);
     out.extend_from_slice(&sum.to_le_bytes());
