@@ -44,6 +44,7 @@ pub mod list;
 mod object;
 pub mod packed;
 pub mod rank_tree;
+mod record_check;
 mod recorder;
 mod relog;
 mod replace;

@@ -116,6 +116,19 @@ impl Object {
         Some(Self::new(id, body))
     }
 
+    /// Whether a root's or an element's record of this kind can be of this object.
+    pub(crate) const fn is_of(&self, kind: RecordKind) -> bool {
+        use RecordKind as K;
+        matches!(
+            (&self.body, kind),
+            (Body::String(_), K::LargeString | K::StringChunk)
+                | (Body::List(_), K::List | K::ListNode)
+                | (Body::Hash(_), K::Hash | K::HashField)
+                | (Body::Set(_), K::Set | K::SetMember)
+                | (Body::ZSet(_), K::ZSet | K::ZSetMember)
+        )
+    }
+
     /// The incarnation.
     pub(crate) const fn id(&self) -> ObjectId {
         self.id

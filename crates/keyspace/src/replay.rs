@@ -23,7 +23,7 @@ use crate::db::Db;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
-use crate::packed::Packed;
+use crate::record_check;
 use crate::string;
 
 /// A keyspace being filled from the log. [`Replay::finish`] gives it back.
@@ -88,6 +88,7 @@ impl Replay {
         retired: &mut Vec<RecordAddr>,
     ) -> Result<(), BadRecord> {
         let bad = |what| BadRecord { kind: record.kind, what };
+        record_check::check(record).map_err(bad)?;
         match record.kind {
             RecordKind::Databases => {
                 let map = DatabaseMap::read(record, addr)?;
@@ -104,11 +105,7 @@ impl Replay {
             RecordKind::String => self.set_key(record, string::replay_entry(record), addr, retired),
             kind if kind.is_root() => self.root(record, addr, retired).map_err(bad)?,
             kind => {
-                let (kind, arity) = packed_kind(kind);
-                if Packed::check(record.value, arity).is_none() {
-                    return Err(bad("malformed elements"));
-                }
-                let entry = Entry::with_bytes(record.key, kind, record.value);
+                let entry = Entry::with_bytes(record.key, packed_kind(kind), record.value);
                 self.set_key(record, entry, addr, retired);
             }
         }
@@ -180,14 +177,15 @@ impl Replay {
     }
 
     fn gather(&mut self, record: &Record<'_>) -> Result<&mut Gathered, &'static str> {
-        if record.object == ObjectId::NONE {
-            return Err("no object");
-        }
         if !self.objects.contains_key(&record.object) {
             let object = Object::for_replay(record.object, record.kind).ok_or("no object")?;
             self.objects.insert(record.object, Gathered { object, root: None });
         }
-        Ok(self.objects.get_mut(&record.object).expect("just inserted"))
+        let gathered = self.objects.get_mut(&record.object).expect("just inserted");
+        if !gathered.object.is_of(record.kind) {
+            return Err("an object of another type");
+        }
+        Ok(gathered)
     }
 
     /// Joins objects with their keys and databases with their indexes, and gives the keyspace.
@@ -195,19 +193,23 @@ impl Replay {
     #[must_use]
     pub fn finish(mut self, retired: &mut Vec<RecordAddr>) -> Keyspace {
         let hasher = self.keyspace.recorder.hasher;
+        let mut empty = Vec::new();
         for (_, Gathered { mut object, root }) in self.objects.drain() {
             let bound = root.and_then(|root| {
                 let db = self.dbs.get_mut(&root.db)?;
                 let entry = db.keys.find_mut(hasher.hash(&root.key), &root.key)?;
-                (entry.addr() == Some(root.addr)).then_some(entry)
+                (entry.addr() == Some(root.addr)).then_some((entry, root))
             });
+            object.replay_finish(hasher);
             match bound {
-                Some(entry) => {
-                    object.replay_finish(hasher);
-                    entry.replace_object(Box::new(object));
-                }
+                Some((_, root)) if object.len() == 0 => empty.push(root),
+                Some((entry, _)) => entry.replace_object(Box::new(object)),
                 None => retired.extend(object.into_addrs().flatten()),
             }
+        }
+        // An empty collection does not exist: nobody logs one.
+        for Root { db, key, .. } in empty {
+            self.delete_key(&Record::key_deleted(db, &key), retired);
         }
         let seen = self.dbs.keys().map(|id| id.0 + 1).max().unwrap_or(0);
         let (ids, next) = database_ids(self.map.as_ref(), self.database_count, seen);
@@ -264,12 +266,12 @@ pub(crate) fn database_ids(map: Option<&DatabaseMap>, count: usize, seen: u32) -
     (ids, next)
 }
 
-const fn packed_kind(kind: RecordKind) -> (Kind, usize) {
+const fn packed_kind(kind: RecordKind) -> Kind {
     match kind {
-        RecordKind::ListPacked => (Kind::ListPacked, 1),
-        RecordKind::HashPacked => (Kind::HashPacked, 2),
-        RecordKind::SetPacked => (Kind::SetPacked, 1),
-        RecordKind::ZSetPacked => (Kind::ZSetPacked, 2),
+        RecordKind::ListPacked => Kind::ListPacked,
+        RecordKind::HashPacked => Kind::HashPacked,
+        RecordKind::SetPacked => Kind::SetPacked,
+        RecordKind::ZSetPacked => Kind::ZSetPacked,
         _ => panic!("the other kinds were handled before"),
     }
 }
@@ -325,6 +327,24 @@ mod tests {
         let value = keyspace.read::<Hash>(0, b"new").map(|hash| hash.and_then(|h| h.get(b"f")));
         assert_eq!(value, Ok(Some(&b"v"[..])));
         assert_eq!(retired, [1]);
+    }
+
+    #[test]
+    fn an_object_without_elements_is_no_key() {
+        let gone = Record::element_deleted(ID, b"f");
+        let (mut keyspace, retired) = replay(&[root(b"k"), field(b"f"), gone], 1);
+        assert!(!keyspace.exists(0, b"k", false));
+        assert_eq!(retired, [0, 1]);
+    }
+
+    #[test]
+    fn an_object_has_one_type() {
+        let keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 1);
+        let (mut replay, mut retired) = (Replay::new(keyspace), Vec::new());
+        let addr = RecordAddr::new(SegmentId(1), 0);
+        assert_eq!(replay.apply(&root(b"k"), addr, &mut retired), Ok(()));
+        let member = Record::element(RecordKind::SetMember, ID, b"m", b"");
+        assert!(replay.apply(&member, addr, &mut retired).is_err());
     }
 
     #[test]

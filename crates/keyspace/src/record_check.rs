@@ -1,0 +1,131 @@
+//! What a record must look like before it is applied.
+//!
+//! A record has passed its checksum when it comes here, so what is wrong with it was written that
+//! way: by another version, or by somebody else. Everything that [`crate::replay`] and the types
+//! take for granted is checked here, once, so that such a log is refused and named instead of
+//! ending the server or being served as something that it is not.
+
+use base::{ObjectId, Record, RecordKind, varint};
+
+use crate::packed::Packed;
+use crate::string::CHUNK_BYTES;
+
+/// The longest string: elements and strings have lengths of 32 bits.
+const STRING_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// What is wrong with a record, if anything is.
+pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
+    // The next ones must have numbers too.
+    if record.db.0 == u32::MAX {
+        return Err("a database out of range");
+    }
+    if record.object.0 == u64::MAX {
+        return Err("an object out of range");
+    }
+    if (record.kind.is_element() || record.kind.is_root()) && record.object == ObjectId::NONE {
+        return Err("no object");
+    }
+    let is_good = match record.kind {
+        RecordKind::LargeString => is_length(record.value),
+        RecordKind::StringChunk => is_chunk(record),
+        RecordKind::ListPacked | RecordKind::SetPacked => is_packed(record.value, 1),
+        RecordKind::HashPacked => is_packed(record.value, 2),
+        RecordKind::ZSetPacked => is_packed(record.value, 2) && has_scores(record.value),
+        RecordKind::ListNode => record.sub.len() == 8 && is_packed(record.value, 1),
+        RecordKind::ZSetMember => is_score(record.value),
+        RecordKind::Databases => is_map(record.value),
+        RecordKind::String
+        | RecordKind::List
+        | RecordKind::Hash
+        | RecordKind::HashField
+        | RecordKind::Set
+        | RecordKind::SetMember
+        | RecordKind::ZSet
+        | RecordKind::KeyDeleted
+        | RecordKind::ElementDeleted => true,
+    };
+    if is_good { Ok(()) } else { Err("a malformed value") }
+}
+
+fn is_length(mut value: &[u8]) -> bool {
+    varint::take(&mut value).is_some_and(|len| len <= STRING_BYTES_MAX)
+}
+
+fn is_chunk(record: &Record<'_>) -> bool {
+    let Ok(index) = record.sub.try_into().map(u32::from_be_bytes) else { return false };
+    let end = u64::from(index) * CHUNK_BYTES as u64 + record.value.len() as u64;
+    (1..=CHUNK_BYTES).contains(&record.value.len()) && end <= STRING_BYTES_MAX
+}
+
+/// A packed collection; an empty one does not exist.
+fn is_packed(value: &[u8], arity: usize) -> bool {
+    value.len() > 1 && Packed::check(value, arity).is_some()
+}
+
+/// Whether every other element of a packed collection is a score.
+fn has_scores(value: &[u8]) -> bool {
+    Packed::new(value).iter().skip(1).step_by(2).all(is_score)
+}
+
+fn is_score(value: &[u8]) -> bool {
+    value.try_into().is_ok_and(|bytes| !f64::from_le_bytes(bytes).is_nan())
+}
+
+/// The next free id, and ids below it, none of them twice.
+fn is_map(mut value: &[u8]) -> bool {
+    let Some(next) = varint::take(&mut value).filter(|next| *next < u64::from(u32::MAX)) else {
+        return false;
+    };
+    let mut ids = Vec::new();
+    while !value.is_empty() {
+        let Some(id) = varint::take(&mut value).filter(|id| *id < next) else { return false };
+        ids.push(id);
+    }
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.len() == count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::DbId;
+
+    #[test]
+    fn what_no_keyspace_logs_is_refused() {
+        let (db, object) = (DbId(0), ObjectId(1));
+        let whole = |kind, value| Record::whole(kind, db, b"k", value, None);
+        let element = |kind, sub, value| Record::element(kind, object, sub, value);
+        let nan = f64::NAN.to_le_bytes();
+        let bad = [
+            Record::whole(RecordKind::String, DbId(u32::MAX), b"k", b"v", None),
+            Record::root(RecordKind::Hash, db, b"k", ObjectId::NONE, &[0], None),
+            Record::root(RecordKind::Hash, db, b"k", ObjectId(u64::MAX), &[0], None),
+            Record::root(RecordKind::LargeString, db, b"k", object, &[], None),
+            Record::root(RecordKind::LargeString, db, b"k", object, &[0xff; 9], None),
+            Record::element_deleted(ObjectId::NONE, b"f"),
+            element(RecordKind::StringChunk, b"abc", b"v"),
+            element(RecordKind::StringChunk, &[0; 4], b""),
+            element(RecordKind::StringChunk, &[0xff; 4], b"v"),
+            element(RecordKind::StringChunk, &[0; 4], &[0; CHUNK_BYTES + 1]),
+            element(RecordKind::ListNode, &[0; 7], b"\0\x01a"),
+            element(RecordKind::ListNode, &[0; 8], b"\0"),
+            element(RecordKind::ListNode, &[0; 8], b"\0\x02a"),
+            element(RecordKind::ZSetMember, b"m", &nan),
+            element(RecordKind::ZSetMember, b"m", b"1"),
+            whole(RecordKind::ListPacked, b""),
+            whole(RecordKind::SetPacked, b"\0"),
+            whole(RecordKind::HashPacked, b"\0\x01f"),
+            whole(RecordKind::ZSetPacked, b"\0\x01m\x011"),
+            whole(RecordKind::Databases, b""),
+            whole(RecordKind::Databases, &[2, 2]),
+            whole(RecordKind::Databases, &[2, 1, 1]),
+        ];
+        for record in bad {
+            assert!(check(&record).is_err(), "{record:?}");
+        }
+        assert_eq!(check(&whole(RecordKind::Databases, &[3, 2, 0])), Ok(()));
+        assert_eq!(check(&element(RecordKind::StringChunk, &[0, 0, 0, 9], b"v")), Ok(()));
+    }
+}
