@@ -93,7 +93,8 @@ impl BlockHeader {
     /// The length of the whole block.
     #[must_use]
     pub const fn block_bytes(&self) -> u64 {
-        HEADER_BYTES as u64 + self.payload_bytes
+        // What a header says may be anything; whoever reads a file compares it with what is left.
+        (HEADER_BYTES as u64).saturating_add(self.payload_bytes)
     }
 }
 
@@ -145,6 +146,12 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(BlockHeader::decode(&bytes), None, "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_block_longer_than_any_file_is_not_short() {
+        let header = BlockHeader { payload_bytes: u64::MAX, ..header() };
+        assert_eq!(header.block_bytes(), u64::MAX);
     }
 
     proptest! {

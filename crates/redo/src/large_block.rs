@@ -129,6 +129,9 @@ impl LargeCopy {
         payload_bytes: u64,
         stays: &impl Fn(u32, bool) -> bool,
     ) -> Result<()> {
+        if self.record_count == self.block.header.record_count {
+            return Err(self.corrupt("a block has more records than it says"));
+        }
         let at = usize::try_from(self.record_at - start).expect("within the chunk");
         let mut head = &self.buffer[at..];
         let before = head.len();

@@ -115,17 +115,24 @@ impl Block {
 
     /// The bodies of the records with their ordinals and offsets in the payload.
     pub(crate) fn bodies(&self) -> Bodies<'_> {
-        let ordinal = self.header.first_ordinal;
-        let survivors = self.survivors.as_ref().map(|footer| &footer.survivors);
-        Bodies { rest: self.payload(), len: self.payload.len(), ordinal, survivors }
+        Bodies {
+            rest: self.payload(),
+            len: self.payload.len(),
+            left: self.header.record_count,
+            ordinal: Some(self.header.first_ordinal),
+            survivors: self.survivors.as_ref().map(|footer| &footer.survivors),
+        }
     }
 }
 
-/// See [`Block::bodies`].
+/// See [`Block::bodies`]. As many as the header says, or an error.
 pub(crate) struct Bodies<'a> {
     rest: &'a [u8],
     len: usize,
-    ordinal: u32,
+    /// How many records the header says are still to come.
+    left: u32,
+    /// Of the next record, if the segment has room for one.
+    ordinal: Option<u32>,
     /// Set in compacted blocks.
     survivors: Option<&'a Survivors>,
 }
@@ -135,23 +142,33 @@ impl<'a> Iterator for Bodies<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
+        if self.rest.is_empty() && self.left == 0 {
             return None;
         }
+        let taken = self.take();
+        if taken.is_err() {
+            (self.rest, self.left) = (&[], 0);
+        }
+        Some(taken)
+    }
+}
+
+impl<'a> Bodies<'a> {
+    #[inline]
+    fn take(&mut self) -> std::result::Result<(u32, usize, &'a [u8]), &'static str> {
+        let count_is_wrong = "a block has other than the number of records that it says";
+        if self.rest.is_empty() {
+            return Err(count_is_wrong);
+        }
+        self.left = self.left.checked_sub(1).ok_or(count_is_wrong)?;
+        let ordinal = self.ordinal.ok_or("a block has more records than its segment")?;
         let at = self.len - self.rest.len();
-        let body = match record::take_body(&mut self.rest) {
-            Ok(body) => body,
-            Err(what) => {
-                self.rest = &[];
-                return Some(Err(what));
-            }
-        };
-        let ordinal = self.ordinal;
+        let body = record::take_body(&mut self.rest)?;
         self.ordinal = match self.survivors {
-            None => ordinal + 1,
-            Some(survivors) => survivors.next(ordinal + 1).unwrap_or(u32::MAX),
+            None => ordinal.checked_add(1),
+            Some(survivors) => survivors.next(ordinal.saturating_add(1)),
         };
-        Some(Ok((ordinal, at, body)))
+        Ok((ordinal, at, body))
     }
 }
 
@@ -334,6 +351,8 @@ impl BlockCursor {
             Err("a block is older than the one before it")
         } else if expected_ordinal != Some(header.first_ordinal) {
             Err("a block's first ordinal does not continue the block before it")
+        } else if header.first_ordinal.checked_add(header.record_count).is_none() {
+            Err("a block has more records than a segment can have")
         } else if header.block_bytes() > left {
             Err("a block is longer than its file")
         } else if u64::from(header.record_count) * (record::BODY_BYTES_MIN as u64 + 1)

@@ -71,6 +71,20 @@ impl Survivors {
         }
     }
 
+    /// Adds the ordinals from `first` to before `end`, none of which is there, a word at a time:
+    /// a run of four billion is two bytes long.
+    fn insert_run(&mut self, first: u32, end: u32) {
+        let Some(bits) = &mut self.bits else { return };
+        let (from, to) = (first as usize, end as usize);
+        let words = bits.iter_mut().enumerate().take(to.div_ceil(64)).skip(from / 64);
+        for (at, word) in words {
+            let low = u64::MAX << from.saturating_sub(at * 64);
+            let high = u64::MAX >> ((at + 1) * 64).saturating_sub(to);
+            *word |= low & high;
+        }
+        self.count += end - first;
+    }
+
     /// Whether `ordinal` is still there.
     #[must_use]
     pub fn contains(&self, ordinal: u32) -> bool {
@@ -172,7 +186,7 @@ impl Survivors {
                     let run = u32::try_from(varint::take(&mut rest)?).ok()?;
                     let first = at.checked_add(gap)?;
                     at = first.checked_add(run).filter(|end| *end <= len && run > 0)?;
-                    (first..at).for_each(|ordinal| set.insert(ordinal));
+                    set.insert_run(first, at);
                 }
                 Some(set)
             }
