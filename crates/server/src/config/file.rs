@@ -69,6 +69,16 @@ pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigEr
     Ok(config)
 }
 
+/// The configuration that the text of a file says, if it includes no other file.
+///
+/// # Errors
+/// When a line is wrong, or an `include`.
+pub fn parse(text: &[u8]) -> Result<Config, ConfigError> {
+    let mut config = Config::default();
+    read_lines(&mut config, "the text", text, INCLUDE_DEPTH_MAX)?;
+    Ok(config)
+}
+
 fn read_file(config: &mut Config, path: &Path, depth: u32) -> Result<(), ConfigError> {
     let bytes = std::fs::read(path)
         .map_err(|source| ConfigError::Unreadable { path: path.display().to_string(), source })?;

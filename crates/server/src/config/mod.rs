@@ -20,7 +20,7 @@ mod words;
 use std::path::PathBuf;
 
 pub use directive::{Directive, parse_memory};
-pub use file::{ConfigError, load};
+pub use file::{ConfigError, load, parse};
 pub use options::{FsyncPolicy, LogOptions, Options, OutputLimit, ProtectedAction};
 
 use directive::WordsSet;

@@ -30,7 +30,8 @@ impl Config {
     }
 
     /// The text of the file after a rewrite.
-    fn rewritten(&self, old: &str) -> String {
+    #[must_use]
+    pub fn rewritten(&self, old: &str) -> String {
         let mut new = String::new();
         let mut written = vec![false; DIRECTIVES.len()];
         let mut is_signed = false;

@@ -32,6 +32,13 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "env", "env-os", "resp", "keyspace", "redo", "command", "server"],
         tests_may_use: &["env-sim"],
     },
+    Place {
+        name: "fuzz-targets",
+        may_use: &[
+            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "command", "server",
+        ],
+        tests_may_use: &[],
+    },
     Place { name: "xtask", may_use: &[], tests_may_use: &[] },
 ];
 

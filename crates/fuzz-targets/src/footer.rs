@@ -1,0 +1,35 @@
+//! The footer of a sealed segment, with its checksum put right.
+
+use base::Lsn;
+use redo::segment::Footer;
+use redo::survivors::Survivors;
+
+use crate::checksums;
+
+pub(crate) fn run(input: &[u8]) {
+    assert!(Footer::decode(input).is_none_or(|footer| footer.encode().len() <= input.len()));
+    let mut bytes = input.to_vec();
+    checksums::seal_footer(&mut bytes);
+    let Some(footer) = Footer::decode(&bytes) else { return };
+    assert!(footer.survivors.count() <= footer.survivors.len());
+    assert_eq!(Footer::decode(&footer.encode()), Some(footer));
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut some = Survivors::none(200);
+    [1, 2, 3, 150].into_iter().for_each(|ordinal| some.insert(ordinal));
+    let footer = |survivors: Survivors, offsets: Vec<u64>| Footer {
+        block_count: 1,
+        min_lsn: Lsn(2),
+        max_lsn: Lsn(3),
+        data_end: 4096,
+        delete_count: 5,
+        survivors,
+        offsets,
+    };
+    vec![
+        footer(some, vec![128]).encode(),
+        footer(Survivors::all(130), vec![128, 900, 2000]).encode(),
+        footer(Survivors::none(0), Vec::new()).encode(),
+    ]
+}

@@ -1,0 +1,151 @@
+//! What is fuzzed: everything that reads bytes from outside, with what must hold of it.
+//!
+//! ```text
+//!   fuzz/fuzz_targets/NAME.rs ──► cargo fuzz run NAME (nightly)  ─┐
+//!   tests/it: fuzz/corpus/NAME and mutations of it (stable)      ─┴─► TARGETS: NAME → run(bytes)
+//!   examples/write_seeds: what a corpus begins with                              seeds()
+//! ```
+//!
+//! A target is a function of bytes that panics when a promise is broken: no input makes a decoder
+//! panic, hang, or allocate more than [`Target::allocation_max`]; what was accepted means the same
+//! after it was written and read again; a stream means the same in one piece and in many.
+//!
+//! Most of what is on disk has checksums that no fuzzer guesses. So the targets put the right ones
+//! into their input first ([`checksums`]): what is tried is what a checksum does *not* protect from.
+//! That flips are noticed is for the tests of `redo`.
+//!
+//! # A new target
+//! A file here, a line in [`TARGETS`], three lines in `fuzz/fuzz_targets`, its name in
+//! `fuzz/Cargo.toml`, and `cargo run -p fuzz-targets --example write_seeds`.
+
+mod block;
+mod checksums;
+mod compaction;
+mod config;
+mod footer;
+mod log_directory;
+mod manifest;
+mod payload;
+mod record;
+mod replay;
+mod requests;
+mod segment;
+mod session;
+mod survivors;
+
+/// Something that reads bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// What it is called in `fuzz/`.
+    pub name: &'static str,
+    /// Reads the bytes.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// What a run may allocate whatever its input.
+    fixed_bytes: u64,
+    /// What it may allocate for each byte of it.
+    bytes_per_byte: u64,
+}
+
+impl Target {
+    /// How much may be allocated, in all, while `input_bytes` bytes are read.
+    #[must_use]
+    pub const fn allocation_max(&self, input_bytes: u64) -> u64 {
+        self.fixed_bytes + self.bytes_per_byte * input_bytes
+    }
+
+    /// The target of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "requests",
+        run: requests::run,
+        seeds: requests::seeds,
+        fixed_bytes: 16 << 10,
+        // Three readings, an argument of one byte as a vector of its own.
+        bytes_per_byte: 512,
+    },
+    Target {
+        name: "payload",
+        run: payload::run,
+        seeds: payload::seeds,
+        fixed_bytes: 1 << 20,
+        // LZF makes 88 bytes of one, and of each two an element of a list.
+        bytes_per_byte: 88 * 512,
+    },
+    Target {
+        name: "config",
+        run: config::run,
+        seeds: config::seeds,
+        fixed_bytes: 8 << 20,
+        bytes_per_byte: 1 << 10,
+    },
+    Target {
+        name: "record",
+        run: record::run,
+        seeds: record::seeds,
+        fixed_bytes: 1 << 10,
+        bytes_per_byte: 64,
+    },
+    Target {
+        name: "replay",
+        run: replay::run,
+        seeds: replay::seeds,
+        fixed_bytes: 1 << 20,
+        bytes_per_byte: 8 << 10,
+    },
+    Target {
+        name: "block",
+        run: block::run,
+        seeds: block::seeds,
+        fixed_bytes: 1 << 10,
+        bytes_per_byte: 0,
+    },
+    Target {
+        name: "survivors",
+        run: survivors::run,
+        seeds: survivors::seeds,
+        // A bit for each of 65,535 ordinals, twice.
+        fixed_bytes: 64 << 10,
+        bytes_per_byte: 16,
+    },
+    Target {
+        name: "footer",
+        run: footer::run,
+        seeds: footer::seeds,
+        // A bit for each of a million records, twice.
+        fixed_bytes: 1 << 20,
+        bytes_per_byte: 64,
+    },
+    Target {
+        name: "manifest",
+        run: manifest::run,
+        seeds: manifest::seeds,
+        fixed_bytes: 4 << 10,
+        bytes_per_byte: 64,
+    },
+    Target {
+        name: "segment",
+        run: segment::run,
+        seeds: segment::seeds,
+        fixed_bytes: 64 << 20,
+        bytes_per_byte: 8 << 10,
+    },
+    Target {
+        name: "compaction",
+        run: compaction::run,
+        seeds: compaction::seeds,
+        fixed_bytes: 64 << 20,
+        bytes_per_byte: 8 << 10,
+    },
+];

@@ -1,0 +1,37 @@
+//! The manifest: what is read is written as the same.
+
+use std::path::{Path, PathBuf};
+
+use base::{Lsn, SegmentId};
+use redo::Id;
+use redo::manifest::{Manifest, ManifestDevice};
+
+use crate::checksums;
+
+pub(crate) fn run(input: &[u8]) {
+    let file = Path::new("manifest");
+    let mut bytes = input.to_vec();
+    checksums::seal_manifest(&mut bytes);
+    for bytes in [input, &bytes] {
+        let Ok(manifest) = Manifest::decode(bytes, file) else { continue };
+        let again = Manifest::decode(&manifest.encode(), file).expect("just written");
+        assert_eq!(again, manifest);
+    }
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut manifest = Manifest {
+        database: Id([1; 16]),
+        hash_seed: [2; 16],
+        epoch: 3,
+        durable_lsn: Lsn(4),
+        horizon: Lsn(5),
+        next_segment: SegmentId(6),
+        devices: Vec::new(),
+    };
+    let empty = manifest.encode();
+    for (number, path) in [(7, "redo"), (8, "/somewhere/else")] {
+        manifest.devices.push(ManifestDevice { id: Id([number; 16]), path: PathBuf::from(path) });
+    }
+    vec![empty, manifest.encode()]
+}
