@@ -62,26 +62,41 @@ pub(crate) struct Place {
     pub(crate) part: u32,
 }
 
-/// Makes a file one of this place: its header, the headers of its blocks as far as they follow one
-/// another, and its footer if it ends like one.
-pub(crate) fn seal_segment(file: &mut [u8], place: &Place) {
-    if file.len() < segment::HEADER_BYTES {
-        return;
-    }
-    file[..8].copy_from_slice(b"INDELSEG");
-    put_u32(file, 8, 1);
-    file[16..32].copy_from_slice(&place.database.0);
-    file[32..48].copy_from_slice(&place.device.0);
-    put_u32(file, 48, place.segment);
-    put_u32(file, 52, place.part);
-    let crc = crc32c(&file[16..segment::HEADER_BYTES]);
-    put_u32(file, 12, crc);
-    let data_end = seal_blocks(file, place);
-    let Some(trailer_at) = file.len().checked_sub(TRAILER_BYTES) else { return };
-    if &file[trailer_at + 8..] == TRAILER_MAGIC && data_end + 48 <= trailer_at {
+/// Makes a file one of this place: the header, the headers of the blocks as far as they follow one
+/// another, and the footer if what follows them is nearly one; and all this again for the images
+/// behind it, which are numbered upwards.
+pub(crate) fn seal_segment(mut file: &mut [u8], mut place: Place) {
+    while file.len() >= segment::HEADER_BYTES {
+        let header = &mut file[..segment::HEADER_BYTES];
+        header[..8].copy_from_slice(b"INDELSEG");
+        put_u32(header, 8, 1);
+        header[16..32].copy_from_slice(&place.database.0);
+        header[32..48].copy_from_slice(&place.device.0);
+        put_u32(header, 48, place.segment);
+        put_u32(header, 52, place.part);
+        let crc = crc32c(&header[16..]);
+        put_u32(header, 12, crc);
+        let data_end = seal_blocks(file, &place);
+        let Some(footer_bytes) = footer_bytes(&file[data_end..]) else { return };
         file[data_end + 40..data_end + 48].copy_from_slice(&(data_end as u64).to_le_bytes());
-        seal_footer(&mut file[data_end..]);
+        seal_footer(&mut file[data_end..data_end + footer_bytes]);
+        file = &mut file[data_end + footer_bytes..];
+        place.segment += 1;
     }
+}
+
+/// How long the footer at the front of these bytes is by what it says itself.
+fn footer_bytes(bytes: &[u8]) -> Option<usize> {
+    const FIXED_BYTES: usize = 64;
+    let number = |at: usize| {
+        let bytes = *bytes.get(at..)?.first_chunk()?;
+        usize::try_from(u32::from_le_bytes(bytes)).ok()
+    };
+    if bytes.first() != Some(&segment::FOOTER_MARK[0]) {
+        return None;
+    }
+    let body_bytes = FIXED_BYTES + number(48)? + number(52)? * 8;
+    Some(body_bytes + TRAILER_BYTES).filter(|all| *all <= bytes.len())
 }
 
 /// Where the blocks end.

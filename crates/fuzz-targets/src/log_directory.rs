@@ -62,7 +62,7 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
         let mut bytes = bytes.to_vec();
         if flags & RAW == 0 {
             let place = Place { database: DATABASE, device: DEVICE, segment, part };
-            checksums::seal_segment(&mut bytes, &place);
+            checksums::seal_segment(&mut bytes, place);
         }
         let name = redo::segment::file_name(SegmentId(segment), part);
         let file = disk.create(&device.join(name)).expect("a new name");

@@ -95,7 +95,9 @@ impl SegmentHeader {
             return Ok(None);
         }
         let found = u32_at(bytes, 8);
-        if u32_at(bytes, 12) != crc32c(&bytes[16..]) || found == 0 {
+        // No segment is compacted four billion times; the next compaction must have a number too.
+        let is_last_generation = u32_at(bytes, 56) == u32::MAX;
+        if u32_at(bytes, 12) != crc32c(&bytes[16..]) || found == 0 || is_last_generation {
             return Ok(None);
         }
         if found > FORMAT_VERSION {
@@ -294,6 +296,12 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(SegmentHeader::decode(&bytes, file).unwrap(), None, "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_segment_without_a_next_generation_is_none() {
+        let bytes = SegmentHeader { generation: u32::MAX, ..header() }.encode();
+        assert_eq!(SegmentHeader::decode(&bytes, Path::new("s")).unwrap(), None);
     }
 
     #[test]
