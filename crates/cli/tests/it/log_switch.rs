@@ -106,8 +106,29 @@ fn what_an_older_log_held_never_comes_back() {
 
 #[test]
 fn a_crash_while_it_is_turned_on_brings_back_the_old_state_or_the_new() {
+    crash_while_it_is_turned_on(&ON);
+}
+
+#[test]
+fn a_crash_while_it_is_turned_on_does_so_on_three_devices() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .map(|name| directory.path().join(name).to_str().unwrap().to_owned())
+        .collect();
+    for path in &paths {
+        std::fs::create_dir(path).unwrap();
+    }
+    let mut options = ON.to_vec();
+    options.extend(["--log-devices", &paths[0], &paths[1], &paths[2]]);
+    options.extend(["--log-segment-bytes", "1mb"]);
+    crash_while_it_is_turned_on(&options);
+}
+
+/// Turns the log off and on again and kills the server at a moment of that, many times.
+fn crash_while_it_is_turned_on(options: &[&str]) {
     let mut random = Random::from_environment();
-    let mut server = Program::indelible().start(&ON);
+    let mut server = Program::indelible().start(options);
     let mut connection = server.connect();
     fill(&mut connection);
     let mut seen = [0, 0];
