@@ -7,6 +7,7 @@
 
 use base::{DbId, Record, RecordAddr, RecordKind};
 
+use crate::record_check;
 use crate::replay::{BadRecord, DatabaseMap, database_ids};
 
 /// Consecutive records of one segment.
@@ -31,8 +32,9 @@ impl Survey {
     /// Takes note of one record.
     ///
     /// # Errors
-    /// [`BadRecord`] when it maps databases and makes no sense.
+    /// [`BadRecord`] when the record is not one that a keyspace logs.
     pub fn apply(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
+        record_check::check(record).map_err(|what| BadRecord { kind: record.kind, what })?;
         self.next_object = self.next_object.max(record.object.0 + 1);
         if record.kind.is_delete() {
             return Ok(());
