@@ -18,6 +18,8 @@ pub(crate) struct FoundDevice {
     pub(crate) path: PathBuf,
     /// Its id, if the directory says one.
     pub(crate) id: Option<Id>,
+    /// It was being drained, and nobody has asked for it since.
+    pub(crate) is_leaving: bool,
 }
 
 /// Everything that belongs to the log in a directory.
@@ -200,7 +202,8 @@ fn find_devices(
             }
             _ => {}
         }
-        devices.push(FoundDevice { path: path.clone(), id: mark.map(|mark| mark.device) });
+        let id = mark.map(|mark| mark.device);
+        devices.push(FoundDevice { path: path.clone(), id, is_leaving: false });
     }
     for known in manifest.into_iter().flat_map(|manifest| &manifest.devices) {
         if devices.iter().any(|device| device.id == Some(known.id)) {
@@ -214,7 +217,12 @@ fn find_devices(
         match unmarked {
             Some(device) => device.id = Some(known.id),
             None => {
-                return Err(Error::MissingDevice { id: known.id, path: dir.join(&known.path) });
+                let (id, path) = (known.id, dir.join(&known.path));
+                let mark = if known.is_leaving { DeviceMark::read(disk, &path)? } else { None };
+                if mark.map(|mark| mark.device) != Some(id) {
+                    return Err(Error::MissingDevice { id, path });
+                }
+                devices.push(FoundDevice { path, id: Some(id), is_leaving: true });
             }
         }
     }

@@ -19,6 +19,7 @@ use base::{Lsn, SegmentId};
 use env::{Clock, Disk, Lock};
 
 use crate::compactor::Outcome;
+use crate::devices::Devices;
 use crate::durability::Durability;
 use crate::manifest::{Id, Manifest, ManifestStore};
 use crate::options::Waker;
@@ -55,6 +56,19 @@ pub enum DeviceState {
     Full,
     /// A write or sync on it has failed: it takes no further block until the next start.
     Poisoned,
+    /// It is taken out of use: its segments are written to the others.
+    Draining,
+}
+
+/// Whether a device is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// It is.
+    InUse,
+    /// It is being drained.
+    Leaving,
+    /// It was drained.
+    Gone,
 }
 
 #[derive(Default)]
@@ -68,6 +82,8 @@ pub(crate) struct Inbox {
     is_waiting: bool,
     /// Nothing more will come: seal and stop.
     pub(crate) is_ending: bool,
+    /// Because nothing of the log is on the device any more.
+    pub(crate) is_drained: bool,
 }
 
 /// One device, as the executor, its flusher and the compactor see it.
@@ -77,6 +93,7 @@ pub(crate) struct Device {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
     state: AtomicU8,
+    service: AtomicU8,
     /// The device that takes over the blocks of this one once it is poisoned.
     pub(crate) successor: AtomicUsize,
     /// It is full, its reserve is used up, and there are blocks for it.
@@ -96,6 +113,7 @@ impl Device {
             inbox: Mutex::default(),
             arrived: Condvar::new(),
             state: AtomicU8::new(0),
+            service: AtomicU8::new(0),
             successor: AtomicUsize::new(usize::MAX),
             is_stuck: AtomicBool::new(false),
             queued_bytes: AtomicU64::new(0),
@@ -118,9 +136,34 @@ impl Device {
         let number = match state {
             DeviceState::Healthy => 0,
             DeviceState::Full => 1,
-            DeviceState::Poisoned => 2,
+            DeviceState::Poisoned | DeviceState::Draining => 2,
         };
         self.state.store(number, Ordering::Release);
+    }
+
+    /// How it is, for people.
+    pub(crate) fn shown_state(&self) -> DeviceState {
+        match self.state() {
+            DeviceState::Healthy if self.service() == Service::Leaving => DeviceState::Draining,
+            state => state,
+        }
+    }
+
+    pub(crate) fn service(&self) -> Service {
+        match self.service.load(Ordering::Acquire) {
+            0 => Service::InUse,
+            1 => Service::Leaving,
+            _ => Service::Gone,
+        }
+    }
+
+    pub(crate) fn set_service(&self, service: Service) {
+        let number = match service {
+            Service::InUse => 0,
+            Service::Leaving => 1,
+            Service::Gone => 2,
+        };
+        self.service.store(number, Ordering::Release);
     }
 
     pub(crate) fn is_stuck(&self) -> bool {
@@ -178,6 +221,12 @@ impl Device {
         self.nudge();
     }
 
+    /// Says the same, because nothing is on the device any more.
+    pub(crate) fn end_drained(&self) {
+        self.inbox().is_drained = true;
+        self.end();
+    }
+
     /// Waits until there is something to do, or for `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) {
         let mut inbox = self.inbox();
@@ -218,7 +267,7 @@ pub(crate) struct Shared {
     pub(crate) epoch: u64,
     pub(crate) manifest: ManifestStore,
     pub(crate) durability: Durability,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
     /// The size past which segments take no further block as of now: at most `segment_bytes`.
     pub(crate) roll_bytes: AtomicU64,
@@ -259,7 +308,7 @@ impl Shared {
             epoch,
             manifest,
             durability,
-            devices,
+            devices: Devices::new(devices),
             segment_bytes,
             roll_bytes: AtomicU64::new(segment_bytes),
             reserve_bytes,

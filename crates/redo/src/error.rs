@@ -105,7 +105,7 @@ pub enum Error {
 
     /// A device that the manifest names was not given.
     #[error(
-        "log device {id}, last seen at {path}, is missing; add its directory to log-devices",
+        "log device {id}, last seen at {path}, is missing; add its directory to log-devices (to do without it, drain it with CONFIG SET log-devices)",
         path = path.display()
     )]
     MissingDevice {
@@ -127,6 +127,41 @@ pub enum Error {
         /// The other.
         second: PathBuf,
     },
+
+    /// A device that is to be added has files of a log.
+    #[error(
+        "{path} holds files of a log that is not in use; give an empty directory",
+        path = path.display()
+    )]
+    DeviceNotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+
+    /// A device that has failed cannot be drained.
+    #[error(
+        "log device {path} has failed and cannot be drained; replace the disk and restart",
+        path = path.display()
+    )]
+    DeviceHasFailed {
+        /// The device.
+        path: PathBuf,
+    },
+
+    /// A device is drained and about to be forgotten.
+    #[error("log device {path} is just being let go; try again", path = path.display())]
+    DeviceIsLeaving {
+        /// The device.
+        path: PathBuf,
+    },
+
+    /// Too many devices were added since the start.
+    #[error("too many log devices were added and drained; restart to add more")]
+    TooManyDevices,
+
+    /// A log without a device.
+    #[error("a log needs a device")]
+    NoDevice,
 
     /// There are log files but no manifest.
     #[error(

@@ -26,7 +26,8 @@ use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 
 use crate::block::{self, BlockHeader};
-use crate::device::{Device, DeviceState, Order, Sealed, SealedBlock, Shared};
+use crate::device::{Device, DeviceState, Order, Sealed, SealedBlock, Service, Shared};
+use crate::devices;
 use crate::error::Result;
 use crate::record;
 use crate::reserve;
@@ -183,6 +184,7 @@ impl Flusher {
             self.is_finished = self.close_inbox();
             if self.is_finished {
                 self.leave_word();
+                self.leave();
             }
         }
         Ok(())
@@ -210,6 +212,18 @@ impl Flusher {
         if let Err(error) = noted {
             // Everything is durable all the same, only less is known of it.
             self.device().set_last_error(error.to_string());
+        }
+    }
+
+    /// If the device was drained, not the log closed, nobody will ask for it again.
+    fn leave(&self) {
+        let device = self.device();
+        if device.service() == Service::Leaving
+            && device.inbox().is_drained
+            && let Err(error) = devices::forget(&self.shared, device)
+        {
+            // It stays listed as one that is leaving: the next start tries again.
+            device.set_last_error(error.to_string());
         }
     }
 
@@ -423,8 +437,12 @@ impl Flusher {
         let unsynced = std::mem::take(&mut self.unsynced);
         let has_all = unsynced.blocks.len() == unsynced.lsns.len();
         // A device that has come to its end takes nothing more, however healthy.
-        let is_open =
-            |state| move |other: &Device| other.state() == state && !other.inbox().is_closed;
+        let is_open = |state| {
+            move |other: &Device| {
+                let is_in_use = other.service() == Service::InUse && !other.inbox().is_closed;
+                other.state() == state && is_in_use
+            }
+        };
         let successor = (shared.devices.iter())
             .position(is_open(DeviceState::Healthy))
             .or_else(|| shared.devices.iter().position(is_open(DeviceState::Full)));

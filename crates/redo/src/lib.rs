@@ -24,7 +24,7 @@
 //! | what | where |
 //! |---|---|
 //! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
-//! | the executor's side | `log`, `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` (what is compacted) |
+//! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` (what is compacted) |
 //! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
@@ -74,6 +74,7 @@ mod catalog;
 mod compactor;
 mod cut;
 mod device;
+mod devices;
 mod dump;
 mod durability;
 mod error;

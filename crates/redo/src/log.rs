@@ -18,7 +18,7 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 
 use crate::block;
 use crate::compactor::JobQueue;
-use crate::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Shared};
+use crate::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Service, Shared};
 use crate::options::{CompactionOptions, SyncPolicy};
 use crate::record;
 use crate::schedule::Schedule;
@@ -75,11 +75,11 @@ struct Binding {
 
 /// A device as the executor sees it.
 #[derive(Default)]
-struct Lane {
+pub(crate) struct Lane {
     /// The segment that takes blocks.
-    active: Option<SegmentId>,
+    pub(crate) active: Option<SegmentId>,
     /// Blocks not yet durable, with the address of their first record; ascending in both.
-    pending: VecDeque<(RecordAddr, Lsn)>,
+    pub(crate) pending: VecDeque<(RecordAddr, Lsn)>,
 }
 
 /// The log, as the executor has it.
@@ -90,7 +90,7 @@ pub struct Log {
     pub(crate) schedule: Schedule,
     open: OpenBlock,
     open_lsn: Lsn,
-    lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<Lane>,
     next_segment: SegmentId,
     next_device: usize,
     durable: Lsn,
@@ -331,11 +331,12 @@ impl Log {
             self.synced_at_us = now_us;
             self.request_sync(sealed);
         }
-        for device in &self.shared.devices {
+        for device in self.shared.devices.iter() {
             if device.state() == DeviceState::Full {
                 device.nudge();
             }
         }
+        self.release_drained_devices();
         self.schedule_compaction(now_us);
     }
 
@@ -356,11 +357,12 @@ impl Log {
             return Health::ReadOnly { reason };
         }
         let (mut full, mut is_writable) = (None, false);
-        for device in &self.shared.devices {
+        for device in self.shared.devices.iter() {
             match device.state() {
+                _ if device.service() != Service::InUse => {}
                 DeviceState::Healthy => is_writable = true,
                 DeviceState::Full => full = full.or(device.last_error()),
-                DeviceState::Poisoned => {}
+                DeviceState::Poisoned | DeviceState::Draining => {}
             }
         }
         // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
@@ -393,13 +395,13 @@ impl Log {
     /// Compacts everything that has garbage, one segment after the other, in the background;
     /// segments that take the log are ended first. Call it after [`Log::seal`].
     pub fn compact_all(&mut self) {
-        for (device, lane) in self.shared.devices.iter().zip(&mut self.lanes) {
-            let is_open = self.open.binding.is_some_and(|open| Some(open.segment) == lane.active);
-            if lane.active.is_some() && !is_open && device.push(Order::Seal).is_ok() {
-                lane.active = None;
-            }
-        }
+        (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
         self.schedule.start_sweep(self.next_segment, self.open_lsn);
+    }
+
+    /// The segment that the open block goes to.
+    pub(crate) fn open_segment(&self) -> Option<SegmentId> {
+        self.open.binding.map(|open| open.segment)
     }
 
     /// Whether a compaction that was asked for is still going on.
@@ -440,10 +442,13 @@ impl Log {
         stats.is_sweeping = self.schedule.is_sweeping();
         stats.compacting = self.schedule.compacting();
         for (index, device) in self.shared.devices.iter().enumerate() {
+            if device.service() == Service::Gone {
+                continue;
+            }
             stats.devices.push(DeviceStats {
                 path: device.path.clone(),
                 id: device.id,
-                state: device.state(),
+                state: device.shown_state(),
                 segments: self.segments.iter().filter(|segment| segment.device == index).count(),
                 queued_bytes: device.queued_bytes.load(Ordering::Relaxed),
                 written_bytes: device.written_bytes.load(Ordering::Relaxed),
@@ -495,10 +500,11 @@ impl Log {
             let index = (self.next_device + step) % count;
             let device = &self.shared.devices[index];
             let state_rank = match device.state() {
+                _ if device.service() != Service::InUse => 4,
                 DeviceState::Healthy if compacting != Some(index) => 0,
                 DeviceState::Healthy => 1,
                 DeviceState::Full => 2,
-                DeviceState::Poisoned => 3,
+                DeviceState::Poisoned | DeviceState::Draining => 3,
             };
             let queued = device.queued_bytes.load(Ordering::Relaxed);
             let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));

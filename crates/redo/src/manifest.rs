@@ -52,6 +52,8 @@ pub struct ManifestDevice {
     pub id: Id,
     /// Where it was last seen.
     pub path: PathBuf,
+    /// It is being drained: what is on it is written to the others.
+    pub is_leaving: bool,
 }
 
 /// What the manifest says.
@@ -93,6 +95,7 @@ impl Manifest {
         for device in &self.devices {
             let path = device.path.as_os_str().as_encoded_bytes();
             body.extend_from_slice(&device.id.0);
+            body.extend_from_slice(&u32::from(device.is_leaving).to_le_bytes());
             body.extend_from_slice(&len_u32(path.len()).to_le_bytes());
             body.extend_from_slice(path);
         }
@@ -114,10 +117,11 @@ impl Manifest {
         let device_count = u32_at(fixed, 60);
         let mut devices = Vec::new();
         for _ in 0..device_count {
-            let (head, tail) = rest.split_at_checked(20)?;
-            let (path, tail) = tail.split_at_checked(u32_at(head, 16) as usize)?;
+            let (head, tail) = rest.split_at_checked(24)?;
+            let (path, tail) = tail.split_at_checked(u32_at(head, 20) as usize)?;
             let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
-            devices.push(ManifestDevice { id: id_at(head, 0), path });
+            let is_leaving = u32_at(head, 16) & 1 != 0;
+            devices.push(ManifestDevice { id: id_at(head, 0), path, is_leaving });
             rest = tail;
         }
         Some(Self {
@@ -213,6 +217,11 @@ impl ManifestStore {
         Self { disk, dir, current: Mutex::new(manifest) }
     }
 
+    /// A device's path as the manifest has it: what is below the data directory moves with it.
+    pub(crate) fn relative(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.dir).unwrap_or(path).to_owned()
+    }
+
     pub(crate) fn get(&self) -> Manifest {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -303,8 +312,8 @@ mod tests {
             horizon: Lsn(5),
             next_segment: SegmentId(6),
             devices: vec![
-                ManifestDevice { id: Id([7; 16]), path: PathBuf::from("a") },
-                ManifestDevice { id: Id([8; 16]), path: PathBuf::from("b/c") },
+                ManifestDevice { id: Id([7; 16]), path: PathBuf::from("a"), is_leaving: true },
+                ManifestDevice { id: Id([8; 16]), path: PathBuf::from("b/c"), is_leaving: false },
             ],
         }
     }

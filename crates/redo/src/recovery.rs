@@ -20,7 +20,7 @@ use env::{Disk, Lock};
 use crate::catalog::Catalog;
 use crate::compactor::{Compactor, JobQueue};
 use crate::cut;
-use crate::device::{Device, DeviceState, Shared};
+use crate::device::{Device, DeviceState, Service, Shared};
 use crate::durability::Durability;
 use crate::error::{Error, IoContext, Result};
 use crate::flusher::Flusher;
@@ -238,6 +238,7 @@ impl Recovery {
             id: device.id.expect("given above"),
             // What is below the data directory moves with it.
             path: device.path.strip_prefix(dir).unwrap_or(&device.path).to_owned(),
+            is_leaving: device.is_leaving,
         });
         self.manifest.devices = devices.collect();
         if self.manifest.epoch == 0 {
@@ -274,7 +275,13 @@ impl Recovery {
         let segments = state.segments;
         let devices = catalog.devices.iter();
         let devices = devices
-            .map(|device| Device::new(device.id.expect("settled"), device.path.clone()))
+            .map(|found| {
+                let device = Device::new(found.id.expect("settled"), found.path.clone());
+                if found.is_leaving {
+                    device.set_service(Service::Leaving);
+                }
+                device
+            })
             .collect();
         let summary = Summary {
             database: manifest.database,

@@ -102,6 +102,12 @@ pub(crate) fn make_room_for_start(
     }
 }
 
+/// Gives up all that a device keeps, because it is no longer used.
+pub(crate) fn remove_all(disk: &dyn Disk, dir: &Path) {
+    remove(disk, dir, &path_in(dir));
+    remove(disk, dir, &start_path_in(dir));
+}
+
 fn remove(disk: &dyn Disk, dir: &Path, path: &Path) -> bool {
     let is_removed = disk.remove(path).is_ok();
     if is_removed {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use base::{Lsn, SegmentId};
 
 use crate::compactor::{Job, Member, Outcome};
-use crate::device::DeviceState;
+use crate::device::{DeviceState, Service};
 use crate::image_copy::{Copied, Keep};
 use crate::log::Log;
 use crate::options::CompactionOptions;
@@ -107,6 +107,10 @@ impl Log {
         self.schedule.look_at_us = now_us + LOOK_EVERY_US;
         self.adapt_roll_bytes();
         let files = self.files();
+        if let Some((leader, target)) = self.choose_move(&files) {
+            self.start_compaction(&[leader], target);
+            return;
+        }
         let small = self.choose_small(&files);
         let is_urgent = small.len() >= MANY_SMALL * self.schedule.options.gathered_min;
         let victims = match self.choose_victim(&files) {
@@ -138,7 +142,7 @@ impl Log {
     /// kept small, so that together they are a quarter of it at most.
     pub(crate) fn adapt_roll_bytes(&self) {
         let live_bytes: u64 = self.segments.iter().map(Segment::live_bytes).sum();
-        let share = live_bytes / (ACTIVE_SHARE * self.shared.devices.len() as u64);
+        let share = live_bytes / (ACTIVE_SHARE * self.shared.devices.in_service().max(1) as u64);
         let roll_bytes = share.max(ROLL_BYTES_MIN).min(self.shared.segment_bytes);
         self.shared.roll_bytes.store(roll_bytes, Ordering::Relaxed);
     }
@@ -174,6 +178,25 @@ impl Log {
             }
         }
         best.map(|(_, leader)| leader).or_else(|| self.choose_holder())
+    }
+
+    /// A file on a device that is being drained, and the device with least on it.
+    fn choose_move(&self, files: &[FileFigures]) -> Option<(SegmentId, usize)> {
+        let is_leaving = |device: usize| self.shared.devices[device].service() == Service::Leaving;
+        let file = files.iter().filter(|file| file.is_sealed).find(|file| {
+            let mut segments = self.segments.file(file.leader);
+            segments.any(|s| is_leaving(s.device) || s.parts.iter().any(|part| is_leaving(*part)))
+        })?;
+        let takes = |device: &usize| {
+            let device = &self.shared.devices[*device];
+            device.service() == Service::InUse && device.state() == DeviceState::Healthy
+        };
+        let bytes_on = |device: &usize| {
+            let ours = files.iter().filter(|file| file.device == *device);
+            ours.map(|file| file.bytes).sum::<u64>()
+        };
+        let target = (0..self.shared.devices.len()).filter(takes).min_by_key(bytes_on)?;
+        Some((file.leader, target))
     }
 
     /// Small files of one device that are worth being one.

@@ -75,17 +75,19 @@ fn several_lives(seed: u64) -> (u64, World) {
 
 #[test]
 fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
-    let (mut compactions, mut gathered, mut cut_blocks) = (0, 0, 0);
+    let (mut compactions, mut gathered, mut cut_blocks, mut device_changes) = (0, 0, 0, 0);
     let seeds = seeds(400);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let (_, world) = several_lives(seed);
         compactions += world.compactions;
         gathered += world.gathered;
+        device_changes += world.device_changes;
         cut_blocks += world.cut_blocks;
     }
     assert!(count < 100 || compactions > count, "compactions were part of it: {compactions}");
     assert!(count < 100 || gathered > 0, "files with several segments were: {gathered}");
+    assert!(count < 100 || device_changes > count, "devices came and went: {device_changes}");
     assert!(count < 100 || cut_blocks > 0, "blocks behind a missing one were part of it");
 }
 

@@ -5,6 +5,7 @@
 mod compaction;
 mod corruption;
 mod crash;
+mod devices;
 mod failing;
 mod format;
 mod harness;

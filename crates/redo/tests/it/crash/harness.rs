@@ -172,9 +172,9 @@ impl Shape {
         Self { devices, policy, segment_bytes, gathered_min, invalid_share_min }
     }
 
-    fn options(&self) -> Options {
+    fn options(&self, listed: &[usize]) -> Options {
         let mut options = Options::new(World::dir());
-        options.devices = (0..self.devices).map(World::device).collect();
+        options.devices = listed.iter().copied().map(World::device).collect();
         options.policy = self.policy;
         options.segment_bytes = self.segment_bytes;
         options.reserve_bytes = 1000;
@@ -197,11 +197,15 @@ pub(crate) struct World {
     pub(crate) shape: Shape,
     pub(crate) ledger: Ledger,
     pub(crate) rng: SimEntropy,
+    /// The devices that the log was last told to use. When a change has failed, any list since the
+    /// last that was accepted may be the one that the next start needs.
+    listed: Vec<Vec<usize>>,
     clock: SimClock,
     pub(crate) compactions: u64,
     /// How many recoveries have found files that segments share.
     pub(crate) gathered: u64,
     pub(crate) cut_blocks: u64,
+    pub(crate) device_changes: u64,
     /// Whether the verifier is asked before each recovery, and must agree with it.
     pub(crate) verifies: bool,
 }
@@ -221,16 +225,19 @@ impl World {
 
     /// A world around a disk that is there already.
     pub(crate) fn on(disk: SimDisk, seed: u64, shape: Shape) -> Self {
+        let listed: Vec<usize> = (0..shape.devices).collect();
         Self {
             seed,
             disk,
             shape,
+            listed: vec![listed],
             ledger: Ledger::new(),
             rng: SimEntropy::new(seed ^ 0x5eed),
             clock: SimClock::new(1_700_000_000_000),
             compactions: 0,
             gathered: 0,
             cut_blocks: 0,
+            device_changes: 0,
             verifies: false,
         }
     }
@@ -252,7 +259,9 @@ impl World {
             waker: Arc::new(|| {}),
         };
         let mut replayed = Replayed::default();
-        let opened = Recovery::open(env, self.shape.options())?.run(&mut replayed, &mut |_| {})?;
+        let listed = self.listed.last().expect("never empty");
+        let options = self.shape.options(listed);
+        let opened = Recovery::open(env, options)?.run(&mut replayed, &mut |_| {})?;
         let Opened { log, flushers, compactor, summary } = opened;
         self.cut_blocks += summary.cut_blocks;
         let executor = Executor::new(replayed.model, self.rng.next());
@@ -280,9 +289,13 @@ impl World {
                     }
                     self.check_counts(&running);
                     self.ledger.settle(lsn);
+                    self.listed.drain(..self.listed.len() - 1);
                     return running;
                 }
                 Err(_) if self.disk.is_crashed() => self.disk.restart(),
+                Err(Error::MissingDevice { .. }) if self.listed.len() > 1 => {
+                    self.listed.pop();
+                }
                 // Only a disk that is told to fail may make a recovery fail, and only so.
                 Err(Error::Io { source, .. }) if source.raw_os_error().is_some() => {
                     self.disk.set_faults(Faults::default());
@@ -295,8 +308,8 @@ impl World {
     /// What the verifier says of the log, which must not be open.
     pub(crate) fn verify(&self) -> redo::Report {
         let disk: Arc<dyn env::Disk> = Arc::new(self.disk.clone());
-        let options = self.shape.options();
-        redo::verify(&disk, &options.dir, &options.devices).expect("the log is not in use")
+        let dir = Self::dir();
+        redo::verify(&disk, &dir, &[]).expect("the log is not in use")
     }
 
     /// Every record in the files is needed, garbage, or a delete record.
@@ -328,13 +341,32 @@ impl World {
             70..85 => {
                 running.compactor.step();
             }
-            85..99 => self.tick(running),
+            85..98 => self.tick(running),
+            98 if self.rng.below(4) == 0 => self.change_devices(running),
             _ => {
                 running.log.seal().inspect(|lsn| self.note(running, *lsn));
                 running.log.compact_all();
             }
         }
         self.poll(running);
+    }
+
+    /// Lists other devices: one of them may stay, one may be new.
+    fn change_devices(&mut self, running: &mut Running) {
+        let first = usize::try_from(self.rng.below(4)).expect("small");
+        let listed: Vec<usize> = (first..first + self.shape.devices).collect();
+        let paths: Vec<PathBuf> = listed.iter().copied().map(Self::device).collect();
+        running.log.seal().inspect(|lsn| self.note(running, *lsn));
+        self.listed.push(listed);
+        let mut entropy = SimEntropy::new(self.rng.next());
+        match running.log.set_devices(&paths, &mut entropy) {
+            Ok(added) => {
+                running.flushers.extend(added);
+                self.listed.drain(..self.listed.len() - 1);
+                self.device_changes += 1;
+            }
+            Err(_) => {}
+        }
     }
 
     fn note(&mut self, running: &Running, lsn: Lsn) {

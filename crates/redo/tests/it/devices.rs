@@ -1,0 +1,186 @@
+//! Devices that come and go while the log is open.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use env_sim::{Faults, SimDisk, SimEntropy};
+use redo::{DeviceState, Error};
+
+use crate::harness::{Database, key, options, value};
+
+fn paths(names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(PathBuf::from).collect()
+}
+
+fn open(disk: &SimDisk, devices: &[&str]) -> redo::Result<Database> {
+    let mut options = options(Path::new("/data"));
+    options.devices = paths(devices);
+    options.segment_bytes = 2000;
+    options.reserve_bytes = 1000;
+    Database::open_on(Arc::new(disk.clone()), options)
+}
+
+impl Database {
+    fn set_devices(&mut self, devices: &[&str]) -> redo::Result<()> {
+        let mut entropy = SimEntropy::new(self.log.open_lsn().0);
+        let added = self.log.set_devices(&paths(devices), &mut entropy)?;
+        self.flushers.extend(added);
+        Ok(())
+    }
+
+    fn device(&self, path: &str) -> Option<redo::DeviceStats> {
+        self.log.stats().devices.into_iter().find(|device| device.path == Path::new(path))
+    }
+
+    fn fill(&mut self, from: usize, to: usize) {
+        for number in from..to {
+            self.set(&key(number), &value(number));
+            self.flush();
+        }
+    }
+}
+
+fn files_in(disk: &SimDisk, dir: &str) -> Vec<String> {
+    let names = env::Disk::list(disk, Path::new(dir)).unwrap_or_default();
+    names.iter().map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+fn verify(disk: &SimDisk) {
+    let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
+    let report = redo::verify(&disk, Path::new("/data"), &[]).unwrap();
+    assert!(report.is_good(), "{report}");
+}
+
+#[test]
+fn a_device_is_added_and_another_one_drained_while_the_log_is_written() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut database = open(&disk, &["/a"]).unwrap();
+    database.fill(0, 100);
+    database.set_devices(&["/a", "/b"]).unwrap();
+    database.fill(50, 150);
+    database.settle();
+    assert!(database.device("/b").unwrap().written_blocks > 0, "the new one takes its share");
+
+    database.set_devices(&["/b", "/c"]).unwrap();
+    assert_eq!(database.device("/a").unwrap().state, DeviceState::Draining);
+    let blocks = database.device("/a").unwrap().written_blocks;
+    database.fill(100, 200);
+    assert_eq!(database.device("/a").unwrap().written_blocks, blocks, "it takes no more");
+    database.settle();
+    assert_eq!(database.device("/a"), None);
+    assert!(files_in(&disk, "/a").is_empty(), "{:?}", files_in(&disk, "/a"));
+    assert!(database.device("/c").is_some_and(|device| device.segments > 0));
+
+    let contents = database.close().contents();
+    assert_eq!(contents.len(), 200);
+    verify(&disk);
+    let mut database = open(&disk, &["/b", "/c"]).unwrap();
+    assert_eq!(database.keyspace.contents(), contents);
+    // What was drained may come back as a new one.
+    database.set_devices(&["/b", "/c", "/a"]).unwrap();
+    database.fill(200, 300);
+    let contents = database.close().contents();
+    assert!(!files_in(&disk, "/a").is_empty());
+    assert_eq!(open(&disk, &["/a", "/b", "/c"]).unwrap().keyspace.contents(), contents);
+}
+
+#[test]
+fn a_change_of_mind_keeps_the_device() {
+    let disk = SimDisk::new(2, Faults::default());
+    let mut database = open(&disk, &["/a", "/b"]).unwrap();
+    database.fill(0, 60);
+    database.set_devices(&["/a"]).unwrap();
+    database.set_devices(&["/a", "/b"]).unwrap();
+    database.fill(60, 120);
+    database.settle();
+    assert_eq!(database.device("/b").unwrap().state, DeviceState::Healthy);
+    let contents = database.close().contents();
+    assert_eq!(open(&disk, &["/a", "/b"]).unwrap().keyspace.contents(), contents);
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let disk = SimDisk::new(3, Faults::default());
+    let foreign =
+        redo::manifest::DeviceMark { database: redo::Id([1; 16]), device: redo::Id([2; 16]) };
+    env::Disk::create_dir_all(&disk, Path::new("/foreign")).unwrap();
+    foreign.write(&disk, Path::new("/foreign")).unwrap();
+    let mut database = open(&disk, &["/a", "/b"]).unwrap();
+    database.fill(0, 60);
+    assert!(matches!(database.set_devices(&[]), Err(Error::NoDevice)));
+    let twice = database.set_devices(&["/a", "/a"]);
+    assert!(matches!(twice, Err(Error::DuplicateDevice { .. })));
+    let foreign = database.set_devices(&["/a", "/foreign"]);
+    assert!(matches!(foreign, Err(Error::Foreign { .. })));
+    let file = env::Disk::create(&disk, Path::new("/full/0000000001.redo"));
+    assert!(file.is_err(), "the directory is not there yet");
+    env::Disk::create_dir_all(&disk, Path::new("/full")).unwrap();
+    env::Disk::create(&disk, Path::new("/full/0000000001.redo")).unwrap();
+    let full = database.set_devices(&["/a", "/full"]);
+    assert!(matches!(full, Err(Error::DeviceNotEmpty { .. })));
+    database.settle();
+    assert_eq!(database.device("/b").unwrap().state, DeviceState::Healthy);
+    disk.break_dir(Path::new("/b"));
+    database.set(b"last", b"one");
+    database.set(b"last", b"two");
+    database.flush();
+    for number in 0..4 {
+        database.fill(number, number + 1);
+    }
+    assert_eq!(database.device("/b").unwrap().state, DeviceState::Poisoned);
+    assert!(matches!(database.set_devices(&["/a"]), Err(Error::DeviceHasFailed { .. })));
+}
+
+/// Adds `/c` and drains `/a` of `/a` and `/b`, with a crash after some I/Os.
+fn crash_while_changing(seed: u64, ios: u64) -> (SimDisk, BTreeMap<Vec<u8>, Vec<u8>>, bool, bool) {
+    let disk = SimDisk::new(seed, Faults::default());
+    let mut database = open(&disk, &["/a", "/b"]).unwrap();
+    database.fill(0, 60);
+    database.settle();
+    let contents = database.keyspace.contents();
+    disk.crash_after(ios);
+    let was_set = database.set_devices(&["/b", "/c"]).is_ok() && !disk.is_crashed();
+    for _ in 0..60 {
+        database.clock.advance_us(200_000);
+        database.log.poll();
+        database.log.tick();
+        database.flushers.iter_mut().for_each(|flusher| drop(flusher.step()));
+        database.compactor.step();
+    }
+    let is_over = !disk.is_crashed();
+    assert!(!is_over || database.device("/a").is_none(), "it was drained");
+    drop(database);
+    disk.restart();
+    (disk, contents, was_set, is_over)
+}
+
+#[test]
+fn a_crash_while_devices_change_loses_nothing_with_the_old_list_or_the_new_one() {
+    for list in [["/a", "/b", "/c"], ["/b", "/c", "/b"]] {
+        let mut ios = 1;
+        loop {
+            let (disk, contents, was_set, is_over) = crash_while_changing(ios, ios);
+            let is_old = list[0] == "/a";
+            let list = if is_old { &list[..] } else { &list[..2] };
+            match open(&disk, list) {
+                Ok(mut database) => {
+                    assert_eq!(database.keyspace.contents(), contents, "after {ios} I/Os");
+                    database.settle();
+                    assert_eq!(database.device("/a").is_some(), is_old, "after {ios} I/Os");
+                    database.close();
+                    verify(&disk);
+                }
+                Err(Error::MissingDevice { path, .. }) => {
+                    assert!(!is_old && !was_set, "{} is missed after {ios} I/Os", path.display());
+                }
+                Err(error) => panic!("after {ios} I/Os: {error}"),
+            }
+            if is_over {
+                assert!(ios > 30, "only {ios} I/Os");
+                break;
+            }
+            ios += 1;
+        }
+    }
+}
