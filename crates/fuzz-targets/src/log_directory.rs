@@ -49,7 +49,11 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
         durable_lsn: Lsn(durable.into()),
         horizon: Lsn::ZERO,
         next_segment: SegmentId(3),
-        devices: vec![ManifestDevice { id: DEVICE, path: PathBuf::from("redo") }],
+        devices: vec![ManifestDevice {
+            id: DEVICE,
+            path: PathBuf::from("redo"),
+            is_leaving: false,
+        }],
     };
     manifest.write(&disk, directory()).expect("a disk without faults");
     let mark = DeviceMark { database: DATABASE, device: DEVICE };

@@ -31,7 +31,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     };
     let empty = manifest.encode();
     for (number, path) in [(7, "redo"), (8, "/somewhere/else")] {
-        manifest.devices.push(ManifestDevice { id: Id([number; 16]), path: PathBuf::from(path) });
+        manifest.devices.push(ManifestDevice {
+            id: Id([number; 16]),
+            path: PathBuf::from(path),
+            is_leaving: number % 2 == 1,
+        });
     }
     vec![empty, manifest.encode()]
 }

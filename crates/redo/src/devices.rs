@@ -75,6 +75,11 @@ impl Index<usize> for Devices {
     }
 }
 
+/// The device of a log in `dir` that was given none.
+pub(crate) fn default_device(dir: &Path) -> PathBuf {
+    dir.join("redo")
+}
+
 /// What becomes of which device, by path or index.
 #[derive(Default)]
 struct DeviceChange {
@@ -84,17 +89,18 @@ struct DeviceChange {
 }
 
 impl Log {
-    /// Makes the devices be those in `paths`: adds those that are new, drains those that are
-    /// missing. The flushers of new devices, each for a thread.
+    /// Makes the devices be those in `paths`, or the default one: adds those that are new, drains
+    /// those that are missing. The flushers of new devices, each for a thread.
     ///
     /// # Errors
-    /// When a device cannot be used or let go, or none would be left. Nothing is changed then.
+    /// When a device cannot be used or let go. Nothing is changed then.
     pub fn set_devices(
         &mut self,
         paths: &[PathBuf],
         entropy: &mut dyn Entropy,
     ) -> Result<Vec<Flusher>> {
-        let change = self.plan_devices(paths)?;
+        let default = [default_device(self.shared.manifest.dir())];
+        let change = self.plan_devices(if paths.is_empty() { &default } else { paths })?;
         let mut added = Vec::new();
         for path in change.added {
             added.push((self.prepare_device(&path, entropy)?, path));
@@ -128,9 +134,6 @@ impl Log {
 
     /// What is to be done so that the devices are those in `paths`.
     fn plan_devices(&self, paths: &[PathBuf]) -> Result<DeviceChange> {
-        if paths.is_empty() {
-            return Err(Error::NoDevice);
-        }
         let devices = &self.shared.devices;
         let mut change = DeviceChange::default();
         for (at, path) in paths.iter().enumerate() {

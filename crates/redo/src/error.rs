@@ -159,10 +159,6 @@ pub enum Error {
     #[error("too many log devices were added and drained; restart to add more")]
     TooManyDevices,
 
-    /// A log without a device.
-    #[error("a log needs a device")]
-    NoDevice,
-
     /// There are log files but no manifest.
     #[error(
         "{path} holds log files but {manifest} is missing; restore the manifest from a backup, or move the files away to start empty",

@@ -217,6 +217,11 @@ impl ManifestStore {
         Self { disk, dir, current: Mutex::new(manifest) }
     }
 
+    /// The data directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// A device's path as the manifest has it: what is below the data directory moves with it.
     pub(crate) fn relative(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.dir).unwrap_or(path).to_owned()

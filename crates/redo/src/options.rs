@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use env::{Clock, Disk, Entropy};
 
+use crate::devices::default_device;
+
 /// Called, from any thread, when the durable LSN has advanced or the health has changed.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
@@ -101,6 +103,9 @@ impl Options {
     /// The directories of the devices, the default one included.
     #[must_use]
     pub fn device_dirs(&self) -> Vec<PathBuf> {
-        if self.devices.is_empty() { vec![self.dir.join("redo")] } else { self.devices.clone() }
+        match self.devices[..] {
+            [] => vec![default_device(&self.dir)],
+            _ => self.devices.clone(),
+        }
     }
 }

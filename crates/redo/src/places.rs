@@ -152,6 +152,7 @@ impl Places {
         let devices = self.devices.iter().map(|place| ManifestDevice {
             id: place.id,
             path: place.path.strip_prefix(dir).unwrap_or(&place.path).to_owned(),
+            is_leaving: false,
         });
         let mut manifest = self.manifest.clone().unwrap_or_else(|| {
             let mut hash_seed = [0; 16];

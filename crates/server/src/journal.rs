@@ -9,11 +9,13 @@
 //! Both ends are used by the executor's thread only. The mutex between them is never contended; it
 //! is what lets both be handed over from the thread that recovers the log.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::{Lsn, Record, RecordAddr};
+use env::Entropy;
 use keyspace::Journal;
 use redo::{CompactionOptions, Compactor, Flusher, Health, Log, Opened, Step, SyncPolicy};
 
@@ -73,14 +75,18 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(Box<dyn Journal>, Box<dy
     let Opened { log, flushers, compactor, .. } = opened;
     let log = Arc::new(Mutex::new(log));
     let mut threads = Vec::new();
-    for (index, flusher) in flushers.into_iter().enumerate() {
-        let thread = std::thread::Builder::new().name(format!("flusher-{index}"));
-        threads.push(thread.spawn(move || run_flusher(flusher))?);
+    for flusher in flushers {
+        threads.push(start_flusher(flusher, threads.len())?);
     }
     let thread = std::thread::Builder::new().name("compactor".to_owned());
     threads.push(thread.spawn(move || run_compactor(compactor))?);
     let journal = Box::new(LogJournal(Arc::clone(&log)));
     Ok((journal, Box::new(LogOwner { log, threads })))
+}
+
+fn start_flusher(flusher: Flusher, index: usize) -> std::io::Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(format!("flusher-{index}"));
+    thread.spawn(move || run_flusher(flusher))
 }
 
 fn run_flusher(mut flusher: Flusher) {
@@ -156,6 +162,20 @@ impl LogControl for LogOwner {
 
     fn set_compaction(&mut self, options: &LogOptions) {
         lock(&self.log).set_compaction_options(compaction_options(options));
+    }
+
+    fn set_devices(
+        &mut self,
+        devices: &[PathBuf],
+        entropy: &mut dyn Entropy,
+    ) -> Result<(), String> {
+        let added = lock(&self.log).set_devices(devices, entropy).map_err(|e| e.to_string())?;
+        for flusher in added {
+            // Its number is one that no other thread has; it need not be that of the device.
+            let thread = start_flusher(flusher, self.threads.len());
+            self.threads.push(thread.map_err(|error| error.to_string())?);
+        }
+        Ok(())
     }
 
     fn is_congested(&self) -> bool {

@@ -7,6 +7,7 @@
 //!   power_cut ─┬─ loop_device ── shutdown_ioctl   disks that forget what was not synced,
 //!   full_disk ─┘                                  disks without room
 //!   io_errors ── fault_injection                  disks that fail
+//!   devices                                       log devices that come and go under load
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   command_line                                  configuration and data directories that must be refused
@@ -23,6 +24,7 @@ mod compaction;
 mod conformance;
 mod connections;
 mod damage;
+mod devices;
 mod durability;
 mod fault_injection;
 mod full_disk;

@@ -108,7 +108,6 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     foreign.write(&disk, Path::new("/foreign")).unwrap();
     let mut database = open(&disk, &["/a", "/b"]).unwrap();
     database.fill(0, 60);
-    assert!(matches!(database.set_devices(&[]), Err(Error::NoDevice)));
     let twice = database.set_devices(&["/a", "/a"]);
     assert!(matches!(twice, Err(Error::DuplicateDevice { .. })));
     let foreign = database.set_devices(&["/a", "/foreign"]);
@@ -145,7 +144,9 @@ fn crash_while_changing(seed: u64, ios: u64) -> (SimDisk, BTreeMap<Vec<u8>, Vec<
         database.clock.advance_us(200_000);
         database.log.poll();
         database.log.tick();
-        database.flushers.iter_mut().for_each(|flusher| drop(flusher.step()));
+        for flusher in &mut database.flushers {
+            flusher.step();
+        }
         database.compactor.step();
     }
     let is_over = !disk.is_crashed();

@@ -282,7 +282,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     several("replicaof", words::replica_of, "").alias("slaveof").immutable(),
     several("latency-tracking-info-percentiles", words::percentiles, "50 99 99.9"),
     // The redo log.
-    several("log-devices", words::directories, "").immutable(),
+    several("log-devices", words::directories, ""),
     memory("log-segment-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     memory("log-block-bytes", 4096..=(1 << 30), MB),
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),

@@ -1,6 +1,9 @@
 //! The redo log as the engine sees it, beside the journal that the keyspace writes to.
 
+use std::path::PathBuf;
+
 use base::Lsn;
+use env::Entropy;
 
 use crate::config::{FsyncPolicy, LogOptions};
 
@@ -37,6 +40,14 @@ pub trait LogControl: Send {
 
     /// Changes when segments are compacted.
     fn set_compaction(&mut self, options: &LogOptions);
+
+    /// Changes the directories of the log; none for the default one. New ones are taken into use at
+    /// once, those that are missing are drained.
+    ///
+    /// # Errors
+    /// Why it cannot be; nothing is changed then.
+    fn set_devices(&mut self, devices: &[PathBuf], entropy: &mut dyn Entropy)
+    -> Result<(), String>;
 
     /// Whether more is on its way to the devices than there should be.
     fn is_congested(&self) -> bool;

@@ -359,13 +359,10 @@ impl World {
         running.log.seal().inspect(|lsn| self.note(running, *lsn));
         self.listed.push(listed);
         let mut entropy = SimEntropy::new(self.rng.next());
-        match running.log.set_devices(&paths, &mut entropy) {
-            Ok(added) => {
-                running.flushers.extend(added);
-                self.listed.drain(..self.listed.len() - 1);
-                self.device_changes += 1;
-            }
-            Err(_) => {}
+        if let Ok(added) = running.log.set_devices(&paths, &mut entropy) {
+            running.flushers.extend(added);
+            self.listed.drain(..self.listed.len() - 1);
+            self.device_changes += 1;
         }
     }
 

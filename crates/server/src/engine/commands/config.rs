@@ -57,9 +57,13 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     }
     let is_new = |name| names.contains(&name) && config.value(name) != engine.config.value(name);
     let turns_log = is_new("appendonly");
+    let changes_devices = is_new("log-devices");
     if is_new("port") || is_new("bind") {
         let argument = if is_new("port") { "port" } else { "bind" };
         listen(engine, &config, argument)?;
+    }
+    if changes_devices && !turns_log {
+        change_devices(engine, &config)?;
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {
@@ -70,6 +74,20 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     } else {
         engine.reply(key).ok();
     }
+    Ok(())
+}
+
+/// Uses the directories for the log that the new configuration lists.
+fn change_devices(engine: &mut Engine, config: &Config) -> Done {
+    let devices = config.options().log.devices;
+    let Some(log) = &mut engine.log else { return Ok(()) };
+    log.set_devices(&devices, engine.surroundings.entropy.as_mut()).map_err(|why| {
+        error(format!("ERR CONFIG SET failed (possibly related to argument 'log-devices') - {why}"))
+    })?;
+    engine.surroundings.logger.notice(
+        "The log's devices are changed; what is no longer listed is drained (see INFO, redo_device). \
+         CONFIG REWRITE keeps the list for the next start",
+    );
     Ok(())
 }
 

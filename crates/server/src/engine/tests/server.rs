@@ -1,5 +1,6 @@
 //! An engine to be driven by a test: its clock, its log, its clients.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -105,6 +106,10 @@ impl LogControl for SharedLog {
     fn set_policy(&mut self, _policy: FsyncPolicy) {}
 
     fn set_compaction(&mut self, _options: &LogOptions) {}
+
+    fn set_devices(&mut self, _: &[PathBuf], _: &mut dyn Entropy) -> Result<(), String> {
+        Ok(())
+    }
 
     fn is_congested(&self) -> bool {
         false
