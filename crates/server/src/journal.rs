@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   keyspace ── append, retire ──► LogJournal ─┐
-//!                                              ├─► Log ──► flushers, compactor (threads)
-//!   engine ── seal, durable_lsn ─► LogOwner ───┘
+//!                                              ├─► Log ──► flushers, compactor: a Crew
+//!   engine ── seal, durable_lsn ─► LogOwner ───┘           (threads, or a simulator's steps)
 //! ```
 //!
 //! Both ends are used by the executor's thread only. The mutex between them is never contended; it
@@ -61,10 +61,26 @@ impl Journal for LogJournal {
     }
 }
 
-/// The end that the engine controls the log by, and the log's threads.
+/// Whoever steps the log's flushers and its compactor.
+pub trait Crew: Send {
+    /// The log was told to end: steps them until they have nothing to do for ever.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn finish(&mut self) -> Result<(), String>;
+}
+
+/// The end that the engine controls the log by.
 struct LogOwner {
     log: Shared,
-    threads: Vec<JoinHandle<()>>,
+    crew: Box<dyn Crew>,
+}
+
+/// The two ends of a log whose flushers and compactor `crew` steps.
+#[must_use]
+pub fn connect(log: Log, crew: Box<dyn Crew>) -> (Box<dyn Journal>, Box<dyn LogControl>) {
+    let log = Arc::new(Mutex::new(log));
+    (Box::new(LogJournal(Arc::clone(&log))), Box::new(LogOwner { log, crew }))
 }
 
 /// Starts the log's threads and gives the two ends.
@@ -73,15 +89,27 @@ struct LogOwner {
 /// When a thread cannot be started.
 pub(crate) fn start(opened: Opened) -> std::io::Result<(Box<dyn Journal>, Box<dyn LogControl>)> {
     let Opened { log, flushers, compactor, .. } = opened;
-    let log = Arc::new(Mutex::new(log));
     let mut threads = Vec::new();
     for flusher in flushers {
         threads.push(start_flusher(flusher, threads.len())?);
     }
     let thread = std::thread::Builder::new().name("compactor".to_owned());
     threads.push(thread.spawn(move || run_compactor(compactor))?);
-    let journal = Box::new(LogJournal(Arc::clone(&log)));
-    Ok((journal, Box::new(LogOwner { log, threads })))
+    Ok(connect(log, Box::new(Threads(threads))))
+}
+
+/// A thread a flusher, and one for the compactor.
+struct Threads(Vec<JoinHandle<()>>);
+
+impl Crew for Threads {
+    fn finish(&mut self) -> Result<(), String> {
+        for thread in self.0.drain(..) {
+            if thread.join().is_err() {
+                return Err("a thread of the log has panicked".to_owned());
+            }
+        }
+        Ok(())
+    }
 }
 
 fn start_flusher(flusher: Flusher, index: usize) -> std::io::Result<JoinHandle<()>> {
@@ -251,11 +279,7 @@ impl LogControl for LogOwner {
 
     fn shutdown(&mut self) -> Result<(), String> {
         lock(&self.log).shutdown();
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                return Err("a thread of the log has panicked".to_owned());
-            }
-        }
+        self.crew.finish()?;
         let mut log = lock(&self.log);
         log.poll();
         if log.durable_lsn().next() == log.open_lsn() {

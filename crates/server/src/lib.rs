@@ -5,6 +5,7 @@
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
 //!   journal   the keyspace's journal on the redo log                and the log's threads
+//!   load      recovery into a keyspace
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
@@ -18,8 +19,9 @@
 pub mod config;
 pub mod engine;
 pub mod host;
-mod journal;
+pub mod journal;
 mod listen;
+pub mod load;
 pub mod logger;
 pub mod network;
 mod process;

@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use base::{Lsn, Record, RecordAddr};
 use env::{Clock, Disk, Entropy};
-use keyspace::{BadRecord, Keyspace, Survey};
+use keyspace::Keyspace;
 use mio::Waker;
 
-use crate::config::{Config, LogOptions, Options};
+use crate::config::{Config, Options};
 use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
 use crate::journal;
+use crate::load::{load, log_options, survey};
 use crate::logger::Logger;
 use crate::reactor::{Companion, Reactor};
 use crate::{listen, process};
@@ -158,15 +158,7 @@ impl LogPlace {
             entropy: (self.entropy)(),
             waker: wake_by(&self.waker),
         };
-        let LogOptions { devices, segment_bytes, in_flight_bytes, .. } = &options.log;
-        let options = redo::Options {
-            devices: devices.clone(),
-            policy: journal::sync_policy(options.fsync),
-            segment_bytes: *segment_bytes,
-            in_flight_bytes_max: *in_flight_bytes,
-            compaction: journal::compaction_options(&options.log),
-            ..redo::Options::new(self.directory.clone())
-        };
+        let options = log_options(options, self.directory.clone());
         redo::Recovery::open(env, options).map_err(|error| error.to_string())
     }
 
@@ -229,7 +221,9 @@ impl Companion for Outside {
             Errand::OpenLog => {
                 self.log_place.directory = PathBuf::from(engine.config().value("dir"));
                 let surveyor = self.log_place.open(&options).and_then(|recovery| {
-                    Loader::spawn(recovery, &self.log_place.waker, |recovery, _| survey(recovery))
+                    Loader::spawn(recovery, &self.log_place.waker, |recovery, _| {
+                        survey_and_start(recovery)
+                    })
                 });
                 let result = surveyor.map(|surveyor| self.surveyor = Some(surveyor));
                 engine.log_looked_at(result);
@@ -278,7 +272,9 @@ impl Loader<Loaded> {
         databases: usize,
         waker: &Arc<Waker>,
     ) -> Result<Self, String> {
-        Self::spawn(recovery, waker, move |recovery, progress| load(recovery, databases, progress))
+        Self::spawn(recovery, waker, move |recovery, progress| {
+            load_and_start(recovery, databases, progress)
+        })
     }
 }
 
@@ -320,93 +316,23 @@ impl<T: Send + 'static> Loader<T> {
     }
 }
 
-/// Opens a log for a keyspace that is there already.
-fn survey(recovery: redo::Recovery) -> Result<OpenedLog, String> {
-    let mut surveying = Surveying { survey: Survey::default(), error: None };
-    let opened = recovery.run(&mut surveying, &mut |_| {}).map_err(|error| error.to_string())?;
-    let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
-    Ok(OpenedLog { journal, log, survey: surveying.survey })
-}
-
-/// A log being looked through.
-struct Surveying {
-    survey: Survey,
-    error: Option<(BadRecord, RecordAddr)>,
-}
-
-impl redo::Replay for Surveying {
-    fn apply(
-        &mut self,
-        record: &Record<'_>,
-        addr: RecordAddr,
-        _lsn: Lsn,
-        _retired: &mut Vec<RecordAddr>,
-    ) {
-        if let Err(error) = self.survey.apply(record, addr) {
-            self.error.get_or_insert((error, addr));
-        }
-    }
-
-    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
-
-    fn rejected(&self) -> Option<(RecordAddr, String)> {
-        self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
-    }
-}
-
-/// Reads the log into a keyspace.
-fn load(
+/// Reads the log into a keyspace, and starts its threads.
+fn load_and_start(
     recovery: redo::Recovery,
     databases: usize,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Loaded, String> {
-    let empty = Keyspace::new(Box::new(keyspace::NoJournal), recovery.hash_seed(), databases);
-    let mut filling =
-        Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
-    let opened = recovery
-        .run(&mut filling, &mut |so_far| progress(so_far.bytes_done))
-        .map_err(|error| error.to_string())?;
-    let mut keyspace = filling.keyspace.ok_or("the log was not read to its end")?;
+    let (mut keyspace, opened) =
+        load(recovery, databases, progress).map_err(|error| error.to_string())?;
     let summary = opened.summary.clone();
     let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
-    keyspace.set_journal(journal);
+    keyspace.set_journal(Box::new(journal));
     Ok(Loaded { keyspace, log, summary })
 }
 
-/// A keyspace being filled, as the log sees it.
-struct Filling {
-    replay: Option<keyspace::Replay>,
-    keyspace: Option<Keyspace>,
-    /// The first record that made no sense, and where it is.
-    error: Option<(BadRecord, RecordAddr)>,
-}
-
-impl redo::Replay for Filling {
-    fn apply(
-        &mut self,
-        record: &Record<'_>,
-        addr: RecordAddr,
-        _lsn: Lsn,
-        retired: &mut Vec<RecordAddr>,
-    ) {
-        if let Some(replay) = &mut self.replay
-            && let Err(error) = replay.apply(record, addr, retired)
-        {
-            self.error.get_or_insert((error, addr));
-        }
-    }
-
-    fn announce(&mut self, record: &Record<'_>) {
-        if let Some(replay) = &self.replay {
-            replay.announce(record);
-        }
-    }
-
-    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
-        self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
-    }
-
-    fn rejected(&self) -> Option<(RecordAddr, String)> {
-        self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
-    }
+/// Opens a log for a keyspace that is there already, and starts its threads.
+fn survey_and_start(recovery: redo::Recovery) -> Result<OpenedLog, String> {
+    let (survey, opened) = survey(recovery).map_err(|error| error.to_string())?;
+    let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
+    Ok(OpenedLog { journal: Box::new(journal), log, survey })
 }

@@ -139,7 +139,7 @@ impl Engine {
         failed: bool,
     ) {
         self.now_us = self.surroundings.clock.monotonic_us();
-        let duration_us = self.now_us.saturating_sub(start_us);
+        let duration_us = self.now_us.saturating_sub(start_us) + self.sleep.take_asked_us();
         self.counters.commands += 1;
         let stats = &mut self.counters.by_command[command.ordinal()];
         stats.calls += 1;

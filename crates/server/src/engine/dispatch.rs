@@ -25,7 +25,7 @@ impl Engine {
     /// Executes what lies in a client's input buffer.
     pub(super) fn run_input(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        if client.input.is_empty() || !client.may_execute() {
+        if client.input.is_empty() || !client.may_execute() || self.sleep.is_on() {
             return;
         }
         let mut input = std::mem::take(&mut client.input);
@@ -48,7 +48,7 @@ impl Engine {
         let mut argv = recycle(std::mem::take(&mut self.argv));
         let mut at = 0;
         self.clients[key].in_process_bytes = input.len();
-        while self.clients[key].may_execute() {
+        while self.clients[key].may_execute() && !self.sleep.is_on() {
             let limits = if limits.authenticated {
                 limits
             } else {

@@ -36,6 +36,7 @@ mod pubsub;
 mod relogging;
 mod settings;
 mod slab;
+mod sleep;
 mod slowlog;
 mod stats;
 mod transaction;
@@ -155,6 +156,7 @@ pub struct Engine {
     ready_keys: VecDeque<DbKey>,
     deadlines: BTreeSet<(i64, ClientKey)>,
     pause: Option<commands::client_pause::Pause>,
+    sleep: sleep::Sleep,
     registry: Registry,
     monitors: Vec<ClientKey>,
     in_transaction: bool,
@@ -216,6 +218,7 @@ impl Engine {
             ready_keys: VecDeque::new(),
             deadlines: BTreeSet::new(),
             pause: None,
+            sleep: sleep::Sleep::default(),
             registry: Registry::default(),
             monitors: Vec::new(),
             in_transaction: false,
@@ -282,7 +285,7 @@ impl Engine {
         self.counters.reads += 1;
         let Some(client) = self.clients.get_mut(key) else { return };
         client.active_us = self.now_us;
-        if client.input.is_empty() && client.may_execute() {
+        if client.input.is_empty() && client.may_execute() && !self.sleep.is_on() {
             let consumed = self.run(key, bytes);
             if let Some(client) = self.clients.get_mut(key) {
                 client.input.extend_from_slice(&bytes[consumed..]);
@@ -321,11 +324,13 @@ impl Engine {
     /// the log becomes a block on its way to a device, if it is time. `is_idle`: there is no more
     /// input.
     pub fn end_iteration(&mut self, is_idle: bool) {
-        while let Some(key) = self.resumed.pop_front() {
-            self.run_input(key);
-        }
-        if self.keyspace.freeing() > 0 {
-            self.keyspace.free_step(FREED_ITEMS_MAX);
+        if !self.sleep.is_on() {
+            while let Some(key) = self.resumed.pop_front() {
+                self.run_input(key);
+            }
+            if self.keyspace.freeing() > 0 {
+                self.keyspace.free_step(FREED_ITEMS_MAX);
+            }
         }
         // Takes note of blocks that have become durable, and so of devices that are free again.
         self.log_advanced();
@@ -398,6 +403,9 @@ impl Engine {
 
     /// A client that has something to send or is to be disconnected, each once.
     pub fn next_noted(&mut self) -> Option<ClientKey> {
+        if self.sleep.is_on() {
+            return None;
+        }
         loop {
             let key = self.noted.pop_front()?;
             if let Some(client) = self.clients.get_mut(key) {
@@ -416,6 +424,9 @@ impl Engine {
         if client.closing == Closing::Now {
             client.output.clear();
             return Outgoing { bytes: &[], ends: true };
+        }
+        if self.sleep.is_on() {
+            return Outgoing { bytes: &[], ends: false };
         }
         let is_ending = client.closing == Closing::AfterReply;
         let waiting_bytes = client.output.waiting_bytes();
@@ -441,6 +452,10 @@ impl Engine {
     /// In how many microseconds [`Engine::tick`] has something to do.
     #[must_use]
     pub fn until_next_event_us(&self) -> u64 {
+        if let Some(until_us) = self.sleep.until_us() {
+            let next_us = until_us.min(self.seal_at_us(true));
+            return next_us.saturating_sub(self.surroundings.clock.monotonic_us());
+        }
         let has_more = !self.resumed.is_empty() || !self.noted.is_empty();
         if has_more || self.keyspace.freeing() > 0 || self.can_copy() {
             return 0;
@@ -466,6 +481,9 @@ impl Engine {
     /// Time has passed: deadlines, expiry, rates, limits.
     pub fn tick(&mut self) {
         self.refresh_time();
+        if self.sleeps_on() {
+            return;
+        }
         self.freeze_or_thaw();
         self.end_waits();
         self.end_pause();
@@ -506,6 +524,19 @@ impl Engine {
                 ended
             }
         }
+    }
+
+    /// Whether a client waits for something that another client, the log or the time will bring;
+    /// then it executes nothing.
+    #[must_use]
+    pub fn is_waiting(&self, key: ClientKey) -> bool {
+        self.clients.get(key).is_some_and(|client| client.wait.is_some())
+    }
+
+    /// The data, to be looked at.
+    #[must_use]
+    pub const fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
     }
 
     /// The configuration that applies now.

@@ -92,12 +92,13 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     }
 }
 
-/// DEBUG SLEEP: the one place where the server waits, because that is what is asked for.
+/// DEBUG SLEEP: nothing is executed and nothing is sent for a while.
 fn sleep(engine: &mut Engine, key: ClientKey, seconds: &[u8]) -> Done {
     let seconds = argument::float(seconds)?;
     let duration = std::time::Duration::try_from_secs_f64(seconds.max(0.0))
         .map_err(|_| CommandError::OutOfRange)?;
-    std::thread::sleep(duration);
+    let duration_us = u64::try_from(duration.as_micros()).map_err(|_| CommandError::OutOfRange)?;
+    engine.fall_asleep(duration_us);
     engine.reply(key).ok();
     Ok(())
 }

@@ -1,0 +1,123 @@
+//! The log read into a keyspace, and what the configuration says of the log.
+//!
+//! ```text
+//!   configuration ─► log_options ─► redo::Recovery ── records ──► Filling ─► Keyspace
+//!                                        └─► Opened: log, flushers, compactor
+//! ```
+//!
+//! No threads and no sockets: [`crate::serve`] runs this on a thread of its own, the simulator in
+//! its only one.
+
+use std::path::PathBuf;
+
+use base::{Lsn, Record, RecordAddr};
+use keyspace::{BadRecord, Keyspace, Survey};
+
+use crate::config::{LogOptions, Options};
+use crate::journal;
+
+/// The log's options as the configuration has them, for the data directory `directory`.
+#[must_use]
+pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
+    let LogOptions { devices, segment_bytes, in_flight_bytes, .. } = &options.log;
+    redo::Options {
+        devices: devices.clone(),
+        policy: journal::sync_policy(options.fsync),
+        segment_bytes: *segment_bytes,
+        in_flight_bytes_max: *in_flight_bytes,
+        compaction: journal::compaction_options(&options.log),
+        ..redo::Options::new(directory)
+    }
+}
+
+/// Reads the log into a keyspace of so many databases, which is not connected to the log yet.
+/// `progress` is told how many bytes were read.
+///
+/// # Errors
+/// When the log is damaged or cannot be read; nothing on disk was changed then.
+pub fn load(
+    recovery: redo::Recovery,
+    databases: usize,
+    progress: &mut dyn FnMut(u64),
+) -> redo::Result<(Keyspace, redo::Opened)> {
+    let empty = Keyspace::new(Box::new(keyspace::NoJournal), recovery.hash_seed(), databases);
+    let mut filling =
+        Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
+    let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
+    let keyspace = filling.keyspace.expect("a log that was read to its end has said so");
+    Ok((keyspace, opened))
+}
+
+/// A keyspace being filled, as the log sees it.
+struct Filling {
+    replay: Option<keyspace::Replay>,
+    keyspace: Option<Keyspace>,
+    /// The first record that made no sense, and where it is.
+    error: Option<(BadRecord, RecordAddr)>,
+}
+
+impl redo::Replay for Filling {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        _lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        if let Some(replay) = &mut self.replay
+            && let Err(error) = replay.apply(record, addr, retired)
+        {
+            self.error.get_or_insert((error, addr));
+        }
+    }
+
+    fn announce(&mut self, record: &Record<'_>) {
+        if let Some(replay) = &self.replay {
+            replay.announce(record);
+        }
+    }
+
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
+        self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
+    }
+
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
+    }
+}
+
+/// Looks through a log that a keyspace, which is there already, is to be logged to.
+///
+/// # Errors
+/// When the log is damaged or cannot be read; nothing on disk was changed then.
+pub fn survey(recovery: redo::Recovery) -> redo::Result<(Survey, redo::Opened)> {
+    let mut surveying = Surveying { survey: Survey::default(), error: None };
+    let opened = recovery.run(&mut surveying, &mut |_| {})?;
+    Ok((surveying.survey, opened))
+}
+
+/// A log being looked through.
+struct Surveying {
+    survey: Survey,
+    error: Option<(BadRecord, RecordAddr)>,
+}
+
+impl redo::Replay for Surveying {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        _lsn: Lsn,
+        _retired: &mut Vec<RecordAddr>,
+    ) {
+        if let Err(error) = self.survey.apply(record, addr) {
+            self.error.get_or_insert((error, addr));
+        }
+    }
+
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))
+    }
+}
