@@ -13,7 +13,8 @@ pub struct SimClock {
 
 #[derive(Debug)]
 struct Hands {
-    wall_ms: AtomicI64,
+    /// What the wall shows when the monotonic time is 0, in microseconds.
+    wall_offset_us: AtomicI64,
     monotonic_us: AtomicU64,
 }
 
@@ -21,25 +22,38 @@ impl SimClock {
     /// A clock whose wall shows `wall_ms` and whose monotonic time is 0.
     #[must_use]
     pub fn new(wall_ms: i64) -> Self {
-        let hands = Hands { wall_ms: AtomicI64::new(wall_ms), monotonic_us: AtomicU64::new(0) };
+        let hands = Hands {
+            wall_offset_us: AtomicI64::new(wall_ms.saturating_mul(1000)),
+            monotonic_us: AtomicU64::new(0),
+        };
         Self { hands: Arc::new(hands) }
     }
 
     /// Lets `ms` pass on both clocks.
     pub fn advance_ms(&self, ms: u32) {
-        self.hands.wall_ms.fetch_add(i64::from(ms), Ordering::SeqCst);
-        self.hands.monotonic_us.fetch_add(u64::from(ms) * 1000, Ordering::SeqCst);
+        self.advance_us(u64::from(ms) * 1000);
+    }
+
+    /// Lets `us` pass on both clocks.
+    pub fn advance_us(&self, us: u64) {
+        self.hands.monotonic_us.fetch_add(us, Ordering::SeqCst);
     }
 
     /// Sets the wall clock, to the past too, as an administrator or NTP would.
     pub fn set_wall_ms(&self, wall_ms: i64) {
-        self.hands.wall_ms.store(wall_ms, Ordering::SeqCst);
+        let offset_us = wall_ms.saturating_mul(1000).saturating_sub(self.monotonic());
+        self.hands.wall_offset_us.store(offset_us, Ordering::SeqCst);
+    }
+
+    fn monotonic(&self) -> i64 {
+        i64::try_from(self.monotonic_us()).expect("292000 years")
     }
 }
 
 impl Clock for SimClock {
     fn now_ms(&self) -> i64 {
-        self.hands.wall_ms.load(Ordering::SeqCst)
+        let offset_us = self.hands.wall_offset_us.load(Ordering::SeqCst);
+        offset_us.saturating_add(self.monotonic()).div_euclid(1000)
     }
 
     fn monotonic_us(&self) -> u64 {

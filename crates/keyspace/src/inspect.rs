@@ -1,10 +1,41 @@
-//! What OBJECT, MEMORY and DEBUG tell of a key.
+//! What OBJECT, MEMORY and DEBUG tell of a key, and what lies there for those who compare keyspaces.
+
+use base::{DbId, ObjectId};
 
 use crate::access;
+use crate::collection::{Collection, ValueRef};
 use crate::entry::{Entry, Kind, Payload};
+use crate::hash::{Hash, HashView};
 use crate::keyspace::Keyspace;
+use crate::list::{List, ListView};
 use crate::packed::{LARGE_ENCODING, Packed};
-use crate::string::inline_encoding;
+use crate::set::{Set, SetView};
+use crate::string::{StringRef, inline_encoding, string_of};
+use crate::table::Keyed;
+use crate::value_type::{Type, entry_type};
+use crate::zset::{ZSet, ZSetView};
+
+/// A key's entry as it lies there, whether or not the key has expired.
+pub struct Inspected<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// When it expires.
+    pub expires_at_ms: Option<i64>,
+    /// The incarnation, when it is large.
+    pub object: ObjectId,
+    /// The value.
+    pub contents: Contents<'a>,
+}
+
+/// A value of one of the types.
+#[expect(missing_docs, reason = "the types are Redis'")]
+pub enum Contents<'a> {
+    String(StringRef<'a>),
+    List(ListView<'a>),
+    Hash(HashView<'a>),
+    Set(SetView<'a>),
+    ZSet(ZSetView<'a>),
+}
 
 /// The sum of `bytes` over `items`, estimated from the first `samples` of them (0: all).
 pub(crate) fn sampled<'a, T: 'a>(
@@ -19,6 +50,41 @@ pub(crate) fn sampled<'a, T: 'a>(
 }
 
 impl Keyspace {
+    /// Visits every entry of a database, those among them that have expired and that nobody has
+    /// met yet. Nothing is counted, noted or deleted by it.
+    pub fn inspect(&self, db: usize, mut visit: impl FnMut(Inspected<'_>)) {
+        self.dbs[db].keys.iter().for_each(|entry| visit(self.inspected(entry)));
+    }
+
+    /// As [`Keyspace::inspect`], of one key.
+    #[must_use]
+    pub fn inspect_key(&self, db: usize, key: &[u8]) -> Option<Inspected<'_>> {
+        self.dbs[db].keys.find(self.hash_of(key), key).map(|entry| self.inspected(entry))
+    }
+
+    /// The id under which the log knows a database.
+    #[must_use]
+    pub fn database_id(&self, db: usize) -> DbId {
+        self.dbs[db].id
+    }
+
+    fn inspected<'a>(&self, entry: &'a Entry) -> Inspected<'a> {
+        let value = ValueRef(entry.payload(), self.hasher());
+        let contents = match entry_type(entry) {
+            Type::String => Contents::String(string_of(entry).expect("its type says so")),
+            Type::List => Contents::List(List::view(value)),
+            Type::Hash => Contents::Hash(Hash::view(value)),
+            Type::Set => Contents::Set(Set::view(value)),
+            Type::ZSet => Contents::ZSet(ZSet::view(value)),
+        };
+        Inspected {
+            key: entry.key(),
+            expires_at_ms: entry.expires_at_ms(),
+            object: entry.object().map_or(ObjectId::NONE, |object| object.id()),
+            contents,
+        }
+    }
+
     /// The encoding that Redis would name.
     pub fn encoding(&mut self, db: usize, key: &[u8]) -> Option<&'static str> {
         self.peek(db, key).map(encoding_of)

@@ -61,6 +61,7 @@ pub mod zset;
 pub use collection::Updated;
 pub use effects::{Effects, Event, Notify};
 pub use hasher::KeyHasher;
+pub use inspect::{Contents, Inspected};
 pub use journal::{Journal, NoJournal};
 pub use keyspace::{Keyspace, Stats};
 pub use relog::Relog;

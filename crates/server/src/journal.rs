@@ -31,8 +31,9 @@ fn lock(log: &Shared) -> MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end that the keyspace writes to.
-struct LogJournal(Shared);
+/// The end that the keyspace writes to. A clone is another handle on the same log.
+#[derive(Clone)]
+pub struct LogJournal(Shared);
 
 impl Journal for LogJournal {
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
@@ -78,16 +79,16 @@ struct LogOwner {
 
 /// The two ends of a log whose flushers and compactor `crew` steps.
 #[must_use]
-pub fn connect(log: Log, crew: Box<dyn Crew>) -> (Box<dyn Journal>, Box<dyn LogControl>) {
+pub fn connect(log: Log, crew: Box<dyn Crew>) -> (LogJournal, Box<dyn LogControl>) {
     let log = Arc::new(Mutex::new(log));
-    (Box::new(LogJournal(Arc::clone(&log))), Box::new(LogOwner { log, crew }))
+    (LogJournal(Arc::clone(&log)), Box::new(LogOwner { log, crew }))
 }
 
 /// Starts the log's threads and gives the two ends.
 ///
 /// # Errors
 /// When a thread cannot be started.
-pub(crate) fn start(opened: Opened) -> std::io::Result<(Box<dyn Journal>, Box<dyn LogControl>)> {
+pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogControl>)> {
     let Opened { log, flushers, compactor, .. } = opened;
     let mut threads = Vec::new();
     for flusher in flushers {
