@@ -25,8 +25,14 @@ impl Keyspace {
         if !self.is_frozen {
             return self.locate(db, hash, key);
         }
-        let keys = &self.dbs[db].keys;
-        keys.locate(hash, key).filter(|place| !self.is_expired(keys.at(*place)))
+        let place = self.dbs[db].keys.locate(hash, key)?;
+        let entry = self.dbs[db].keys.at(place);
+        if self.is_expired(entry) {
+            // That nothing is there is news of this entry: an older one may not have expired.
+            self.recorder.note_read(entry);
+            return None;
+        }
+        Some(place)
     }
 
     /// Whether the key is there for nobody any more.

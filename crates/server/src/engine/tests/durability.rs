@@ -188,3 +188,16 @@ fn a_message_does_not_overtake_what_its_sender_wrote() {
     server.engine.end_iteration(true);
     assert!(server.read(listener).ends_with("$1\r\na\r\n"));
 }
+
+#[test]
+fn that_a_key_has_expired_is_not_told_before_its_expiry_is_durable() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let client = server.connect();
+    assert_eq!(server.send(client, "SET a 1 PX 100\r\n"), "+OK\r\n");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    server.engine.end_iteration(true);
+    server.send(client, "CLIENT DURABILITY always\r\n");
+    let reply = server.send(client, "GET a\r\n");
+    assert!(reply.starts_with("-MISCONF What was read is not durable"), "{reply}");
+}

@@ -208,18 +208,3 @@ impl TestServer {
         self.engine.end_iteration(true);
     }
 }
-
-#[test]
-fn nothing_happens_while_the_server_is_asked_to_sleep() {
-    let mut server = TestServer::new(&["--enable-debug-command", "yes"]);
-    let (sleeper, other) = (server.connect(), server.connect());
-    assert_eq!(server.send(sleeper, "SET a 1\r\nDEBUG SLEEP 0.5\r\nGET a\r\n"), "");
-    assert_eq!(server.send(other, "SET a 2\r\n"), "");
-    assert_eq!(server.engine.until_next_event_us(), 500_000);
-    server.pass_ms(499);
-    assert_eq!(server.read(sleeper) + &server.read(other), "");
-    server.pass_ms(1);
-    assert_eq!(server.read(sleeper), "+OK\r\n+OK\r\n$1\r\n1\r\n");
-    assert_eq!(server.read(other), "+OK\r\n");
-    assert_eq!(server.send(sleeper, "GET a\r\nSLOWLOG LEN\r\n"), "$1\r\n2\r\n:1\r\n");
-}
