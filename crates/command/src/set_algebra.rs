@@ -109,8 +109,10 @@ fn result<'a>(
     let mut members: Vec<&[u8]> = match operation {
         Operation::Intersection => return intersection(sets).collect(),
         Operation::Union => {
-            let all: HashSet<&[u8]> = sets.iter().flatten().flat_map(SetView::iter).collect();
-            all.into_iter().collect()
+            // In the order in which they are met: the same data give the same answer.
+            let mut seen: HashSet<&[u8]> = HashSet::new();
+            let all = sets.iter().flatten().flat_map(SetView::iter);
+            all.filter(|member| seen.insert(member)).collect()
         }
         Operation::Difference => difference(sets).collect(),
     };
