@@ -12,7 +12,7 @@ help:
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make lint         formatting, clippy, the house rules'
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
-	@echo 'make soak         the long tests'
+	@echo 'make soak         the simulator for MINUTES (10) from SEED, and the long tests with SOAK_FLAGS=--tests'
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
@@ -47,7 +47,7 @@ lint:
 
 soak:
 	@tests/install-tools build redis disks
-	$(CARGO) xtask soak $(SECONDS_MAX) $(SEED)
+	$(CARGO) xtask soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
 
 bench-first:
 	@tests/install-tools build redis python

@@ -35,6 +35,14 @@ fn lock(log: &Shared) -> MutexGuard<'_, Log> {
 #[derive(Clone)]
 pub struct LogJournal(Shared);
 
+impl LogJournal {
+    /// The log's figures.
+    #[must_use]
+    pub fn stats(&self) -> redo::Stats {
+        lock(&self.0).stats()
+    }
+}
+
 impl Journal for LogJournal {
     fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
         Some(lock(&self.0).append(record))

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! cargo xtask lint [DIR]                 check the house rules of the workspace in DIR (default: here)
-//! cargo xtask soak [SECONDS] [SEED]      run the tests marked `#[ignore]` for about SECONDS
+//! cargo xtask soak [--minutes N] [--seed S] [--tests]
+//!                                        run the simulator for N minutes from seed S, and on request
+//!                                        the tests marked `#[ignore]`
 //! ```
 //!
 //! `lint` checks what the compiler and clippy cannot know: which crate may depend on which
@@ -16,13 +18,14 @@ mod soak;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask lint [DIR] | cargo xtask soak [SECONDS] [SEED]";
+const USAGE: &str =
+    "usage: cargo xtask lint [DIR] | cargo xtask soak [--minutes N] [--seed S] [--tests]";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some("lint") => lint_workspace(arguments.next().map_or_else(workspace_root, PathBuf::from)),
-        Some("soak") => soak::run(&workspace_root(), arguments.next(), arguments.next()),
+        Some("soak") => soak::run(&workspace_root(), arguments),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -489,7 +489,7 @@ fn a_segment_cut_short_is_never_served() {
 }
 
 #[test]
-#[ignore = "takes as long as it is given: cargo xtask soak"]
+#[ignore = "takes as long as it is given: cargo xtask soak --tests"]
 fn lives_go_on_for_as_long_as_there_is_time() {
     let number = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
     let seconds = number("INDELIBLE_SOAK_SECONDS").unwrap_or(60);

@@ -31,6 +31,12 @@ impl Sleep {
 }
 
 impl Engine {
+    /// Whether the server was asked to sleep and does so.
+    #[must_use]
+    pub const fn is_asleep(&self) -> bool {
+        self.sleep.is_on()
+    }
+
     /// Executes and sends nothing for so long.
     pub(super) fn fall_asleep(&mut self, duration_us: u64) {
         if duration_us > 0 {

@@ -33,6 +33,11 @@ pub(super) const ORDER: &[Place] = &[
         tests_may_use: &["env-sim"],
     },
     Place {
+        name: "sim",
+        may_use: &["base", "env", "env-sim", "keyspace", "redo", "server"],
+        tests_may_use: &[],
+    },
+    Place {
         name: "fuzz-targets",
         may_use: &[
             "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "command", "server",

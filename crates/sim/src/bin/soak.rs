@@ -1,0 +1,59 @@
+//! `soak [--minutes N] [--seed S]`: the simulator for a while; `--only S` or `--trace S` for one seed.
+//!
+//! Progress goes to standard error; figures, as a table and as one line of JSON, to standard output.
+//! The exit code is 1 when a promise was broken: the seed and what led to it are printed then.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sim::soak::{LIVES, soak};
+use sim::{Plan, run};
+
+const USAGE: &str =
+    "usage: soak [--minutes N | --seconds N] [--seed S] | soak --only S | soak --trace S";
+
+fn main() -> ExitCode {
+    let (mut seconds, mut seed, mut only, mut is_traced) = (600, 1, None, false);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let Some(value) = arguments.next().and_then(|text| text.parse::<u64>().ok()) else {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        };
+        match name.as_str() {
+            "--minutes" => seconds = value * 60,
+            "--seconds" => seconds = value,
+            "--seed" => seed = value,
+            "--only" => only = Some(value),
+            "--trace" => (only, is_traced) = (Some(value), true),
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if let Some(seed) = only {
+        return match run(Plan { seed, lives: LIVES, is_traced }) {
+            Ok(outcome) => {
+                outcome.trace.iter().for_each(|line| println!("{line}"));
+                println!(
+                    "seed {seed}, fingerprint {:016x}: {}",
+                    outcome.fingerprint, outcome.tally
+                );
+                ExitCode::SUCCESS
+            }
+            Err(violation) => {
+                println!("{violation}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    eprintln!("soak: {seconds} s from seed {seed}");
+    let report = soak(seed, Duration::from_secs(seconds), |line| eprintln!("{line}"));
+    for violation in &report.violations {
+        println!("{violation}");
+    }
+    println!("{}", report.markdown());
+    println!("{}", report.json());
+    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,70 @@
+//! Bits that turn in files at rest, and what the server has to say of them.
+
+use std::path::PathBuf;
+
+use env::{Access, Disk};
+use env_sim::{SimDisk, SimEntropy};
+
+use crate::machine::{LogShape, data_dir, device_dir};
+
+/// The last bytes of a segment that takes no further block.
+const SEALED: &[u8] = b"INDELEND";
+
+/// A bit that was turned.
+#[derive(Debug, Clone)]
+pub(crate) struct Flip {
+    path: PathBuf,
+    offset: u64,
+    bit: u8,
+}
+
+/// Turns a bit of a file that was synced as a whole: any but the lock and segments that still
+/// took blocks, whose end cannot be told from one that was never acknowledged.
+pub(crate) fn flip_some_bit(
+    disk: &SimDisk,
+    shape: &LogShape,
+    rng: &mut SimEntropy,
+) -> Option<Flip> {
+    let mut files = Vec::new();
+    let devices = (0..shape.devices).map(device_dir);
+    for dir in std::iter::once(data_dir()).chain(devices) {
+        for name in disk.list(&dir).ok()? {
+            let path = dir.join(name);
+            let file = disk.open(&path, Access::Read).ok()?;
+            let len = file.len().ok()?;
+            let mut end = [0; SEALED.len()];
+            let is_segment = path.extension().is_some_and(|extension| extension == "redo");
+            let is_sealed = len > SEALED.len() as u64
+                && file.read_exact_at(&mut end, len - SEALED.len() as u64).is_ok()
+                && end == SEALED;
+            let name = path.file_name().unwrap_or_default();
+            if (is_segment && is_sealed) || (name == "redo.manifest" && len > 0) {
+                files.push((path, len));
+            }
+        }
+    }
+    if files.is_empty() {
+        return None;
+    }
+    let (path, len) = files.swap_remove(usize::try_from(rng.below(files.len() as u64)).ok()?);
+    let flip = Flip { path, offset: rng.below(len), bit: u8::try_from(rng.below(8)).ok()? };
+    disk.flip_bit(&flip.path, flip.offset, flip.bit);
+    Some(flip)
+}
+
+impl Flip {
+    /// Whether the server says which file it is.
+    pub(crate) fn check_named(&self, error: &redo::Error) -> Result<(), String> {
+        let text = error.to_string();
+        let path = self.path.display().to_string();
+        if text.contains(&path) || matches!(error, redo::Error::Hole { .. }) {
+            return Ok(());
+        }
+        Err(format!("a bit of {path} was turned at {}, the server says: {text}", self.offset))
+    }
+
+    /// Turns the bit back.
+    pub(crate) fn undo(&self, disk: &SimDisk) {
+        disk.flip_bit(&self.path, self.offset, self.bit);
+    }
+}

@@ -1,0 +1,122 @@
+//! What the database has promised, and the judgement of a recovery.
+//!
+//! ```text
+//!   block        1    2    3    4    5    6            the state after each of them is known
+//!                          ▲              ▲
+//!                       promised         last
+//!                          └── recovered ─┘            anything else is a violation
+//! ```
+//!
+//! Promised is what a client was told: the reply of a write under `always`, a strict read, a
+//! WAITAOF, what an earlier recovery has shown, and, under `everysec`, what is old enough.
+
+use std::collections::BTreeMap;
+
+use base::Lsn;
+
+use crate::picture::Picture;
+
+/// The state after a block.
+#[derive(Debug, Clone)]
+struct State {
+    total: u64,
+    sealed_at_us: u64,
+    /// Only of a run that is being looked at.
+    picture: Option<Picture>,
+}
+
+/// See the file's top.
+#[derive(Debug, Clone)]
+pub(crate) struct Ledger {
+    states: BTreeMap<Lsn, State>,
+    promised: Lsn,
+    promise: String,
+    /// Whether to keep what explains a violation.
+    keeps_pictures: bool,
+    pub(crate) promises: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(keeps_pictures: bool) -> Self {
+        let mut ledger = Self {
+            states: BTreeMap::new(),
+            promised: Lsn::ZERO,
+            promise: String::new(),
+            keeps_pictures,
+            promises: 0,
+        };
+        ledger.note(Lsn::ZERO, &Picture::default(), 0);
+        ledger
+    }
+
+    /// The last block whose state is known.
+    pub(crate) fn last(&self) -> Lsn {
+        self.states.last_key_value().map_or(Lsn::ZERO, |(lsn, _)| *lsn)
+    }
+
+    /// The state after the last block.
+    pub(crate) fn last_total(&self) -> u64 {
+        self.states.last_key_value().map_or(0, |(_, state)| state.total)
+    }
+
+    /// This is the state after a block.
+    pub(crate) fn note(&mut self, lsn: Lsn, picture: &Picture, now_us: u64) {
+        let kept = self.keeps_pictures.then(|| picture.clone());
+        let state = State { total: picture.total(), sealed_at_us: now_us, picture: kept };
+        self.states.insert(lsn, state);
+    }
+
+    /// Everything up to a block was promised; `why` says by what.
+    pub(crate) fn promise(&mut self, lsn: Lsn, why: impl FnOnce() -> String) {
+        self.promises += 1;
+        if lsn > self.promised {
+            self.promised = lsn;
+            self.promise = why();
+        }
+    }
+
+    /// What was sealed before a moment is promised.
+    pub(crate) fn promise_before(&mut self, moment_us: u64, why: &str) {
+        let old = self.states.iter().rev().find(|(_, state)| state.sealed_at_us <= moment_us);
+        if let Some(lsn) = old.map(|(lsn, _)| *lsn) {
+            self.promise(lsn, || why.to_owned());
+        }
+    }
+
+    /// What is wrong with a recovery that came to a block and a state, if anything. With
+    /// `is_betrayed` the device has lied, and an earlier state is no fault.
+    pub(crate) fn judge(&self, lsn: Lsn, found: &Picture, is_betrayed: bool) -> Result<(), String> {
+        if lsn < self.promised && !is_betrayed {
+            let (promised, why) = (self.promised, &self.promise);
+            return Err(format!("LOST: block {lsn} is the last, {promised} was promised: {why}"));
+        }
+        let Some(expected) = self.states.get(&lsn) else {
+            let last = self.last();
+            return Err(format!("block {lsn} is the last there is, {last} the last ever written"));
+        };
+        if expected.total == found.total() {
+            return Ok(());
+        }
+        let alike: Vec<Lsn> = self
+            .states
+            .iter()
+            .filter(|(_, state)| state.total == found.total())
+            .map(|(lsn, _)| *lsn)
+            .collect();
+        let differing = expected.picture.as_ref().map(|picture| picture.difference(found));
+        Err(format!(
+            "NO PREFIX: the state after block {lsn} is another (promised {}, last {}): {}; blocks with this state: {alike:?}",
+            self.promised,
+            self.last(),
+            differing.unwrap_or_default()
+        ))
+    }
+
+    /// A recovery has come to this block: it is promised from now on, and what was behind it has
+    /// never been.
+    pub(crate) fn settle(&mut self, lsn: Lsn) {
+        self.states.retain(|at, _| *at <= lsn);
+        self.promised = lsn;
+        "an earlier recovery".clone_into(&mut self.promise);
+    }
+}

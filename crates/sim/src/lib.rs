@@ -1,0 +1,63 @@
+//! The whole server in one thread: virtual time, a disk that fails on purpose, and a judge.
+//!
+//! ```text
+//!   clients ── RESP bytes ──► Engine ──► keyspace ── Wiretap ──► redo::Log
+//!      ▲                        │                       │           │ blocks
+//!      └─ replies: promises     │          who wrote what, where    ▼
+//!            │                  │                       │     Flushers, Compactor, stepped in
+//!            ▼                  ▼                       ▼     random order ──► SimDisk
+//!          Ledger: the state after every block, and what was promised
+//!            ▲                                                       │ crash, EIO, kill …
+//!            └── judges what the real recovery comes to ◄────────────┘
+//! ```
+//!
+//! Everything between the sockets and the disk is the code that runs in production: the engine, the
+//! keyspace, the log with its flushers and compactor, and the recovery as `server::load` wires it.
+//! One seed decides everything, so the same seed is the same run, byte for byte.
+//!
+//! # What is judged
+//! - **Prefix**: what a recovery comes to is the state after some block: whole commands and
+//!   transactions in the order in which they were executed, and none in part. The state is compared
+//!   entry by entry, expiries and expired keys among them, so nothing deleted or expired comes back.
+//! - **Promises**: that prefix has everything that a client was told under `always`: replies of
+//!   writes, and of reads that saw what was not durable yet (which block that is, the wiretap finds
+//!   out for itself); what WAITAOF has confirmed; what `everysec` owes; everything after a shutdown
+//!   in good order; and everything that an earlier recovery has shown.
+//! - **One block a command**: the records of a command or transaction lie in one block.
+//! - **What is not logged does not happen**: the state changes only with a record.
+//!
+//! # Fault model
+//! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
+//! names; death of the process; EIO from any call; syncs that fail and drop what was dirty; a full
+//! disk; a device that dies; misdirected writes; short reads. Beside these, here: a device so slow
+//! that its flusher hardly ever runs ([`machine`]), bits that turn in files at rest ([`damage`]:
+//! the start must name the file, and go on when the bit is turned back), a wall clock that jumps
+//! both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
+//! misdirected writes the device has lied: a refusal to start or an earlier prefix is right then,
+//! and any other state is not.
+//!
+//! # Files
+//!
+//! | what | where |
+//! |---|---|
+//! | a run of several lives, and recovery | [`run`], [`life`] |
+//! | the server, stepped | [`machine`], [`wiretap`] |
+//! | who sends what | [`workload`], [`client`], [`reply`] |
+//! | the judge | [`ledger`], [`picture`] |
+//! | crashes everywhere in short traces | [`script`] |
+//! | running for minutes | [`soak`], [`tally`] |
+
+mod client;
+mod damage;
+mod ledger;
+mod life;
+mod machine;
+mod picture;
+pub mod reply;
+mod run;
+pub mod soak;
+pub mod tally;
+mod wiretap;
+mod workload;
+
+pub use run::{Outcome, Plan, Violation, run};

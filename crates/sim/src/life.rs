@@ -1,0 +1,478 @@
+//! One life of the server: clients, flushers, compactor, clock and faults in random order.
+//!
+//! An *iteration* is what the reactor does: read from some clients, tick, end the iteration, write
+//! to whoever has something to read. In between, and sometimes in the middle of a command, the
+//! flushers and the compactor step, as their threads would. Nothing is ever waited for.
+
+use env_sim::Faults;
+use server::engine::{ClientKey, Engine, Peer};
+
+use crate::client::Client;
+use crate::machine::{Machine, Wrote, device_dir};
+use crate::reply::encode;
+use crate::run::Run;
+use crate::wiretap::lock;
+use crate::workload::{Kind, Op};
+
+/// How many clients there are at most.
+const CLIENTS_MAX: usize = 4;
+
+/// Replies that a client leaves unread before it sends no more.
+const OUTSTANDING_MAX: usize = 8;
+
+/// A thorough look at everything, every so many blocks.
+const THOROUGH_EVERY: u64 = 23;
+
+/// The promise of `everysec`, and what the ticks of the engine and an open block add to it.
+const EVERYSEC_US: u64 = 1_000_000 + 100_000 + 20_000;
+
+/// See the file's top.
+pub(crate) struct Life<'a> {
+    run: &'a mut Run,
+    machine: Machine,
+    clients: Vec<Client>,
+    next_number: usize,
+    /// Nothing is expected to be in time: a device is slow or fails.
+    is_impaired: bool,
+    /// Since when `appendfsync` asks for a sync each second at least.
+    everysec_since_us: Option<u64>,
+    last_tick_us: u64,
+    tick_gap_us: u64,
+    restore_at: Option<u64>,
+}
+
+impl<'a> Life<'a> {
+    pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
+        let now_us = env::Clock::monotonic_us(&run.clock);
+        let everysec_since_us = (run.policy < 2).then_some(now_us);
+        Self {
+            run,
+            machine,
+            clients: Vec::new(),
+            next_number: 0,
+            is_impaired: false,
+            everysec_since_us,
+            last_tick_us: now_us,
+            tick_gap_us: 0,
+            restore_at: None,
+        }
+    }
+
+    /// Lives until the end.
+    pub(crate) fn live(mut self) -> Result<(), String> {
+        let steps = match self.run.rng.below(20) {
+            0 => 1200,
+            1..5 => 300,
+            _ => 30 + self.run.rng.below(90),
+        };
+        self.choose_faults(steps);
+        if self.run.rng.below(5) > 0 {
+            let ios = 1 + self.run.rng.below(if steps > 250 { 400 } else { 90 });
+            self.run.disk.crash_after(ios);
+        }
+        for step in 0..steps {
+            if self.restore_at == Some(step) {
+                self.run.note(|| "the disk is well again".to_owned());
+                self.run.disk.set_faults(Faults::default());
+            }
+            self.step()?;
+            if self.run.disk.is_crashed() {
+                break;
+            }
+        }
+        self.end()
+    }
+
+    fn now_us(&self) -> u64 {
+        env::Clock::monotonic_us(&self.run.clock)
+    }
+
+    fn choose_faults(&mut self, steps: u64) {
+        let run = &mut *self.run;
+        let mut faults = Faults::default();
+        let tally = &mut run.tally;
+        let kind = run.rng.below(24);
+        match kind {
+            0 | 1 => {
+                tally.lives_with_io_errors += 1;
+                faults.error_per_million = [2000, 20_000][usize::from(run.rng.coin())];
+                faults.short_reads = true;
+            }
+            2 | 3 => {
+                tally.lives_with_failing_syncs += 1;
+                faults.sync_error_per_million = [20_000, 200_000][usize::from(run.rng.coin())];
+            }
+            4 | 5 => {
+                tally.lives_with_full_disk += 1;
+                faults.capacity_bytes = Some(run.disk.used_bytes() + run.rng.below(9000));
+                if run.rng.below(3) > 0 {
+                    self.restore_at = Some(run.rng.below(steps));
+                }
+            }
+            6 => {
+                tally.lives_with_dying_device += 1;
+                let index = run.rng.below(run.shape.devices as u64);
+                run.disk.break_dir(&device_dir(usize::try_from(index).expect("few")));
+            }
+            7 | 8 => {
+                tally.lives_with_slow_device += 1;
+                let index = run.rng.below(run.shape.devices as u64);
+                let mut works = lock(&self.machine.works);
+                works.starved = Some(usize::try_from(index).expect("few"));
+            }
+            9 if run.rng.below(3) == 0 => {
+                tally.lives_with_misdirected_writes += 1;
+                faults.misdirect_per_million = 30_000;
+                run.is_betrayed = true;
+            }
+            _ => {}
+        }
+        self.is_impaired = kind < 10;
+        run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
+        run.disk.set_faults(faults);
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.run.rng.below(100) {
+            0..40 => self.iteration(),
+            40..74 => {
+                for _ in 0..=self.run.rng.below(3) {
+                    lock(&self.machine.works).step_any(&mut self.run.rng);
+                }
+                Ok(())
+            }
+            74..82 => {
+                lock(&self.machine.works).step_compactor();
+                Ok(())
+            }
+            82..96 => {
+                let us = match self.run.rng.below(10) {
+                    0 => 1_100_000,
+                    1 | 2 => 150_000,
+                    3..6 => 11_000,
+                    _ => 300,
+                };
+                let us = self.run.rng.below(us);
+                self.run.clock.advance_us(us);
+                Ok(())
+            }
+            96 | 97 => {
+                // Anything from a little before the time that the workload writes into expiries.
+                let wall_ms =
+                    1_700_000_000_000 + i64::try_from(self.run.rng.below(60_000)).expect("fits");
+                self.run.tally.clock_jumps += 1;
+                self.run.note(|| format!("the wall clock shows {wall_ms}"));
+                self.run.clock.set_wall_ms(wall_ms);
+                Ok(())
+            }
+            _ => self.come_or_go(),
+        }
+    }
+
+    /// One turn of the event loop.
+    fn iteration(&mut self) -> Result<(), String> {
+        if self.clients.is_empty() {
+            self.come_or_go()?;
+        }
+        for _ in 0..=self.run.rng.below(3) {
+            let index = self.run.rng.below(self.clients.len().max(1) as u64);
+            let index = usize::try_from(index).expect("few");
+            if index < self.clients.len() && !self.machine.engine.is_congested() {
+                self.act(index)?;
+            }
+            if self.run.rng.below(4) == 0 {
+                lock(&self.machine.works).step_any(&mut self.run.rng);
+            }
+        }
+        if self.run.rng.below(5) > 0 {
+            self.tick()?;
+        }
+        let is_idle = self.run.rng.below(4) > 0;
+        self.call(|engine| engine.end_iteration(is_idle))?;
+        self.deliver()
+    }
+
+    fn tick(&mut self) -> Result<(), String> {
+        let now_us = self.now_us();
+        self.tick_gap_us = self.tick_gap_us.max(now_us - self.last_tick_us);
+        self.last_tick_us = now_us;
+        self.call(Engine::tick)?;
+        Ok(())
+    }
+
+    /// Lets the engine do something, and takes note of what it did.
+    fn call<T>(&mut self, what: impl FnOnce(&mut Engine) -> T) -> Result<T, String> {
+        let (result, wrote) = self.machine.call(what)?;
+        self.after_call(wrote)?;
+        Ok(result)
+    }
+
+    fn after_call(&mut self, wrote: Wrote) -> Result<(), String> {
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            let is_waiting = self.machine.engine.is_waiting(client.key);
+            if client.is_blocked && !is_waiting {
+                let is_strict = self.is_strict(index);
+                self.clients[index].unblocked(wrote, is_strict);
+            } else {
+                self.clients[index].is_blocked = is_waiting;
+            }
+        }
+        let (sealed, last) = (self.machine.sealed(), self.run.ledger.last());
+        if sealed > last {
+            if sealed > last.next() || self.machine.has_open_records() {
+                return Err(format!("SPLIT: blocks {last} to {sealed} were sealed in one call"));
+            }
+            if sealed.0.is_multiple_of(THOROUGH_EVERY) {
+                self.machine.look_thoroughly()?;
+            }
+            let now_us = env::Clock::monotonic_us(&self.run.clock);
+            self.run.ledger.note(sealed, self.machine.look(), now_us);
+            self.run.note(|| format!("block {sealed} is sealed"));
+        }
+        let durable = self.machine.durable();
+        if durable > sealed {
+            return Err(format!("block {durable} is durable, {sealed} is the last"));
+        }
+        Ok(())
+    }
+
+    /// Whether a client was promised that it sees nothing that may vanish.
+    fn is_strict(&self, index: usize) -> bool {
+        match self.clients[index].durability {
+            3 => self.run.policy == 0,
+            level => level == 0,
+        }
+    }
+
+    fn come_or_go(&mut self) -> Result<(), String> {
+        let is_leaving = self.clients.len() == CLIENTS_MAX
+            || (self.clients.len() > 1 && self.run.rng.below(3) == 0);
+        if is_leaving {
+            let index = self.run.rng.below(self.clients.len() as u64);
+            let client = self.clients.swap_remove(usize::try_from(index).expect("few"));
+            return self.call(|engine| engine.remove(client.key));
+        }
+        let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
+        let key = self.call(|engine| engine.connect(peer))?;
+        let key = key.map_err(|refusal| refusal.escape_ascii().to_string())?;
+        self.clients.push(Client::new(key, self.next_number));
+        self.next_number += 1;
+        Ok(())
+    }
+
+    /// A client sends something, if it is its turn.
+    fn act(&mut self, index: usize) -> Result<(), String> {
+        if let Some((bytes, op)) = self.clients[index].underway.take() {
+            return self.send(index, &bytes, vec![op]);
+        }
+        let client = &self.clients[index];
+        let key = client.key;
+        if client.is_blocked
+            || client.outstanding() >= OUTSTANDING_MAX
+            || !self.machine.engine.is_listened_to(key)
+        {
+            return Ok(());
+        }
+        let ops = self.choose_ops(index);
+        let mut bytes = Vec::new();
+        ops.iter().for_each(|op| encode(&op.args, &mut bytes));
+        if ops.len() == 1 && !self.machine.engine.is_asleep() && self.run.rng.below(12) == 0 {
+            let cut = usize::try_from(self.run.rng.below(bytes.len() as u64)).expect("fits");
+            let rest = bytes.split_off(cut);
+            self.call(|engine| engine.receive(key, &bytes))?;
+            self.clients[index].underway = ops.into_iter().next().map(|op| (rest, op));
+            return Ok(());
+        }
+        self.send(index, &bytes, ops)
+    }
+
+    /// What a client sends next: mostly one command, sometimes several at once.
+    fn choose_ops(&mut self, index: usize) -> Vec<Op> {
+        if self.machine.engine.is_asleep() {
+            // What is executed later, in a call of its own, is promised nothing.
+            let run = &mut *self.run;
+            let line = ["GET s0", "SET s0 asleep", "PING"];
+            return vec![Op::of(line[usize::try_from(run.rng.below(3)).expect("few")])];
+        }
+        let run = &mut *self.run;
+        if self.clients[index].in_multi {
+            let op = match run.rng.below(12) {
+                0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
+                1..4 => Op { kind: Kind::Exec, ..Op::of("EXEC") },
+                _ => run.workload.data(),
+            };
+            return vec![op];
+        }
+        let first = run.workload.next();
+        if first.kind != Kind::Plain || run.rng.below(6) > 0 {
+            return vec![first];
+        }
+        let mut ops = vec![first];
+        for _ in 0..=run.rng.below(4) {
+            ops.push(run.workload.data());
+        }
+        ops
+    }
+
+    /// The last bytes of some commands arrive, and they are executed.
+    fn send(&mut self, index: usize, bytes: &[u8], ops: Vec<Op>) -> Result<(), String> {
+        let key = self.clients[index].key;
+        self.run.tally.commands += ops.len() as u64;
+        let (was_asleep, is_strict) = (self.machine.engine.is_asleep(), self.is_strict(index));
+        let ((), wrote) = self.machine.call(|engine| engine.receive(key, bytes))?;
+        let is_traced = self.run.plan.is_traced;
+        if is_traced {
+            let texts: Vec<String> = ops.iter().map(Op::text).collect();
+            let number = self.clients[index].number;
+            let block = wrote.lsn.map_or_else(String::new, |lsn| format!(" (block {lsn})"));
+            self.run.note(|| format!("client {number}: {}{block}", texts.join(" ; ")));
+        }
+        if was_asleep {
+            let unwritten = Wrote { lsn: None };
+            self.clients[index].executed(
+                &ops,
+                unwritten,
+                &lock(&self.machine.tap),
+                false,
+                is_traced,
+            );
+        } else {
+            let tap = lock(&self.machine.tap);
+            self.clients[index].executed(&ops, wrote, &tap, is_strict, is_traced);
+        }
+        self.after_call(wrote)?;
+        if let [op] = ops.as_slice() {
+            self.follow(op);
+        }
+        self.call(Engine::seal_if_large)
+    }
+
+    /// Takes note of what a command changes beside the data.
+    fn follow(&mut self, op: &Op) {
+        if let Kind::Policy(level) = op.kind {
+            self.run.policy = level;
+            let now_us = self.now_us();
+            self.everysec_since_us =
+                if level < 2 { self.everysec_since_us.or(Some(now_us)) } else { None };
+        }
+    }
+
+    /// Everybody reads what may be sent, or some of it.
+    fn deliver(&mut self) -> Result<(), String> {
+        // Nobody is there to read after a crash.
+        if self.run.disk.is_crashed() {
+            return Ok(());
+        }
+        while self.machine.engine.next_noted().is_some() {}
+        let mut gone: Vec<ClientKey> = Vec::new();
+        for client in &mut self.clients {
+            let outgoing = self.machine.engine.outgoing(client.key);
+            let ends = outgoing.ends;
+            let mut bytes = outgoing.bytes.to_vec();
+            if !bytes.is_empty() && self.run.rng.below(10) == 0 {
+                let some = self.run.rng.below(bytes.len() as u64 + 1);
+                bytes.truncate(usize::try_from(some).expect("fits"));
+            }
+            self.machine.engine.sent(client.key, bytes.len());
+            self.run.replies.add(&bytes);
+            for told in client.receive(&bytes)? {
+                self.run.tally.replies += 1;
+                if self.run.plan.is_traced {
+                    let at = self.run.disk.io_count();
+                    let text: String = format!("{:?}", told.reply).chars().take(60).collect();
+                    let line = format!(
+                        "[{at}]   client {} reads {text} (needs block {})",
+                        client.number, told.need
+                    );
+                    self.run.trace.push(line);
+                }
+                if told.need > base::Lsn::ZERO {
+                    self.run.ledger.promise(told.need, || told.what);
+                }
+            }
+            if ends {
+                gone.push(client.key);
+            }
+        }
+        for key in gone {
+            self.clients.retain(|client| client.key != key);
+            self.call(|engine| engine.remove(key))?;
+        }
+        Ok(())
+    }
+
+    /// The end: a crash that was planned, a power failure, a kill, or a shutdown.
+    fn end(mut self) -> Result<(), String> {
+        let is_crashed = self.run.disk.is_crashed();
+        self.check_memory()?;
+        if !is_crashed && !self.run.is_betrayed {
+            let durable = self.machine.durable();
+            self.run.ledger.promise(durable, || "the log says that it is durable".to_owned());
+            self.promise_of_everysec();
+        }
+        let how = self.run.rng.below(8);
+        if !is_crashed {
+            self.run.disk.crash_after(u64::MAX / 4);
+        }
+        if how == 0 && !is_crashed {
+            self.shut_down()?;
+        }
+        let records = lock(&self.machine.tap).records;
+        self.run.tally.records += records;
+        let Self { run, machine, clients, .. } = self;
+        drop(clients);
+        run.tally.compactions += machine.compactions();
+        drop(machine);
+        if is_crashed {
+            run.note(|| "CRASH, as planned".to_owned());
+            run.tally.crashes += 1;
+            run.disk.restart();
+        } else if how == 1 || (how == 0 && run.rng.coin()) {
+            run.note(|| "KILL".to_owned());
+            run.tally.kills += 1;
+            run.disk.kill();
+        } else {
+            run.note(|| "CRASH".to_owned());
+            run.tally.crashes += 1;
+            run.disk.crash();
+        }
+        run.disk.set_faults(Faults::default());
+        (0..run.shape.devices).for_each(|index| run.disk.mend_dir(&device_dir(index)));
+        Ok(())
+    }
+
+    /// What is in memory is what the log was told.
+    fn check_memory(&mut self) -> Result<(), String> {
+        self.machine.look_thoroughly()?;
+        if !self.machine.has_open_records()
+            && self.machine.look().total() != self.run.ledger.last_total()
+        {
+            return Err("UNLOGGED: the state is not the one after the last block".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What was sealed more than a second ago is safe under `everysec`, if nothing was in the way.
+    fn promise_of_everysec(&mut self) {
+        let Some(since_us) = self.everysec_since_us.filter(|_| !self.is_impaired) else { return };
+        let now_us = self.now_us();
+        let (step_gap_us, is_fair) = lock(&self.machine.works).gap_us(now_us);
+        let late_us = self.tick_gap_us.max(now_us - self.last_tick_us) + step_gap_us;
+        let moment_us = now_us.saturating_sub(EVERYSEC_US + 3 * late_us);
+        if is_fair && moment_us > since_us {
+            self.run.ledger.promise_before(moment_us, "everysec: it is older than a second");
+        }
+    }
+
+    fn shut_down(&mut self) -> Result<(), String> {
+        self.run.tally.shutdowns += 1;
+        let is_closed = self.call(Engine::close)?;
+        self.run.note(|| format!("SHUTDOWN: {is_closed:?}"));
+        if is_closed.is_ok() && !self.run.is_betrayed {
+            let last = self.run.ledger.last();
+            self.run.ledger.promise(last, || "the server has ended in good order".to_owned());
+        }
+        self.deliver()
+    }
+}

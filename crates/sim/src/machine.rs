@@ -1,0 +1,269 @@
+//! The server as it runs in the simulator: the real engine, keyspace and log, stepped.
+//!
+//! ```text
+//!   Machine ── call ──► Engine ──► keyspace ──► Wiretap ──► LogJournal ─┐
+//!      │                   └──► LogControl ─────────────────────────────┴─► Log
+//!      └── step ──► Works: flushers, compactor ── SimDisk
+//! ```
+//!
+//! [`boot`] is what `server::serve` does, without sockets, signals and threads.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use base::Lsn;
+use env::Clock;
+use env_sim::{SimClock, SimDisk, SimEntropy};
+use keyspace::Journal;
+use redo::{Compactor, Env, Flusher, Opened, Recovery, Step, Summary};
+use server::config::Config;
+use server::engine::{Engine, Surroundings};
+use server::host::NoHost;
+use server::journal::{Crew, LogJournal, connect};
+use server::load::{load, log_options};
+use server::logger::Logger;
+
+use crate::picture::Picture;
+use crate::wiretap::{Tap, Wiretap, lock};
+
+/// What the log is made like beyond what the configuration can say.
+#[derive(Debug, Clone)]
+pub(crate) struct LogShape {
+    /// How many devices.
+    pub(crate) devices: usize,
+    /// The size at which segments end.
+    pub(crate) segment_bytes: u64,
+    /// How much may wait for the devices.
+    pub(crate) in_flight_bytes: u64,
+}
+
+/// The data directory.
+#[must_use]
+pub(crate) fn data_dir() -> PathBuf {
+    PathBuf::from("/data")
+}
+
+/// The directory of a device.
+#[must_use]
+pub(crate) fn device_dir(index: usize) -> PathBuf {
+    PathBuf::from(format!("/device-{index}"))
+}
+
+/// The flushers and the compactor, for whoever steps them.
+pub(crate) struct Works {
+    flushers: Vec<Flusher>,
+    compactor: Compactor,
+    clock: SimClock,
+    /// When each flusher has stepped last, and the longest that any has not.
+    stepped_at_us: Vec<u64>,
+    longest_gap_us: u64,
+    /// A flusher that gets hardly any steps: its device is slow.
+    pub(crate) starved: Option<usize>,
+}
+
+impl Works {
+    /// One of them does something.
+    pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
+        let count = self.flushers.len();
+        let index = usize::try_from(rng.below(count as u64 + 1)).expect("few");
+        if index == count {
+            self.compactor.step();
+        } else if self.starved != Some(index) || rng.below(40) == 0 {
+            let now_us = self.clock.monotonic_us();
+            let gap_us = now_us - self.stepped_at_us[index];
+            self.longest_gap_us = self.longest_gap_us.max(gap_us);
+            self.stepped_at_us[index] = now_us;
+            self.flushers[index].step();
+        }
+    }
+
+    /// The longest time that any flusher had no step, and whether none is slow on purpose.
+    pub(crate) fn gap_us(&self, now_us: u64) -> (u64, bool) {
+        let open_us = self.stepped_at_us.iter().map(|at_us| now_us - at_us).max();
+        (self.longest_gap_us.max(open_us.unwrap_or(0)), self.starved.is_none())
+    }
+
+    pub(crate) fn step_compactor(&mut self) -> Step {
+        self.compactor.step()
+    }
+}
+
+/// The handle by which the engine ends the works.
+struct Stepped {
+    works: Arc<Mutex<Works>>,
+}
+
+/// How often everything is stepped for the log to come to its end.
+const FINISH_ROUNDS: usize = 2000;
+
+impl Crew for Stepped {
+    fn finish(&mut self) -> Result<(), String> {
+        let mut works = lock(&self.works);
+        let works = &mut *works;
+        for _ in 0..FINISH_ROUNDS {
+            let mut is_finished = works.compactor.step() == Step::Finished;
+            for flusher in &mut works.flushers {
+                is_finished &= flusher.step() == Step::Finished;
+            }
+            if is_finished {
+                return Ok(());
+            }
+            works.clock.advance_ms(1);
+        }
+        Err("the log's works have not come to their end".to_owned())
+    }
+}
+
+/// See the file's top.
+pub(crate) struct Machine {
+    pub(crate) engine: Engine,
+    pub(crate) works: Arc<Mutex<Works>>,
+    pub(crate) tap: Arc<Mutex<Tap>>,
+    journal: LogJournal,
+    /// The state as of the last block, brought up to date at each seal.
+    picture: Picture,
+}
+
+/// The world that a machine is started in.
+pub(crate) struct Site<'a> {
+    pub(crate) disk: &'a SimDisk,
+    pub(crate) clock: &'a SimClock,
+    pub(crate) config: &'a Config,
+    pub(crate) shape: &'a LogShape,
+    pub(crate) seed: u64,
+    /// How often the works step inside a command, in a million.
+    pub(crate) steps_per_million: u32,
+}
+
+/// Recovers the database and starts the server.
+///
+/// # Errors
+/// Why it does not start.
+pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
+    let mut rng = SimEntropy::new(site.seed);
+    let clock: Arc<dyn Clock> = Arc::new(site.clock.clone());
+    let env = Env {
+        disk: Arc::new(site.disk.clone()),
+        clock: Arc::clone(&clock),
+        entropy: Box::new(SimEntropy::new(rng.next())),
+        waker: Arc::new(|| {}),
+    };
+    let options = site.config.options();
+    let mut log = log_options(&options, data_dir());
+    log.devices = (0..site.shape.devices).map(device_dir).collect();
+    log.segment_bytes = site.shape.segment_bytes;
+    log.in_flight_bytes_max = site.shape.in_flight_bytes;
+    log.reserve_bytes = 2000;
+    log.parallel_loaders = false;
+    let recovery = Recovery::open(env, log)?;
+    let (mut keyspace, opened) = load(recovery, options.databases, &mut |_| {})?;
+    let Opened { log, flushers, compactor, summary } = opened;
+    let works = Works {
+        stepped_at_us: vec![clock.monotonic_us(); flushers.len()],
+        longest_gap_us: 0,
+        flushers,
+        compactor,
+        clock: site.clock.clone(),
+        starved: None,
+    };
+    let works = Arc::new(Mutex::new(works));
+    let (journal, control) = connect(log, Box::new(Stepped { works: Arc::clone(&works) }));
+    let picture = Picture::of(&keyspace);
+    let tap = Arc::new(Mutex::new(Tap::new(&keyspace)));
+    keyspace.set_journal(Box::new(Wiretap {
+        journal: journal.clone(),
+        tap: Arc::clone(&tap),
+        works: Arc::clone(&works),
+        rng: SimEntropy::new(rng.next()),
+        steps_per_million: site.steps_per_million,
+    }));
+    let surroundings = Surroundings {
+        clock: Arc::clone(&clock),
+        entropy: Box::new(SimEntropy::new(rng.next())),
+        host: Box::new(NoHost),
+        logger: Logger::to_nothing(clock),
+    };
+    let mut engine = Engine::new(site.config.clone(), surroundings);
+    engine.loaded(keyspace, Some(control));
+    Ok((Machine { engine, works, tap, journal, picture }, summary))
+}
+
+/// What a call of the engine has written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wrote {
+    /// The block, if there was a record.
+    pub(crate) lsn: Option<Lsn>,
+}
+
+impl Machine {
+    /// Lets the engine do something, and sees what it has written.
+    ///
+    /// # Errors
+    /// When the records of one call lie in two blocks.
+    pub(crate) fn call<T>(
+        &mut self,
+        run: impl FnOnce(&mut Engine) -> T,
+    ) -> Result<(T, Wrote), String> {
+        let result = run(&mut self.engine);
+        match lock(&self.tap).take_blocks() {
+            None => Ok((result, Wrote { lsn: None })),
+            Some((first, last)) if first == last => Ok((result, Wrote { lsn: Some(last) })),
+            Some((first, last)) => {
+                Err(format!("SPLIT: the records of one call lie in blocks {first} to {last}"))
+            }
+        }
+    }
+
+    /// The last block that was sealed.
+    pub(crate) fn sealed(&self) -> Lsn {
+        Lsn(self.journal.open_lsn().0 - 1)
+    }
+
+    /// What recovery has found.
+    pub(crate) const fn recovered(&self) -> &Picture {
+        &self.picture
+    }
+
+    /// Compactions of this life that came to a good end.
+    pub(crate) fn compactions(&self) -> u64 {
+        self.journal.stats().compactions
+    }
+
+    /// Whether there are records in the open block.
+    pub(crate) fn has_open_records(&self) -> bool {
+        self.journal.last_lsn() == self.journal.open_lsn()
+    }
+
+    /// How far the log says that it is durable.
+    pub(crate) fn durable(&self) -> Lsn {
+        self.journal.durable_lsn()
+    }
+
+    /// The state now.
+    pub(crate) fn look(&mut self) -> &Picture {
+        let touched = lock(&self.tap).take_touched();
+        let keyspace = self.engine.keyspace();
+        match touched {
+            None => self.picture = Picture::of(keyspace),
+            Some(keys) => {
+                for (db, key) in keys {
+                    self.picture.look(keyspace, db, &key);
+                }
+            }
+        }
+        &self.picture
+    }
+
+    /// Looks at everything, to see whether something has changed without a record.
+    ///
+    /// # Errors
+    /// What has.
+    pub(crate) fn look_thoroughly(&mut self) -> Result<(), String> {
+        let whole = Picture::of(self.engine.keyspace());
+        let known = self.look();
+        if *known == whole {
+            return Ok(());
+        }
+        Err(format!("UNLOGGED: changed without a record: {}", known.difference(&whole)))
+    }
+}

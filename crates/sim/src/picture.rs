@@ -1,0 +1,158 @@
+//! The state of a keyspace in a form that can be compared: a number a key, and one for all.
+//!
+//! It is taken of what lies in the keyspace, expired or not, and so does not depend on the time. It
+//! is kept up to date key by key; now and then everything is looked at, to find what has changed
+//! without a record.
+
+use std::collections::BTreeMap;
+
+use keyspace::{Contents, Inspected, Keyspace};
+
+/// A key: the index of its database, and its name.
+pub(crate) type Name = (usize, Box<[u8]>);
+
+/// See the file's top.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Picture {
+    keys: BTreeMap<Name, u64>,
+    total: u64,
+}
+
+impl Picture {
+    /// Of everything.
+    pub(crate) fn of(keyspace: &Keyspace) -> Self {
+        let mut picture = Self::default();
+        for db in 0..keyspace.database_count() {
+            keyspace.inspect(db, |entry| {
+                let name = (db, Box::from(entry.key));
+                picture.put(name, Some(digest(&entry)));
+            });
+        }
+        picture
+    }
+
+    /// One number that says the same as the picture.
+    pub(crate) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Looks at a key again.
+    pub(crate) fn look(&mut self, keyspace: &Keyspace, db: usize, key: &[u8]) {
+        let digest = keyspace.inspect_key(db, key).map(|entry| digest(&entry));
+        self.put((db, Box::from(key)), digest);
+    }
+
+    fn put(&mut self, name: Name, digest: Option<u64>) {
+        let mut hash = Hash::new(name.0 as u64);
+        hash.add(&name.1);
+        let salt = hash.end();
+        let share = |digest: u64| {
+            let mut hash = Hash::new(salt);
+            hash.word(digest);
+            hash.end()
+        };
+        let old = match digest {
+            Some(digest) => {
+                self.total = self.total.wrapping_add(share(digest));
+                self.keys.insert(name, digest)
+            }
+            None => self.keys.remove(&name),
+        };
+        if let Some(old) = old {
+            self.total = self.total.wrapping_sub(share(old));
+        }
+    }
+
+    /// The first keys in which two pictures differ.
+    pub(crate) fn difference(&self, found: &Self) -> String {
+        let names = self.keys.keys().chain(found.keys.keys());
+        let mut differing: Vec<String> = names
+            .filter(|name| self.keys.get(*name) != found.keys.get(*name))
+            .map(|(db, key)| format!("db {db} {}", key.escape_ascii()))
+            .collect();
+        differing.sort();
+        differing.dedup();
+        differing.join(", ")
+    }
+}
+
+/// Calls `visit` with the name and the value of every part, in no order.
+fn parts_of(contents: &Contents<'_>, mut visit: impl FnMut(&[u8], &[u8])) {
+    match contents {
+        // The digits' buffer is not ours to name: a number is as good as its text.
+        Contents::String(keyspace::StringRef::Int(number)) => {
+            visit(b"", number.to_string().as_bytes());
+        }
+        Contents::String(keyspace::StringRef::Bytes(bytes)) => visit(b"", bytes),
+        Contents::List(list) => {
+            for (position, element) in (0_u32..).zip(list.iter_from(0)) {
+                visit(&position.to_le_bytes(), element);
+            }
+        }
+        Contents::Hash(hash) => hash.for_each(visit),
+        Contents::Set(set) => set.iter().for_each(|member| visit(member, b"")),
+        Contents::ZSet(zset) => {
+            for (rank, (member, score)) in (0_u32..).zip(zset.iter()) {
+                let mut value = score.to_le_bytes().to_vec();
+                value.extend_from_slice(&rank.to_le_bytes());
+                visit(member, &value);
+            }
+        }
+    }
+}
+
+fn digest(entry: &Inspected<'_>) -> u64 {
+    let kind = match entry.contents {
+        Contents::String(_) => 1,
+        Contents::List(_) => 2,
+        Contents::Hash(_) => 3,
+        Contents::Set(_) => 4,
+        Contents::ZSet(_) => 5,
+    };
+    let mut whole = Hash::new(kind);
+    match entry.expires_at_ms {
+        None => whole.word(0),
+        Some(at) => {
+            whole.word(1);
+            whole.word(at.cast_unsigned());
+        }
+    }
+    let mut sum = 0_u64;
+    parts_of(&entry.contents, |name, value| {
+        let mut part = Hash::new(3);
+        part.add(name);
+        part.add(value);
+        sum = sum.wrapping_add(part.end());
+    });
+    whole.word(sum);
+    whole.end()
+}
+
+/// A quick hash that is the same everywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hash(u64);
+
+impl Hash {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    pub(crate) const fn word(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        self.0 = mixed ^ (mixed >> 29);
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u64);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(u64::from_le_bytes(word));
+        }
+    }
+
+    pub(crate) const fn end(mut self) -> u64 {
+        self.word(0x94d0_49bb_1331_11eb);
+        self.0 ^ (self.0 >> 32)
+    }
+}

@@ -1,0 +1,255 @@
+//! One seed, one run: a database that lives several lives on one faulty disk.
+//!
+//! ```text
+//!   recover ──► judge ──► live: clients, flushers, compactor, clock, faults ──► end ─┐
+//!     ▲  (crashes, EIO, turned bits in between)                                      │
+//!     └────────── crash at an I/O · power failure · kill · shutdown ◄────────────────┘
+//! ```
+
+use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
+use redo::Summary;
+use server::config::Config;
+
+use crate::damage;
+use crate::ledger::Ledger;
+use crate::life::Life;
+use crate::machine::{LogShape, Machine, Site, boot, device_dir};
+use crate::picture::Hash;
+use crate::tally::Tally;
+use crate::workload::{DATABASES, Workload};
+
+/// What to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// How many lives.
+    pub lives: u32,
+    /// Whether to note what happens, to explain a violation.
+    pub is_traced: bool,
+}
+
+/// Something that must not happen.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// The run.
+    pub seed: u64,
+    /// What it is.
+    pub what: String,
+    /// What led to it, if it was noted.
+    pub trace: Vec<String>,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for line in &self.trace {
+            writeln!(f, "  {line}")?;
+        }
+        write!(f, "seed {}: {}", self.seed, self.what)
+    }
+}
+
+/// A run that went well.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What was done.
+    pub tally: Tally,
+    /// A hash of every I/O and every reply: the same for the same seed.
+    pub fingerprint: u64,
+    /// What happened, if that was noted.
+    pub trace: Vec<String>,
+}
+
+/// Runs a seed; one that fails is run again to tell how it came to that.
+///
+/// # Errors
+/// What must not happen.
+pub fn run(plan: Plan) -> Result<Outcome, Violation> {
+    let mut run = Run::new(plan);
+    match run.lives() {
+        Ok(()) => Ok(run.into_outcome()),
+        Err(what) if plan.is_traced => {
+            Err(Violation { seed: plan.seed, what, trace: std::mem::take(&mut run.trace) })
+        }
+        Err(what) => {
+            let again = self::run(Plan { is_traced: true, ..plan });
+            let differs =
+                format!("{what} (and not again: the run does not depend on its seed alone)");
+            Err(again.err().unwrap_or(Violation { seed: plan.seed, what: differs, trace: vec![] }))
+        }
+    }
+}
+
+/// See the file's top.
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) rng: SimEntropy,
+    pub(crate) disk: SimDisk,
+    pub(crate) clock: SimClock,
+    /// One for each policy.
+    configs: Vec<Config>,
+    pub(crate) shape: LogShape,
+    pub(crate) ledger: Ledger,
+    pub(crate) tally: Tally,
+    pub(crate) workload: Workload,
+    pub(crate) replies: Hash,
+    /// `appendfsync`: always, everysec, no.
+    pub(crate) policy: u8,
+    /// The device has lied: what it has swallowed is nobody's fault.
+    pub(crate) is_betrayed: bool,
+    pub(crate) trace: Vec<String>,
+}
+
+impl Run {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let mut rng = SimEntropy::new(plan.seed ^ 0x51b0_5eed);
+        let shape = LogShape {
+            devices: 1 + usize::try_from(rng.below(3)).expect("few"),
+            segment_bytes: 400 + rng.below(6000),
+            in_flight_bytes: if rng.below(4) == 0 { 3000 } else { 1 << 20 },
+        };
+        let compaction = rng.below(3);
+        let is_large = rng.below(3) == 0;
+        Self {
+            plan,
+            disk: SimDisk::new(rng.next(), Faults::default()),
+            clock: SimClock::new(1_700_000_000_000),
+            configs: (0..3).map(|policy| configuration(policy, compaction)).collect(),
+            shape,
+            ledger: Ledger::new(plan.is_traced),
+            tally: Tally { seeds: 1, ..Tally::default() },
+            workload: Workload::new(SimEntropy::new(rng.next()), is_large),
+            replies: Hash::new(plan.seed),
+            policy: 0,
+            is_betrayed: false,
+            trace: Vec::new(),
+            rng,
+        }
+    }
+
+    fn lives(&mut self) -> Result<(), String> {
+        for _ in 0..self.plan.lives {
+            let Some(machine) = self.recover()? else { return Ok(()) };
+            self.tally.lives += 1;
+            Life::new(self, machine).live()?;
+            if self.is_betrayed {
+                break;
+            }
+        }
+        self.recover()?;
+        Ok(())
+    }
+
+    fn into_outcome(self) -> Outcome {
+        let mut fingerprint = self.replies;
+        fingerprint.word(self.disk.trace_hash());
+        let mut tally = self.tally;
+        tally.promises = self.ledger.promises;
+        Outcome { tally, fingerprint: fingerprint.end(), trace: self.trace }
+    }
+
+    /// Notes what happens, if somebody wants to know.
+    pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.plan.is_traced {
+            let at = self.disk.io_count();
+            self.trace.push(format!("[{at}] {}", what()));
+        }
+    }
+
+    fn boot(&mut self) -> redo::Result<(Machine, Summary)> {
+        self.policy = [0, 0, 0, 1, 2][usize::try_from(self.rng.below(5)).expect("few")];
+        let steps_per_million = if self.rng.coin() { 0 } else { 20_000 };
+        let site = Site {
+            disk: &self.disk,
+            clock: &self.clock,
+            config: &self.configs[usize::from(self.policy)],
+            shape: &self.shape,
+            seed: self.rng.next(),
+            steps_per_million,
+        };
+        boot(&site)
+    }
+
+    /// Brings the server up and judges what it has found; `None` when a device has lied and the
+    /// server rightly refuses to start. On the way there may be crashes, EIO and turned bits.
+    pub(crate) fn recover(&mut self) -> Result<Option<Machine>, String> {
+        let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
+        let mut flipped = None;
+        if self.rng.below(6) == 0 && !self.is_betrayed {
+            flipped = damage::flip_some_bit(&self.disk, &self.shape, &mut self.rng);
+            self.tally.bits_flipped += u64::from(flipped.is_some());
+        } else if self.rng.below(8) == 0 {
+            let faults =
+                Faults { error_per_million: 20_000, short_reads: true, ..Faults::default() };
+            self.disk.set_faults(faults);
+        }
+        loop {
+            if crashes > 0 && flipped.is_none() {
+                crashes -= 1;
+                self.disk.crash_after(1 + self.rng.below(30));
+            }
+            let booted = self.boot();
+            let is_crashed = self.disk.is_crashed();
+            match booted {
+                Ok((machine, summary)) if !is_crashed => {
+                    self.disk.crash_after(u64::MAX / 4);
+                    self.disk.set_faults(Faults::default());
+                    self.judge(machine.recovered(), &summary)?;
+                    return Ok(Some(machine));
+                }
+                _ if is_crashed => {
+                    self.note(|| "CRASH in the recovery".to_owned());
+                    self.disk.restart();
+                    self.tally.crashes += 1;
+                    self.tally.crashes_in_recovery += 1;
+                }
+                Ok(_) => unreachable!("the arm above has it"),
+                Err(error) => {
+                    self.note(|| format!("no start: {error}"));
+                    let is_eio = matches!(&error, redo::Error::Io { source, .. } if source.raw_os_error().is_some());
+                    if is_eio {
+                        self.tally.recoveries_with_io_errors += 1;
+                        self.disk.set_faults(Faults::default());
+                        (0..self.shape.devices).for_each(|at| self.disk.mend_dir(&device_dir(at)));
+                    } else if let Some(flip) = flipped.take() {
+                        flip.check_named(&error)?;
+                        self.tally.flips_detected += 1;
+                        flip.undo(&self.disk);
+                    } else if self.is_betrayed {
+                        self.tally.starts_refused += 1;
+                        return Ok(None);
+                    } else {
+                        return Err(format!("REFUSED: the server does not start: {error}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, found: &crate::picture::Picture, summary: &Summary) -> Result<(), String> {
+        self.note(|| format!("recovered up to block {}", summary.last_lsn));
+        self.tally.blocks += summary.blocks;
+        self.tally.cut_blocks += summary.cut_blocks;
+        self.ledger.judge(summary.last_lsn, found, self.is_betrayed)?;
+        self.ledger.settle(summary.last_lsn);
+        Ok(())
+    }
+}
+
+/// What the server is configured like.
+fn configuration(policy: usize, compaction: u64) -> Config {
+    let policy = crate::workload::POLICIES[policy];
+    let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
+    let databases = DATABASES.to_string();
+    let words = [
+        ["--databases", &databases],
+        ["--enable-debug-command", "yes"],
+        ["--appendfsync", policy],
+        ["--log-compaction-invalid-min", "2"],
+        ["--log-compaction-invalid-percentage", percentage],
+        ["--log-compaction-bytes-per-second", "0"],
+        ["--latency-tracking", "no"],
+    ];
+    let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
+    server::config::load(None, &words).expect("the words are directives")
+}

@@ -1,0 +1,88 @@
+//! What was done and what was met, counted.
+
+use std::fmt;
+
+macro_rules! tally {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// See the file's top.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Tally {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Tally {
+            /// Adds another one.
+            pub const fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Names and numbers.
+            #[must_use]
+            pub fn figures(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+
+tally! {
+    /// Runs, each of one seed.
+    seeds,
+    /// Lives of a server, from its start to its end.
+    lives,
+    /// Power failures, those in recoveries among them.
+    crashes,
+    /// Power failures in the middle of a recovery.
+    crashes_in_recovery,
+    /// Deaths of the process alone.
+    kills,
+    /// Ends in good order.
+    shutdowns,
+    /// Commands sent.
+    commands,
+    /// Replies read.
+    replies,
+    /// Replies that promised something.
+    promises,
+    /// Records written to the log.
+    records,
+    /// Blocks recovered and compared.
+    blocks,
+    /// Whole blocks that were cut off because one before them was missing.
+    cut_blocks,
+    /// Compactions that came to their end.
+    compactions,
+    /// Jumps of the wall clock.
+    clock_jumps,
+    /// Lives with EIO from any call.
+    lives_with_io_errors,
+    /// Lives in which syncs fail and drop what was dirty.
+    lives_with_failing_syncs,
+    /// Lives in which the disk was full for a while.
+    lives_with_full_disk,
+    /// Lives in which a device died.
+    lives_with_dying_device,
+    /// Lives in which a device was slow.
+    lives_with_slow_device,
+    /// Lives in which writes went to the wrong place.
+    lives_with_misdirected_writes,
+    /// Recoveries that EIO has interrupted.
+    recoveries_with_io_errors,
+    /// Bits turned in files at rest.
+    bits_flipped,
+    /// Those that the start has found, naming the file.
+    flips_detected,
+    /// Starts refused because a device had lied.
+    starts_refused,
+    /// Broken promises: states that no recovery may come to.
+    violations,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures = self.figures();
+        let parts =
+            figures.iter().map(|(name, count)| format!("{} {count}", name.replace('_', " ")));
+        f.write_str(&parts.collect::<Vec<_>>().join(", "))
+    }
+}

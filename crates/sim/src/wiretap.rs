@@ -1,0 +1,161 @@
+//! Listens on the line between the keyspace and the log.
+//!
+//! ```text
+//!   keyspace ── append, retire ──► Wiretap ──► the server's own journal
+//!                                     │
+//!                                     ├─► Tap: which call wrote what, into which block
+//!                                     └─► sometimes the flushers step, as threads would
+//! ```
+//!
+//! What it hears says, independently of what the keyspace notes for itself, which block a client's
+//! reply depends on: the newest one that changed the key that the reply shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, varint};
+use env_sim::SimEntropy;
+use keyspace::{Journal, Keyspace};
+use server::journal::LogJournal;
+
+use crate::machine::Works;
+
+type LoggedKey = (DbId, Box<[u8]>);
+
+/// What was heard.
+#[derive(Debug, Default)]
+pub(crate) struct Tap {
+    /// The first and the last block that the present call has written to.
+    blocks: Option<(Lsn, Lsn)>,
+    /// Keys whose state must be looked at again, and whether that is true of all.
+    touched: BTreeSet<LoggedKey>,
+    all_touched: bool,
+    /// The newest block that changed a key, in this life.
+    changed: BTreeMap<LoggedKey, Lsn>,
+    /// The id of each database, and the block that said so.
+    databases: Vec<(DbId, Lsn)>,
+    owners: BTreeMap<ObjectId, LoggedKey>,
+    pub(crate) records: u64,
+}
+
+impl Tap {
+    /// Before a life: what recovery found depends on nothing.
+    pub(crate) fn new(keyspace: &Keyspace) -> Self {
+        let mut tap = Self::default();
+        for db in 0..keyspace.database_count() {
+            let id = keyspace.database_id(db);
+            tap.databases.push((id, Lsn::ZERO));
+            keyspace.inspect(db, |entry| {
+                if entry.object != ObjectId::NONE {
+                    tap.owners.insert(entry.object, (id, entry.key.into()));
+                }
+            });
+        }
+        tap
+    }
+
+    fn hear(&mut self, record: &Record<'_>, lsn: Lsn) {
+        self.records += 1;
+        let first = self.blocks.map_or(lsn, |(first, _)| first);
+        self.blocks = Some((first, lsn));
+        if record.kind == RecordKind::Databases {
+            self.hear_databases(record.value, lsn);
+            return;
+        }
+        let key = if record.kind.is_element() {
+            // Elements may come before their root, which the same command writes.
+            let Some(owner) = self.owners.get(&record.object) else { return };
+            owner.clone()
+        } else {
+            (record.db, Box::from(record.key))
+        };
+        if record.kind.is_root() {
+            self.owners.insert(record.object, key.clone());
+        }
+        self.changed.insert(key.clone(), lsn);
+        self.touched.insert(key);
+    }
+
+    fn hear_databases(&mut self, mut value: &[u8], lsn: Lsn) {
+        self.all_touched = true;
+        // The first number is the next id.
+        let _next = varint::take(&mut value);
+        for database in &mut self.databases {
+            let id = varint::take(&mut value).and_then(|id| u32::try_from(id).ok());
+            let id = DbId(id.expect("the keyspace writes an id for each database"));
+            if database.0 != id {
+                *database = (id, lsn);
+            }
+        }
+    }
+
+    /// The block that what a client sees of this key depends on.
+    pub(crate) fn depends_on(&self, db: usize, key: &[u8]) -> Lsn {
+        let (id, mapped) = self.databases[db];
+        let changed = self.changed.get(&(id, Box::from(key))).copied();
+        changed.unwrap_or(Lsn::ZERO).max(mapped)
+    }
+
+    /// The first and the last block that was written to since the last call.
+    pub(crate) fn take_blocks(&mut self) -> Option<(Lsn, Lsn)> {
+        self.blocks.take()
+    }
+
+    /// The keys that have changed since the last call; `None` for all of them.
+    pub(crate) fn take_touched(&mut self) -> Option<Vec<(usize, Box<[u8]>)>> {
+        let touched = std::mem::take(&mut self.touched);
+        if std::mem::take(&mut self.all_touched) {
+            return None;
+        }
+        let index = |id| self.databases.iter().position(|(mapped, _)| *mapped == id);
+        Some(touched.into_iter().filter_map(|(id, key)| Some((index(id)?, key))).collect())
+    }
+}
+
+/// The journal that the keyspace is given.
+pub(crate) struct Wiretap {
+    pub(crate) journal: LogJournal,
+    pub(crate) tap: Arc<Mutex<Tap>>,
+    pub(crate) works: Arc<Mutex<Works>>,
+    pub(crate) rng: SimEntropy,
+    /// How often a flusher or the compactor steps between two records, in a million.
+    pub(crate) steps_per_million: u32,
+}
+
+impl Journal for Wiretap {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        if self.rng.chance(self.steps_per_million) {
+            lock(&self.works).step_any(&mut self.rng);
+        }
+        let lsn = self.journal.open_lsn();
+        lock(&self.tap).hear(record, lsn);
+        self.journal.append(record)
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        if self.rng.chance(self.steps_per_million) {
+            lock(&self.works).step_any(&mut self.rng);
+        }
+        self.journal.retire(addr);
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        self.journal.open_lsn()
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        self.journal.last_lsn()
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        self.journal.durable_lsn()
+    }
+
+    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        self.journal.undurable_lsn_of(addr)
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,420 @@
+//! Random commands of every kind that changes or shows data: few keys, so that they meet.
+//!
+//! A key's first letter says which type it mostly has, so that most commands find what they are
+//! for, and RENAME, COPY and SET see to it that some do not.
+
+use env_sim::SimEntropy;
+
+/// How many databases the server has.
+pub(crate) const DATABASES: usize = 3;
+
+/// Keys of each type.
+const KEYS: u64 = 3;
+
+/// A command, and which keys its reply certainly shows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Op {
+    /// Name and arguments.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// Keys of the client's database that the reply tells something of, if it is no error.
+    pub(crate) shows: Vec<Vec<u8>>,
+    /// What else the simulator must know.
+    pub(crate) kind: Kind,
+}
+
+/// What the simulator must know of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// It may make its client wait.
+    Blocking,
+    /// It begins a transaction.
+    Multi,
+    /// It executes one.
+    Exec,
+    /// It gives one up.
+    Discard,
+    /// It watches its keys.
+    Watch,
+    /// It changes the client's database to this one.
+    Select(usize),
+    /// It waits for the log.
+    WaitAof,
+    /// It seals the open block and starts a compaction.
+    Checkpoint,
+    /// It makes the server sleep.
+    Sleep,
+    /// It sets what the client asks of the log: always, everysec, no, default.
+    Durability(u8),
+    /// It sets `appendfsync`: always, everysec, no.
+    Policy(u8),
+}
+
+/// The names that [`Kind::Durability`] and [`Kind::Policy`] count.
+pub(crate) const POLICIES: [&str; 4] = ["always", "everysec", "no", "default"];
+
+impl Op {
+    /// A command of words.
+    #[must_use]
+    pub(crate) fn of(line: &str) -> Self {
+        let args = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        Self { args, ..Self::default() }
+    }
+
+    fn shows(mut self, keys: &[&str]) -> Self {
+        self.shows = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+        self
+    }
+
+    fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    fn arg(mut self, arg: Vec<u8>) -> Self {
+        self.args.push(arg);
+        self
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let words = self.args.iter().map(|arg| {
+            let text = arg.escape_ascii().to_string();
+            if text.len() > 40 { format!("{}…({})", &text[..30], arg.len()) } else { text }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What makes up commands.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    rng: SimEntropy,
+    /// Makes every value another one.
+    serial: u64,
+    /// Whether large values are made.
+    pub(crate) large: bool,
+}
+
+impl Workload {
+    pub(crate) const fn new(rng: SimEntropy, large: bool) -> Self {
+        Self { rng, serial: 0, large }
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.rng.below(end)
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.rng.below(count) == 0
+    }
+
+    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[usize::try_from(self.rng.below(words.len() as u64)).expect("few")]
+    }
+
+    fn key(&mut self, kind: char) -> String {
+        let kind = if self.one_in(25) { self.any_kind() } else { kind };
+        let number = self.below(KEYS);
+        format!("{kind}{number}")
+    }
+
+    fn any_kind(&mut self) -> char {
+        ['s', 'h', 'l', 't', 'z'][usize::try_from(self.rng.below(5)).expect("few")]
+    }
+
+    fn any_key(&mut self) -> String {
+        let kind = self.any_kind();
+        self.key(kind)
+    }
+
+    fn value(&mut self) -> String {
+        self.serial += 1;
+        format!("v{}", self.serial)
+    }
+
+    fn member(&mut self) -> String {
+        format!("m{}", self.rng.below(12))
+    }
+
+    /// A value of many bytes.
+    fn long(&mut self, bytes_max: u64) -> Vec<u8> {
+        let bytes = usize::try_from(1 + self.below(bytes_max)).expect("small");
+        let mut value = self.value().into_bytes();
+        let filler = b'a' + (self.serial % 26) as u8;
+        value.resize(bytes.max(value.len()), filler);
+        value
+    }
+
+    /// The next command outside a transaction.
+    pub(crate) fn next(&mut self) -> Op {
+        match self.below(1000) {
+            0..20 => Op::of("MULTI").kind(Kind::Multi),
+            20..40 => {
+                let key = self.any_key();
+                Op::of(&format!("WATCH {key}")).shows(&[&key]).kind(Kind::Watch)
+            }
+            40..75 => self.server(),
+            75..95 => self.blocking(),
+            _ => self.data(),
+        }
+    }
+
+    /// A command that may stand anywhere.
+    pub(crate) fn data(&mut self) -> Op {
+        match self.below(100) {
+            0..22 => self.string(),
+            22..38 => self.hash(),
+            38..52 => self.list(),
+            52..63 => self.set(),
+            63..76 => self.zset(),
+            76..98 => self.generic(),
+            _ => self.flush(),
+        }
+    }
+
+    fn flush(&mut self) -> Op {
+        match self.below(6) {
+            0 => Op::of("FLUSHALL"),
+            1 | 2 => Op::of(self.pick(&["FLUSHDB", "FLUSHDB ASYNC"])),
+            _ => {
+                let (a, b) = (self.below(DATABASES as u64), self.below(DATABASES as u64));
+                Op::of(&format!("SWAPDB {a} {b}"))
+            }
+        }
+    }
+
+    fn server(&mut self) -> Op {
+        match self.below(35) {
+            0..6 => {
+                let db = usize::try_from(self.below(DATABASES as u64)).expect("few");
+                Op::of(&format!("SELECT {db}")).kind(Kind::Select(db))
+            }
+            6..12 => {
+                let timeout_ms = self.below(3) * 200;
+                Op::of(&format!("WAITAOF 1 0 {timeout_ms}")).kind(Kind::WaitAof)
+            }
+            12..18 => {
+                Op::of(self.pick(&["BGREWRITEAOF", "CHECKPOINT", "BGSAVE"])).kind(Kind::Checkpoint)
+            }
+            18..25 => {
+                let level = self.below(4);
+                let name = POLICIES[usize::try_from(level).expect("few")];
+                let kind = Kind::Durability(u8::try_from(level).expect("few"));
+                Op::of(&format!("CLIENT DURABILITY {name}")).kind(kind)
+            }
+            25..27 => {
+                let level = self.below(3);
+                let name = POLICIES[usize::try_from(level).expect("few")];
+                let kind = Kind::Policy(u8::try_from(level).expect("few"));
+                Op::of(&format!("CONFIG SET appendfsync {name}")).kind(kind)
+            }
+            27..29 => {
+                let ms = 1 + self.below(40);
+                Op::of(&format!("DEBUG SLEEP 0.{ms:03}")).kind(Kind::Sleep)
+            }
+            29..31 => Op::of("SAVE"),
+            31..33 => Op::of("DBSIZE"),
+            _ => Op::of("PING"),
+        }
+    }
+
+    fn blocking(&mut self) -> Op {
+        let (list, other, zset) = (self.key('l'), self.key('l'), self.key('z'));
+        let timeout = self.pick(&["0.01", "0.1", "1", "0"]);
+        let line = match self.below(5) {
+            0 => format!("BLPOP {list} {other} {timeout}"),
+            1 => format!("BRPOP {list} {timeout}"),
+            2 => format!("BLMOVE {list} {other} LEFT RIGHT {timeout}"),
+            3 => format!("BLMPOP {timeout} 1 {list} LEFT COUNT 2"),
+            _ => format!("BZPOPMIN {zset} {timeout}"),
+        };
+        Op::of(&line).kind(Kind::Blocking)
+    }
+
+    fn string(&mut self) -> Op {
+        let (key, value) = (self.key('s'), self.value());
+        let number = self.below(5000);
+        match self.below(30) {
+            0..8 => Op::of(&format!("SET {key} {value}")),
+            8 | 9 => Op::of(&format!("SET {key} {value} PX {}", 1 + number)),
+            10 => Op::of(&format!("SET {key} {value} KEEPTTL")),
+            11 => {
+                let condition = self.pick(&["NX", "XX", "GET"]);
+                Op::of(&format!("SET {key} {value} {condition}")).shows(&[&key])
+            }
+            12 | 13 => Op::of(&format!("GET {key}")).shows(&[&key]),
+            14 => Op::of(&format!("GETDEL {key}")).shows(&[&key]),
+            15 => {
+                let option = self.pick(&["PERSIST", "PX 300", "EX 2"]);
+                Op::of(&format!("GETEX {key} {option}")).shows(&[&key])
+            }
+            16 | 17 => {
+                let bytes = if self.large { 6000 } else { 60 };
+                let value = self.long(bytes);
+                Op::of(&format!("APPEND {key}")).arg(value).shows(&[&key])
+            }
+            18 | 19 => {
+                let (offset, bytes) = if self.large { (18_000, 3000) } else { (100, 40) };
+                let (offset, value) = (self.below(offset), self.long(bytes));
+                Op::of(&format!("SETRANGE {key} {offset}")).arg(value).shows(&[&key])
+            }
+            20 => Op::of(&format!("STRLEN {key}")).shows(&[&key]),
+            21 => Op::of(&format!("GETRANGE {key} {number} -1")).shows(&[&key]),
+            22 | 23 => Op::of(&format!("INCRBY {key} {number}")).shows(&[&key]),
+            24 => Op::of(&format!("SET {key} {number}")),
+            25 => {
+                let offset = if self.large { number * 20 } else { number / 20 };
+                Op::of(&format!("SETBIT {key} {offset} 1")).shows(&[&key])
+            }
+            26 => {
+                let (other, more) = (self.key('s'), self.value());
+                Op::of(&format!("MSET {key} {value} {other} {more}"))
+            }
+            27 => {
+                let other = self.key('s');
+                Op::of(&format!("MGET {key} {other}")).shows(&[&key, &other])
+            }
+            28 if self.large => {
+                let value = self.long(14_000);
+                Op::of(&format!("SET {key}")).arg(value)
+            }
+            _ => Op::of(&format!("SETNX {key} {value}")).shows(&[&key]),
+        }
+    }
+
+    fn hash(&mut self) -> Op {
+        let (key, field, value) = (self.key('h'), self.member(), self.value());
+        match self.below(20) {
+            0..6 => Op::of(&format!("HSET {key} {field} {value}")).shows(&[&key]),
+            6..9 => {
+                let mut line = format!("HSET {key}");
+                let count = if self.large { 60 } else { 25 };
+                for at in 0..1 + self.below(count) {
+                    line.push_str(&format!(" m{at} {}-padding", self.value()));
+                }
+                Op::of(&line).shows(&[&key])
+            }
+            9..12 => {
+                let other = self.member();
+                Op::of(&format!("HDEL {key} {field} {other}")).shows(&[&key])
+            }
+            12 => Op::of(&format!("HSETNX {key} {field} {value}")).shows(&[&key]),
+            13 => Op::of(&format!("HINCRBY {key} n{field} 3")).shows(&[&key]),
+            14 => Op::of(&format!("HGET {key} {field}")),
+            15 => Op::of(&format!("HLEN {key}")).shows(&[&key]),
+            _ => Op::of(&format!("HGETALL {key}")).shows(&[&key]),
+        }
+    }
+
+    fn list(&mut self) -> Op {
+        let (key, value, other) = (self.key('l'), self.value(), self.key('l'));
+        let end = self.pick(&["L", "R"]);
+        match self.below(20) {
+            0..4 => Op::of(&format!("{end}PUSH {key} {value}")).shows(&[&key]),
+            4..7 => {
+                let mut line = format!("{end}PUSH {key}");
+                let count = if self.large { 200 } else { 40 };
+                for _ in 0..1 + self.below(count) {
+                    line.push_str(&format!(" {}", self.value()));
+                }
+                Op::of(&line).shows(&[&key])
+            }
+            7..9 => Op::of(&format!("{end}POP {key}")).shows(&[&key]),
+            9 => Op::of(&format!("{end}POP {key} {}", 1 + self.below(30))).shows(&[&key]),
+            10 => Op::of(&format!("LSET {key} {} {value}", self.below(4))).shows(&[&key]),
+            11 => Op::of(&format!("LINSERT {key} BEFORE v{} {value}", self.serial / 2)),
+            12 => Op::of(&format!("LTRIM {key} {} -{}", self.below(5), 1 + self.below(5))),
+            13 => {
+                Op::of(&format!("LREM {key} 0 v{}", self.serial.saturating_sub(5))).shows(&[&key])
+            }
+            14 => Op::of(&format!("LMOVE {key} {other} LEFT RIGHT")).shows(&[&key]),
+            15 => Op::of(&format!("LLEN {key}")).shows(&[&key]),
+            _ => Op::of(&format!("LRANGE {key} 0 -1")).shows(&[&key]),
+        }
+    }
+
+    fn set(&mut self) -> Op {
+        let (key, member, other) = (self.key('t'), self.member(), self.key('t'));
+        match self.below(16) {
+            0..4 => {
+                let more = self.below(100);
+                Op::of(&format!("SADD {key} {member} {more}")).shows(&[&key])
+            }
+            4 => {
+                let mut line = format!("SADD {key}");
+                for at in 0..1 + self.below(60) {
+                    line.push_str(&format!(" member-{at}"));
+                }
+                Op::of(&line).shows(&[&key])
+            }
+            5..8 => {
+                Op::of(&format!("SREM {key} {member} member-{}", self.below(60))).shows(&[&key])
+            }
+            8 => Op::of(&format!("SPOP {key}")).shows(&[&key]),
+            9 => Op::of(&format!("SPOP {key} {}", self.below(20))).shows(&[&key]),
+            10 => Op::of(&format!("SMOVE {key} {other} {member}")),
+            11 => Op::of(&format!("SUNIONSTORE {key} {other} {key}")),
+            12 => Op::of(&format!("SDIFFSTORE {key} {key} {other}")),
+            _ => Op::of(&format!("SMEMBERS {key}")).shows(&[&key]),
+        }
+    }
+
+    fn zset(&mut self) -> Op {
+        let (key, member, score) = (self.key('z'), self.member(), self.below(50));
+        match self.below(18) {
+            0..4 => Op::of(&format!("ZADD {key} {score} {member}")).shows(&[&key]),
+            4 => {
+                let mut line = format!("ZADD {key}");
+                for at in 0..1 + self.below(50) {
+                    line.push_str(&format!(" {} member-{at}", self.below(50)));
+                }
+                Op::of(&line).shows(&[&key])
+            }
+            5..7 => Op::of(&format!("ZREM {key} {member} member-{score}")).shows(&[&key]),
+            7..9 => Op::of(&format!("ZINCRBY {key} 1.5 {member}")).shows(&[&key]),
+            9 => Op::of(&format!("ZPOPMIN {key}")).shows(&[&key]),
+            10 => Op::of(&format!("ZPOPMAX {key} 5")).shows(&[&key]),
+            11 => Op::of(&format!("ZREMRANGEBYRANK {key} 0 2")).shows(&[&key]),
+            12 => Op::of(&format!("ZREMRANGEBYSCORE {key} 0 {score}")).shows(&[&key]),
+            13 => {
+                let other = self.key('z');
+                Op::of(&format!("ZRANGESTORE {key} {other} 0 9"))
+            }
+            _ => Op::of(&format!("ZRANGE {key} 0 -1 WITHSCORES")).shows(&[&key]),
+        }
+    }
+
+    fn generic(&mut self) -> Op {
+        let (key, other) = (self.any_key(), self.any_key());
+        let db = self.below(DATABASES as u64);
+        match self.below(28) {
+            0..4 => Op::of(&format!("{} {key}", self.pick(&["DEL", "UNLINK"]))).shows(&[&key]),
+            4 => Op::of(&format!("DEL {key} {other}")).shows(&[&key, &other]),
+            5..8 => {
+                let ms = 1 + self.below(4000);
+                Op::of(&format!("PEXPIRE {key} {ms}")).shows(&[&key])
+            }
+            8 => Op::of(&format!("EXPIRE {key} {}", self.below(4))).shows(&[&key]),
+            9 => {
+                let at = 1_700_000_000_000 + self.below(40_000);
+                Op::of(&format!("PEXPIREAT {key} {at}")).shows(&[&key])
+            }
+            10 | 11 => Op::of(&format!("PERSIST {key}")).shows(&[&key]),
+            12..15 => Op::of(&format!("RENAME {key} {other}")).shows(&[&key]),
+            15 => Op::of(&format!("RENAMENX {key} {other}")).shows(&[&key]),
+            16 => Op::of(&format!("COPY {key} {other} DB {db} REPLACE")).shows(&[&key]),
+            17 => Op::of(&format!("COPY {key} {other}")).shows(&[&key]),
+            18 | 19 => Op::of(&format!("MOVE {key} {db}")),
+            20 => Op::of(&format!("EXISTS {key} {other}")).shows(&[&key, &other]),
+            21 => Op::of(&format!("TYPE {key}")).shows(&[&key]),
+            22 | 23 => Op::of(&format!("PTTL {key}")).shows(&[&key]),
+            24 => Op::of(&format!("DUMP {key}")).shows(&[&key]),
+            25 => Op::of(&format!("SORT {key} ALPHA STORE {other}")),
+            26 => Op::of(&format!("OBJECT ENCODING {key}")).shows(&[&key]),
+            _ => Op::of("DBSIZE"),
+        }
+    }
+}

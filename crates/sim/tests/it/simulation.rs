@@ -1,0 +1,53 @@
+//! Random runs: many seeds, a few lives each.
+
+use std::ops::Range;
+
+use sim::tally::Tally;
+use sim::{Plan, run};
+
+/// The seeds to run: `count` of them unless the environment says otherwise.
+fn seeds(count: u64) -> Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
+    match (number("INDELIBLE_SEED"), number("INDELIBLE_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, times) => 0..count * times.unwrap_or(1),
+    }
+}
+
+fn plan(seed: u64) -> Plan {
+    Plan { seed, lives: 8, is_traced: false }
+}
+
+#[test]
+fn what_survives_is_a_prefix_with_everything_that_was_promised() {
+    let mut tally = Tally::default();
+    let seeds = seeds(400);
+    let is_whole = seeds.end - seeds.start >= 400;
+    for seed in seeds {
+        match run(plan(seed)) {
+            Ok(outcome) => tally.add(&outcome.tally),
+            Err(violation) => panic!("{violation}"),
+        }
+    }
+    if is_whole {
+        let unmet: Vec<_> = tally
+            .figures()
+            .into_iter()
+            .filter(|(name, count)| *count == 0 && *name != "violations")
+            .collect();
+        assert!(unmet.is_empty(), "never met: {unmet:?} in {tally}");
+        assert!(tally.crashes > 3000 && tally.promises > 10_000, "{tally}");
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_byte_for_byte() {
+    let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
+    let first: Vec<u64> = (0..20).map(fingerprint).collect();
+    let second: Vec<u64> = (0..20).map(fingerprint).collect();
+    assert_eq!(first, second);
+    let mut distinct = first.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), first.len(), "another seed is another run");
+}
