@@ -72,6 +72,12 @@ impl Journal for LogJournal {
 
 /// Whoever steps the log's flushers and its compactor.
 pub trait Crew: Send {
+    /// Steps another flusher too, of a device that was added.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    fn hire(&mut self, flusher: Flusher) -> Result<(), String>;
+
     /// The log was told to end: steps them until they have nothing to do for ever.
     ///
     /// # Errors
@@ -111,6 +117,13 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogC
 struct Threads(Vec<JoinHandle<()>>);
 
 impl Crew for Threads {
+    fn hire(&mut self, flusher: Flusher) -> Result<(), String> {
+        // Its number is one that no other thread has; it need not be that of the device.
+        let thread = start_flusher(flusher, self.0.len());
+        self.0.push(thread.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
     fn finish(&mut self) -> Result<(), String> {
         for thread in self.0.drain(..) {
             if thread.join().is_err() {
@@ -208,9 +221,7 @@ impl LogControl for LogOwner {
     ) -> Result<(), String> {
         let added = lock(&self.log).set_devices(devices, entropy).map_err(|e| e.to_string())?;
         for flusher in added {
-            // Its number is one that no other thread has; it need not be that of the device.
-            let thread = start_flusher(flusher, self.threads.len());
-            self.threads.push(thread.map_err(|error| error.to_string())?);
+            self.crew.hire(flusher)?;
         }
         Ok(())
     }

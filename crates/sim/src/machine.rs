@@ -97,6 +97,14 @@ struct Stepped {
 const FINISH_ROUNDS: usize = 2000;
 
 impl Crew for Stepped {
+    fn hire(&mut self, flusher: Flusher) -> Result<(), String> {
+        let mut works = lock(&self.works);
+        let now_us = works.clock.monotonic_us();
+        works.flushers.push(flusher);
+        works.stepped_at_us.push(now_us);
+        Ok(())
+    }
+
     fn finish(&mut self) -> Result<(), String> {
         let mut works = lock(&self.works);
         let works = &mut *works;
