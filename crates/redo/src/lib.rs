@@ -24,7 +24,7 @@
 //! | what | where |
 //! |---|---|
 //! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
-//! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` (what is compacted) |
+//! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` and `pins` (what is compacted, and what not) |
 //! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
@@ -85,6 +85,7 @@ mod log;
 pub mod manifest;
 mod merge;
 mod options;
+mod pins;
 mod places;
 mod rebuild;
 pub mod record;
@@ -110,6 +111,7 @@ pub use flusher::{Flusher, Step};
 pub use log::{Health, Log};
 pub use manifest::Id;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
+pub use pins::Pin;
 pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
 pub use repair::{Repair, RepairMode, repair};
 pub use stats::{DeviceStats, Stats};

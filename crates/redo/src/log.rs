@@ -20,6 +20,7 @@ use crate::block;
 use crate::compactor::JobQueue;
 use crate::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Service, Shared};
 use crate::options::{CompactionOptions, SyncPolicy};
+use crate::pins::Pins;
 use crate::record;
 use crate::schedule::Schedule;
 use crate::segment::OFFSET_EVERY;
@@ -88,6 +89,7 @@ pub struct Log {
     pub(crate) segments: Segments,
     pub(crate) jobs: Arc<JobQueue>,
     pub(crate) schedule: Schedule,
+    pub(crate) pins: Pins,
     open: OpenBlock,
     open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
@@ -124,6 +126,7 @@ impl Log {
             segments,
             jobs,
             schedule: Schedule::new(compaction),
+            pins: Pins::default(),
             open: OpenBlock::default(),
             open_lsn,
             lanes,
@@ -440,7 +443,8 @@ impl Log {
             stats.bitmap_bytes += segment.bitmap_bytes() as u64;
         }
         stats.is_sweeping = self.schedule.is_sweeping();
-        stats.compacting = self.schedule.compacting();
+        stats.compacting = self.schedule.compacting().first().copied();
+        stats.pins = self.pins.count();
         for (index, device) in self.shared.devices.iter().enumerate() {
             if device.service() == Service::Gone {
                 continue;

@@ -55,9 +55,10 @@ const MANY_SMALL: usize = 4;
 /// What is being compacted, and what was.
 pub(crate) struct Schedule {
     pub(crate) options: CompactionOptions,
-    /// The segment under compaction, the first if there are more, and the device that takes what
-    /// is left.
-    running: Option<(SegmentId, usize)>,
+    /// The segments under compaction.
+    running: Vec<SegmentId>,
+    /// The device that takes what is left of them.
+    target: usize,
     sweep: Option<Sweep>,
     look_at_us: u64,
     /// Segments that cannot be compacted until the next start.
@@ -77,7 +78,8 @@ struct Sweep {
 impl Schedule {
     pub(crate) fn new(options: CompactionOptions) -> Self {
         let stats = Stats::default();
-        Self { options, running: None, sweep: None, look_at_us: 0, stuck: Vec::new(), stats }
+        let (running, stuck) = (Vec::new(), Vec::new());
+        Self { options, running, target: 0, sweep: None, look_at_us: 0, stuck, stats }
     }
 
     pub(crate) fn start_sweep(&mut self, end: SegmentId, since: Lsn) {
@@ -89,19 +91,21 @@ impl Schedule {
         self.sweep.is_some()
     }
 
-    pub(crate) fn compacting(&self) -> Option<SegmentId> {
-        self.running.map(|(segment, _)| segment)
+    /// The segments that are being compacted now.
+    pub(crate) fn compacting(&self) -> &[SegmentId] {
+        &self.running
     }
 
+    /// The device that a compaction writes to now.
     pub(crate) fn compacting_device(&self) -> Option<usize> {
-        self.running.map(|(_, device)| device)
+        (!self.running.is_empty()).then_some(self.target)
     }
 }
 
 impl Log {
     /// Starts a compaction if one is due and none is running.
     pub(crate) fn schedule_compaction(&mut self, now_us: u64) {
-        if self.schedule.running.is_some() || now_us < self.schedule.look_at_us {
+        if !self.schedule.running.is_empty() || now_us < self.schedule.look_at_us {
             return;
         }
         self.schedule.look_at_us = now_us + LOOK_EVERY_US;
@@ -259,11 +263,13 @@ impl Log {
         is_all || (file.garbage_count >= count_min && file.garbage_share() >= share_min)
     }
 
-    /// Whether the segment's files are on devices that can be read and written.
+    /// Whether the segment's files are on devices that can be read and written, and nobody needs
+    /// them as they are.
     fn is_usable(&self, segment: &Segment) -> bool {
         let mut devices = segment.parts.iter().chain([&segment.device]);
         devices.all(|index| self.shared.devices[*index].state() != DeviceState::Poisoned)
             && !self.schedule.stuck.contains(&segment.id)
+            && !self.pins.cover(segment)
     }
 
     /// Orders the files with these leaders to become one, on the device `target`.
@@ -294,8 +300,8 @@ impl Log {
                 drops_all: segment.invalid_count == segment.present_count,
             });
         }
-        let Some(first) = segments.first() else { return };
-        self.schedule.running = Some((*first, target));
+        self.schedule.running = segments;
+        self.schedule.target = target;
         self.jobs.push(Job {
             members,
             target,
@@ -320,7 +326,7 @@ impl Log {
 
     /// Takes note of how a compaction has ended.
     pub(crate) fn finish_compaction(&mut self, outcome: Outcome) {
-        self.schedule.running = None;
+        self.schedule.running.clear();
         self.schedule.look_at_us = 0;
         let stats = &mut self.schedule.stats;
         match outcome.result {

@@ -18,6 +18,8 @@ pub struct Stats {
     pub durable_lsn: Lsn,
     /// Bytes in blocks that were handed over and are not given back yet.
     pub in_flight_bytes: u64,
+    /// How many pins keep files as they are.
+    pub pins: usize,
     /// How many segments there are.
     pub segments: usize,
     /// How many files they are in.
