@@ -62,19 +62,8 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             engine.reply(key).ok();
             Ok(())
         }
-        (b"reload" | b"loadaof", _) => {
-            if let Some(refusal) = engine.write_refusal() {
-                // What only memory has would be gone.
-                return Err(error(refusal));
-            }
-            if engine.log.is_some() {
-                engine.send_for(Errand::Reload, key);
-            } else {
-                // There is nothing that the data could come back from.
-                engine.reply(key).ok();
-            }
-            Ok(())
-        }
+        (b"reload", options) => reload(engine, key, options),
+        (b"loadaof", []) => reload(engine, key, &[]),
         (b"htstats" | b"htstats-key", [_, ..]) => {
             let db = engine.clients[key].db;
             let (keys, _) = engine.keyspace.size(db);
@@ -100,6 +89,28 @@ fn sleep(engine: &mut Engine, key: ClientKey, seconds: &[u8]) -> Done {
     let duration_us = u64::try_from(duration.as_micros()).map_err(|_| CommandError::OutOfRange)?;
     engine.fall_asleep(duration_us);
     engine.reply(key).ok();
+    Ok(())
+}
+
+/// DEBUG RELOAD and LOADAOF. What the options ask for has no meaning here: memory and the log are
+/// the same, whatever is saved or thrown away before.
+fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
+    let known = ["MERGE", "NOFLUSH", "NOSAVE"];
+    if options.iter().any(|option| !known.iter().any(|name| argument::is(option, name))) {
+        return Err(CommandError::other(
+            "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+        ));
+    }
+    if let Some(refusal) = engine.write_refusal() {
+        // What only memory has would be gone.
+        return Err(error(refusal));
+    }
+    if engine.log.is_some() {
+        engine.send_for(Errand::Reload, key);
+    } else {
+        // There is nothing that the data could come back from.
+        engine.reply(key).ok();
+    }
     Ok(())
 }
 
