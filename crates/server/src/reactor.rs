@@ -96,6 +96,8 @@ pub(crate) struct Reactor {
     unfinished: Vec<Token>,
     /// Connections that may have something to read.
     readable: VecDeque<ClientKey>,
+    /// Connections that may have something to read, and must wait until the log keeps up.
+    held_back: Vec<ClientKey>,
     buffer: Vec<u8>,
     logger: Logger,
 }
@@ -125,6 +127,7 @@ impl Reactor {
             connections: Vec::new(),
             unfinished: Vec::new(),
             readable: VecDeque::new(),
+            held_back: Vec::new(),
             buffer: vec![0; READ_BYTES],
             logger,
         })
@@ -203,7 +206,7 @@ impl Reactor {
 
     /// How long nothing has to be done unless something happens.
     fn timeout(&self, engine: &mut Engine) -> Duration {
-        if !self.readable.is_empty() && !engine.is_congested() {
+        if !self.readable.is_empty() {
             return Duration::ZERO;
         }
         let timeout = Duration::from_micros(engine.until_next_event_us());
@@ -226,13 +229,14 @@ impl Reactor {
 
     /// Gives every connection that may have something to read one turn.
     fn read_all(&mut self, engine: &mut Engine) {
+        if !engine.is_congested() {
+            self.readable.extend(self.held_back.drain(..));
+        }
         for _ in 0..self.readable.len() {
-            // Those that write must wait while the log cannot keep up; it is not known who will.
-            if engine.is_congested() {
-                return;
-            }
             let Some(key) = self.readable.pop_front() else { return };
-            if let Some(Some(connection)) = self.connections.get_mut(key.0) {
+            if engine.is_held_back(key) {
+                self.held_back.push(key);
+            } else if let Some(Some(connection)) = self.connections.get_mut(key.0) {
                 connection.is_listed = false;
                 self.read(key, engine);
             }

@@ -1,5 +1,5 @@
 //! Clients that wait: for a key (BLPOP and its like), for the log (WAITAOF), for replicas (WAIT),
-//! for the end of a pause.
+//! for the end of a pause, for the log to keep up.
 //!
 //! ```text
 //!   key ──► client, client, client      in the order in which they came
@@ -30,6 +30,8 @@ pub(crate) enum Wait {
     Replicas { deadline_ms: Option<i64> },
     /// That the pause is over.
     Pause,
+    /// That the log keeps up with what is written.
+    Room,
     /// That the owner of the engine has done what it was asked for.
     Errand,
 }
@@ -57,7 +59,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Errand)
+        !matches!(self, Self::Pause | Self::Room | Self::Errand)
     }
 
     fn deadline_ms(&self) -> Option<i64> {
@@ -65,7 +67,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Errand => None,
+            Self::Pause | Self::Room | Self::Errand => None,
         }
     }
 }
@@ -81,7 +83,8 @@ pub(crate) struct Waiters {
 impl Engine {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        self.clients.iter().filter(|(_, client)| client.wait.is_some()).count()
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room);
+        self.clients.iter().filter(|(_, client)| client.wait.as_deref().is_some_and(blocks)).count()
     }
 
     /// Makes a client wait for keys.
@@ -140,6 +143,7 @@ impl Engine {
                 }
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
+            Wait::Room => self.congestion.forget(key),
             Wait::Replicas { .. } | Wait::Pause | Wait::Errand => {}
         }
         Some(wait)
@@ -147,7 +151,7 @@ impl Engine {
 
     /// Lets a client that waited go on with what it has sent meanwhile. Its reply begins at
     /// `before` in its output; one that wants none gets none.
-    fn resume(&mut self, key: ClientKey, before: usize) {
+    pub(super) fn resume(&mut self, key: ClientKey, before: usize) {
         let client = &mut self.clients[key];
         if client.reply_mode == ReplyMode::Off {
             client.output.truncate(before);
@@ -227,7 +231,7 @@ impl Engine {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Errand => {}
+            Wait::Pause | Wait::Room | Wait::Errand => {}
         }
         self.resume(key, before);
     }

@@ -105,6 +105,9 @@ impl Engine {
         } else if self.is_paused_for(key, command) {
             self.postpone(key);
             return Flow::Postponed;
+        } else if self.waits_for_room(key, command) {
+            self.hold_back(key);
+            return Flow::Postponed;
         } else if self.clients[key].transaction.is_some() && is_queued(command) {
             self.enqueue(key, command, args);
         } else {

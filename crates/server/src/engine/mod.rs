@@ -22,6 +22,7 @@ mod blocking;
 mod call;
 mod client;
 mod commands;
+mod congestion;
 mod dispatch;
 mod errand;
 mod expiry;
@@ -67,6 +68,7 @@ pub use slab::ClientKey;
 
 use blocking::Waiters;
 use client::{Client, Closing, DbKey};
+use congestion::Congestion;
 use latency::LatencyMonitor;
 use pubsub::Registry;
 use relogging::Relogging;
@@ -144,6 +146,7 @@ pub struct Engine {
     /// Clients that may go on with what they have sent already.
     resumed: VecDeque<ClientKey>,
     durable: Lsn,
+    congestion: Congestion,
     /// Why nothing becomes durable any more.
     log_failure: Option<String>,
     /// Since when the log's open block could have been sealed.
@@ -210,6 +213,7 @@ impl Engine {
             held: BinaryHeap::new(),
             resumed: VecDeque::new(),
             durable: Lsn::ZERO,
+            congestion: Congestion::default(),
             log_failure: None,
             block_since_us: None,
             is_block_awaited: false,
@@ -314,12 +318,6 @@ impl Engine {
         false
     }
 
-    /// Whether the log cannot keep up with clients.
-    #[must_use]
-    pub fn is_congested(&self) -> bool {
-        !self.is_copying() && self.log.as_ref().is_some_and(|log| log.is_congested())
-    }
-
     /// Ends an iteration of the event loop: clients that were waiting go on, and what was written to
     /// the log becomes a block on its way to a device, if it is time. `is_idle`: there is no more
     /// input.
@@ -327,6 +325,7 @@ impl Engine {
         if !self.sleep.is_on() {
             while let Some(key) = self.resumed.pop_front() {
                 self.run_input(key);
+                self.seal_if_large();
             }
             if self.keyspace.freeing() > 0 {
                 self.keyspace.free_step(FREED_ITEMS_MAX);
@@ -334,6 +333,7 @@ impl Engine {
         }
         // Takes note of blocks that have become durable, and so of devices that are free again.
         self.log_advanced();
+        self.follow_congestion();
         self.follow_log_switch();
         if self.log.as_ref().is_some_and(|log| log.takes_block_now()) {
             self.block_since_us.get_or_insert(self.now_us);
@@ -360,6 +360,7 @@ impl Engine {
         self.is_block_awaited = false;
         if let Some(log) = &mut self.log {
             log.seal();
+            self.follow_congestion();
         }
     }
 

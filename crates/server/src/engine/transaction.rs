@@ -79,6 +79,18 @@ impl Engine {
         Ok(())
     }
 
+    /// What is executed now is like that when a client sends a command: for EXEC all that is queued,
+    /// for a command that is queued nothing.
+    pub(super) fn flags_of_execution(&self, key: ClientKey, command: Command) -> Option<Flags> {
+        match &self.clients[key].transaction {
+            None => Some(command.flags),
+            Some(transaction) if command.name == "exec" => {
+                Some(command.flags.with(transaction.flags))
+            }
+            Some(_) => None,
+        }
+    }
+
     /// DISCARD.
     pub(super) fn discard_command(
         &mut self,

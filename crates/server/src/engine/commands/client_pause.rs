@@ -61,14 +61,7 @@ impl Engine {
             return true;
         }
         let Some(pause) = &self.pause else { return false };
-        let client = &self.clients[key];
-        let mut flags = command.flags;
-        if let Some(transaction) = &client.transaction {
-            if command.name != "exec" {
-                return false;
-            }
-            flags = flags.with(transaction.flags);
-        }
+        let Some(flags) = self.flags_of_execution(key, command) else { return false };
         // Whoever paused must be able to end it.
         let is_writing = flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE));
         (pause.everything || is_writing)

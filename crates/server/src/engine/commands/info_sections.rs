@@ -255,6 +255,7 @@ pub(super) fn redo(engine: &Engine, out: &mut String) {
         };
         line(out, "redo_health", health);
         line(out, "redo_congested", u8::from(log.is_congested()));
+        line(out, "redo_clients_held_back", engine.congestion.held_back_count());
         line(out, "redo_disk_bytes", log.disk_bytes());
         for (name, value) in log.info() {
             line(out, name, value);

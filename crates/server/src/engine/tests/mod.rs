@@ -5,6 +5,7 @@ mod durability;
 mod loading;
 mod log_switch;
 mod messages;
+mod overload;
 mod protocol;
 mod server;
 mod transactions;

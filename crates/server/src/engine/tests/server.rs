@@ -45,6 +45,7 @@ pub(super) struct TestLog {
     pub(super) records: u32,
     pub(super) durable: Arc<AtomicU64>,
     pub(super) read_only: bool,
+    pub(super) is_congested: bool,
     pub(super) has_failed: bool,
 }
 
@@ -112,7 +113,7 @@ impl LogControl for SharedLog {
     }
 
     fn is_congested(&self) -> bool {
-        false
+        self.0.lock().unwrap().is_congested
     }
 
     fn health(&self) -> LogHealth {

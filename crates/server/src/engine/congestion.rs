@@ -1,0 +1,83 @@
+//! Back-pressure: while the log cannot keep up, whoever wants to write waits; all others go on.
+//!
+//! ```text
+//!   command ─► writes? ─no──────────────────────────► executed
+//!                └yes─► congested? ─no──────────────► executed
+//!                           └yes─► its client waits: nothing more is executed for it, or read
+//!                                  from it, until the devices have caught up
+//! ```
+//!
+//! It is known only of a command that is there whether it writes, so a client is held back at its
+//! first command that does, which stays in its input buffer. That buffer is bounded by what the
+//! reactor reads in one turn, so the memory of all this is bounded by the bytes in flight and one
+//! turn's bytes a client. Those that were held back go on in the order in which they came, and the
+//! first ones may fill the log again.
+
+use command::spec::Flags;
+use command::table::Command;
+
+use super::blocking::Wait;
+use super::{ClientKey, Engine};
+
+/// Whether the log keeps up, and who waits until it does.
+#[derive(Default)]
+pub(super) struct Congestion {
+    is_congested: bool,
+    held_back: Vec<ClientKey>,
+}
+
+impl Congestion {
+    /// How many clients are held back.
+    pub(super) fn held_back_count(&self) -> usize {
+        self.held_back.len()
+    }
+
+    /// A client waits no longer.
+    pub(super) fn forget(&mut self, key: ClientKey) {
+        self.held_back.retain(|held| *held != key);
+    }
+}
+
+impl Engine {
+    /// Whether the log cannot keep up with clients that write.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        self.congestion.is_congested
+    }
+
+    /// Whether a client has sent a command that waits for the log to keep up: it is not to be read
+    /// from meanwhile.
+    #[must_use]
+    pub fn is_held_back(&self, key: ClientKey) -> bool {
+        matches!(self.clients.get(key).and_then(|client| client.wait.as_deref()), Some(Wait::Room))
+    }
+
+    /// Whether a command has to wait until the log keeps up.
+    pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
+        self.congestion.is_congested
+            && self.flags_of_execution(key, command).is_some_and(|flags| flags.has(Flags::WRITE))
+    }
+
+    /// Lets a client wait until the log keeps up.
+    pub(super) fn hold_back(&mut self, key: ClientKey) {
+        self.start_wait(key, Wait::Room);
+        self.congestion.held_back.push(key);
+    }
+
+    /// Asks the log how it is; those that were held back go on when it keeps up.
+    pub(super) fn follow_congestion(&mut self) {
+        let is_congested = self.log.as_ref().is_some_and(|log| log.is_congested());
+        // Writers wait for the end of a copy anyhow, and the copy looks after the log itself.
+        self.congestion.is_congested = is_congested && !self.is_copying();
+        if self.congestion.is_congested {
+            return;
+        }
+        for key in std::mem::take(&mut self.congestion.held_back) {
+            self.stop_waiting(key);
+            if let Some(client) = self.clients.get(key) {
+                let before = client.output.len();
+                self.resume(key, before);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What the engine does when there is more than it can take.
+
+use super::server::TestServer;
+
+#[test]
+fn only_clients_that_write_wait_for_a_log_that_cannot_keep_up() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let (writer, reader) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "+OK\r\n");
+    log.0.lock().unwrap().is_congested = true;
+    server.pass_ms(1);
+    assert_eq!(server.send(writer, "GET a\r\nINCR a\r\nGET a\r\n"), "$1\r\n1\r\n");
+    assert!(server.engine.is_held_back(writer));
+    assert_eq!(
+        server.send(reader, "GET a\r\nMULTI\r\nINCR a\r\n"),
+        "$1\r\n1\r\n+OK\r\n+QUEUED\r\n"
+    );
+    assert!(!server.engine.is_held_back(reader), "what is queued writes nothing yet");
+    assert_eq!(server.send(reader, "EXEC\r\nPING\r\n"), "");
+    assert!(server.engine.is_held_back(reader));
+    let held = server.connect();
+    assert!(server.send(held, "INFO redo\r\n").contains("redo_clients_held_back:2\r\n"));
+    server.pass_ms(1);
+    assert!(server.engine.is_held_back(writer), "the log is as it was");
+    log.0.lock().unwrap().is_congested = false;
+    server.pass_ms(1);
+    server.pass_ms(1);
+    assert_eq!(server.read(writer), ":2\r\n$1\r\n2\r\n");
+    assert_eq!(server.read(reader), "*1\r\n:3\r\n+PONG\r\n");
+    assert!(!server.engine.is_held_back(writer) && !server.engine.is_held_back(reader));
+}
