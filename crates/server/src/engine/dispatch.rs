@@ -65,6 +65,8 @@ impl Engine {
                         break;
                     }
                     at += len;
+                    // A short request may have a long reply, and there may be thousands of them.
+                    self.check_large_output(key);
                 }
                 Err(error) => {
                     let reply = self.reply(key);

@@ -9,6 +9,9 @@ use super::{ClientKey, Engine, LogHealth};
 /// An input buffer larger than this is given back when it is empty.
 pub(super) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
 
+/// Only when more than this waits is it worth a look between two commands.
+const UNCHECKED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
 impl Engine {
     /// Ends a connection whose request has become too large.
     pub(super) fn check_input_size(&mut self, key: ClientKey) {
@@ -20,6 +23,17 @@ impl Engine {
                 .logger
                 .warning(&format!("Closing client {address} that reached max query buffer length"));
             self.end_client(key, Closing::Now);
+        }
+    }
+
+    /// Ends a connection that reads too slowly, in the middle of what it has sent.
+    pub(super) fn check_large_output(&mut self, key: ClientKey) {
+        if self.clients[key].output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
+            self.check_output_size(key);
+            let client = &mut self.clients[key];
+            if client.closing == Closing::Now {
+                client.output.clear();
+            }
         }
     }
 

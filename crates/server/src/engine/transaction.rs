@@ -137,6 +137,7 @@ impl Engine {
             // In here nothing waits: a command that would replies what it replies on a timeout.
             let waits = self.call(key, *command, &args, Attempt::InTransaction);
             debug_assert!(waits.is_none(), "a command that must not wait does not");
+            self.check_large_output(key);
         }
         self.in_transaction = false;
         if std::mem::take(&mut self.checkpoint_after_exec) {

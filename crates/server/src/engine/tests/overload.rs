@@ -29,3 +29,21 @@ fn only_clients_that_write_wait_for_a_log_that_cannot_keep_up() {
     assert_eq!(server.read(reader), "*1\r\n:3\r\n+PONG\r\n");
     assert!(!server.engine.is_held_back(writer) && !server.engine.is_held_back(reader));
 }
+
+#[test]
+fn replies_that_nobody_reads_are_bounded_while_they_are_made() {
+    let limit = ["--client-output-buffer-limit", "normal", "1mb", "0", "0"];
+    let mut server = TestServer::new(&limit);
+    let client = server.connect();
+    server.send(client, &format!("SET a {}\r\n", "x".repeat(200_000)));
+    for requests in
+        ["GET a\r\n".repeat(2000), format!("MULTI\r\n{}EXEC\r\n", "GET a\r\n".repeat(2000))]
+    {
+        let greedy = server.connect();
+        server.engine.receive(greedy, requests.as_bytes());
+        let allocated = server.engine.clients[greedy].output.memory_bytes();
+        assert!(allocated < 4 << 20, "{allocated} bytes for a client that may have 1 MB");
+        assert!(server.ends(greedy));
+        server.engine.remove(greedy);
+    }
+}
