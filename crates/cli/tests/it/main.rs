@@ -6,7 +6,8 @@
 //!   kill ── ledger ────────┤                      kill -9 and what must be there afterwards
 //!   power_cut ─┬─ loop_device ── shutdown_ioctl   disks that forget what was not synced,
 //!   full_disk ─┘                                  disks without room
-//!   io_errors ── fault_injection                  disks that fail
+//!   io_errors ─┬─ fault_injection                 disks that fail
+//!   overload ──┘                                  disks that are slow, and other things that are too much
 //!   devices                                       log devices that come and go under load
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
@@ -35,6 +36,7 @@ mod lifecycle;
 mod listening;
 mod log_switch;
 mod loop_device;
+mod overload;
 mod power_cut;
 mod process;
 mod random_commands;
