@@ -35,7 +35,7 @@ fn replies_that_nobody_reads_are_bounded_while_they_are_made() {
     let limit = ["--client-output-buffer-limit", "normal", "1mb", "0", "0"];
     let mut server = TestServer::new(&limit);
     let client = server.connect();
-    server.send(client, &format!("SET a {}\r\n", "x".repeat(200_000)));
+    assert_eq!(server.send(client, "SETRANGE a 199999 x\r\n"), ":200000\r\n");
     for requests in
         ["GET a\r\n".repeat(2000), format!("MULTI\r\n{}EXEC\r\n", "GET a\r\n".repeat(2000))]
     {
