@@ -212,9 +212,14 @@ impl Companion for Outside {
         let options = engine.config().options();
         match errand {
             Errand::Reload => {
-                engine.unload()?;
+                let before = engine.unload()?;
                 let recovery = self.log_place.open(&options)?;
-                let loader = Loader::start(recovery, options.databases, &self.log_place.waker)?;
+                let read = move |recovery, progress: &mut dyn FnMut(u64)| {
+                    // Data of many gigabytes takes a while to free, and must go first.
+                    drop(before);
+                    load_and_start(recovery, options.databases, progress)
+                };
+                let loader = Loader::spawn(recovery, &self.log_place.waker, read)?;
                 loader.report(engine);
                 self.loader = Some(loader);
             }

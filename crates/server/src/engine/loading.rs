@@ -43,19 +43,19 @@ impl Engine {
         self.errand_done(Ok(()));
     }
 
-    /// Makes everything durable, closes the log and empties the keyspace, so that it can be loaded
-    /// again. What clients watch and wait for stays.
+    /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded
+    /// again. What clients watch and wait for stays. To free the keyspace is work for somebody else.
     ///
     /// # Errors
     /// What the log says when it cannot be closed; what it does not hold is gone then.
-    pub fn unload(&mut self) -> Result<(), String> {
+    pub fn unload(&mut self) -> Result<Keyspace, String> {
         let closed = self.close();
         self.forget_blocks(closed.is_ok());
         let count = self.keyspace.database_count();
         let mut empty = Keyspace::new(Box::new(keyspace::NoJournal), [0; 16], count);
         empty.succeed(&mut self.keyspace);
-        self.keyspace = empty;
         self.is_reloading = true;
-        closed
+        let full = std::mem::replace(&mut self.keyspace, empty);
+        closed.map(|()| full)
     }
 }
