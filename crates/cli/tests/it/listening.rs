@@ -52,3 +52,15 @@ fn addresses_are_exchanged_and_wrong_ones_leave_the_old() {
     assert_eq!(connection.call(&both).unwrap().text(), "OK");
     assert_eq!(server.connect().words("PING").text(), "PONG");
 }
+
+#[test]
+fn a_change_that_fails_elsewhere_changes_no_port() {
+    let server = Program::indelible().start(&[]);
+    let mut connection = server.connect();
+    let port = free_port();
+    let wrong = format!("CONFIG SET port {port} log-devices /proc/nowhere");
+    assert!(connection.words(&wrong).is_error());
+    assert_eq!(server.connect().words("PING").text(), "PONG");
+    assert!(Connection::open(port).is_err());
+    assert_eq!(connection.words("CONFIG GET port").elements()[1].text(), server.port.to_string());
+}

@@ -58,12 +58,19 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let is_new = |name| names.contains(&name) && config.value(name) != engine.config.value(name);
     let turns_log = is_new("appendonly");
     let changes_devices = is_new("log-devices");
-    if is_new("port") || is_new("bind") {
+    let listens = is_new("port") || is_new("bind");
+    if listens {
         let argument = if is_new("port") { "port" } else { "bind" };
         listen(engine, &config, argument)?;
     }
     if changes_devices && !turns_log {
-        change_devices(engine, &config)?;
+        let changed = change_devices(engine, &config);
+        if changed.is_err() && listens {
+            // All or nothing: back to where it listened a moment ago.
+            let old = engine.config.clone();
+            let _ignored = listen(engine, &old, "port");
+        }
+        changed?;
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {
