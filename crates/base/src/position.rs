@@ -11,6 +11,10 @@ impl Lsn {
     /// Before the first block.
     pub const ZERO: Self = Self(0);
 
+    /// No log ever has more blocks. Whoever reads a larger number reads nonsense, and need not
+    /// fear that counting on from it overflows.
+    pub const MAX: Self = Self(u64::MAX >> 1);
+
     /// The block after this one.
     #[must_use]
     pub const fn next(self) -> Self {
@@ -28,6 +32,11 @@ impl fmt::Display for Lsn {
 /// never used twice; a compacted segment keeps its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u32);
+
+impl SegmentId {
+    /// No log ever has more segments; as [`Lsn::MAX`].
+    pub const MAX: Self = Self(u32::MAX >> 1);
+}
 
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -111,7 +111,7 @@ fn seal_blocks(file: &mut [u8], place: &Place) -> usize {
         put_u32(&mut bytes, 48, place.segment);
         put_u32(&mut bytes, 52, place.database.tag());
         seal_block_header(&mut bytes);
-        let header = BlockHeader::decode(&bytes).expect("just sealed");
+        let Some(header) = BlockHeader::decode(&bytes) else { return at };
         let payload_at = at + block::HEADER_BYTES;
         let payload = usize::try_from(header.payload_bytes)
             .ok()

@@ -76,17 +76,18 @@ impl BlockHeader {
         if bytes[0..4] != MARK || u32_at(bytes, 4) != crc32c(&bytes[8..]) {
             return None;
         }
+        let (lsn, durable_lsn) = (lsn_at(bytes, 16)?, lsn_at(bytes, 56)?);
         Some(Self {
             payload_crc: u32_at(bytes, 8),
             flags: u32_at(bytes, 12),
-            lsn: Lsn(u64_at(bytes, 16)),
+            lsn,
             time_ms: u64_at(bytes, 24).cast_signed(),
             payload_bytes: u64_at(bytes, 32),
             record_count: u32_at(bytes, 40),
             first_ordinal: u32_at(bytes, 44),
             segment: SegmentId(u32_at(bytes, 48)),
             database_tag: u32_at(bytes, 52),
-            durable_lsn: Lsn(u64_at(bytes, 56)),
+            durable_lsn,
         })
     }
 
@@ -112,6 +113,14 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// When the bytes end before it does.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The LSN at `at`, unless it is one that no log reaches.
+///
+/// # Panics
+/// When the bytes end before it does.
+pub(crate) fn lsn_at(bytes: &[u8], at: usize) -> Option<Lsn> {
+    Some(Lsn(u64_at(bytes, at))).filter(|lsn| *lsn <= Lsn::MAX)
 }
 
 #[cfg(test)]
@@ -146,6 +155,14 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(BlockHeader::decode(&bytes), None, "bit {bit}");
         }
+    }
+
+    #[test]
+    fn an_lsn_that_nobody_counts_to_is_no_lsn() {
+        let last = BlockHeader { lsn: Lsn::MAX, ..header() };
+        assert_eq!(BlockHeader::decode(&last.encode()), Some(last));
+        let beyond = BlockHeader { lsn: Lsn::MAX.next(), ..header() };
+        assert_eq!(BlockHeader::decode(&beyond.encode()), None);
     }
 
     #[test]

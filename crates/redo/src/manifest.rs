@@ -109,7 +109,16 @@ impl Manifest {
     pub fn decode(bytes: &[u8], file: &Path) -> Result<Self> {
         let body = unframed(MAGIC, bytes, file)?;
         Self::decode_body(body)
-            .ok_or_else(|| Error::corrupt(file, HEAD_BYTES as u64, "the manifest is cut off"))
+            .filter(Self::has_next_numbers)
+            .ok_or_else(|| Error::corrupt(file, HEAD_BYTES as u64, "the manifest makes no sense"))
+    }
+
+    /// Whether what is counted can be counted on.
+    fn has_next_numbers(&self) -> bool {
+        self.epoch < u64::MAX
+            && self.durable_lsn <= Lsn::MAX
+            && self.horizon <= Lsn::MAX
+            && self.next_segment <= SegmentId::MAX
     }
 
     fn decode_body(body: &[u8]) -> Option<Self> {
@@ -336,6 +345,18 @@ mod tests {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x10;
             assert!(Manifest::decode(&bytes, Path::new("m")).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_nobody_counts_to_are_refused() {
+        for bad in [
+            Manifest { epoch: u64::MAX, ..manifest() },
+            Manifest { durable_lsn: Lsn::MAX.next(), ..manifest() },
+            Manifest { horizon: Lsn::MAX.next(), ..manifest() },
+            Manifest { next_segment: SegmentId(u32::MAX), ..manifest() },
+        ] {
+            assert!(Manifest::decode(&bad.encode(), Path::new("m")).is_err(), "{bad:?}");
         }
     }
 

@@ -24,7 +24,7 @@ use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 use env::File;
 
-use crate::block::{u32_at, u64_at};
+use crate::block::{lsn_at, u32_at, u64_at};
 use crate::error::{Error, IoContext, Result};
 use crate::manifest::{FORMAT_VERSION, Id, id_at};
 use crate::survivors::Survivors;
@@ -95,24 +95,32 @@ impl SegmentHeader {
             return Ok(None);
         }
         let found = u32_at(bytes, 8);
-        // No segment is compacted four billion times; the next compaction must have a number too.
-        let is_last_generation = u32_at(bytes, 56) == u32::MAX;
-        if u32_at(bytes, 12) != crc32c(&bytes[16..]) || found == 0 || is_last_generation {
+        if u32_at(bytes, 12) != crc32c(&bytes[16..]) || found == 0 {
             return Ok(None);
         }
         if found > FORMAT_VERSION {
             return Err(Error::NewerFormat { path: file.to_owned(), found, known: FORMAT_VERSION });
         }
-        Ok(Some(Self {
+        Ok(Self::decode_fields(bytes))
+    }
+
+    /// `None` for numbers that nobody counts to: there must be a next one of each.
+    fn decode_fields(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let segment = SegmentId(u32_at(bytes, 48));
+        let generation = u32_at(bytes, 56);
+        if !(1..=SegmentId::MAX.0).contains(&segment.0) || generation == u32::MAX {
+            return None;
+        }
+        Some(Self {
             database: id_at(bytes, 16),
             device: id_at(bytes, 32),
-            segment: SegmentId(u32_at(bytes, 48)),
+            segment,
             part: u32_at(bytes, 52),
-            generation: u32_at(bytes, 56),
-            durable_lsn: Lsn(u64_at(bytes, 64)),
-            compaction_lsn: Lsn(u64_at(bytes, 72)),
-            horizon: Lsn(u64_at(bytes, 80)),
-        }))
+            generation,
+            durable_lsn: lsn_at(bytes, 64)?,
+            compaction_lsn: lsn_at(bytes, 72)?,
+            horizon: lsn_at(bytes, 80)?,
+        })
     }
 }
 
@@ -197,8 +205,8 @@ impl Footer {
         Some(Self {
             delete_count: u32_at(bytes, 12),
             block_count: u64_at(bytes, 16),
-            min_lsn: Lsn(u64_at(bytes, 24)),
-            max_lsn: Lsn(u64_at(bytes, 32)),
+            min_lsn: lsn_at(bytes, 24)?,
+            max_lsn: lsn_at(bytes, 32)?,
             data_end: u64_at(bytes, 40),
             survivors,
             offsets: offsets.chunks_exact(8).map(|bytes| u64_at(bytes, 0)).collect(),
@@ -299,9 +307,18 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_without_a_next_generation_is_none() {
-        let bytes = SegmentHeader { generation: u32::MAX, ..header() }.encode();
-        assert_eq!(SegmentHeader::decode(&bytes, Path::new("s")).unwrap(), None);
+    fn numbers_that_nobody_counts_to_are_none() {
+        let beyond = Lsn::MAX.next();
+        for header in [
+            SegmentHeader { generation: u32::MAX, ..header() },
+            SegmentHeader { segment: SegmentId(0), ..header() },
+            SegmentHeader { segment: SegmentId(u32::MAX), ..header() },
+            SegmentHeader { durable_lsn: beyond, ..header() },
+            SegmentHeader { compaction_lsn: beyond, ..header() },
+            SegmentHeader { horizon: beyond, ..header() },
+        ] {
+            assert_eq!(SegmentHeader::decode(&header.encode(), Path::new("s")).unwrap(), None);
+        }
     }
 
     #[test]
