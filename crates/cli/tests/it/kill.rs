@@ -143,7 +143,7 @@ impl Drop for EndsWriters<'_> {
 }
 
 /// Starts one compaction after the other until the connection breaks.
-fn compact_again_and_again(mut connection: Connection, stop: &AtomicBool) {
+pub(crate) fn compact_again_and_again(mut connection: Connection, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && connection.call(&["BGREWRITEAOF"]).is_ok() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -4,6 +4,7 @@
 //!   conformance ── script ─┐                      the same commands to redis-server and to Indelible
 //!   random_commands ───────┼─ wire ── process     a RESP client · server processes on free ports
 //!   kill ── ledger ────────┤                      kill -9 and what must be there afterwards
+//!   linearizability ── _models, _check            histories of many clients across kills and cuts
 //!   power_cut ─┬─ loop_device ── shutdown_ioctl   disks that forget what was not synced,
 //!   full_disk ─┘                                  disks without room
 //!   io_errors ─┬─ fault_injection                 disks that fail
@@ -33,6 +34,9 @@ mod io_errors;
 mod kill;
 mod ledger;
 mod lifecycle;
+mod linearizability;
+mod linearizability_check;
+mod linearizability_models;
 mod listening;
 mod log_switch;
 mod loop_device;
