@@ -35,6 +35,7 @@ mod maxmemory;
 mod output;
 mod pubsub;
 mod relogging;
+mod sealing;
 mod settings;
 mod slab;
 mod sleep;
@@ -54,7 +55,7 @@ use env::{Clock, Entropy};
 use keyspace::Keyspace;
 use resp::Writer;
 
-use crate::config::{Config, FsyncPolicy, Options};
+use crate::config::{Config, Options};
 use crate::host::Host;
 use crate::logger::Logger;
 use crate::network::{Network, NoNetwork};
@@ -106,12 +107,6 @@ pub struct Outgoing<'a> {
 
 /// How many elements of what was deleted are freed in one iteration: well below a millisecond.
 const FREED_ITEMS_MAX: usize = 2000;
-
-/// How long a block of the log that replies wait for stays open while there is more input.
-const AWAITED_BLOCK_OPEN_US_MAX: u64 = 1000;
-
-/// How long a block that nobody waits for stays open.
-const BLOCK_OPEN_US_MAX: u64 = 10_000;
 
 /// Why a connection is refused; sent before it is closed.
 pub type Refusal = &'static [u8];
@@ -343,65 +338,6 @@ impl Engine {
         }
     }
 
-    /// When the log's open block is to be sealed, on the monotonic clock. A block that replies
-    /// wait for stays open while there is more input, and not for long: so clients that write at
-    /// the same time share a sync. One that nobody waits for gathers more.
-    fn seal_at_us(&self, is_idle: bool) -> u64 {
-        let Some(since_us) = self.block_since_us else { return u64::MAX };
-        match (self.is_block_awaited, is_idle) {
-            (true, true) => since_us,
-            (true, false) => since_us + AWAITED_BLOCK_OPEN_US_MAX,
-            (false, _) => since_us + BLOCK_OPEN_US_MAX,
-        }
-    }
-
-    fn seal(&mut self) {
-        self.block_since_us = None;
-        self.is_block_awaited = false;
-        if let Some(log) = &mut self.log {
-            log.seal();
-            self.follow_congestion();
-        }
-    }
-
-    /// Somebody waits until everything so far is durable.
-    fn await_block(&mut self) {
-        self.is_block_awaited = true;
-        if self.options.fsync != FsyncPolicy::Always
-            && let Some(log) = &mut self.log
-        {
-            // The server syncs less often than is wanted now.
-            log.request_sync();
-        }
-    }
-
-    /// Ends the log's open block if it has become large. Only between commands: a command's
-    /// records lie in one block.
-    pub fn seal_if_large(&mut self) {
-        let limit = self.options.log.block_bytes;
-        if self.log.as_ref().is_some_and(|log| log.open_bytes() as u64 > limit) {
-            self.seal();
-        }
-    }
-
-    /// The log may have become durable further than before: replies that waited may go.
-    pub fn log_advanced(&mut self) {
-        let Some(log) = &mut self.log else { return };
-        let durable = log.durable_lsn();
-        if durable == self.durable {
-            return;
-        }
-        self.durable = durable;
-        while let Some(Reverse((lsn, key))) = self.held.peek().copied() {
-            if lsn > durable {
-                break;
-            }
-            self.held.pop();
-            self.note(key);
-        }
-        self.wake_durable();
-    }
-
     /// A client that has something to send or is to be disconnected, each once.
     pub fn next_noted(&mut self) -> Option<ClientKey> {
         if self.sleep.is_on() {
@@ -504,27 +440,6 @@ impl Engine {
     /// A signal asks for the end.
     pub fn request_shutdown(&mut self) {
         self.shutdown.get_or_insert(Shutdown { force: false });
-    }
-
-    /// Makes everything durable and closes the log: the last thing before the end.
-    ///
-    /// # Errors
-    /// What the log says when it cannot.
-    pub fn close(&mut self) -> Result<(), String> {
-        self.keyspace.set_journal(Box::new(keyspace::NoJournal));
-        self.relogging = None;
-        match self.log.take() {
-            None => Ok(()),
-            Some(mut log) => {
-                log.seal();
-                let ended = log.shutdown();
-                self.durable = log.durable_lsn();
-                while let Some(Reverse((_, key))) = self.held.pop() {
-                    self.note(key);
-                }
-                ended
-            }
-        }
     }
 
     /// Whether a client waits for something that another client, the log or the time will bring;
