@@ -6,7 +6,7 @@
 
 use crate::kill::verify_log;
 use crate::ledger::is_refusal;
-use crate::loop_device::LoopDisk;
+use crate::loop_device::{LoopDisk, texts};
 use crate::process::{Program, Server};
 use crate::wire::Connection;
 use std::collections::BTreeMap;
@@ -148,6 +148,40 @@ fn a_server_starts_on_a_full_disk_and_ends_well_there() {
     server.kill();
     server.restart();
     ledger.check(&mut server.connect());
+    verify_log(&mut server);
+}
+
+#[test]
+fn a_full_disk_among_others_refuses_nothing() {
+    let Some(small) = LoopDisk::new(40 << 20) else { return };
+    let Some(large) = LoopDisk::new(192 << 20) else { return };
+    let devices = texts([small.path().join("log"), large.path().join("log")]);
+    let log_devices = ["--log-devices", &devices[0], &devices[1]];
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &log_devices].concat());
+    let (mut connection, mut ledger) = (server.connect(), Ledger::default());
+    let has_full_disk = |connection: &mut Connection| {
+        let info = connection.words("INFO redo").text();
+        info.contains("state=Full") && info.contains("state=Healthy")
+    };
+    while !has_full_disk(&mut connection) {
+        for _ in 0..50 {
+            let key = format!("key:{}", ledger.writes);
+            ledger.write(&mut connection, &key).unwrap();
+        }
+        assert!(ledger.writes < 10_000, "the small disk does not become full");
+    }
+    small.fill_with_ballast();
+    for write in 0..1000 {
+        ledger.write(&mut connection, &format!("key:{write}")).unwrap();
+    }
+    server.kill();
+    small.fill_with_ballast();
+    server.restart();
+    let mut connection = server.connect();
+    ledger.check(&mut connection);
+    for write in 0..200 {
+        ledger.write(&mut connection, &format!("key:{write}")).unwrap();
+    }
     verify_log(&mut server);
 }
 

@@ -23,10 +23,13 @@ const FAULTS: [&str; 4] =
 
 #[test]
 fn a_server_whose_only_disk_fails_is_read_only_and_keeps_what_it_has_acknowledged() {
+    fail_only_disk(&mut Random::from_environment());
+}
+
+fn fail_only_disk(random: &mut Random) {
     if !Fault::is_possible() {
         return;
     }
-    let mut random = Random::from_environment();
     for fault in FAULTS {
         println!("{fault}");
         let mut server = Program::indelible().start(&OPTIONS);
@@ -53,10 +56,13 @@ fn a_server_whose_only_disk_fails_is_read_only_and_keeps_what_it_has_acknowledge
 
 #[test]
 fn a_server_with_two_disks_goes_on_when_one_fails() {
+    fail_one_of_two_disks(&mut Random::from_environment());
+}
+
+fn fail_one_of_two_disks(random: &mut Random) {
     if !Fault::is_possible() {
         return;
     }
-    let mut random = Random::from_environment();
     for (round, fault) in FAULTS.into_iter().enumerate() {
         println!("{fault}");
         let directory = tempfile::tempdir().unwrap();
@@ -88,7 +94,23 @@ fn a_server_with_two_disks_goes_on_when_one_fails() {
 }
 
 #[test]
+#[ignore = "a soak: as many failing disks as there is time for"]
+fn disks_fail_for_long() {
+    let (started, mut random) = (Instant::now(), Random::from_environment());
+    let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
+    while started.elapsed() < Duration::from_secs(seconds.unwrap_or(60)) {
+        fail_only_disk(&mut random);
+        fail_one_of_two_disks(&mut random);
+        fail_compactions(&mut random);
+    }
+}
+
+#[test]
 fn a_compaction_that_fails_costs_nothing() {
+    fail_compactions(&mut Random::from_environment());
+}
+
+fn fail_compactions(random: &mut Random) {
     if !Fault::is_possible() {
         return;
     }
@@ -96,13 +118,13 @@ fn a_compaction_that_fails_costs_nothing() {
         println!("{fault}");
         let mut server = Program::indelible().start(&OPTIONS);
         let mut writers = writers();
-        let enough = Enough::new();
+        let (enough, begins_at) = (Enough::new(), random.below(4000));
         let began = write_until(
             &mut server,
             &mut writers,
             true,
             true,
-            |total, _| total > 2000,
+            |total, _| total > begins_at,
             |server| {
                 let _fault = Fault::inject(server, "compactor", fault);
                 enough.wait_for(|| !health(server).contains("redo_compactions_failed:0"));

@@ -148,7 +148,7 @@ impl LoopDisk {
 
     /// How many bytes can still be written.
     pub(crate) fn available_bytes(&self) -> u64 {
-        let stat = rustix::fs::statvfs(&self.path()).unwrap();
+        let stat = rustix::fs::statvfs(self.path()).unwrap();
         stat.f_bavail * stat.f_frsize
     }
 }

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
-//! installs it). Tests of disks need root and loop devices, or strace, and say so where they are skipped. `INDELIBLE_SERVER` names another command to test in place of the built binary, and
-//! `INDELIBLE_SEED` another seed for what is random.
+//! installs it). Tests of disks need root and loop devices, or strace, and say so where they are skipped.
+//! `INDELIBLE_SERVER` names another command to test in place of the built binary, and `INDELIBLE_SEED`
+//! another seed for what is random.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -20,17 +20,17 @@ const DISK_BYTES: u64 = 192 << 20;
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_power_fails() {
-    survive_power_cuts(1, &[]);
+    survive_power_cuts(&mut Random::from_environment(), 1, &[]);
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_power_fails_while_the_log_is_compacted() {
-    survive_power_cuts(1, &["--log-segment-bytes", "1mb"]);
+    survive_power_cuts(&mut Random::from_environment(), 1, &["--log-segment-bytes", "1mb"]);
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_when_three_disks_fail_one_after_the_other() {
-    survive_power_cuts(3, &[]);
+    survive_power_cuts(&mut Random::from_environment(), 3, &[]);
 }
 
 #[test]
@@ -39,16 +39,16 @@ fn nothing_acknowledged_is_lost_when_the_power_fails_for_long() {
     let started = Instant::now();
     let seconds = std::env::var("INDELIBLE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(60));
-    let mut count = 0;
+    let (mut random, mut count) = (Random::from_environment(), 0);
     while started.elapsed() < time {
-        survive_power_cuts(1 + count % 3, &["--log-segment-bytes", "1mb"]);
+        survive_power_cuts(&mut random, 1 + count % 3, &["--log-segment-bytes", "1mb"]);
         count += 1;
     }
+    println!("{} power cuts", u64::try_from(count).unwrap() * ROUNDS);
 }
 
-fn survive_power_cuts(disk_count: usize, options: &[&str]) {
+fn survive_power_cuts(random: &mut Random, disk_count: usize, options: &[&str]) {
     let Some(mut disks) = LoopDisk::several(disk_count, DISK_BYTES) else { return };
-    let mut random = Random::from_environment();
     let mut all_options = vec!["--appendonly", "yes", "--appendfsync", "always"];
     let devices = texts(disks.iter().map(|disk| disk.path().join("log")));
     if disk_count > 1 {
