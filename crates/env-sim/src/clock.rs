@@ -29,6 +29,16 @@ impl SimClock {
         Self { hands: Arc::new(hands) }
     }
 
+    /// Another clock that shows the same.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let hands = Hands {
+            wall_offset_us: AtomicI64::new(self.hands.wall_offset_us.load(Ordering::SeqCst)),
+            monotonic_us: AtomicU64::new(self.monotonic_us()),
+        };
+        Self { hands: Arc::new(hands) }
+    }
+
     /// Lets `ms` pass on both clocks.
     pub fn advance_ms(&self, ms: u32) {
         self.advance_us(u64::from(ms) * 1000);

@@ -80,6 +80,8 @@ pub(crate) struct State {
     io_count: u64,
     read_count: u64,
     crash_at_io: Option<u64>,
+    /// Whether the call at which it crashes has had its effect; by chance if not said.
+    crash_is_after: Option<bool>,
     crashed: bool,
     trace_hash: u64,
 }
@@ -158,7 +160,11 @@ impl State {
         self.note(path.as_os_str().as_encoded_bytes());
         if self.crash_at_io.is_some_and(|at| self.io_count >= at) {
             self.crashed = true;
-            return self.fail_somehow(crashed());
+            return match self.crash_is_after {
+                Some(true) => Verdict::DoAndFail(crashed()),
+                Some(false) => Verdict::Fail(crashed()),
+                None => self.fail_somehow(crashed()),
+            };
         }
         if let Err(error) = self.check_broken(path) {
             return Verdict::Fail(error);
@@ -273,10 +279,29 @@ impl SimDisk {
             io_count: 0,
             read_count: 0,
             crash_at_io: None,
+            crash_is_after: None,
             crashed: false,
             trace_hash: 0xcbf2_9ce4_8422_2325,
         };
         Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Another disk in the same state, which goes its own way from here: what was not synced will
+    /// come to the same on both. No file may be open.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = self.state();
+        let inodes = state.inodes.iter().map(|(id, inode)| (*id, inode.fork())).collect();
+        let forked = State {
+            rng: state.rng.clone(),
+            faults: state.faults.clone(),
+            inodes,
+            names: state.names.clone(),
+            locks: state.locks.clone(),
+            broken: state.broken.clone(),
+            ..*state
+        };
+        Self { state: Arc::new(Mutex::new(forked)) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -298,6 +323,13 @@ impl SimDisk {
     pub fn crash_after(&self, n_ios: u64) {
         let mut state = self.state();
         state.crash_at_io = Some(state.io_count + n_ios.max(1));
+        state.crash_is_after = None;
+    }
+
+    /// As [`SimDisk::crash_after`], right before the call has its effect, or right after it.
+    pub fn crash_at(&self, n_ios: u64, is_after: bool) {
+        self.crash_after(n_ios);
+        self.state().crash_is_after = Some(is_after);
     }
 
     /// Whether the crash that [`SimDisk::crash_after`] planned has come.

@@ -31,7 +31,7 @@ pub(crate) struct Inode {
 }
 
 /// Something that a sync makes durable.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Change {
     /// `bytes` reach the platter at `lands_at`, which is where they belong but for a misdirection.
     Write { lands_at: u64, bytes: Vec<u8> },
@@ -83,6 +83,17 @@ impl Inode {
     /// Bytes that the file takes from the disk's capacity.
     pub(crate) fn occupied(&self) -> u64 {
         self.len().max(self.reserved)
+    }
+
+    /// The same contents, not open.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            cached: self.cached.clone(),
+            stored: self.stored.clone(),
+            pending: self.pending.clone(),
+            reserved: self.reserved,
+            open: Arc::default(),
+        }
     }
 
     /// A token that keeps the file alive while it exists.

@@ -15,7 +15,7 @@ use crate::entropy::SimEntropy;
 pub(crate) type InodeId = u64;
 
 /// All names of a disk.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     cached: BTreeMap<PathBuf, InodeId>,
     stored: BTreeMap<PathBuf, InodeId>,

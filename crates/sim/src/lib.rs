@@ -55,6 +55,7 @@ mod machine;
 mod picture;
 pub mod reply;
 mod run;
+pub mod script;
 pub mod soak;
 pub mod tally;
 mod wiretap;

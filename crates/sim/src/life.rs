@@ -253,6 +253,10 @@ impl<'a> Life<'a> {
             let client = self.clients.swap_remove(usize::try_from(index).expect("few"));
             return self.call(|engine| engine.remove(client.key));
         }
+        self.come()
+    }
+
+    fn come(&mut self) -> Result<(), String> {
         let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
         let key = self.call(|engine| engine.connect(peer))?;
         let key = key.map_err(|refusal| refusal.escape_ascii().to_string())?;
@@ -370,7 +374,7 @@ impl<'a> Life<'a> {
             let outgoing = self.machine.engine.outgoing(client.key);
             let ends = outgoing.ends;
             let mut bytes = outgoing.bytes.to_vec();
-            if !bytes.is_empty() && self.run.rng.below(10) == 0 {
+            if !bytes.is_empty() && !self.run.is_scripted && self.run.rng.below(10) == 0 {
                 let some = self.run.rng.below(bytes.len() as u64 + 1);
                 bytes.truncate(usize::try_from(some).expect("fits"));
             }
@@ -443,12 +447,58 @@ impl<'a> Life<'a> {
     }
 
     /// What is in memory is what the log was told.
-    fn check_memory(&mut self) -> Result<(), String> {
+    pub(crate) fn check_memory(&mut self) -> Result<(), String> {
         self.machine.look_thoroughly()?;
         if !self.machine.has_open_records()
             && self.machine.look().total() != self.run.ledger.last_total()
         {
             return Err("UNLOGGED: the state is not the one after the last block".to_owned());
+        }
+        Ok(())
+    }
+
+    // ---- for traces ----------------------------------------------------------------------------
+
+    pub(crate) fn is_crashed(&self) -> bool {
+        self.run.disk.is_crashed()
+    }
+
+    pub(crate) fn clock(&self) -> env_sim::SimClock {
+        self.run.clock.clone()
+    }
+
+    pub(crate) fn compactions(&self) -> u64 {
+        self.machine.compactions()
+    }
+
+    /// A client sends a command.
+    pub(crate) fn command(&mut self, number: usize, line: &str) -> Result<(), String> {
+        while self.clients.len() <= number {
+            self.come()?;
+        }
+        let op = Op::parse(line);
+        let mut bytes = Vec::new();
+        encode(&op.args, &mut bytes);
+        self.send(number, &bytes, vec![op])
+    }
+
+    /// The iteration ends, the flushers step once, and everybody reads.
+    pub(crate) fn turn(&mut self) -> Result<(), String> {
+        self.tick()?;
+        self.call(|engine| engine.end_iteration(true))?;
+        lock(&self.machine.works).step_all();
+        self.call(|engine| engine.end_iteration(true))?;
+        self.deliver()
+    }
+
+    /// Until nothing is left to do.
+    pub(crate) fn rest(&mut self) -> Result<(), String> {
+        let mut idle_turns = 0;
+        while idle_turns < 3 && !self.is_crashed() {
+            self.run.clock.advance_us(120_000);
+            let has_worked = lock(&self.machine.works).step_all();
+            self.turn()?;
+            idle_turns = if has_worked { 0 } else { idle_turns + 1 };
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::picture::Picture;
 use crate::wiretap::{Tap, Wiretap, lock};
 
 /// What the log is made like beyond what the configuration can say.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LogShape {
     /// How many devices.
     pub(crate) devices: usize,
@@ -81,6 +81,15 @@ impl Works {
     pub(crate) fn gap_us(&self, now_us: u64) -> (u64, bool) {
         let open_us = self.stepped_at_us.iter().map(|at_us| now_us - at_us).max();
         (self.longest_gap_us.max(open_us.unwrap_or(0)), self.starved.is_none())
+    }
+
+    /// All of them do something; whether any has.
+    pub(crate) fn step_all(&mut self) -> bool {
+        let mut has_worked = false;
+        for flusher in &mut self.flushers {
+            has_worked |= flusher.step() == Step::Worked;
+        }
+        has_worked | (self.compactor.step() == Step::Worked)
     }
 
     pub(crate) fn step_compactor(&mut self) -> Step {

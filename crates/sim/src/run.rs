@@ -14,9 +14,12 @@ use crate::damage;
 use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, Machine, Site, boot, device_dir};
-use crate::picture::Hash;
+use crate::picture::{Hash, Picture};
 use crate::tally::Tally;
 use crate::workload::{DATABASES, Workload};
+
+/// How many devices there may be.
+pub(crate) const DEVICES_MAX: usize = 3;
 
 /// What to run.
 #[derive(Debug, Clone, Copy)]
@@ -97,17 +100,24 @@ pub(crate) struct Run {
     pub(crate) policy: u8,
     /// The device has lied: what it has swallowed is nobody's fault.
     pub(crate) is_betrayed: bool,
+    /// Nothing is left to chance but what a crash leaves on the disk.
+    pub(crate) is_scripted: bool,
     pub(crate) trace: Vec<String>,
 }
 
 impl Run {
-    pub(crate) fn new(plan: Plan) -> Self {
+    fn new(plan: Plan) -> Self {
         let mut rng = SimEntropy::new(plan.seed ^ 0x51b0_5eed);
         let shape = LogShape {
             devices: 1 + usize::try_from(rng.below(3)).expect("few"),
             segment_bytes: 400 + rng.below(6000),
             in_flight_bytes: if rng.below(4) == 0 { 3000 } else { 1 << 20 },
         };
+        Self::shaped(plan, shape, rng)
+    }
+
+    /// A run on a log of this shape.
+    pub(crate) fn shaped(plan: Plan, shape: LogShape, mut rng: SimEntropy) -> Self {
         let compaction = rng.below(3);
         let is_large = rng.below(3) == 0;
         Self {
@@ -122,8 +132,23 @@ impl Run {
             replies: Hash::new(plan.seed),
             policy: 0,
             is_betrayed: false,
+            is_scripted: false,
             trace: Vec::new(),
             rng,
+        }
+    }
+
+    /// Another run that goes on from here, between two lives.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            disk: self.disk.fork(),
+            clock: self.clock.fork(),
+            rng: self.rng.clone(),
+            configs: self.configs.clone(),
+            ledger: self.ledger.clone(),
+            workload: self.workload.clone(),
+            trace: self.trace.clone(),
+            ..*self
         }
     }
 
@@ -156,23 +181,32 @@ impl Run {
         }
     }
 
-    fn boot(&mut self) -> redo::Result<(Machine, Summary)> {
-        self.policy = [0, 0, 0, 1, 2][usize::try_from(self.rng.below(5)).expect("few")];
-        let steps_per_million = if self.rng.coin() { 0 } else { 20_000 };
-        let site = Site {
-            disk: &self.disk,
-            clock: &self.clock,
-            config: &self.configs[usize::from(self.policy)],
-            shape: &self.shape,
-            seed: self.rng.next(),
-            steps_per_million,
-        };
-        boot(&site)
+    /// Starts the server; one that misses a device that was added in an earlier life is told of it,
+    /// as its operator would.
+    pub(crate) fn boot(&mut self) -> redo::Result<(Machine, Summary)> {
+        loop {
+            let steps_per_million = if self.is_scripted || self.rng.coin() { 0 } else { 20_000 };
+            let site = Site {
+                disk: &self.disk,
+                clock: &self.clock,
+                config: &self.configs[usize::from(self.policy)],
+                shape: &self.shape,
+                seed: self.rng.next(),
+                steps_per_million,
+            };
+            match boot(&site) {
+                Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
+                    self.shape.devices = DEVICES_MAX;
+                }
+                booted => return booted,
+            }
+        }
     }
 
     /// Brings the server up and judges what it has found; `None` when a device has lied and the
     /// server rightly refuses to start. On the way there may be crashes, EIO and turned bits.
     pub(crate) fn recover(&mut self) -> Result<Option<Machine>, String> {
+        self.policy = [0, 0, 0, 1, 2][usize::try_from(self.rng.below(5)).expect("few")];
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
         let mut flipped = None;
         if self.rng.below(6) == 0 && !self.is_betrayed {
@@ -226,7 +260,7 @@ impl Run {
         }
     }
 
-    fn judge(&mut self, found: &crate::picture::Picture, summary: &Summary) -> Result<(), String> {
+    pub(crate) fn judge(&mut self, found: &Picture, summary: &Summary) -> Result<(), String> {
         self.note(|| format!("recovered up to block {}", summary.last_lsn));
         self.tally.blocks += summary.blocks;
         self.tally.cut_blocks += summary.cut_blocks;

@@ -63,6 +63,45 @@ impl Op {
         Self { args, ..Self::default() }
     }
 
+    /// A command as a trace writes it: `{40 f v}` stands for `f0 v f1 v` and so on up to 39, and a
+    /// comma in the value of CONFIG SET for a blank.
+    pub(crate) fn parse(line: &str) -> Self {
+        let mut words = Vec::new();
+        let mut rest = line;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (inside, after) = after.split_once('}').expect("a brace is closed");
+            let parts: Vec<&str> = inside.split(' ').collect();
+            words.extend(before.split_whitespace().map(str::to_owned));
+            let count: u32 = parts[0].parse().expect("a number of times");
+            for number in 0..count {
+                words.push(format!("{}{number}", parts[1]));
+                words.extend(parts[2..].iter().map(|part| (*part).to_owned()));
+            }
+            rest = after;
+        }
+        words.extend(rest.split_whitespace().map(str::to_owned));
+        if words[0] == "CONFIG"
+            && let Some(value) = words.last_mut()
+        {
+            *value = value.replace(',', " ");
+        }
+        let kind = match words[0].as_str() {
+            "MULTI" => Kind::Multi,
+            "EXEC" => Kind::Exec,
+            "WATCH" => Kind::Watch,
+            "BLPOP" => Kind::Blocking,
+            "WAITAOF" => Kind::WaitAof,
+            "SELECT" => Kind::Select(words[1].parse().expect("an index")),
+            "BGREWRITEAOF" => Kind::Checkpoint,
+            _ => Kind::Plain,
+        };
+        const READS: [&str; 7] =
+            ["GET", "HGETALL", "LRANGE", "SMEMBERS", "ZRANGE", "EXISTS", "PTTL"];
+        let is_read = READS.contains(&words[0].as_str()) || kind == Kind::Watch;
+        let shows = if is_read { vec![words[1].clone().into_bytes()] } else { vec![] };
+        Self { args: words.into_iter().map(String::into_bytes).collect(), shows, kind }
+    }
+
     fn shows(mut self, keys: &[&str]) -> Self {
         self.shows = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
         self
@@ -89,7 +128,7 @@ impl Op {
 }
 
 /// What makes up commands.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Workload {
     rng: SimEntropy,
     /// Makes every value another one.

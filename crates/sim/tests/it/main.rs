@@ -2,4 +2,5 @@
 //!
 //! `INDELIBLE_SEED=7` runs seed 7 alone; `INDELIBLE_SEEDS=50` runs fifty times as many seeds.
 
+mod everywhere;
 mod simulation;

@@ -1,0 +1,240 @@
+//! Crashes everywhere: a short trace of commands, run again and again, crashing each time at
+//! another I/O, before it or after it, and then again at each I/O of the recovery.
+//!
+//! A trace is lines of text. A command is sent by client 0, or by client N behind `N>`; after it
+//! the iteration ends, the flushers step once and replies are read, so that each command is a
+//! block of its own. Lines that begin with `@` are not commands:
+//!
+//! - `@together` to `@apart`: what is in between is one iteration, and so one block;
+//! - `@rest`: the flushers and the compactor step until there is nothing to do;
+//! - `@pass MS`: time passes; `@wall MS`: the wall clock is moved by so much.
+
+use env::Clock;
+use env_sim::SimEntropy;
+
+use crate::life::Life;
+use crate::machine::{LogShape, Machine};
+use crate::run::{Plan, Run, Violation};
+
+/// A trace, and what its log is like.
+#[derive(Debug, Clone, Copy)]
+pub struct Trace<'a> {
+    /// How many devices the log has at first.
+    pub devices: usize,
+    /// The size at which segments end.
+    pub segment_bytes: u64,
+    /// `appendfsync`: 0 for always, 1 for everysec, 2 for no.
+    pub policy: u8,
+    /// What happens.
+    pub lines: &'a [&'a str],
+}
+
+/// How much was tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// I/Os of the trace, those of the first start among them.
+    pub ios: u64,
+    /// Crashes, each judged.
+    pub crashes: u64,
+    /// The most I/Os that a recovery had.
+    pub recovery_ios: u64,
+    /// Compactions in the trace.
+    pub compactions: u64,
+}
+
+/// What happens after a crash was judged: the database must be good for more.
+const EPILOGUE: [&str; 5] =
+    ["SET a epilogue", "DEL h", "HSET h f epilogue", "BGREWRITEAOF", "@rest"];
+
+/// Crashes the trace at each of its I/Os, before and after it, on disks of `seeds`; and, with
+/// `in_recovery`, crashes the recovery from each of these at each of its I/Os.
+///
+/// # Errors
+/// The first promise that was broken.
+pub fn crash_everywhere(
+    trace: &Trace<'_>,
+    seeds: std::ops::Range<u64>,
+    in_recovery: bool,
+) -> Result<Coverage, Violation> {
+    let mut coverage = Coverage::default();
+    for seed in seeds {
+        let attempt = Attempt { trace, seed, is_traced: false };
+        let (ios, compactions) = attempt.uninterrupted()?;
+        coverage.ios = coverage.ios.max(ios);
+        coverage.compactions = coverage.compactions.max(compactions);
+        for at in 1..=ios {
+            for is_after in [false, true] {
+                attempt.crash(at, is_after, in_recovery, &mut coverage)?;
+            }
+        }
+    }
+    Ok(coverage)
+}
+
+/// One seed of a trace.
+#[derive(Debug, Clone, Copy)]
+struct Attempt<'a> {
+    trace: &'a Trace<'a>,
+    seed: u64,
+    is_traced: bool,
+}
+
+impl Attempt<'_> {
+    fn run(&self) -> Run {
+        let Trace { devices, segment_bytes, policy, .. } = *self.trace;
+        let shape = LogShape { devices, segment_bytes, in_flight_bytes: 1 << 20 };
+        let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
+        let mut run = Run::shaped(plan, shape, SimEntropy::new(self.seed));
+        run.policy = policy;
+        run.is_scripted = true;
+        run
+    }
+
+    /// The trace without a crash: how many I/Os and compactions it has.
+    fn uninterrupted(&self) -> Result<(u64, u64), Violation> {
+        let mut run = self.run();
+        let played = start(&mut run).and_then(|machine| {
+            let mut life = Life::new(&mut run, machine);
+            life.play(self.trace.lines)?;
+            Ok(life.compactions())
+        });
+        let compactions =
+            self.explain(&mut run, played, |attempt| attempt.uninterrupted().err())?;
+        Ok((run.disk.io_count(), compactions))
+    }
+
+    /// The trace with a crash at an I/O, and in the recovery from it at each of its I/Os.
+    fn crash(
+        &self,
+        at: u64,
+        is_after: bool,
+        in_recovery: bool,
+        coverage: &mut Coverage,
+    ) -> Result<(), Violation> {
+        let mut run = self.run();
+        let ended = self.crash_once(&mut run, at, is_after);
+        let told =
+            |attempt: Self| attempt.crash(at, is_after, in_recovery, &mut Coverage::default());
+        let place = format!("crash at I/O {at}, after it: {is_after}");
+        let ended = ended.map_err(|what| format!("{what} ({place})"));
+        self.explain(&mut run, ended, |attempt| told(attempt).err())?;
+
+        let mut first = run.fork();
+        let recovered = recover_and_go_on(&mut first);
+        let recovered = recovered.map_err(|what| format!("{what} ({place})"));
+        let recovery_ios = self.explain(&mut first, recovered, |attempt| told(attempt).err())?;
+        coverage.crashes += 2;
+        coverage.recovery_ios = coverage.recovery_ios.max(recovery_ios);
+        let again = if in_recovery { recovery_ios } else { 0 };
+        for at_again in 1..=again {
+            for is_after_again in [false, true] {
+                let mut run = run.fork();
+                run.disk.crash_at(at_again, is_after_again);
+                // What an interrupted recovery came to is not a promise yet.
+                drop(run.boot());
+                run.note(|| "CRASH in the recovery".to_owned());
+                run.disk.restart();
+                let recovered = start(&mut run).map_err(|what| {
+                    format!("{what} ({place}; in the recovery at {at_again}, after it: {is_after_again})")
+                });
+                self.explain(&mut run, recovered.map(drop), |attempt| told(attempt).err())?;
+                coverage.crashes += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Plays the trace until it crashes, and gives the power back.
+    fn crash_once(&self, run: &mut Run, at: u64, is_after: bool) -> Result<(), String> {
+        run.disk.crash_at(at, is_after);
+        if let Ok((machine, summary)) = run.boot()
+            && !run.disk.is_crashed()
+        {
+            run.judge(machine.recovered(), &summary)?;
+            let mut life = Life::new(run, machine);
+            life.play(self.trace.lines)?;
+            life.check_memory()?;
+        }
+        run.note(|| "CRASH".to_owned());
+        run.disk.restart();
+        Ok(())
+    }
+
+    /// Makes a violation of what went wrong, and runs it again to tell how.
+    fn explain<T>(
+        &self,
+        run: &mut Run,
+        result: Result<T, String>,
+        again: impl FnOnce(Self) -> Option<Violation>,
+    ) -> Result<T, Violation> {
+        let what = match result {
+            Ok(value) => return Ok(value),
+            Err(what) => what,
+        };
+        let trace = std::mem::take(&mut run.trace);
+        let told = if self.is_traced { None } else { again(Self { is_traced: true, ..*self }) };
+        Err(told.unwrap_or(Violation { seed: self.seed, what, trace }))
+    }
+}
+
+/// Recovers and judges.
+fn start(run: &mut Run) -> Result<Machine, String> {
+    let (machine, summary) =
+        run.boot().map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
+    run.judge(machine.recovered(), &summary)?;
+    Ok(machine)
+}
+
+/// Recovers, judges, and sees whether the database is good for more: a few commands, a compaction
+/// and another crash. How many I/Os the first recovery had.
+fn recover_and_go_on(run: &mut Run) -> Result<u64, String> {
+    let before = run.disk.io_count();
+    let machine = start(run)?;
+    let recovery_ios = run.disk.io_count() - before;
+    let mut life = Life::new(run, machine);
+    life.play(&EPILOGUE)?;
+    drop(life);
+    run.note(|| "CRASH at rest".to_owned());
+    run.disk.crash();
+    start(run)?;
+    Ok(recovery_ios)
+}
+
+impl Life<'_> {
+    /// Plays a trace until its end or a crash.
+    fn play(&mut self, lines: &[&str]) -> Result<(), String> {
+        let mut is_together = false;
+        for line in lines {
+            if self.is_crashed() {
+                return Ok(());
+            }
+            match line.split_once(' ').unwrap_or((line, "")) {
+                ("@together", _) => is_together = true,
+                ("@apart", _) => {
+                    is_together = false;
+                    self.turn()?;
+                }
+                ("@rest", _) => self.rest()?,
+                ("@pass", ms) => {
+                    let ms: u64 = ms.parse().expect("milliseconds");
+                    self.clock().advance_us(ms * 1000);
+                    self.turn()?;
+                }
+                ("@wall", ms) => {
+                    let ms: i64 = ms.parse().expect("milliseconds");
+                    let clock = self.clock();
+                    clock.set_wall_ms(clock.now_ms() + ms);
+                    self.turn()?;
+                }
+                _ => {
+                    let (number, command) = line.split_once("> ").unwrap_or(("0", line));
+                    self.command(number.parse().expect("a client's number"), command)?;
+                    if !is_together {
+                        self.turn()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

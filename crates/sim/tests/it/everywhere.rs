@@ -1,0 +1,285 @@
+//! Crashes at every I/O of short traces, before it and after it, and again at every I/O of the
+//! recovery from each of them.
+
+use sim::script::{Coverage, Trace, crash_everywhere};
+
+/// Disks that each trace is tried on: what a crash leaves of unsynced writes differs between them.
+const SEEDS: u64 = 1;
+
+fn everywhere(lines: &[&str]) -> Coverage {
+    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, lines };
+    everywhere_with(&trace)
+}
+
+fn everywhere_with(trace: &Trace<'_>) -> Coverage {
+    let times: Option<u64> =
+        std::env::var("INDELIBLE_SEEDS").ok().and_then(|value| value.parse().ok());
+    let seeds = 0..SEEDS * times.unwrap_or(1);
+    let coverage = crash_everywhere(trace, seeds, true).unwrap_or_else(|wrong| panic!("{wrong}"));
+    eprintln!("{coverage:?}");
+    coverage
+}
+
+#[test]
+fn what_survives_of_a_key_that_is_set_deleted_and_set_again() {
+    let coverage = everywhere(&[
+        "SET a 1",
+        "SET b 1",
+        "DEL a",
+        "SET a 2",
+        "GET a",
+        "DEL a b",
+        "SET b 2",
+        "GET a",
+        "BGREWRITEAOF",
+        "@rest",
+        "SET a 3",
+        "DEL b",
+        "BGREWRITEAOF",
+        "@rest",
+        "GET b",
+    ]);
+    assert!(coverage.compactions > 0 && coverage.ios > 30, "{coverage:?}");
+}
+
+#[test]
+fn what_survives_of_the_incarnations_of_a_hash() {
+    let coverage = everywhere(&[
+        "HSET h {40 f value}",
+        "HDEL h f1 f2",
+        "DEL h",
+        "HSET h {30 g value}",
+        "HSET h f1 new",
+        "RENAME h i",
+        "HSET h {25 f other}",
+        "DEL i",
+        "BGREWRITEAOF",
+        "@rest",
+        "UNLINK h",
+        "HSET h {28 f third}",
+        "BGREWRITEAOF",
+        "@rest",
+        "HGETALL h",
+    ]);
+    assert!(coverage.compactions > 0, "{coverage:?}");
+}
+
+#[test]
+fn what_survives_of_a_string_in_chunks() {
+    everywhere(&[
+        "SETRANGE s 9000 abc",
+        "SETRANGE s 100 xyz",
+        "APPEND s tail",
+        "SETRANGE s 4090 across-two",
+        "SET s small",
+        "SETRANGE s 5000 q",
+        "BGREWRITEAOF",
+        "@rest",
+        "SETRANGE s 1 r",
+        "DEL s",
+        "SETRANGE s 4100 z",
+        "GET s",
+    ]);
+}
+
+#[test]
+fn what_survives_of_a_transaction_is_all_or_nothing() {
+    everywhere(&[
+        "SET a 1",
+        "MULTI",
+        "SET a 2",
+        "HSET h {30 f value}",
+        "RPUSH l {90 element}",
+        "DEL a",
+        "ZADD z 1 m 2 n",
+        "EXEC",
+        "1> WATCH h",
+        "2> HSET h f1 changed",
+        "1> MULTI",
+        "1> DEL h",
+        "1> EXEC",
+        "MULTI",
+        "DEL h",
+        "SADD h {40 m}",
+        "FLUSHDB",
+        "SET a 3",
+        "EXEC",
+        "GET a",
+    ]);
+}
+
+#[test]
+fn what_survives_of_flushed_and_exchanged_databases() {
+    let coverage = everywhere(&[
+        "SET a 1",
+        "HSET h {30 f value}",
+        "FLUSHALL",
+        "SET a 2",
+        "1> SELECT 1",
+        "1> SET a other",
+        "SWAPDB 0 1",
+        "GET a",
+        "HSET h {26 f again}",
+        "FLUSHDB",
+        "GET a",
+        "BGREWRITEAOF",
+        "@rest",
+        "SET a 4",
+        "1> FLUSHDB",
+        "SWAPDB 0 1",
+        "BGREWRITEAOF",
+        "@rest",
+        "GET a",
+    ]);
+    assert!(coverage.compactions > 0, "{coverage:?}");
+}
+
+#[test]
+fn what_has_expired_does_not_come_back_wherever_the_clock_jumps() {
+    everywhere(&[
+        "SET a 1",
+        "SET a 2 PX 100",
+        "HSET h {30 f value}",
+        "PEXPIRE h 150",
+        "SET c 1 PX 5000",
+        "PERSIST c",
+        "@pass 120",
+        "GET a",
+        "@wall -100000",
+        "GET a",
+        "@pass 200",
+        "SET a 3",
+        "@wall 200000",
+        "GET a",
+        "HGETALL h",
+        "BGREWRITEAOF",
+        "@rest",
+        "@wall -500000",
+        "PTTL c",
+        "GET a",
+        "HGETALL h",
+    ]);
+}
+
+#[test]
+fn what_survives_of_segments_that_end_and_are_compacted() {
+    let trace = Trace {
+        devices: 1,
+        segment_bytes: 400,
+        policy: 0,
+        lines: &[
+            "@together",
+            "SET b 1",
+            "SET c 1",
+            "SET d 1",
+            "@apart",
+            "RPUSH l {60 element}",
+            "LPOP l 50",
+            "SET b 2",
+            "DEL c",
+            "SADD s {50 member}",
+            "SREM s {30 member}",
+            "SET d 2",
+            "BGREWRITEAOF",
+            "@rest",
+            "DEL s",
+            "SET c 3",
+            "RPUSH l {40 again}",
+            "DEL l",
+            "BGREWRITEAOF",
+            "@rest",
+            "SET a 9",
+            "BGREWRITEAOF",
+            "@rest",
+        ],
+    };
+    let coverage = everywhere_with(&trace);
+    assert!(coverage.compactions > 2, "{coverage:?}");
+}
+
+#[test]
+fn what_survives_on_several_devices_whose_blocks_take_turns() {
+    let trace = Trace {
+        devices: 3,
+        segment_bytes: 700,
+        policy: 0,
+        lines: &[
+            "SET a 1",
+            "SET b 1",
+            "SET c 1",
+            "@together",
+            "1> SET a 2",
+            "2> GET a",
+            "@apart",
+            "DEL b",
+            "HSET h {30 f value}",
+            "DEL h",
+            "SET b 2",
+            "BGREWRITEAOF",
+            "@rest",
+            "DEL a",
+            "SET c 2",
+            "GET a",
+            "BGREWRITEAOF",
+            "@rest",
+        ],
+    };
+    everywhere_with(&trace);
+}
+
+#[test]
+fn what_survives_of_devices_that_are_added_and_drained() {
+    let trace = Trace {
+        devices: 2,
+        segment_bytes: 700,
+        policy: 0,
+        lines: &[
+            "SET a 1",
+            "SET b 1",
+            "HSET h {30 f value}",
+            "SET a 2",
+            "CONFIG SET log-devices /device-0,/device-1,/device-2",
+            "SET c 1",
+            "DEL b",
+            "SET a 3",
+            "CONFIG SET log-devices /device-1,/device-2",
+            "@rest",
+            "SET b 2",
+            "DEL h",
+            "SET c 2",
+            "CONFIG SET log-devices /device-2",
+            "@rest",
+            "SET a 4",
+            "GET b",
+        ],
+    };
+    everywhere_with(&trace);
+}
+
+#[test]
+fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
+    for policy in [1, 2] {
+        let trace = Trace {
+            devices: 2,
+            segment_bytes: 700,
+            policy,
+            lines: &[
+                "SET a 1",
+                "SET b 1",
+                "WAITAOF 1 0 0",
+                "SET a 2",
+                "DEL b",
+                "GET a",
+                "HSET h {30 f v}",
+                "WAITAOF 1 0 0",
+                "DEL h",
+                "SET a 3",
+                "@rest",
+                "GET a",
+                "BGREWRITEAOF",
+                "@rest",
+            ],
+        };
+        everywhere_with(&trace);
+    }
+}
