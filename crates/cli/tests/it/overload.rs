@@ -98,6 +98,29 @@ fn clients_that_never_read_take_bounded_memory() {
 }
 
 #[test]
+fn clients_that_never_read_share_bounded_memory() {
+    let server = Program::indelible().start(&["--maxmemory-clients", "32mb"]);
+    let mut other = server.connect();
+    assert_eq!(other.call(&["SET", "large", &"x".repeat(1 << 20)]).unwrap().text(), "OK");
+    let before = info(&mut other, "used_memory");
+    let mut most = 0;
+    let mut greedy: Vec<Connection> = (0..16).map(|_| server.connect()).collect();
+    for connection in &mut greedy {
+        // Each alone is below the limit.
+        let _sent = connection.send_bytes(&encode(&["GET", "large"]).repeat(12));
+        most = most.max(info(&mut other, "used_memory"));
+    }
+    wait_until(|| {
+        most = most.max(info(&mut other, "used_memory"));
+        info(&mut other, "evicted_clients") > 0
+    });
+    println!("memory before {before}, at the most {most}");
+    // While one client's requests are executed the sum may grow past the limit, by what they make.
+    assert!(most < before + 2 * 32 * MB + SLACK_BYTES, "{most} bytes in use");
+    assert_eq!(other.words("STRLEN large").text(), MB.to_string());
+}
+
+#[test]
 fn ten_thousand_idle_connections_are_cheap() {
     const COUNT: u64 = 10_000;
     if !may_open_files(COUNT + 200) {

@@ -103,6 +103,8 @@ pub struct Options {
     pub latency_tracking: bool,
     pub latency_percentiles: Vec<f64>,
     pub maxmemory_bytes: u64,
+    /// Negative: a percentage of `maxmemory_bytes`.
+    pub clients_bytes_max: i64,
     pub hz: u32,
     pub active_expire_effort: u32,
     pub fsync: FsyncPolicy,
@@ -135,6 +137,7 @@ impl Config {
                 .map(number)
                 .collect(),
             maxmemory_bytes: self.number("maxmemory"),
+            clients_bytes_max: self.number("maxmemory-clients"),
             hz: self.number::<u32>("hz").clamp(1, 500),
             active_expire_effort: self.number("active-expire-effort"),
             fsync: FsyncPolicy::by_name(self.value("appendfsync").as_bytes())

@@ -12,6 +12,9 @@ pub(super) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
 /// Only when more than this waits is it worth a look between two commands.
 const UNCHECKED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
+/// The same for what a client has sent and was not executed.
+const UNCHECKED_INPUT_BYTES_MAX: usize = 64 * 1024;
+
 impl Engine {
     /// Ends a connection whose request has become too large.
     pub(super) fn check_input_size(&mut self, key: ClientKey) {
@@ -23,6 +26,8 @@ impl Engine {
                 .logger
                 .warning(&format!("Closing client {address} that reached max query buffer length"));
             self.end_client(key, Closing::Now);
+        } else if client.input.len() > UNCHECKED_INPUT_BYTES_MAX {
+            self.evict_clients_soon();
         }
     }
 
@@ -30,6 +35,7 @@ impl Engine {
     pub(super) fn check_large_output(&mut self, key: ClientKey) {
         if self.clients[key].output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
             self.check_output_size(key);
+            self.evict_clients_soon();
             let client = &mut self.clients[key];
             if client.closing == Closing::Now {
                 client.output.clear();
@@ -77,6 +83,7 @@ impl Engine {
             self.serve_ready_keys();
         }
         self.check_clients();
+        self.evict_clients();
         if let Some(log) = &mut self.log {
             log.tick();
         }

@@ -21,6 +21,7 @@
 mod blocking;
 mod call;
 mod client;
+mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
@@ -142,6 +143,7 @@ pub struct Engine {
     resumed: VecDeque<ClientKey>,
     durable: Lsn,
     congestion: Congestion,
+    client_eviction: client_eviction::ClientEviction,
     /// Why nothing becomes durable any more.
     log_failure: Option<String>,
     /// Since when the log's open block could have been sealed.
@@ -209,6 +211,7 @@ impl Engine {
             resumed: VecDeque::new(),
             durable: Lsn::ZERO,
             congestion: Congestion::default(),
+            client_eviction: client_eviction::ClientEviction::default(),
             log_failure: None,
             block_since_us: None,
             is_block_awaited: false,

@@ -7,7 +7,7 @@ use super::super::{ClientKey, Engine};
 
 impl Engine {
     /// The line, in Redis' form.
-    pub(super) fn client_line(&self, key: ClientKey) -> String {
+    pub(in crate::engine) fn client_line(&self, key: ClientKey) -> String {
         let client = &self.clients[key];
         let seconds_since = |moment_us: u64| self.now_us.saturating_sub(moment_us) / 1_000_000;
         let listens = |kind| {

@@ -285,13 +285,10 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "expired_time_cap_reached_count", engine.expiry.time_cap_count);
     line(out, "expire_cycle_cpu_milliseconds", engine.expiry.cpu_us / 1000);
     line(out, "evicted_keys", keyspace.evicted);
+    line(out, "evicted_clients", engine.client_eviction.evicted_count);
     constants(
         out,
-        &[
-            ("evicted_clients", "0"),
-            ("total_eviction_exceeded_time", "0"),
-            ("current_eviction_exceeded_time", "0"),
-        ],
+        &[("total_eviction_exceeded_time", "0"), ("current_eviction_exceeded_time", "0")],
     );
     line(out, "keyspace_hits", keyspace.hits);
     line(out, "keyspace_misses", keyspace.misses);

@@ -47,3 +47,23 @@ fn replies_that_nobody_reads_are_bounded_while_they_are_made() {
         server.engine.remove(greedy);
     }
 }
+
+#[test]
+fn the_largest_clients_are_disconnected_when_all_take_too_much() {
+    let mut server = TestServer::new(&["--maxmemory-clients", "6mb"]);
+    let (small, exempt) = (server.connect(), server.connect());
+    assert_eq!(server.send(small, "SETRANGE a 999999 x\r\n"), ":1000000\r\n");
+    assert_eq!(server.send(exempt, "CLIENT NO-EVICT ON\r\n"), "+OK\r\n");
+    server.engine.receive(exempt, b"GET a\r\n");
+    let larger = server.connect();
+    server.engine.receive(larger, b"GET a\r\n");
+    server.pass_ms(1000);
+    assert!(!server.ends(larger), "two of them are not too much");
+    let largest = server.connect();
+    server.engine.receive(largest, &b"GET a\r\n".repeat(100));
+    server.pass_ms(1000);
+    assert!(server.ends(largest));
+    assert!(![small, exempt, larger].into_iter().any(|client| server.ends(client)));
+    let stats = server.send(small, "INFO stats\r\n");
+    assert!(stats.contains("evicted_clients:1\r\n"), "{stats}");
+}
