@@ -51,6 +51,16 @@ pub(crate) trait Large: Sized {
     /// the `piece`th piece. How many they were; `None` when there are not so many pieces.
     fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize>;
 
+    /// Logs those elements of the `piece`th piece anew whose records are where `is_lost` says. How
+    /// many elements the piece has; `None` when there are not so many pieces.
+    fn rewrite(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize>;
+
     /// The name that OBJECT ENCODING answers.
     fn encoding(&self) -> &'static str;
 
@@ -216,6 +226,17 @@ impl Object {
     pub(crate) fn relog(&mut self, recorder: &mut Recorder, piece: usize) -> Option<usize> {
         let id = self.id;
         body!(&mut self.body, inner => inner.relog(id, recorder, piece))
+    }
+
+    /// See [`Large::rewrite`].
+    pub(crate) fn rewrite(
+        &mut self,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize> {
+        let id = self.id;
+        body!(&mut self.body, inner => inner.rewrite(id, recorder, piece, is_lost))
     }
 
     /// See [`Large::encoding`].

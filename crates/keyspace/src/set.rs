@@ -360,6 +360,26 @@ impl Large for LargeSet {
         Some(count)
     }
 
+    fn rewrite(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize> {
+        let mut count = 0;
+        for element in self.members.page_mut(piece)? {
+            count += 1;
+            if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
+                let (name, value) = (element.name(), &[][..]);
+                let kind = RecordKind::SetMember;
+                let addr = recorder.log_element(kind, id, name, value, Some(old));
+                element.set_addr(addr);
+            }
+        }
+        Some(count)
+    }
+
     fn encoding(&self) -> &'static str {
         if self.large_encoding { "hashtable" } else { "intset" }
     }

@@ -185,6 +185,21 @@ impl Large for LargeString {
         Some(1)
     }
 
+    fn rewrite(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize> {
+        let chunk = self.chunks.get(piece)?;
+        if chunk.is_some_and(is_lost) {
+            let from = piece * CHUNK_BYTES;
+            self.log(id, recorder, from..self.bytes.len().min(from + CHUNK_BYTES));
+        }
+        Some(1)
+    }
+
     fn encoding(&self) -> &'static str {
         "raw"
     }

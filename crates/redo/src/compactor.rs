@@ -28,6 +28,7 @@
 //! blocks up to its last one may be missing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -57,6 +58,9 @@ pub(crate) struct Job {
     pub(crate) durable_before_rename: Lsn,
     pub(crate) rate_bytes_per_s: u64,
     pub(crate) bytes_before: u64,
+    /// The old files are damaged and superfluous: they are not read, and go to a directory of this
+    /// name beside them.
+    pub(crate) aside: Option<String>,
 }
 
 /// A segment of a job.
@@ -204,6 +208,7 @@ struct Running {
     compaction_lsn: Lsn,
     durable_before_rename: Lsn,
     rate_bytes_per_s: u64,
+    aside: Option<String>,
     /// What is still to be copied.
     members: VecDeque<Member>,
     /// What is being copied.
@@ -230,6 +235,7 @@ impl Running {
             compaction_lsn: job.compaction_lsn,
             durable_before_rename: job.durable_before_rename,
             rate_bytes_per_s: job.rate_bytes_per_s,
+            aside: job.aside,
             copy: None,
             copied: Vec::new(),
             horizons: job.members.iter().map(|m| (m.segment, m.horizon)).collect(),
@@ -277,7 +283,7 @@ impl Running {
                 self.sources.insert((shared.devices[*device].path.join(name), *device));
             }
         }
-        for (path, device) in &self.sources {
+        for (path, device) in self.sources.iter().filter(|_| self.aside.is_none()) {
             let images = SegmentFile::read(disk, path, *device)?;
             if images.is_empty() {
                 return Err(Error::corrupt(path, 0, "the segment's header is damaged"));
@@ -390,7 +396,7 @@ impl Running {
             let mut devices = BTreeSet::new();
             for (path, device) in &self.sources {
                 if Some(path.as_path()) != new_path && is_part(path) == parts {
-                    disk.remove(path).at(path, "remove")?;
+                    self.remove(shared, path)?;
                     devices.insert(*device);
                 }
             }
@@ -400,6 +406,23 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// Removes an old file, or puts it aside.
+    fn remove(&self, shared: &Shared, path: &Path) -> Result<()> {
+        let disk = &*shared.disk;
+        let (Some(aside), Some(dir), Some(name)) = (&self.aside, path.parent(), path.file_name())
+        else {
+            return disk.remove(path).at(path, "remove");
+        };
+        let aside = dir.join(aside);
+        disk.create_dir_all(&aside).at(&aside, "make")?;
+        match disk.rename(path, &aside.join(name)) {
+            // What was wrong with it may be that it is gone.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            renamed => renamed.at(path, "put aside")?,
+        }
+        disk.sync_dir(&aside).at(&aside, "sync")
     }
 
     /// Leaves no trace, as far as the disk lets it.

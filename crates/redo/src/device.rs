@@ -23,6 +23,7 @@ use crate::devices::Devices;
 use crate::durability::Durability;
 use crate::manifest::{Id, Manifest, ManifestStore};
 use crate::options::Waker;
+use crate::scrubber::Finding;
 
 /// A block that the executor has finished. Its buffer begins with room for the header.
 pub(crate) struct SealedBlock {
@@ -256,6 +257,8 @@ pub(crate) struct Mailbox {
     /// Segments that got a further part, and the device that it is on.
     pub(crate) parts: Vec<(SegmentId, usize)>,
     pub(crate) compaction: Option<Outcome>,
+    /// What the scrubber has found.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// What the threads of one log share.

@@ -24,8 +24,8 @@
 //! | what | where |
 //! |---|---|
 //! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
-//! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` and `pins` (what is compacted, and what not) |
-//! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`; shared: `device`, `durability`, `reserve` |
+//! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` and `pins` (what is compacted, and what not), `healing` (of damage while running) |
+//! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`, `scrubber`; shared: `device`, `durability`, `reserve` |
 //! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
 //! | after damage | `repair`, `places` (whose directories), `salvage` (what is good in one file), `rebuild` |
@@ -79,6 +79,7 @@ mod dump;
 mod durability;
 mod error;
 mod flusher;
+mod healing;
 mod image_copy;
 mod large_block;
 mod log;
@@ -96,6 +97,7 @@ mod reserve;
 mod salvage;
 mod scan;
 mod schedule;
+mod scrubber;
 pub mod segment;
 mod segment_writer;
 mod segments;
@@ -114,5 +116,6 @@ pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
 pub use pins::Pin;
 pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
 pub use repair::{Repair, RepairMode, repair};
+pub use scrubber::Scrubber;
 pub use stats::{DeviceStats, Stats};
 pub use verify::{Report, verify};

@@ -19,10 +19,12 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use crate::block;
 use crate::compactor::JobQueue;
 use crate::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Service, Shared};
+use crate::healing::Healing;
 use crate::options::{CompactionOptions, SyncPolicy};
 use crate::pins::Pins;
 use crate::record;
 use crate::schedule::Schedule;
+use crate::scrubber::ScrubQueue;
 use crate::segment::OFFSET_EVERY;
 use crate::segments::{Segment, Segments};
 use crate::stats::{DeviceStats, Stats};
@@ -90,6 +92,8 @@ pub struct Log {
     pub(crate) jobs: Arc<JobQueue>,
     pub(crate) schedule: Schedule,
     pub(crate) pins: Pins,
+    pub(crate) scrub: Arc<ScrubQueue>,
+    pub(crate) healing: Healing,
     open: OpenBlock,
     open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
@@ -127,6 +131,8 @@ impl Log {
             jobs,
             schedule: Schedule::new(compaction),
             pins: Pins::default(),
+            scrub: Arc::default(),
+            healing: Healing::default(),
             open: OpenBlock::default(),
             open_lsn,
             lanes,
@@ -302,6 +308,9 @@ impl Log {
                     segment.parts.push(device);
                 }
             }
+            for finding in mail.findings.drain(..) {
+                self.note_finding(finding);
+            }
             if let Some(outcome) = mail.compaction.take() {
                 self.finish_compaction(outcome);
                 // The next one at once: with small segments a tick each would be too slow.
@@ -340,6 +349,7 @@ impl Log {
             }
         }
         self.release_drained_devices();
+        self.serve_scrubber();
         self.schedule_compaction(now_us);
     }
 
@@ -421,6 +431,7 @@ impl Log {
         self.shared.request_sync(Lsn(self.open_lsn.0 - 1));
         self.shared.devices.iter().for_each(Device::end);
         self.jobs.end();
+        self.scrub.end();
     }
 
     /// Figures for people and monitoring.
@@ -445,6 +456,12 @@ impl Log {
         stats.is_sweeping = self.schedule.is_sweeping();
         stats.compacting = self.schedule.compacting().first().copied();
         stats.pins = self.pins.count();
+        stats.scrubbed_bytes = self.scrub.scrubbed_bytes.load(Ordering::Relaxed);
+        stats.scrub_passes = self.scrub.passes.load(Ordering::Relaxed);
+        stats.scrub_pass_ended_at_ms = self.scrub.pass_ended_at_ms.load(Ordering::Relaxed);
+        stats.scrub_errors = self.healing.error_count;
+        stats.scrub_healed = self.healing.healed_count;
+        stats.scrub_error.clone_from(&self.healing.last_error);
         for (index, device) in self.shared.devices.iter().enumerate() {
             if device.service() == Service::Gone {
                 continue;

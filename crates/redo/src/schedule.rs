@@ -87,6 +87,16 @@ impl Schedule {
         self.look_at_us = 0;
     }
 
+    /// Whether one of these is being compacted.
+    pub(crate) fn is_compacting(&self, segments: &[SegmentId]) -> bool {
+        self.running.iter().any(|id| segments.contains(id))
+    }
+
+    /// Whether the segment cannot be compacted until the next start.
+    pub(crate) fn is_stuck(&self, segment: SegmentId) -> bool {
+        self.stuck.contains(&segment)
+    }
+
     pub(crate) const fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
     }
@@ -110,6 +120,10 @@ impl Log {
         }
         self.schedule.look_at_us = now_us + LOOK_EVERY_US;
         self.adapt_roll_bytes();
+        self.heal();
+        if !self.schedule.running.is_empty() {
+            return;
+        }
         let files = self.files();
         if let Some((leader, target)) = self.choose_move(&files) {
             self.start_compaction(&[leader], target);
@@ -265,15 +279,27 @@ impl Log {
 
     /// Whether the segment's files are on devices that can be read and written, and nobody needs
     /// them as they are.
-    fn is_usable(&self, segment: &Segment) -> bool {
+    pub(crate) fn is_usable(&self, segment: &Segment) -> bool {
         let mut devices = segment.parts.iter().chain([&segment.device]);
         devices.all(|index| self.shared.devices[*index].state() != DeviceState::Poisoned)
             && !self.schedule.stuck.contains(&segment.id)
             && !self.pins.cover(segment)
+            && !self.healing.has(segment.leader)
     }
 
     /// Orders the files with these leaders to become one, on the device `target`.
-    fn start_compaction(&mut self, leaders: &[SegmentId], target: usize) {
+    pub(crate) fn start_compaction(&mut self, leaders: &[SegmentId], target: usize) {
+        self.order(leaders, target, None);
+    }
+
+    /// Orders a file of which nothing is needed to be put aside, unread.
+    pub(crate) fn set_aside(&mut self, leader: SegmentId) {
+        let target = self.segments.get(leader).map_or(0, |segment| segment.device);
+        let name = format!("damaged-{}", self.shared.clock.now_ms() / 1000);
+        self.order(&[leader], target, Some(name));
+    }
+
+    fn order(&mut self, leaders: &[SegmentId], target: usize, aside: Option<String>) {
         let open_lsn = self.open_lsn();
         // Bits may have been set by records that no crash must lose: those of the open block too.
         let durable_before_rename =
@@ -297,7 +323,7 @@ impl Log {
                 parts: segment.parts.clone(),
                 keep: Keep { bitmap: segment.copy_bitmap(open_lsn), delete_floor },
                 horizon: segment.max_lsn,
-                drops_all: segment.invalid_count == segment.present_count,
+                drops_all: aside.is_some() || segment.invalid_count == segment.present_count,
             });
         }
         self.schedule.running = segments;
@@ -309,6 +335,7 @@ impl Log {
             durable_before_rename,
             rate_bytes_per_s,
             bytes_before,
+            aside,
         });
     }
 

@@ -46,6 +46,18 @@ pub struct Stats {
     pub reclaimed_bytes: u64,
     /// Why the last compaction failed.
     pub compaction_error: Option<String>,
+    /// Bytes that the scrubber has read.
+    pub scrubbed_bytes: u64,
+    /// How often it has read everything.
+    pub scrub_passes: u64,
+    /// When it last had, in Unix milliseconds; 0 for never.
+    pub scrub_pass_ended_at_ms: i64,
+    /// Damaged files that it has found.
+    pub scrub_errors: u64,
+    /// How many of them are superfluous by now, and put aside.
+    pub scrub_healed: u64,
+    /// What was wrong with the last one.
+    pub scrub_error: Option<String>,
     /// Each device.
     pub devices: Vec<DeviceStats>,
 }

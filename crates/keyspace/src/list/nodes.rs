@@ -417,6 +417,20 @@ impl Large for LargeList {
         Some(1)
     }
 
+    fn rewrite(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize> {
+        let old = self.nodes.get(piece)?.addr;
+        if old.is_some_and(is_lost) {
+            self.nodes.update(piece, |node| node.log(id, recorder, old));
+        }
+        Some(1)
+    }
+
     fn encoding(&self) -> &'static str {
         "quicklist"
     }

@@ -252,6 +252,26 @@ impl Large for LargeZSet {
         Some(count)
     }
 
+    fn rewrite(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize> {
+        let mut count = 0;
+        for element in self.members.page_mut(piece)? {
+            count += 1;
+            if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
+                let (name, value) = (element.name(), element.value());
+                let kind = RecordKind::ZSetMember;
+                let addr = recorder.log_element(kind, id, name, value, Some(old));
+                element.set_addr(addr);
+            }
+        }
+        Some(count)
+    }
+
     fn encoding(&self) -> &'static str {
         if self.is_skiplist { "skiplist" } else { "listpack" }
     }

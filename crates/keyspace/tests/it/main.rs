@@ -5,4 +5,5 @@ mod list;
 mod members;
 mod model;
 mod relog;
+mod rewrite;
 mod zset;

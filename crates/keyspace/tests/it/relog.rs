@@ -14,7 +14,7 @@ use keyspace::{Expiry, Keyspace, NoJournal, Type};
 use crate::journal::MemoryLog;
 
 /// Every key of every database, with what it holds and when it expires.
-fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
+pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
     keyspace.begin_command(0);
     let mut contents = BTreeMap::new();
     for db in 0..keyspace.database_count() {
@@ -53,7 +53,7 @@ fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
     contents
 }
 
-fn fill(keyspace: &mut Keyspace, round: u8) {
+pub(crate) fn fill(keyspace: &mut Keyspace, round: u8) {
     let name = |number: i32| format!("{round}:{number}").into_bytes();
     for number in 0..30 {
         keyspace.set_string(1, &name(number), &name(number), Expiry::Clear);

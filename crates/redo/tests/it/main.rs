@@ -13,6 +13,7 @@ mod inspection;
 mod lifecycle;
 mod opening;
 mod repairing;
+mod scrubbing;
 mod simulation;
 mod sweep;
 mod waiting;

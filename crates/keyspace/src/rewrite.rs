@@ -1,0 +1,71 @@
+//! Logging anew whatever has its record in certain segments: those are damaged, and memory has
+//! what they held.
+//!
+//! The keyspace is walked in slices while it is used. Between two slices entries may move, so that
+//! one may be missed; whoever drives this knows from the segments' counts whether anything is left,
+//! and walks again. What was rewritten has a new address and is passed over the next time.
+
+use base::{RecordAddr, SegmentId};
+
+use crate::keyspace::Keyspace;
+
+/// How far a walk is.
+#[derive(Debug)]
+pub struct Rewrite {
+    /// Ascending.
+    segments: Vec<SegmentId>,
+    db: usize,
+    page: usize,
+    item: usize,
+    /// How many pieces of the object at this place were looked at.
+    piece: usize,
+}
+
+impl Rewrite {
+    /// A walk that logs anew what has its record in one of `segments`.
+    #[must_use]
+    pub fn new(mut segments: Vec<SegmentId>) -> Self {
+        segments.sort_unstable();
+        Self { segments, db: 0, page: 0, item: 0, piece: 0 }
+    }
+}
+
+impl Keyspace {
+    /// Looks at about `entries_max` further entries. Whether the walk is at its end.
+    pub fn rewrite_step(&mut self, walk: &mut Rewrite, entries_max: usize) -> bool {
+        let segments = &walk.segments;
+        let is_lost = |addr: RecordAddr| segments.binary_search(&addr.segment()).is_ok();
+        if self.databases_addr.is_some_and(is_lost) {
+            self.log_databases();
+        }
+        let mut left = entries_max;
+        while let Some(db) = self.dbs.get_mut(walk.db) {
+            let Some(entries) = db.keys.page_mut(walk.page) else {
+                (walk.db, walk.page) = (walk.db + 1, 0);
+                continue;
+            };
+            for entry in entries.skip(walk.item) {
+                if let Some(object) = entry.object_mut() {
+                    let recorder = &mut self.recorder;
+                    while let Some(count) = object.rewrite(recorder, walk.piece, &is_lost) {
+                        walk.piece += 1;
+                        left = left.saturating_sub(count);
+                        if left == 0 {
+                            return false;
+                        }
+                    }
+                }
+                if entry.addr().is_some_and(is_lost) {
+                    self.recorder.log_key(db.id, entry);
+                }
+                (walk.item, walk.piece) = (walk.item + 1, 0);
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return false;
+                }
+            }
+            (walk.page, walk.item, walk.piece) = (walk.page + 1, 0, 0);
+        }
+        true
+    }
+}

@@ -1,0 +1,281 @@
+//! Damage at rest while the database runs: found, written again from memory, put aside.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::SegmentId;
+use env::Disk;
+use env_sim::{Faults, SimDisk};
+use redo::{Options, Scrubber, Step};
+
+use crate::harness::{Database, key, options, value};
+use crate::sweep::read_all;
+
+/// A database with a scrubber, on a disk that can be damaged.
+struct Patient {
+    disk: SimDisk,
+    options: Options,
+    database: Database,
+    scrubber: Scrubber,
+    news: Vec<String>,
+    rate: u64,
+}
+
+impl Patient {
+    /// Some hundred keys in a few small segments; some are rewritten, some deleted.
+    fn new(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = options(Path::new("/data"));
+        options.segment_bytes = 1500;
+        options.reserve_bytes = 0;
+        options.compaction.enabled = false;
+        change(&mut options);
+        let disk = SimDisk::new(1, Faults::default());
+        let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+        for number in 0..40 {
+            database.set(&key(number), &value(number));
+            database.flush();
+        }
+        for number in 0..20 {
+            if number % 3 == 0 {
+                database.delete(&key(number));
+            } else {
+                database.set(&key(number), &value(number + 50));
+            }
+            database.flush();
+        }
+        database.settle();
+        let scrubber = database.log.scrubber();
+        Self { disk, options, database, scrubber, news: Vec::new(), rate: 0 }
+    }
+
+    fn sealed_files(&self) -> Vec<PathBuf> {
+        let image = read_all(&self.disk);
+        let is_sealed = |(path, bytes): (PathBuf, Vec<u8>)| {
+            let is_segment = path.extension().is_some_and(|ext| ext == "redo");
+            (is_segment && bytes.ends_with(b"INDELEND")).then_some(path)
+        };
+        image.into_iter().filter_map(is_sealed).collect()
+    }
+
+    /// What the engine does: logs anew what has its record in a damaged segment.
+    fn rewrite(&mut self) {
+        let lost: Vec<SegmentId> = self.database.log.rewrites();
+        let entries = self.database.keyspace.entries.iter();
+        let keys: Vec<_> = entries
+            .filter(|(_, (_, addr))| lost.contains(&addr.segment()))
+            .map(|(key, (value, _))| (key.clone(), value.clone()))
+            .collect();
+        for (key, value) in keys {
+            self.database.set(&key, &value);
+        }
+    }
+
+    /// Runs everything until a pass has ended and nothing is left to be done.
+    fn scrub(&mut self) {
+        // Another rate begins another pass.
+        self.rate += 1 << 20;
+        self.database.log.set_scrub_rate(self.rate);
+        let passes = self.database.log.stats().scrub_passes;
+        for round in 0.. {
+            assert!(round < 2000, "it comes to an end: {:?}", self.news);
+            while self.scrubber.step() == Step::Worked {}
+            self.rewrite();
+            self.database.settle();
+            self.news.extend(self.database.log.take_news());
+            let stats = self.database.log.stats();
+            if stats.scrub_passes > passes && stats.scrub_healed == stats.scrub_errors {
+                break;
+            }
+        }
+    }
+
+    /// The log is good, and what it brings back is what memory has.
+    fn check(&self, what: &str) {
+        self.disk.kill();
+        let expected = self.database.keyspace.contents();
+        let shared: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let report = redo::verify(&shared, Path::new("/data"), &self.options.devices).unwrap();
+        assert!(report.is_good(), "{what}: {report}");
+        let database = Database::open_on(shared, self.options.clone()).unwrap();
+        assert_eq!(database.keyspace.contents(), expected, "{what}");
+    }
+}
+
+fn image_of(files: &[PathBuf], disk: &SimDisk) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut image = read_all(disk);
+    image.retain(|path, _| files.contains(path));
+    image
+}
+
+#[test]
+fn good_files_are_read_and_nothing_happens() {
+    let mut patient = Patient::new(|_| {});
+    let before = read_all(&patient.disk);
+    patient.scrub();
+    let stats = patient.database.log.stats();
+    assert_eq!((stats.scrub_passes, stats.scrub_errors), (1, 0));
+    let bytes: usize = before
+        .iter()
+        .filter(|(p, _)| patient.sealed_files().contains(p))
+        .map(|(_, b)| b.len())
+        .sum();
+    assert!(stats.scrubbed_bytes > bytes as u64 / 2, "{} of {bytes}", stats.scrubbed_bytes);
+    assert_eq!(read_all(&patient.disk), before);
+    assert!(patient.news.is_empty());
+}
+
+#[test]
+fn a_turned_bit_anywhere_is_found_healed_and_kept_as_evidence() {
+    let files = Patient::new(|_| {}).sealed_files();
+    assert!(files.len() >= 4, "{files:?}");
+    let mut count = 0;
+    for file in &files {
+        let len = read_all(&Patient::new(|_| {}).disk)[file].len();
+        // Header, blocks and footer; what has no meaning of its own is covered all the same.
+        for at in (0..len).step_by(23) {
+            let what = format!("byte {at} of {}", file.display());
+            let mut patient = Patient::new(|_| {});
+            assert!(patient.disk.flip_bit(file, at as u64, 3), "{what}");
+            let damaged = image_of(&files, &patient.disk)[file].clone();
+            patient.scrub();
+            let stats = patient.database.log.stats();
+            assert_eq!((stats.scrub_errors, stats.scrub_healed), (1, 1), "{what}");
+            let name = file.file_name().unwrap().to_str().unwrap();
+            assert!(patient.news[0].contains(name), "{what}: {:?}", patient.news);
+            let is_evidence = |(path, bytes): (&PathBuf, &Vec<u8>)| {
+                path.to_string_lossy().contains("damaged-") && *bytes == damaged
+            };
+            assert!(read_all(&patient.disk).iter().any(is_evidence), "{what}: it is kept");
+            patient.check(&what);
+            count += 1;
+        }
+    }
+    assert!(count > 100);
+}
+
+#[test]
+fn deleted_keys_stay_deleted_when_the_deletes_are_damaged() {
+    // Delete records are in the second half of the log, the keys that they are about in the first.
+    let mut patient = Patient::new(|_| {});
+    for file in patient.sealed_files().iter().rev().take(3) {
+        patient.disk.flip_bit(file, 150, 0);
+    }
+    patient.scrub();
+    let stats = patient.database.log.stats();
+    assert_eq!((stats.scrub_errors, stats.scrub_healed), (3, 3));
+    assert!(stats.compactions > 3, "whoever held older records was compacted");
+    assert!(!patient.database.keyspace.entries.contains_key(&key(0)));
+    patient.check("three files");
+}
+
+#[test]
+fn all_files_may_be_damaged_at_once() {
+    let mut patient = Patient::new(|_| {});
+    let files = patient.sealed_files();
+    for file in &files {
+        patient.disk.flip_bit(file, 200, 1);
+    }
+    patient.scrub();
+    assert_eq!(patient.database.log.stats().scrub_healed, files.len() as u64);
+    patient.check("all files");
+}
+
+#[test]
+fn a_file_that_is_cut_or_gone_is_missed() {
+    for is_gone in [false, true] {
+        let mut patient = Patient::new(|_| {});
+        let file = patient.sealed_files().remove(1);
+        if is_gone {
+            patient.disk.remove(&file).unwrap();
+        } else {
+            patient.disk.open(&file, env::Access::ReadWrite).unwrap().set_len(300).unwrap();
+        }
+        patient.scrub();
+        let stats = patient.database.log.stats();
+        assert_eq!((stats.scrub_errors, stats.scrub_healed), (1, 1), "{:?}", patient.news);
+        patient.check("cut or gone");
+    }
+}
+
+#[test]
+fn files_that_several_segments_share_and_devices_are_healed_too() {
+    let shared: fn(&mut Options) = |options| {
+        options.compaction.enabled = true;
+        options.compaction.gathered_min = 2;
+        options.segment_bytes = 4000;
+    };
+    let devices: fn(&mut Options) =
+        |options| options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    for change in [shared, devices] {
+        for nth in 0..Patient::new(change).sealed_files().len() {
+            let mut patient = Patient::new(change);
+            let file = patient.sealed_files().remove(nth);
+            patient.disk.flip_bit(&file, 200, 5);
+            patient.scrub();
+            let stats = patient.database.log.stats();
+            assert_eq!((stats.scrub_errors, stats.scrub_healed), (1, 1), "{}", file.display());
+            patient.check(&file.display().to_string());
+        }
+    }
+}
+
+/// A crash while a damaged file is being healed: the start names it, or it is healed.
+#[test]
+fn a_crash_while_healing_loses_nothing() {
+    let mut crashes = 0;
+    for n_ios in 1.. {
+        let mut patient = Patient::new(|_| {});
+        let file = patient.sealed_files().remove(1);
+        patient.disk.flip_bit(&file, 200, 5);
+        patient.disk.crash_after(n_ios);
+        patient.database.log.set_scrub_rate(1 << 20);
+        for _ in 0..60 {
+            while patient.scrubber.step() == Step::Worked {}
+            patient.rewrite();
+            patient.database.settle();
+        }
+        let is_over = !patient.disk.is_crashed();
+        patient.disk.restart();
+        let disk: Arc<dyn Disk> = Arc::new(patient.disk.clone());
+        match Database::open_on(disk, patient.options.clone()) {
+            Ok(database) => {
+                let expected = patient.database.keyspace.contents();
+                assert_eq!(database.keyspace.contents(), expected, "crash at {n_ios}");
+            }
+            Err(error) => {
+                let name = file.file_name().unwrap().to_str().unwrap();
+                assert!(!is_over && error.to_string().contains(name), "crash at {n_ios}: {error}");
+            }
+        }
+        crashes += 1;
+        if is_over {
+            break;
+        }
+    }
+    assert!(crashes > 10, "{crashes}");
+}
+
+#[test]
+fn scrubbing_keeps_to_its_rate_and_can_be_turned_off() {
+    let mut patient = Patient::new(|_| {});
+    patient.database.log.set_scrub_rate(1000);
+    let mut waited_ms = 0;
+    while patient.database.log.stats().scrub_passes == 0 {
+        patient.database.log.tick();
+        if patient.scrubber.step() != Step::Worked {
+            patient.database.clock.advance_us(1000);
+            waited_ms += 1;
+        }
+        assert!(waited_ms < 100_000);
+    }
+    let bytes = patient.database.log.stats().scrubbed_bytes;
+    assert!(waited_ms >= bytes / 2, "{bytes} bytes in {waited_ms} ms at 1000 a second");
+    patient.database.log.set_scrub_rate(0);
+    patient.database.clock.advance_us(10_000_000_000);
+    patient.database.log.tick();
+    assert_eq!(patient.scrubber.step(), Step::Idle);
+    assert_eq!(patient.database.log.stats().scrubbed_bytes, bytes);
+    patient.database.log.shutdown();
+    assert_eq!(patient.scrubber.step(), Step::Finished);
+}
