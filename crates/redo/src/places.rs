@@ -59,12 +59,19 @@ pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Pla
         }
         devices.push(place);
     }
-    let Finder { database, manifest, .. } = finder;
-    for known in manifest.iter().flat_map(|manifest| &manifest.devices) {
-        if !devices.iter().any(|device| device.id == known.id) {
-            return Err(Error::MissingDevice { id: known.id, path: dir.join(&known.path) });
+    let known = finder.manifest.as_ref().map(|manifest| manifest.devices.clone());
+    for known in known.into_iter().flatten() {
+        if devices.iter().any(|device| device.id == known.id) {
+            continue;
+        }
+        let path = dir.join(&known.path);
+        // Nobody has to ask for a device that was being drained.
+        match finder.look_at(&path)?.filter(|place| known.is_leaving && place.id == known.id) {
+            Some(place) => devices.push(place),
+            None => return Err(Error::MissingDevice { id: known.id, path }),
         }
     }
+    let Finder { database, manifest, .. } = finder;
     let nothing = || Error::corrupt(&manifest::path_in(dir), 0, "nothing says which log this was");
     Ok(Places { database: database.ok_or_else(nothing)?, manifest, devices })
 }

@@ -110,6 +110,7 @@ pub fn repair(
         let report = verify(disk, dir, devices)?;
         return look(&**disk, dir, devices, report, entropy);
     };
+    disk.create_dir_all(dir).at(dir, "make")?;
     let path = lock_path(dir);
     let _lock = match disk.lock(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
