@@ -14,10 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{Lsn, Record, RecordAddr};
+use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
-use redo::{CompactionOptions, Compactor, Flusher, Health, Log, Opened, Step, SyncPolicy};
+use redo::{
+    CompactionOptions, Compactor, Flusher, Health, Log, Opened, Scrubber, Step, SyncPolicy,
+};
 
 use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{LogControl, LogHealth};
@@ -110,10 +112,13 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogC
     }
     let thread = std::thread::Builder::new().name("compactor".to_owned());
     threads.push(thread.spawn(move || run_compactor(compactor))?);
+    let scrubber = log.scrubber();
+    let thread = std::thread::Builder::new().name("scrubber".to_owned());
+    threads.push(thread.spawn(move || run_scrubber(scrubber))?);
     Ok(connect(log, Box::new(Threads(threads))))
 }
 
-/// A thread a flusher, and one for the compactor.
+/// A thread a flusher, one for the compactor, one for the scrubber.
 struct Threads(Vec<JoinHandle<()>>);
 
 impl Crew for Threads {
@@ -157,6 +162,21 @@ fn run_compactor(mut compactor: Compactor) {
             Step::Finished => return,
         }
     }
+}
+
+fn run_scrubber(mut scrubber: Scrubber) {
+    loop {
+        match scrubber.step() {
+            Step::Worked => {}
+            Step::Idle => scrubber.wait(IDLE_WAIT),
+            Step::Finished => return,
+        }
+    }
+}
+
+/// An error as INFO shows it.
+fn one_line(error: Option<&str>) -> String {
+    error.unwrap_or("none").replace([',', '\r', '\n'], " ")
 }
 
 /// `appendfsync` as the log names it.
@@ -211,7 +231,9 @@ impl LogControl for LogOwner {
     }
 
     fn set_compaction(&mut self, options: &LogOptions) {
-        lock(&self.log).set_compaction_options(compaction_options(options));
+        let mut log = lock(&self.log);
+        log.set_compaction_options(compaction_options(options));
+        log.set_scrub_rate(options.scrub_bytes_per_second);
     }
 
     fn set_devices(
@@ -256,6 +278,14 @@ impl LogControl for LogOwner {
         lock(&self.log).tick();
     }
 
+    fn take_news(&mut self) -> Vec<String> {
+        lock(&self.log).take_news()
+    }
+
+    fn rewrites(&self) -> Vec<SegmentId> {
+        lock(&self.log).rewrites()
+    }
+
     fn info(&self) -> Vec<(&'static str, String)> {
         let stats = lock(&self.log).stats();
         let mut lines = vec![
@@ -272,11 +302,16 @@ impl LogControl for LogOwner {
             ("redo_compactions", stats.compactions.to_string()),
             ("redo_compactions_failed", stats.compactions_failed.to_string()),
             ("redo_reclaimed_bytes", stats.reclaimed_bytes.to_string()),
+            ("redo_scrubbed_bytes", stats.scrubbed_bytes.to_string()),
+            ("redo_scrub_passes", stats.scrub_passes.to_string()),
+            ("redo_scrub_last_pass_time", (stats.scrub_pass_ended_at_ms / 1000).to_string()),
+            ("redo_scrub_errors", stats.scrub_errors.to_string()),
+            ("redo_scrub_healed", stats.scrub_healed.to_string()),
+            ("redo_scrub_last_error", one_line(stats.scrub_error.as_deref())),
             ("redo_devices", stats.devices.len().to_string()),
         ];
         for (index, device) in stats.devices.iter().enumerate() {
-            let error =
-                device.last_error.as_deref().unwrap_or("none").replace([',', '\r', '\n'], " ");
+            let error = one_line(device.last_error.as_deref());
             let figures = format!(
                 "index={index},path={},state={:?},segments={},queued_bytes={},written_bytes={},written_blocks={},\
                  syncs={},last_error={error}",

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::process::{Program, Server, wait_for_exit};
 use crate::wire::Connection;
@@ -173,7 +174,8 @@ fn a_sample_of_damage_is_refused_with_its_place_then_repaired() {
             refusals += 1;
         }
     }
-    assert!(refusals > 10 && starts > 0, "{refusals} refusals, {starts} starts");
+    // Unless something said later that the last block was durable, its damage looks like a torn write.
+    assert!(refusals > 10 && starts <= 1, "{refusals} refusals, {starts} starts");
 }
 
 /// A segment that is cut in its middle, or gone, leaves collections without roots and roots without
@@ -230,6 +232,78 @@ fn what_is_left_of_collections_can_be_used() {
             server.kill();
         }
     }
+}
+
+/// A number of INFO.
+fn figure(connection: &mut Connection, name: &str) -> u64 {
+    let info = connection.words("INFO redo").text();
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name} in {info}")).trim().parse().unwrap()
+}
+
+/// Polls until it is so.
+fn wait_for(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}: {}", server.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn bytes_that_decay_under_a_running_server_are_found_and_written_again() {
+    let mut server = Program::indelible().start(&["--log-scrub-bytes-per-second", "0"]);
+    fill(&mut server.connect());
+    server.kill();
+    server.restart();
+    let mut connection = server.connect();
+    // So that delete records are in the sealed segment, and what they are about is too.
+    connection.words("DEL string:7 string:8");
+    connection.words("HDEL hash field:3");
+    let all = everything(&mut connection);
+    drop(connection);
+    server.kill();
+    server.restart();
+    let mut connection = server.connect();
+    assert_eq!(figure(&mut connection, "redo_scrub_errors"), 0);
+    let data = server.directory();
+    let sealed = read_files(&data).into_iter().filter(|(path, bytes)| {
+        path.extension().is_some_and(|ext| ext == "redo") && bytes.ends_with(b"INDELEND")
+    });
+    let mut sealed: Vec<_> = sealed.collect();
+    assert!(sealed.len() >= 2, "{}", sealed.len());
+    for (path, bytes) in &mut sealed {
+        let at = bytes.len() / 2;
+        bytes[at] ^= 0x10;
+        let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..=at], at as u64).unwrap();
+    }
+    assert_eq!(connection.words("CONFIG SET log-scrub-bytes-per-second 1gb").text(), "OK");
+    let count = sealed.len() as u64;
+    wait_for(&server, "found", || figure(&mut connection, "redo_scrub_errors") == count);
+    wait_for(&server, "healed", || figure(&mut connection, "redo_scrub_healed") == count);
+    assert!(figure(&mut connection, "redo_scrubbed_bytes") > 0);
+    for (path, bytes) in &sealed {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let said = server.log();
+        assert!(said.lines().any(|line| line.contains(name) && line.contains("byte")), "{said}");
+        let is_copy = |(other, found): (&PathBuf, &Vec<u8>)| {
+            other.to_string_lossy().contains("damaged-") && found == bytes
+        };
+        assert!(read_files(&data).iter().any(is_copy), "{name} is kept");
+    }
+    assert_eq!(everything(&mut connection), all);
+    // Another pass finds nothing.
+    let passes = figure(&mut connection, "redo_scrub_passes");
+    connection.words("CONFIG SET log-scrub-bytes-per-second 2gb");
+    wait_for(&server, "pass", || figure(&mut connection, "redo_scrub_passes") > passes);
+    assert_eq!(figure(&mut connection, "redo_scrub_errors"), count);
+    drop(connection);
+    server.kill();
+    let verified = indelible(&["log", "verify", data.to_str().unwrap()]);
+    assert!(verified.status.success(), "{}", said(&verified));
+    server.restart();
+    assert_eq!(everything(&mut server.connect()), all);
 }
 
 #[test]

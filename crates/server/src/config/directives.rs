@@ -290,6 +290,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("log-compaction-invalid-percentage", 1..=100, 40),
     integer("log-compaction-invalid-min", 1..=UINT_MAX, 1024),
     memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
+    memory("log-scrub-bytes-per-second", 0..=LONG_MAX, 4 * MB),
 ];
 
 /// Directives that older versions knew and that are accepted and forgotten, with one argument.

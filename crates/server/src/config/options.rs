@@ -82,6 +82,8 @@ pub struct LogOptions {
     pub compaction_enabled: bool,
     /// How fast compaction may read and write; 0 for no bound.
     pub compaction_bytes_per_second: u64,
+    /// How fast sealed segments are read again to find damage; 0 for not at all.
+    pub scrub_bytes_per_second: u64,
 }
 
 /// See the file's top.
@@ -155,6 +157,7 @@ impl Config {
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
                 compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),
+                scrub_bytes_per_second: self.number("log-scrub-bytes-per-second"),
             },
         }
     }

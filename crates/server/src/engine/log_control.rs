@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use base::Lsn;
+use base::{Lsn, SegmentId};
 use env::Entropy;
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -38,7 +38,7 @@ pub trait LogControl: Send {
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);
 
-    /// Changes when segments are compacted.
+    /// Changes when segments are compacted, and how fast they are scrubbed.
     fn set_compaction(&mut self, options: &LogOptions);
 
     /// Changes the directories of the log; none for the default one. New ones are taken into use at
@@ -63,6 +63,16 @@ pub trait LogControl: Send {
 
     /// Time has passed.
     fn tick(&mut self);
+
+    /// What is new about damage on the devices, for the server's log.
+    fn take_news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Damaged segments: whatever has its record there is to be logged again.
+    fn rewrites(&self) -> Vec<SegmentId> {
+        Vec::new()
+    }
 
     /// Names and values for the `# Redo` section of INFO.
     fn info(&self) -> Vec<(&'static str, String)>;

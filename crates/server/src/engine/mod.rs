@@ -27,6 +27,7 @@ mod congestion;
 mod dispatch;
 mod errand;
 mod expiry;
+mod healing;
 mod histogram;
 mod latency;
 mod limits;
@@ -118,6 +119,7 @@ pub struct Engine {
     keyspace: Keyspace,
     log: Option<Box<dyn LogControl>>,
     relogging: Option<Relogging>,
+    healing: healing::Healing,
     loading: Option<Progress>,
     /// What is being loaded was there before.
     is_reloading: bool,
@@ -194,6 +196,7 @@ impl Engine {
             keyspace,
             log: None,
             relogging: None,
+            healing: healing::Healing::default(),
             loading: None,
             is_reloading: false,
             errand: None,
@@ -427,6 +430,7 @@ impl Engine {
         self.freeze_or_thaw();
         self.end_waits();
         self.end_pause();
+        self.heal_log();
         if self.now_us >= self.next_tick_us {
             self.next_tick_us = self.now_us + 1_000_000 / u64::from(self.options.hz);
             self.periodic();
