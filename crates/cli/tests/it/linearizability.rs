@@ -387,7 +387,6 @@ fn survive<C: Send, R: Send>(
     while loaded < time {
         let load = Duration::from_millis(50 + random.below(450));
         let seed = random.below(u64::MAX);
-        let first = history.len();
         let clients = (0..CLIENTS).map(|number| Client {
             number,
             connection: server.connect(),
@@ -416,13 +415,16 @@ fn survive<C: Send, R: Send>(
             cut(server);
             stop.store(true, Ordering::Relaxed);
             let gone = u64::try_from(started.elapsed().as_nanos()).unwrap();
-            for thread in threads {
-                history.extend(thread.join().unwrap());
-            }
-            // What was not answered happened before the server was gone, or never.
-            for (_, operation) in &mut history[first..] {
-                operation.to = if operation.reply.is_none() { gone } else { operation.to };
-            }
+            // What was not answered happened before the server was gone, or never; what was asked only
+            // then did not.
+            history.extend(
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).filter_map(
+                    |(object, operation): (usize, Operation<C, R>)| {
+                        let to = if operation.reply.is_none() { gone } else { operation.to };
+                        (operation.from <= to).then_some((object, Operation { to, ..operation }))
+                    },
+                ),
+            );
         });
         server.restart();
         loaded += load;
