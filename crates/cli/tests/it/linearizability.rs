@@ -219,7 +219,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn integer(reply: &Reply) -> i64 {
-    reply.text().parse().unwrap()
+    reply.text().parse().unwrap_or_else(|_| panic!("an account has lost its balance: {reply:?}"))
 }
 
 /// A random command on a random key.
