@@ -58,6 +58,10 @@ const SPARE_BYTES_MAX: usize = 16 << 20;
 
 const EVERY_SECOND_US: u64 = 1_000_000;
 
+/// Under `everysec`, what is older than this and not durable makes writers wait, as in Redis: more
+/// than it is never lost.
+const UNDURABLE_AGE_US_MAX: u64 = 2 * EVERY_SECOND_US;
+
 /// The block that takes records.
 #[derive(Default)]
 struct OpenBlock {
@@ -107,6 +111,9 @@ pub struct Log {
     spare_bytes: usize,
     mail: Mailbox,
     synced_at_us: u64,
+    /// Blocks that were sealed and not durable at some tick, and when that was, both ascending.
+    undurable_at: VecDeque<(Lsn, u64)>,
+    is_late: bool,
     is_closed: bool,
 }
 
@@ -145,6 +152,8 @@ impl Log {
             spare_bytes: 0,
             mail: Mailbox::default(),
             synced_at_us,
+            undurable_at: VecDeque::new(),
+            is_late: false,
             is_closed: false,
         };
         log.set_policy(policy);
@@ -343,6 +352,7 @@ impl Log {
             self.synced_at_us = now_us;
             self.request_sync(sealed);
         }
+        self.note_lateness(now_us);
         for device in self.shared.devices.iter() {
             if device.state() == DeviceState::Full {
                 device.nudge();
@@ -353,12 +363,27 @@ impl Log {
         self.schedule_compaction(now_us);
     }
 
-    /// Whether so much is in flight that clients that write should not be read from. Not while
-    /// writes are refused: what is in flight does not grow then, and reads must go on.
+    /// Notes how long the oldest block that is not durable has been waiting.
+    fn note_lateness(&mut self, now_us: u64) {
+        let sealed = Lsn(self.open_lsn.0 - 1);
+        while self.undurable_at.front().is_some_and(|(lsn, _)| *lsn <= self.durable) {
+            self.undurable_at.pop_front();
+        }
+        if sealed > self.undurable_at.back().map_or(self.durable, |(lsn, _)| *lsn) {
+            self.undurable_at.push_back((sealed, now_us));
+        }
+        let since_us = self.undurable_at.front().map_or(now_us, |(_, at_us)| *at_us);
+        self.is_late = self.policy == SyncPolicy::EverySec
+            && now_us.saturating_sub(since_us) > UNDURABLE_AGE_US_MAX;
+    }
+
+    /// Whether so much is in flight, or for so long, that clients that write should not be read
+    /// from. Not while writes are refused: what is in flight does not grow then, and reads must go
+    /// on.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        let is_congested =
-            self.in_flight_bytes > self.in_flight_bytes_max && self.health() == Health::Writable;
+        let is_congested = (self.is_late || self.in_flight_bytes > self.in_flight_bytes_max)
+            && self.health() == Health::Writable;
         self.shared.is_congested.store(is_congested, Ordering::Relaxed);
         is_congested
     }

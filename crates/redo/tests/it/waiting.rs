@@ -47,6 +47,24 @@ fn a_strict_read_waits_for_the_block_of_what_it_read() {
 }
 
 #[test]
+fn under_everysec_a_device_that_syncs_too_late_makes_writers_wait() {
+    let (_, mut database) = simulated(SyncPolicy::EverySec);
+    // A block each half second; nobody steps the flusher, as if it hung in a sync.
+    for number in 0..5 {
+        database.set(&key(number), b"1");
+        database.log.seal();
+        database.log.tick();
+        assert!(!database.log.is_congested(), "after {number} half seconds");
+        database.clock.advance_us(500_000);
+    }
+    database.log.tick();
+    assert!(database.log.is_congested(), "the first block is older than two seconds");
+    database.flush();
+    database.log.tick();
+    assert!(!database.log.is_congested());
+}
+
+#[test]
 fn everysec_syncs_each_second_and_when_asked() {
     let (_, mut database) = simulated(SyncPolicy::EverySec);
     database.set(b"a", b"1");
