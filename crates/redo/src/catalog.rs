@@ -124,27 +124,32 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether no later segment was begun in the directory of `path`.
-    fn is_newest(&self, path: &Path, segment: SegmentId) -> bool {
-        !self.files.iter().any(|other| {
-            other.path.parent() == path.parent()
-                && other.header.part == 0
-                && other.header.segment > segment
-        })
+    /// The last segment that was begun on each device.
+    pub(crate) fn newest_segments(&self) -> Vec<SegmentId> {
+        let mut newest = vec![SegmentId(0); self.devices.len()];
+        let begun = self.files.iter().filter(|f| f.header.part == 0 && !f.header.is_moved);
+        for file in begun {
+            newest[file.device] = newest[file.device].max(file.header.segment);
+        }
+        newest
     }
 
     /// Only a file that took the log until the end may lack a footer, or a header: the newest of
     /// its device, and parts of segments of failed devices.
     fn check_footers(&self) -> Result<()> {
+        let newest = self.newest_segments();
         for path in &self.unborn {
             let name = path.file_name().and_then(|name| name.to_str());
             let segment = name.and_then(segment::parse_file_name);
-            if segment.is_some_and(|(segment, part)| part == 0 && !self.is_newest(path, segment)) {
+            let device = self.devices.iter().position(|d| Some(d.path.as_path()) == path.parent());
+            if let (Some((segment, 0)), Some(device)) = (segment, device)
+                && segment < newest[device]
+            {
                 return Err(Error::corrupt(path, 0, "the segment was sealed, and it is cut off"));
             }
         }
         for file in self.files.iter().filter(|file| file.footer.is_none()) {
-            let is_newest = self.is_newest(&file.path, file.header.segment);
+            let is_newest = file.header.segment >= newest[file.device];
             if file.header.generation > 0 || (file.header.part == 0 && !is_newest) {
                 let what = "the segment was sealed, and its footer is damaged or missing";
                 return Err(file.corrupt(file.len, what));

@@ -335,6 +335,7 @@ impl Running {
             segment: member.segment,
             part: 0,
             generation: generation + 1,
+            is_moved: member.device != self.target || images.iter().any(|i| i.header.is_moved),
             durable_lsn: self.durable_before_rename,
             compaction_lsn: self.compaction_lsn,
             horizon: member.horizon,

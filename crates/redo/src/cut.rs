@@ -36,6 +36,7 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
             removed => removed.at(path, "remove")?,
         }
     }
+    let newest = catalog.newest_segments();
     let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
@@ -45,12 +46,9 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
             tidied.cut_bytes += data_end - file.end;
         }
         // Only the last sync of a device can have failed: it took no block after that.
-        let is_newest = source.header.part > 0
-            || !catalog.files[index + 1..]
-                .iter()
-                .any(|other| other.device == source.device && other.header.part == 0);
-        // Where a segment has several files, a block may be durable in one and not in the other.
         let segment = source.header.segment;
+        let is_newest = source.header.part > 0 || segment >= newest[source.device];
+        // Where a segment has several files, a block may be durable in one and not in the other.
         let is_sibling = |other: usize| {
             catalog.files.get(other).is_some_and(|other| other.header.segment == segment)
         };

@@ -366,6 +366,7 @@ impl Flusher {
             segment,
             part,
             generation: 0,
+            is_moved: false,
             durable_lsn,
             compaction_lsn: Lsn::ZERO,
             horizon: Lsn::ZERO,

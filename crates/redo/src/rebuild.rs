@@ -88,6 +88,7 @@ impl Rebuilder<'_> {
             segment: patient.segment,
             part: 0,
             generation: patient.images.iter().map(Salvage::generation).max().unwrap_or(0) + 1,
+            is_moved: patient.images.iter().any(Salvage::is_moved),
             durable_lsn: self.durable_lsn,
             compaction_lsn: Lsn::ZERO,
             horizon: self.durable_lsn,

@@ -201,6 +201,11 @@ impl Salvage {
         self.header.map_or_else(guess, |header| header.generation)
     }
 
+    /// Whether it may have taken the log on another device.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.header.is_none_or(|header| header.is_moved)
+    }
+
     /// How many records are good.
     pub(crate) fn good_record_count(&self) -> u64 {
         self.blocks.iter().map(|block| u64::from(block.header.record_count)).sum()

@@ -57,6 +57,8 @@ pub struct SegmentHeader {
     pub part: u32,
     /// How often the segment was compacted.
     pub generation: u32,
+    /// It took the log on another device, so its number says nothing about the order here.
+    pub is_moved: bool,
     /// A block that was known durable, with all before it, when the file was made.
     pub durable_lsn: Lsn,
     /// The LSN that was open when the validity bitmap for the last compaction was copied: every
@@ -78,6 +80,7 @@ impl SegmentHeader {
         bytes[48..52].copy_from_slice(&self.segment.0.to_le_bytes());
         bytes[52..56].copy_from_slice(&self.part.to_le_bytes());
         bytes[56..60].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[60..64].copy_from_slice(&u32::from(self.is_moved).to_le_bytes());
         bytes[64..72].copy_from_slice(&self.durable_lsn.0.to_le_bytes());
         bytes[72..80].copy_from_slice(&self.compaction_lsn.0.to_le_bytes());
         bytes[80..88].copy_from_slice(&self.horizon.0.to_le_bytes());
@@ -117,6 +120,7 @@ impl SegmentHeader {
             segment,
             part: u32_at(bytes, 52),
             generation,
+            is_moved: u32_at(bytes, 60) & 1 != 0,
             durable_lsn: lsn_at(bytes, 64)?,
             compaction_lsn: lsn_at(bytes, 72)?,
             horizon: lsn_at(bytes, 80)?,
@@ -276,6 +280,7 @@ mod tests {
             segment: SegmentId(3),
             part: 4,
             generation: 5,
+            is_moved: true,
             durable_lsn: Lsn(6),
             compaction_lsn: Lsn(7),
             horizon: Lsn(8),

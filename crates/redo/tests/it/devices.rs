@@ -185,3 +185,21 @@ fn a_crash_while_devices_change_loses_nothing_with_the_old_list_or_the_new_one()
         }
     }
 }
+
+/// A newer segment comes from another device while an older one still takes the log. Found by seed
+/// 3760 of the random crashes.
+#[test]
+fn a_segment_that_has_moved_here_does_not_say_that_an_older_one_has_ended() {
+    for count in 20..60 {
+        let disk = SimDisk::new(6, Faults::default());
+        let mut database = open(&disk, &["/a", "/b"]).unwrap();
+        database.fill(0, count);
+        database.set_devices(&["/a"]).unwrap();
+        database.settle();
+        assert_eq!(database.device("/b"), None);
+        let contents = database.keyspace.contents();
+        drop(database);
+        disk.kill();
+        assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), contents);
+    }
+}
