@@ -55,7 +55,8 @@ pub enum DeviceState {
     Healthy,
     /// There is no room on it; it takes blocks again when there is.
     Full,
-    /// A write or sync on it has failed: it takes no further block until the next start.
+    /// A write or sync on it has failed, or it was full and another one has taken what it could not:
+    /// it takes no further block until the next start.
     Poisoned,
     /// It is taken out of use: its segments are written to the others.
     Draining,

@@ -15,7 +15,9 @@
 //! **A failed write or sync is final for the device.** What the kernel says afterwards about the
 //! same bytes means nothing, so they are written again elsewhere, from memory, under their old
 //! addresses (a further part of the segment), or the log becomes read-only. The one exception is a
-//! full disk, which is an answer and no failure: the same bytes are tried at the same place again.
+//! full disk, which is an answer and no failure: the same bytes are tried at the same place again. But
+//! when they still find no room with the reserve given up, and another device has enough, they go
+//! there, and the full device is given up like a failed one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -141,7 +143,7 @@ impl Flusher {
             Err(error) if is_full(&error) => {
                 return self.become_full(&error.to_string(), is_ending);
             }
-            Err(error) => self.poison(&error.to_string()),
+            Err(error) => self.poison(&error.to_string(), None),
         }
         Step::Worked
     }
@@ -399,13 +401,35 @@ impl Flusher {
             self.is_finished = true;
             return Step::Finished;
         }
-        self.retry_at_us = self.shared.clock.monotonic_us() + FULL_RETRY_US;
         let is_stuck = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
+        if is_stuck && let Some(other) = self.other_with_room() {
+            // Else what this one cannot take would hold up what the others can.
+            let synced = self.sync();
+            let error = synced.map_or_else(|failure| failure.to_string(), |()| error.to_owned());
+            self.poison(&error, Some(other));
+            return Step::Worked;
+        }
+        let device = &self.shared.devices[self.index];
+        self.retry_at_us = self.shared.clock.monotonic_us() + FULL_RETRY_US;
         if !was_full || is_stuck != device.is_stuck() {
             device.set_stuck(is_stuck);
             (self.shared.waker)();
         }
         Step::Idle
+    }
+
+    /// Another device that can take everything that waits for this one, and has room beyond that: it
+    /// may be the same disk.
+    fn other_with_room(&self) -> Option<usize> {
+        let shared = &self.shared;
+        let queued_bytes = self.device().queued_bytes.load(Ordering::Relaxed);
+        let wanted_bytes = queued_bytes + shared.segment_bytes.min(shared.reserve_bytes);
+        shared.devices.iter().position(|other| {
+            other.state() == DeviceState::Healthy
+                && other.service() == Service::InUse
+                && !other.inbox().is_closed
+                && shared.disk.available_bytes(&other.path).is_ok_and(|bytes| bytes >= wanted_bytes)
+        })
     }
 
     /// The queue of a full device is written; whether it takes more depends on the reserve.
@@ -426,8 +450,9 @@ impl Flusher {
         }
     }
 
-    /// The device has failed: what is not synced goes to another one, or nothing goes on.
-    fn poison(&mut self, error: &str) {
+    /// The device has failed: what is not synced goes to another one, `preferred` if it still takes
+    /// blocks, or nothing goes on.
+    fn poison(&mut self, error: &str, preferred: Option<usize>) {
         let shared = self.shared.clone();
         let device = &shared.devices[self.index];
         device.set_last_error(error.to_owned());
@@ -444,8 +469,9 @@ impl Flusher {
                 other.state() == state && is_in_use
             }
         };
-        let successor = (shared.devices.iter())
-            .position(is_open(DeviceState::Healthy))
+        let successor = preferred
+            .filter(|other| is_open(DeviceState::Healthy)(&shared.devices[*other]))
+            .or_else(|| shared.devices.iter().position(is_open(DeviceState::Healthy)))
             .or_else(|| shared.devices.iter().position(is_open(DeviceState::Full)));
         let mut inbox = device.inbox();
         inbox.is_closed = true;

@@ -186,6 +186,35 @@ fn a_full_disk_among_others_refuses_nothing() {
 }
 
 #[test]
+fn what_a_full_disk_cannot_take_goes_to_another() {
+    let Some(small) = LoopDisk::new(40 << 20) else { return };
+    let Some(large) = LoopDisk::new(256 << 20) else { return };
+    let devices = texts([small.path().join("log"), large.path().join("log")]);
+    let log_devices = ["--log-devices", &devices[0], &devices[1]];
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &log_devices].concat());
+    let mut connection = server.connect();
+    small.fill_with_ballast();
+    // Larger than what is set aside for a full disk.
+    let large_value = "x".repeat(24 << 20);
+    for number in 0..4 {
+        let reply = connection.call(&["SET", &format!("key:{number}"), &large_value]).unwrap();
+        assert_eq!(reply.text(), "OK");
+    }
+    let info = connection.words("INFO redo").text();
+    let given_up = info.lines().find(|line| line.contains("state=Poisoned")).unwrap();
+    assert!(given_up.contains(&devices[0]) && given_up.contains("No space left"), "{given_up}");
+    server.kill();
+    server.restart();
+    let mut connection = server.connect();
+    for number in 0..4 {
+        let found = connection.words(&format!("STRLEN key:{number}")).text();
+        assert_eq!(found, large_value.len().to_string());
+    }
+    small.drop_ballast();
+    verify_log(&mut server);
+}
+
+#[test]
 fn a_disk_full_of_garbage_is_emptied_by_compaction() {
     let Some((disk, mut server)) = start_on_a_small_disk() else { return };
     let (mut connection, mut ledger) = (server.connect(), Ledger::default());
