@@ -49,7 +49,7 @@ pub(crate) fn make(disk: &dyn Disk, dir: &Path, reserve_bytes: u64) -> Result<()
     if reserve_bytes == 0 {
         return Ok(());
     }
-    allocate(disk, &path_in(dir), reserve_bytes)
+    allocate(disk, dir, &path_in(dir), reserve_bytes)
 }
 
 /// Sets space aside for the next start: all of it, or what there is room for.
@@ -57,20 +57,25 @@ pub(crate) fn make_for_start(disk: &dyn Disk, dir: &Path, reserve_bytes: u64) {
     let mut bytes = start_bytes(reserve_bytes);
     for _ in 0..HALVINGS_MAX {
         // The next start can do without if there is room then.
-        if bytes == 0 || allocate(disk, &start_path_in(dir), bytes).is_ok() {
+        if bytes == 0 || allocate(disk, dir, &start_path_in(dir), bytes).is_ok() {
             return;
         }
         bytes /= 2;
     }
 }
 
-fn allocate(disk: &dyn Disk, path: &Path, bytes: u64) -> Result<()> {
+fn allocate(disk: &dyn Disk, dir: &Path, path: &Path, bytes: u64) -> Result<()> {
     let file = if disk.exists(path).at(path, "look for")? {
         disk.open(path, Access::ReadWrite).at(path, "open")?
     } else {
         disk.create(path).at(path, "create")?
     };
-    let allocated = file.allocate(0, bytes).at(path, "reserve space for");
+    // A crash must not give away what was kept for the start after it.
+    let allocated = file
+        .allocate(0, bytes)
+        .and_then(|()| file.sync_data())
+        .and_then(|()| disk.sync_dir(dir))
+        .at(path, "reserve space for");
     if allocated.is_err() {
         drop(file);
         // Part of it may have been set aside.

@@ -124,16 +124,24 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
 
 #[test]
 fn a_server_starts_on_a_full_disk_and_ends_well_there() {
-    let Some((disk, mut server)) = start_on_a_small_disk() else { return };
+    let Some((mut disk, mut server)) = start_on_a_small_disk() else { return };
     let mut ledger = Ledger::default();
     ledger.write_until_refused(&mut server.connect());
-    for ends_well in [false, true, false] {
+    for end in ["kill", "shutdown", "power cut", "kill", "power cut"] {
         disk.fill_with_ballast();
-        if ends_well {
-            server.terminate();
-            assert_eq!(server.wait_for_exit(), Some(0), "{}", server.log());
-        } else {
-            server.kill();
+        match end {
+            "shutdown" => {
+                server.terminate();
+                assert_eq!(server.wait_for_exit(), Some(0), "{}", server.log());
+            }
+            "power cut" => {
+                let switch = disk.switch();
+                server.begin_to_kill();
+                switch.off();
+                server.kill();
+                disk.restore();
+            }
+            _ => server.kill(),
         }
         disk.fill_with_ballast();
         server.restart();

@@ -147,7 +147,7 @@ fn a_log_is_opened_on_a_full_disk_again_and_again() {
     write_some(&mut database, 0, 200);
     let expected = database.keyspace.contents();
     drop(database);
-    disk.crash();
+    disk.kill();
     for start in 0..4 {
         // Somebody else takes what this start has not used.
         let capacity_bytes = Some(disk.used_bytes());
@@ -156,7 +156,7 @@ fn a_log_is_opened_on_a_full_disk_again_and_again() {
         let database = opened.unwrap_or_else(|error| panic!("start {start}: {error}"));
         assert_eq!(database.keyspace.contents(), expected);
         drop(database);
-        disk.crash();
+        disk.kill();
     }
     disk.set_faults(Faults::default());
     let mut database = Database::open_on(Arc::new(disk), options).unwrap();
