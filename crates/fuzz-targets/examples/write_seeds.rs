@@ -1,20 +1,19 @@
-//! Writes what the corpora begin with into `fuzz/corpus`, beside what is there. Long ones stay out:
-//! the test runs them all the same.
+//! Writes the seeds of every target into a directory, a subdirectory each, for cargo-fuzz to begin with.
 
-use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-const SEED_BYTES_MAX: usize = 8 << 10;
-
-fn main() -> std::io::Result<()> {
-    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+fn main() -> std::io::Result<ExitCode> {
+    let Some(directory) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        eprintln!("usage: write_seeds DIRECTORY");
+        return Ok(ExitCode::from(2));
+    };
     for target in fuzz_targets::TARGETS {
-        let directory = corpora.join(target.name);
+        let directory = directory.join(target.name);
         std::fs::create_dir_all(&directory)?;
         for (number, seed) in (target.seeds)().into_iter().enumerate() {
-            if seed.len() <= SEED_BYTES_MAX {
-                std::fs::write(directory.join(format!("seed-{number:02}")), seed)?;
-            }
+            std::fs::write(directory.join(format!("seed-{number:03}")), seed)?;
         }
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   fuzz/fuzz_targets/NAME.rs ──► cargo fuzz run NAME (nightly)  ─┐
 //!   tests/it: fuzz/corpus/NAME and mutations of it (stable)      ─┴─► TARGETS: NAME → run(bytes)
-//!   examples/write_seeds: what a corpus begins with                              seeds()
+//!   examples/write_seeds: what cargo-fuzz begins with                             seeds()
 //! ```
 //!
 //! A target is a function of bytes that panics when a promise is broken: no input makes a decoder
@@ -15,11 +15,12 @@
 //! That flips are noticed is for the tests of `redo`.
 //!
 //! # A new target
-//! A file here, a line in [`TARGETS`], three lines in `fuzz/fuzz_targets`, its name in
-//! `fuzz/Cargo.toml`, and `cargo run -p fuzz-targets --example write_seeds`.
+//! A file here, an entry in [`TARGETS`], three lines in `fuzz/fuzz_targets`, its name in
+//! `fuzz/Cargo.toml`, and a directory in `fuzz/corpus`.
 
 mod block;
 mod checksums;
+mod commands;
 mod compaction;
 mod config;
 mod footer;
@@ -74,6 +75,14 @@ pub const TARGETS: &[Target] = &[
         fixed_bytes: 16 << 10,
         // Three readings, an argument of one byte as a vector of its own.
         bytes_per_byte: 512,
+    },
+    Target {
+        name: "commands",
+        run: commands::run,
+        seeds: commands::seeds,
+        // Strings of 64 KiB, made and copied again and again.
+        fixed_bytes: 256 << 20,
+        bytes_per_byte: 64 << 10,
     },
     Target {
         name: "payload",

@@ -5,7 +5,7 @@
 
 use rdb::Value;
 
-use crate::session::Session;
+use crate::session::{Session, without_order};
 
 const RAW: u8 = 1;
 
@@ -32,17 +32,6 @@ pub(crate) fn run(input: &[u8]) {
         Session::replayed(records.iter().map(Vec::as_slice)).expect("records of a keyspace");
     let dumped = recovered.dump(b"k").expect("it was logged");
     assert_eq!(rdb::decode(&dumped).map(without_order), Ok(value));
-}
-
-/// Sets and hashes have no order.
-fn without_order(mut value: Value) -> Value {
-    match &mut value {
-        Value::Set(members) => members.sort(),
-        Value::Hash(fields) => fields.sort(),
-        Value::ZSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
-        Value::String(_) | Value::List(_) => {}
-    }
-    value
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

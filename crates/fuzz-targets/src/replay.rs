@@ -36,15 +36,16 @@ pub(crate) fn run(input: &[u8]) {
 fn is_small(record: &Record<'_>) -> bool {
     let big_endian =
         |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
-    match record.kind {
+    let is_short = match record.kind {
         RecordKind::LargeString => {
             varint::take(&mut &*record.value).is_none_or(|bytes| bytes < STRING_BYTES_MAX)
         }
         RecordKind::StringChunk => {
             record.sub.len() != 4 || big_endian(record.sub) * 4096 < STRING_BYTES_MAX
         }
-        _ => record.db.0 < DATABASES_MAX,
-    }
+        _ => true,
+    };
+    is_short && record.db.0 < DATABASES_MAX
 }
 
 /// The keys that the records name.

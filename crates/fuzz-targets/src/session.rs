@@ -11,6 +11,9 @@ use resp::{Protocol, Writer};
 
 const DATABASES: usize = 16;
 
+/// The time at which every session starts, in Unix milliseconds.
+const START_MS: i64 = 1_700_000_000_000;
+
 /// What was logged, as bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Logged(Arc<Mutex<Vec<Vec<u8>>>>);
@@ -58,14 +61,18 @@ impl Journal for Logged {
 pub(crate) struct Session {
     pub(crate) keyspace: Keyspace,
     pub(crate) db: usize,
+    pub(crate) now_ms: i64,
 }
+
+/// A key as clients see it: database, name, value, encoding, when it expires.
+pub(crate) type Seen = (usize, Vec<u8>, rdb::Value, Vec<u8>, Vec<u8>);
 
 impl Session {
     /// An empty keyspace, and what will be logged.
     pub(crate) fn new() -> (Self, Logged) {
         let logged = Logged::default();
         let keyspace = Keyspace::new(Box::new(logged.clone()), [7; 16], DATABASES);
-        (Self { keyspace, db: 0 }, logged)
+        (Self { keyspace, db: 0, now_ms: START_MS }, logged)
     }
 
     /// The keyspace of these records; `None` when one of them makes no sense.
@@ -77,22 +84,28 @@ impl Session {
             replay.apply(&record, address(number), &mut retired).ok()?;
         }
         let keyspace = replay.finish(&mut retired);
-        Some(Self { keyspace, db: 0 })
+        Some(Self { keyspace, db: 0, now_ms: START_MS })
     }
 
     /// The reply to a command.
     pub(crate) fn run(&mut self, arguments: &[&[u8]]) -> Vec<u8> {
-        let command = table::resolve(arguments).expect("the targets know their commands");
-        let Action::Data(handler) = command.action else {
-            panic!("{} is no handler", command.name)
-        };
+        self.try_run(arguments).expect("the targets know their commands")
+    }
+
+    /// The reply to a command, if it is one that needs nothing but a keyspace.
+    pub(crate) fn try_run(&mut self, arguments: &[&[u8]]) -> Option<Vec<u8>> {
+        let command = table::resolve(arguments).ok()?;
+        let Action::Data(handler) = command.action else { return None };
+        if !command.accepts(arguments.len()) {
+            return None;
+        }
         let mut reply = Writer::new(Protocol::Resp2);
-        self.keyspace.begin_command(1_700_000_000_000);
+        self.keyspace.begin_command(self.now_ms);
         let mut context = Context {
             keyspace: &mut self.keyspace,
             db: self.db,
             reply: &mut reply,
-            string_bytes_max: 1 << 20,
+            string_bytes_max: 64 << 10,
             may_block: false,
             ready: None,
             blocking: None,
@@ -100,7 +113,33 @@ impl Session {
         if let Err(error) = handler(&mut context, arguments) {
             reply.error(&error.to_string());
         }
-        reply.take()
+        let _what_it_depends_on = self.keyspace.end_command();
+        let _what_others_are_told = self.keyspace.take_effects();
+        Some(reply.take())
+    }
+
+    /// All that is there.
+    pub(crate) fn contents(&mut self) -> Vec<Seen> {
+        let mut contents = Vec::new();
+        for db in 0..self.keyspace.database_count() {
+            self.db = db;
+            let mut keys = Vec::new();
+            self.keyspace.begin_command(self.now_ms);
+            self.keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
+            keys.sort();
+            for key in keys {
+                let payload = self.dump(&key).expect("it was listed");
+                let value = rdb::decode(&payload).expect("it was just encoded");
+                // What is a string's is not logged: it follows from the bytes, as after a restart of Redis.
+                let is_string = matches!(value, rdb::Value::String(_));
+                let encoding =
+                    if is_string { Vec::new() } else { self.run(&[b"OBJECT", b"ENCODING", &key]) };
+                let expires_at = self.run(&[b"PEXPIRETIME", &key]);
+                contents.push((db, key, without_order(value), encoding, expires_at));
+            }
+        }
+        self.db = 0;
+        contents
     }
 
     /// The payload of a key.
@@ -116,4 +155,15 @@ fn bulk(reply: &[u8]) -> Option<&[u8]> {
         return None;
     }
     reply[head + 1..].strip_suffix(b"\r\n")
+}
+
+/// Sets and hashes have no order.
+pub(crate) fn without_order(mut value: rdb::Value) -> rdb::Value {
+    match &mut value {
+        rdb::Value::Set(members) => members.sort(),
+        rdb::Value::Hash(fields) => fields.sort(),
+        rdb::Value::ZSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
+        rdb::Value::String(_) | rdb::Value::List(_) => {}
+    }
+    value
 }
