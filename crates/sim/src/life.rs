@@ -5,12 +5,13 @@
 //! flushers and the compactor step, as their threads would. Nothing is ever waited for.
 
 use env_sim::Faults;
-use server::engine::{ClientKey, Engine, Peer};
+use server::engine::{ClientKey, Engine, Errand, Peer};
 
 use crate::client::Client;
 use crate::machine::{Machine, Wrote, device_dir};
+use crate::picture::Picture;
 use crate::reply::encode;
-use crate::run::Run;
+use crate::run::{DEVICES_MAX, Run};
 use crate::wiretap::lock;
 use crate::workload::{Kind, Op};
 
@@ -39,6 +40,8 @@ pub(crate) struct Life<'a> {
     last_tick_us: u64,
     tick_gap_us: u64,
     restore_at: Option<u64>,
+    /// The process has ended by itself.
+    is_dead: bool,
 }
 
 impl<'a> Life<'a> {
@@ -55,6 +58,7 @@ impl<'a> Life<'a> {
             last_tick_us: now_us,
             tick_gap_us: 0,
             restore_at: None,
+            is_dead: false,
         }
     }
 
@@ -76,7 +80,7 @@ impl<'a> Life<'a> {
                 self.run.disk.set_faults(Faults::default());
             }
             self.step()?;
-            if self.run.disk.is_crashed() {
+            if self.run.disk.is_crashed() || self.is_dead {
                 break;
             }
         }
@@ -156,6 +160,13 @@ impl<'a> Life<'a> {
                 self.run.clock.advance_us(us);
                 Ok(())
             }
+            96 if self.run.rng.below(4) == 0 => {
+                let keys = 1 + self.run.rng.below(6);
+                self.run.note(|| format!("memory is full, by about {keys} keys"));
+                self.run.tally.evictions += 1;
+                self.machine.fill_memory(keys);
+                Ok(())
+            }
             96 | 97 => {
                 // Anything from a little before the time that the workload writes into expiries.
                 let wall_ms =
@@ -189,7 +200,53 @@ impl<'a> Life<'a> {
         }
         let is_idle = self.run.rng.below(4) > 0;
         self.call(|engine| engine.end_iteration(is_idle))?;
-        self.deliver()
+        self.deliver()?;
+        self.run_errand()
+    }
+
+    /// What the engine asks its owner for: to load the data again.
+    fn run_errand(&mut self) -> Result<(), String> {
+        match self.machine.engine.take_errand() {
+            None => return Ok(()),
+            Some(Errand::Reload) => {}
+            Some(Errand::OpenLog) => return Err("nobody has turned the log off".to_owned()),
+        }
+        // Nothing is executed between here and the end of the log.
+        let state = Picture::of(self.machine.engine.keyspace());
+        let (unloaded, _) = self.machine.call(Engine::unload)?;
+        let (sealed, now_us) = (self.machine.sealed(), self.now_us());
+        if sealed > self.run.ledger.last() {
+            self.run.ledger.note(sealed, &state, now_us);
+        }
+        self.run.note(|| format!("RELOAD, block {sealed} is the last"));
+        if let Err(why) = unloaded {
+            self.run.note(|| format!("the log could not be closed: {why}"));
+            self.is_dead = true;
+            return Ok(());
+        }
+        self.run.ledger.promise(sealed, || "the log was closed in good order".to_owned());
+        self.run.tally.reloads += 1;
+        let (seed, steps_per_million) = self.run.site_numbers();
+        let run = &*self.run;
+        let site = run.site(seed, steps_per_million);
+        let judge = |found: &Picture, summary: &redo::Summary| {
+            run.ledger.judge(summary.last_lsn, found, run.is_betrayed)
+        };
+        match self.machine.reload(&site, judge) {
+            Ok(judged) => judged?,
+            Err(error) => {
+                let is_excused = run.is_betrayed
+                    || run.disk.is_crashed()
+                    || matches!(&error, redo::Error::Io { .. } | redo::Error::MissingDevice { .. });
+                if !is_excused {
+                    return Err(format!("REFUSED: the data cannot be loaded again: {error}"));
+                }
+                self.is_dead = true;
+                return Ok(());
+            }
+        }
+        self.run.ledger.settle(sealed);
+        self.call(|engine| engine.end_iteration(true))
     }
 
     fn tick(&mut self) -> Result<(), String> {
@@ -304,6 +361,8 @@ impl<'a> Life<'a> {
             let op = match run.rng.below(12) {
                 0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
                 1..4 => Op { kind: Kind::Exec, ..Op::of("EXEC") },
+                4 if run.rng.below(12) == 0 => run.workload.devices(),
+                5 if run.rng.below(12) == 0 => Op::of("BGREWRITEAOF"),
                 _ => run.workload.data(),
             };
             return vec![op];
@@ -324,6 +383,7 @@ impl<'a> Life<'a> {
         let key = self.clients[index].key;
         self.run.tally.commands += ops.len() as u64;
         let (was_asleep, is_strict) = (self.machine.engine.is_asleep(), self.is_strict(index));
+        let was_full = self.machine.is_memory_full();
         let ((), wrote) = self.machine.call(|engine| engine.receive(key, bytes))?;
         let is_traced = self.run.plan.is_traced;
         if is_traced {
@@ -343,7 +403,9 @@ impl<'a> Life<'a> {
             );
         } else {
             let tap = lock(&self.machine.tap);
-            self.clients[index].executed(&ops, wrote, &tap, is_strict, is_traced);
+            // What was evicted was not written by the command: then only what it shows counts.
+            let own = if was_full { Wrote { lsn: None } } else { wrote };
+            self.clients[index].executed(&ops, own, &tap, is_strict, is_traced);
         }
         self.after_call(wrote)?;
         if let [op] = ops.as_slice() {
@@ -409,8 +471,10 @@ impl<'a> Life<'a> {
     /// The end: a crash that was planned, a power failure, a kill, or a shutdown.
     fn end(mut self) -> Result<(), String> {
         let is_crashed = self.run.disk.is_crashed();
-        self.check_memory()?;
-        if !is_crashed && !self.run.is_betrayed {
+        if !self.is_dead {
+            self.check_memory()?;
+        }
+        if !is_crashed && !self.is_dead && !self.run.is_betrayed {
             let durable = self.machine.durable();
             self.run.ledger.promise(durable, || "the log says that it is durable".to_owned());
             self.promise_of_everysec();
@@ -419,7 +483,7 @@ impl<'a> Life<'a> {
         if !is_crashed {
             self.run.disk.crash_after(u64::MAX / 4);
         }
-        if how == 0 && !is_crashed {
+        if how == 0 && !is_crashed && !self.is_dead {
             self.shut_down()?;
         }
         let records = lock(&self.machine.tap).records;
@@ -442,7 +506,7 @@ impl<'a> Life<'a> {
             run.disk.crash();
         }
         run.disk.set_faults(Faults::default());
-        (0..run.shape.devices).for_each(|index| run.disk.mend_dir(&device_dir(index)));
+        (0..DEVICES_MAX).for_each(|index| run.disk.mend_dir(&device_dir(index)));
         Ok(())
     }
 

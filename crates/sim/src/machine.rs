@@ -6,19 +6,21 @@
 //!      └── step ──► Works: flushers, compactor ── SimDisk
 //! ```
 //!
-//! [`boot`] is what `server::serve` does, without sockets, signals and threads.
+//! [`boot`] and [`Machine::reload`] are what `server::serve` does, without sockets, signals and
+//! threads.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::Lsn;
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
-use keyspace::Journal;
+use keyspace::{Journal, Keyspace};
 use redo::{Compactor, Env, Flusher, Opened, Recovery, Step, Summary};
 use server::config::Config;
-use server::engine::{Engine, Surroundings};
-use server::host::NoHost;
+use server::engine::{Engine, LogControl, Surroundings};
+use server::host::{CpuTimes, Host, MemoryUsage};
 use server::journal::{Crew, LogJournal, connect};
 use server::load::{load, log_options};
 use server::logger::Logger;
@@ -37,6 +39,9 @@ pub(crate) struct LogShape {
     pub(crate) in_flight_bytes: u64,
 }
 
+/// `maxmemory`.
+pub(crate) const MEMORY_MAX_BYTES: u64 = 1 << 20;
+
 /// The data directory.
 #[must_use]
 pub(crate) fn data_dir() -> PathBuf {
@@ -52,7 +57,8 @@ pub(crate) fn device_dir(index: usize) -> PathBuf {
 /// The flushers and the compactor, for whoever steps them.
 pub(crate) struct Works {
     flushers: Vec<Flusher>,
-    compactor: Compactor,
+    /// None once the log is closed.
+    compactor: Option<Compactor>,
     clock: SimClock,
     /// When each flusher has stepped last, and the longest that any has not.
     stepped_at_us: Vec<u64>,
@@ -67,7 +73,7 @@ impl Works {
         let count = self.flushers.len();
         let index = usize::try_from(rng.below(count as u64 + 1)).expect("few");
         if index == count {
-            self.compactor.step();
+            self.step_compactor();
         } else if self.starved != Some(index) || rng.below(40) == 0 {
             let now_us = self.clock.monotonic_us();
             let gap_us = now_us - self.stepped_at_us[index];
@@ -89,11 +95,11 @@ impl Works {
         for flusher in &mut self.flushers {
             has_worked |= flusher.step() == Step::Worked;
         }
-        has_worked | (self.compactor.step() == Step::Worked)
+        has_worked | (self.step_compactor() == Step::Worked)
     }
 
     pub(crate) fn step_compactor(&mut self) -> Step {
-        self.compactor.step()
+        self.compactor.as_mut().map_or(Step::Finished, Compactor::step)
     }
 }
 
@@ -118,7 +124,7 @@ impl Crew for Stepped {
         let mut works = lock(&self.works);
         let works = &mut *works;
         for _ in 0..FINISH_ROUNDS {
-            let mut is_finished = works.compactor.step() == Step::Finished;
+            let mut is_finished = works.step_compactor() == Step::Finished;
             for flusher in &mut works.flushers {
                 is_finished &= flusher.step() == Step::Finished;
             }
@@ -136,9 +142,12 @@ pub(crate) struct Machine {
     pub(crate) engine: Engine,
     pub(crate) works: Arc<Mutex<Works>>,
     pub(crate) tap: Arc<Mutex<Tap>>,
-    journal: LogJournal,
+    /// None while there is no log.
+    journal: Option<LogJournal>,
     /// The state as of the last block, brought up to date at each seal.
     picture: Picture,
+    /// What the host says is used.
+    used_bytes: Arc<AtomicU64>,
 }
 
 /// The world that a machine is started in.
@@ -152,16 +161,22 @@ pub(crate) struct Site<'a> {
     pub(crate) steps_per_million: u32,
 }
 
-/// Recovers the database and starts the server.
-///
-/// # Errors
-/// Why it does not start.
-pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
-    let mut rng = SimEntropy::new(site.seed);
-    let clock: Arc<dyn Clock> = Arc::new(site.clock.clone());
+/// The data and the log, as recovery has brought them up.
+struct Data {
+    keyspace: Keyspace,
+    control: Box<dyn LogControl>,
+    works: Arc<Mutex<Works>>,
+    tap: Arc<Mutex<Tap>>,
+    journal: LogJournal,
+    picture: Picture,
+    summary: Summary,
+}
+
+/// What `server::serve` does on its recovery thread.
+fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     let env = Env {
         disk: Arc::new(site.disk.clone()),
-        clock: Arc::clone(&clock),
+        clock: Arc::new(site.clock.clone()),
         entropy: Box::new(SimEntropy::new(rng.next())),
         waker: Arc::new(|| {}),
     };
@@ -174,12 +189,12 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
     let (mut keyspace, opened) = load(recovery, options.databases, &mut |_| {})?;
-    let Opened { log, flushers, compactor, summary } = opened;
+    let Opened { log, flushers, compactor, summary, .. } = opened;
     let works = Works {
-        stepped_at_us: vec![clock.monotonic_us(); flushers.len()],
+        stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
         longest_gap_us: 0,
         flushers,
-        compactor,
+        compactor: Some(compactor),
         clock: site.clock.clone(),
         starved: None,
     };
@@ -194,15 +209,52 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         rng: SimEntropy::new(rng.next()),
         steps_per_million: site.steps_per_million,
     }));
+    Ok(Data { keyspace, control, works, tap, journal, picture, summary })
+}
+
+/// Recovers the database and starts the server.
+///
+/// # Errors
+/// Why it does not start.
+pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
+    let mut rng = SimEntropy::new(site.seed);
+    let data = recover(site, &mut rng)?;
+    let clock: Arc<dyn Clock> = Arc::new(site.clock.clone());
+    let used_bytes = Arc::new(AtomicU64::new(0));
     let surroundings = Surroundings {
         clock: Arc::clone(&clock),
         entropy: Box::new(SimEntropy::new(rng.next())),
-        host: Box::new(NoHost),
+        host: Box::new(SimHost { used_bytes: Arc::clone(&used_bytes) }),
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), surroundings);
+    let Data { keyspace, control, works, tap, journal, picture, summary } = data;
     engine.loaded(keyspace, Some(control));
-    Ok((Machine { engine, works, tap, journal, picture }, summary))
+    let journal = Some(journal);
+    Ok((Machine { engine, works, tap, journal, picture, used_bytes }, summary))
+}
+
+/// A machine whose memory is as full as the simulator says; every look finds a byte less.
+struct SimHost {
+    used_bytes: Arc<AtomicU64>,
+}
+
+impl Host for SimHost {
+    fn used_bytes(&self) -> u64 {
+        let used_bytes = self.used_bytes.load(Ordering::Relaxed);
+        self.used_bytes.store(used_bytes.saturating_sub(1), Ordering::Relaxed);
+        used_bytes
+    }
+
+    fn memory(&self) -> MemoryUsage {
+        MemoryUsage { allocator: "none", ..MemoryUsage::default() }
+    }
+
+    fn purge(&self) {}
+
+    fn cpu(&self) -> CpuTimes {
+        CpuTimes::default()
+    }
 }
 
 /// What a call of the engine has written.
@@ -233,7 +285,45 @@ impl Machine {
 
     /// The last block that was sealed.
     pub(crate) fn sealed(&self) -> Lsn {
-        Lsn(self.journal.open_lsn().0 - 1)
+        Lsn(self.journal().open_lsn().0 - 1)
+    }
+
+    /// As much memory is used from now on as lets the engine evict about so many keys.
+    pub(crate) fn fill_memory(&self, keys: u64) {
+        self.used_bytes.store(MEMORY_MAX_BYTES + keys, Ordering::Relaxed);
+    }
+
+    /// Whether the engine is about to evict keys.
+    pub(crate) fn is_memory_full(&self) -> bool {
+        self.used_bytes.load(Ordering::Relaxed) > MEMORY_MAX_BYTES
+    }
+
+    /// DEBUG RELOAD: the data are loaded again from the log, which was closed; `found` looks at
+    /// them first.
+    ///
+    /// # Errors
+    /// Why that cannot be, or what `found` says.
+    pub(crate) fn reload(
+        &mut self,
+        site: &Site<'_>,
+        found: impl FnOnce(&Picture, &Summary) -> Result<(), String>,
+    ) -> redo::Result<Result<(), String>> {
+        // Whoever has a part of the old log keeps it locked.
+        {
+            let mut works = lock(&self.works);
+            works.flushers.clear();
+            works.compactor = None;
+        }
+        self.journal = None;
+        let data = recover(site, &mut SimEntropy::new(site.seed))?;
+        let Data { keyspace, control, works, tap, journal, picture, summary } = data;
+        if let Err(wrong) = found(&picture, &summary) {
+            return Ok(Err(wrong));
+        }
+        self.engine.loaded(keyspace, Some(control));
+        (self.works, self.tap, self.picture) = (works, tap, picture);
+        self.journal = Some(journal);
+        Ok(Ok(()))
     }
 
     /// What recovery has found.
@@ -243,17 +333,21 @@ impl Machine {
 
     /// Compactions of this life that came to a good end.
     pub(crate) fn compactions(&self) -> u64 {
-        self.journal.stats().compactions
+        self.journal.as_ref().map_or(0, |journal| journal.stats().compactions)
     }
 
     /// Whether there are records in the open block.
     pub(crate) fn has_open_records(&self) -> bool {
-        self.journal.last_lsn() == self.journal.open_lsn()
+        self.journal().last_lsn() == self.journal().open_lsn()
     }
 
     /// How far the log says that it is durable.
     pub(crate) fn durable(&self) -> Lsn {
-        self.journal.durable_lsn()
+        self.journal().durable_lsn()
+    }
+
+    fn journal(&self) -> &LogJournal {
+        self.journal.as_ref().expect("the server is up")
     }
 
     /// The state now.

@@ -13,7 +13,7 @@ use server::config::Config;
 use crate::damage;
 use crate::ledger::Ledger;
 use crate::life::Life;
-use crate::machine::{LogShape, Machine, Site, boot, device_dir};
+use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, Site, boot, device_dir};
 use crate::picture::{Hash, Picture};
 use crate::tally::Tally;
 use crate::workload::{DATABASES, Workload};
@@ -185,21 +185,30 @@ impl Run {
     /// as its operator would.
     pub(crate) fn boot(&mut self) -> redo::Result<(Machine, Summary)> {
         loop {
-            let steps_per_million = if self.is_scripted || self.rng.coin() { 0 } else { 20_000 };
-            let site = Site {
-                disk: &self.disk,
-                clock: &self.clock,
-                config: &self.configs[usize::from(self.policy)],
-                shape: &self.shape,
-                seed: self.rng.next(),
-                steps_per_million,
-            };
-            match boot(&site) {
+            let (seed, steps_per_million) = self.site_numbers();
+            match boot(&self.site(seed, steps_per_million)) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
                     self.shape.devices = DEVICES_MAX;
                 }
                 booted => return booted,
             }
+        }
+    }
+
+    /// A seed for what happens in the machine, and how often the works step inside a command.
+    pub(crate) fn site_numbers(&mut self) -> (u64, u32) {
+        let steps_per_million = if self.is_scripted || self.rng.coin() { 0 } else { 20_000 };
+        (self.rng.next(), steps_per_million)
+    }
+
+    pub(crate) fn site(&self, seed: u64, steps_per_million: u32) -> Site<'_> {
+        Site {
+            disk: &self.disk,
+            clock: &self.clock,
+            config: &self.configs[usize::from(self.policy)],
+            shape: &self.shape,
+            seed,
+            steps_per_million,
         }
     }
 
@@ -274,7 +283,7 @@ impl Run {
 fn configuration(policy: usize, compaction: u64) -> Config {
     let policy = crate::workload::POLICIES[policy];
     let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
-    let databases = DATABASES.to_string();
+    let (databases, memory) = (DATABASES.to_string(), MEMORY_MAX_BYTES.to_string());
     let words = [
         ["--databases", &databases],
         ["--enable-debug-command", "yes"],
@@ -283,6 +292,8 @@ fn configuration(policy: usize, compaction: u64) -> Config {
         ["--log-compaction-invalid-percentage", percentage],
         ["--log-compaction-bytes-per-second", "0"],
         ["--latency-tracking", "no"],
+        ["--maxmemory", &memory],
+        ["--maxmemory-policy", "allkeys-random"],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     server::config::load(None, &words).expect("the words are directives")

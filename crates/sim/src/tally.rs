@@ -38,6 +38,10 @@ tally! {
     kills,
     /// Ends in good order.
     shutdowns,
+    /// Times that the data were loaded again in the same process.
+    reloads,
+    /// Times that memory was full and keys were evicted.
+    evictions,
     /// Commands sent.
     commands,
     /// Replies read.

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     Select(usize),
     /// It waits for the log.
     WaitAof,
-    /// It seals the open block and starts a compaction.
+    /// It seals the open block: it starts a compaction, or changes the devices.
     Checkpoint,
     /// It makes the server sleep.
     Sleep,
@@ -92,7 +92,7 @@ impl Op {
             "BLPOP" => Kind::Blocking,
             "WAITAOF" => Kind::WaitAof,
             "SELECT" => Kind::Select(words[1].parse().expect("an index")),
-            "BGREWRITEAOF" => Kind::Checkpoint,
+            "BGREWRITEAOF" | "CONFIG" => Kind::Checkpoint,
             _ => Kind::Plain,
         };
         const READS: [&str; 7] =
@@ -254,10 +254,26 @@ impl Workload {
                 let ms = 1 + self.below(40);
                 Op::of(&format!("DEBUG SLEEP 0.{ms:03}")).kind(Kind::Sleep)
             }
-            29..31 => Op::of("SAVE"),
-            31..33 => Op::of("DBSIZE"),
+            29 => Op::of("SAVE"),
+            30 => Op::of("DEBUG RELOAD"),
+            31 => self.devices(),
+            32 => Op::of("DBSIZE"),
             _ => Op::of("PING"),
         }
+    }
+
+    /// A change of the log's devices.
+    pub(crate) fn devices(&mut self) -> Op {
+        // What is listed no more is drained; the next start lists all of them again.
+        let list = self.pick(&[
+            "/device-0",
+            "/device-1",
+            "/device-0,/device-1",
+            "/device-1,/device-2",
+            "/device-2,/device-0",
+            "/device-0,/device-1,/device-2",
+        ]);
+        Op::parse(&format!("CONFIG SET log-devices {list}"))
     }
 
     fn blocking(&mut self) -> Op {
