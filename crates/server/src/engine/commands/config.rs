@@ -87,6 +87,12 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
 /// Uses the directories for the log that the new configuration lists.
 fn change_devices(engine: &mut Engine, config: &Config) -> Done {
     let devices = config.options().log.devices;
+    if engine.in_transaction && engine.log.is_some() {
+        // The open block ends with the old devices, and a transaction's records lie in one block.
+        return Err(error(
+            "ERR CONFIG SET failed (possibly related to argument 'log-devices') - can't be set inside a transaction",
+        ));
+    }
     let Some(log) = &mut engine.log else { return Ok(()) };
     log.set_devices(&devices, engine.surroundings.entropy.as_mut()).map_err(|why| {
         error(format!("ERR CONFIG SET failed (possibly related to argument 'log-devices') - {why}"))
