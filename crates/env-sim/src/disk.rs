@@ -84,6 +84,8 @@ pub(crate) struct State {
     crash_is_after: Option<bool>,
     crashed: bool,
     trace_hash: u64,
+    /// The calls that change the disk, in words, if somebody wants them.
+    ios: Option<Vec<String>>,
 }
 
 /// How a call that changes the disk shall go.
@@ -158,6 +160,9 @@ impl State {
         self.io_count += 1;
         self.note(name.as_bytes());
         self.note(path.as_os_str().as_encoded_bytes());
+        if let Some(ios) = &mut self.ios {
+            ios.push(format!("{} {name} {}", self.io_count, path.display()));
+        }
         if self.crash_at_io.is_some_and(|at| self.io_count >= at) {
             self.crashed = true;
             return match self.crash_is_after {
@@ -282,6 +287,7 @@ impl SimDisk {
             crash_is_after: None,
             crashed: false,
             trace_hash: 0xcbf2_9ce4_8422_2325,
+            ios: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -299,6 +305,7 @@ impl SimDisk {
             names: state.names.clone(),
             locks: state.locks.clone(),
             broken: state.broken.clone(),
+            ios: state.ios.clone(),
             ..*state
         };
         Self { state: Arc::new(Mutex::new(forked)) }
@@ -387,6 +394,17 @@ impl SimDisk {
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
+    }
+
+    /// From now on the calls that change the disk are kept in words, for [`SimDisk::take_ios`].
+    pub fn keep_ios(&self) {
+        self.state().ios.get_or_insert_default();
+    }
+
+    /// The calls that changed the disk since the last time, those among them that failed.
+    #[must_use]
+    pub fn take_ios(&self) -> Vec<String> {
+        self.state().ios.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// A hash of everything that changed the disk so far: the same for the same run.

@@ -120,9 +120,13 @@ impl Run {
     pub(crate) fn shaped(plan: Plan, shape: LogShape, mut rng: SimEntropy) -> Self {
         let compaction = rng.below(3);
         let is_large = rng.below(3) == 0;
+        let disk = SimDisk::new(rng.next(), Faults::default());
+        if plan.is_traced {
+            disk.keep_ios();
+        }
         Self {
             plan,
-            disk: SimDisk::new(rng.next(), Faults::default()),
+            disk,
             clock: SimClock::new(1_700_000_000_000),
             configs: (0..3).map(|policy| configuration(policy, compaction)).collect(),
             shape,
@@ -176,6 +180,8 @@ impl Run {
     /// Notes what happens, if somebody wants to know.
     pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
         if self.plan.is_traced {
+            let ios = self.disk.take_ios();
+            self.trace.extend(ios.into_iter().map(|io| format!("      io {io}")));
             let at = self.disk.io_count();
             self.trace.push(format!("[{at}] {}", what()));
         }
