@@ -40,6 +40,8 @@ pub(crate) struct Client {
     pub(crate) durability: u8,
     pub(crate) is_blocked: bool,
     pub(crate) in_multi: bool,
+    /// Its transaction has a command that seals the open block.
+    pub(crate) multi_seals: bool,
     /// Bytes of its latest command that are still on their way, and the command.
     pub(crate) underway: Option<(Vec<u8>, Op)>,
     expected: VecDeque<Expected>,
@@ -67,6 +69,7 @@ impl Client {
             durability: 3,
             is_blocked: false,
             in_multi: false,
+            multi_seals: false,
             underway: None,
             expected: VecDeque::new(),
             incoming: Vec::new(),
@@ -129,11 +132,13 @@ impl Client {
                     expected.need_if_nil = depend(&self.watched);
                 }
                 self.in_multi = false;
+                self.multi_seals = false;
                 self.multi_shows.clear();
                 self.watched.clear();
             }
             _ if self.in_multi => {
                 let db = self.db;
+                self.multi_seals |= op.args[0] == b"BGREWRITEAOF";
                 let shown = op.shows.iter().map(|key| (db, Box::from(key.as_slice())));
                 self.multi_shows.extend(shown);
             }

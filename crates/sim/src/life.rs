@@ -324,6 +324,9 @@ impl<'a> Life<'a> {
 
     /// A client sends something, if it is its turn.
     fn act(&mut self, index: usize) -> Result<(), String> {
+        if self.machine.engine.is_asleep() && self.clients[index].underway.is_some() {
+            return Ok(());
+        }
         if let Some((bytes, op)) = self.clients[index].underway.take() {
             return self.send(index, &bytes, vec![op]);
         }
@@ -356,10 +359,15 @@ impl<'a> Life<'a> {
             let line = ["GET s0", "SET s0 asleep", "PING"];
             return vec![Op::of(line[usize::try_from(run.rng.below(3)).expect("few")])];
         }
+        let anybody_waits = self.clients.iter().any(|client| client.is_blocked);
         let run = &mut *self.run;
         if self.clients[index].in_multi {
             let op = match run.rng.below(12) {
                 0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
+                // Whoever is served after EXEC writes to the block behind a checkpoint in it.
+                1..4 if anybody_waits && self.clients[index].multi_seals => {
+                    Op { kind: Kind::Discard, ..Op::of("DISCARD") }
+                }
                 1..4 => Op { kind: Kind::Exec, ..Op::of("EXEC") },
                 4 if run.rng.below(12) == 0 => run.workload.devices(),
                 5 if run.rng.below(12) == 0 => Op::of("BGREWRITEAOF"),
