@@ -14,8 +14,8 @@
 //! **Death of the process** ([`SimDisk::kill`]): the same, but nothing is lost.
 //!
 //! **Crash at the n-th I/O** ([`SimDisk::crash_after`]): the n-th call that changes the disk may
-//! or may not have had its effect, and fails; so does every call after it, as nobody is there to
-//! make one, until [`SimDisk::restart`], which is the crash.
+//! or may not have had its effect ([`SimDisk::crash_at`] says which), and fails; so does every call
+//! after it, as nobody is there to make one, until [`SimDisk::restart`], which is the crash.
 //!
 //! **Errors** ([`Faults`]): EIO from any call, by chance or at the n-th; the failed write may
 //! have had its effect. A device (a directory) fails as a whole ([`SimDisk::break_dir`]).
@@ -26,7 +26,12 @@
 //! **Misdirected writes**: reported as done, visible to readers while cached, but stored at
 //! another sector of the same file. **Bit flips** at rest ([`SimDisk::flip_bit`]).
 //!
-//! Not modelled: bytes of one file in another, slow devices, hard links, permissions.
+//!
+//! **Slow devices** are not the disk's business: a call takes no time. Whoever steps the flushers
+//! gives that of a slow device few steps, which is all that anybody can see of it (crate `sim`).
+//! **Clocks that jump** are [`crate::SimClock`]'s.
+//!
+//! Not modelled: bytes of one file in another, hard links, permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

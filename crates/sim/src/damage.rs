@@ -18,17 +18,32 @@ pub(crate) struct Flip {
     bit: u8,
 }
 
-/// Turns a bit of a file that was synced as a whole: any but the lock and segments that still
-/// took blocks, whose end cannot be told from one that was never acknowledged.
+/// Turns a bit of a file that was synced as a whole: of a segment that takes no further block, or
+/// of the manifest. The end of a segment that does cannot be told from what was never acknowledged.
 pub(crate) fn flip_some_bit(
     disk: &SimDisk,
     shape: &LogShape,
     rng: &mut SimEntropy,
 ) -> Option<Flip> {
+    let mut dirs: Vec<PathBuf> = (0..shape.devices).map(device_dir).collect();
+    dirs.push(data_dir());
+    flip_in(disk, &dirs, rng)
+}
+
+/// As [`flip_some_bit`], while the server runs: of a segment.
+pub(crate) fn flip_below_server(
+    disk: &SimDisk,
+    shape: &LogShape,
+    rng: &mut SimEntropy,
+) -> Option<Flip> {
+    let dirs: Vec<PathBuf> = (0..shape.devices).map(device_dir).collect();
+    flip_in(disk, &dirs, rng)
+}
+
+fn flip_in(disk: &SimDisk, dirs: &[PathBuf], rng: &mut SimEntropy) -> Option<Flip> {
     let mut files = Vec::new();
-    let devices = (0..shape.devices).map(device_dir);
-    for dir in std::iter::once(data_dir()).chain(devices) {
-        for name in disk.list(&dir).ok()? {
+    for dir in dirs {
+        for name in disk.list(dir).ok()? {
             let path = dir.join(name);
             let file = disk.open(&path, Access::Read).ok()?;
             let len = file.len().ok()?;

@@ -21,6 +21,8 @@ use crate::picture::Picture;
 struct State {
     total: u64,
     sealed_at_us: u64,
+    /// When a client has written to it last.
+    written_at_us: Option<u64>,
     /// Only of a run that is being looked at.
     picture: Option<Picture>,
 }
@@ -31,6 +33,8 @@ pub(crate) struct Ledger {
     states: BTreeMap<Lsn, State>,
     promised: Lsn,
     promise: String,
+    /// The block that a client has written to last, and when.
+    written: (Lsn, u64),
     /// Whether to keep what explains a violation.
     keeps_pictures: bool,
     pub(crate) promises: u64,
@@ -42,6 +46,7 @@ impl Ledger {
             states: BTreeMap::new(),
             promised: Lsn::ZERO,
             promise: String::new(),
+            written: (Lsn::ZERO, 0),
             keeps_pictures,
             promises: 0,
         };
@@ -62,8 +67,31 @@ impl Ledger {
     /// This is the state after a block.
     pub(crate) fn note(&mut self, lsn: Lsn, picture: &Picture, now_us: u64) {
         let kept = self.keeps_pictures.then(|| picture.clone());
-        let state = State { total: picture.total(), sealed_at_us: now_us, picture: kept };
+        let (written, written_at_us) = self.written;
+        let state = State {
+            total: picture.total(),
+            sealed_at_us: now_us,
+            written_at_us: (written == lsn).then_some(written_at_us),
+            picture: kept,
+        };
         self.states.insert(lsn, state);
+    }
+
+    /// A client writes to a block.
+    pub(crate) const fn write(&mut self, lsn: Lsn, now_us: u64) {
+        self.written = (lsn, now_us);
+    }
+
+    /// Whether more was lost than `everysec` may lose: what clients have written in so long a time.
+    pub(crate) fn judge_loss(&self, lsn: Lsn, at_stake_us: u64) -> Result<(), String> {
+        let mut lost = self.states.range(lsn.next()..).map(|(_, state)| state);
+        let Some(first_us) = lost.next().map(|state| state.sealed_at_us) else { return Ok(()) };
+        let last_us = lost.filter_map(|state| state.written_at_us).max().unwrap_or(first_us);
+        let span_us = last_us.saturating_sub(first_us);
+        if span_us <= at_stake_us {
+            return Ok(());
+        }
+        Err(format!("LOST: {span_us} us of writes are gone, {at_stake_us} may be under everysec"))
     }
 
     /// Everything up to a block was promised; `why` says by what.

@@ -8,6 +8,7 @@ use env_sim::Faults;
 use server::engine::{ClientKey, Engine, Errand, Peer};
 
 use crate::client::Client;
+use crate::damage;
 use crate::machine::{Machine, Wrote, device_dir};
 use crate::picture::Picture;
 use crate::reply::encode;
@@ -27,6 +28,10 @@ const THOROUGH_EVERY: u64 = 23;
 /// The promise of `everysec`, and what the ticks of the engine and an open block add to it.
 const EVERYSEC_US: u64 = 1_000_000 + 100_000 + 20_000;
 
+/// What `everysec` may lose when a device is slow: what was written in two seconds; and the time
+/// until the engine's next tick, an open block, and the round in which it is noticed.
+const AT_STAKE_US: u64 = 2_000_000 + 2 * 100_000 + 20_000;
+
 /// See the file's top.
 pub(crate) struct Life<'a> {
     run: &'a mut Run,
@@ -35,8 +40,11 @@ pub(crate) struct Life<'a> {
     next_number: usize,
     /// Nothing is expected to be in time: a device is slow or fails.
     is_impaired: bool,
+    /// A device is slow, and nothing is worse.
+    is_slow: bool,
     /// Since when `appendfsync` asks for a sync each second at least.
     everysec_since_us: Option<u64>,
+    born_us: u64,
     last_tick_us: u64,
     tick_gap_us: u64,
     restore_at: Option<u64>,
@@ -54,7 +62,9 @@ impl<'a> Life<'a> {
             clients: Vec::new(),
             next_number: 0,
             is_impaired: false,
+            is_slow: false,
             everysec_since_us,
+            born_us: now_us,
             last_tick_us: now_us,
             tick_gap_us: 0,
             restore_at: None,
@@ -132,6 +142,7 @@ impl<'a> Life<'a> {
             _ => {}
         }
         self.is_impaired = kind < 10;
+        self.is_slow = matches!(kind, 7 | 8);
         run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
         run.disk.set_faults(faults);
     }
@@ -160,7 +171,11 @@ impl<'a> Life<'a> {
                 self.run.clock.advance_us(us);
                 Ok(())
             }
-            96 if self.run.rng.below(4) == 0 => {
+            96 if self.run.rng.below(8) == 0 => {
+                self.decay();
+                Ok(())
+            }
+            96 if self.run.rng.below(3) == 0 => {
                 let keys = 1 + self.run.rng.below(6);
                 self.run.note(|| format!("memory is full, by about {keys} keys"));
                 self.run.tally.evictions += 1;
@@ -177,6 +192,20 @@ impl<'a> Life<'a> {
                 Ok(())
             }
             _ => self.come_or_go(),
+        }
+    }
+
+    /// A bit of a file at rest turns; the scrubber may find it, and the engine write it again.
+    fn decay(&mut self) {
+        let run = &mut *self.run;
+        if run.decayed.is_some() || run.is_betrayed || run.disk.is_crashed() || self.is_impaired {
+            return;
+        }
+        run.decayed = damage::flip_below_server(&run.disk, &run.shape, &mut run.rng);
+        if let Some(flip) = &run.decayed {
+            run.tally.decays += 1;
+            let text = format!("DECAY: {flip:?}");
+            run.note(|| text);
         }
     }
 
@@ -236,6 +265,7 @@ impl<'a> Life<'a> {
             Ok(judged) => judged?,
             Err(error) => {
                 let is_excused = run.is_betrayed
+                    || run.decayed.is_some()
                     || run.disk.is_crashed()
                     || matches!(&error, redo::Error::Io { .. } | redo::Error::MissingDevice { .. });
                 if !is_excused {
@@ -415,6 +445,10 @@ impl<'a> Life<'a> {
             let own = if was_full { Wrote { lsn: None } } else { wrote };
             self.clients[index].executed(&ops, own, &tap, is_strict, is_traced);
         }
+        if let Some(lsn) = wrote.lsn {
+            let now_us = self.now_us();
+            self.run.ledger.write(lsn, now_us);
+        }
         self.after_call(wrote)?;
         if let [op] = ops.as_slice() {
             self.follow(op);
@@ -487,6 +521,7 @@ impl<'a> Life<'a> {
             self.run.ledger.promise(durable, || "the log says that it is durable".to_owned());
             self.promise_of_everysec();
         }
+        self.run.at_stake_us = self.at_stake_us();
         let how = self.run.rng.below(8);
         if !is_crashed {
             self.run.disk.crash_after(u64::MAX / 4);
@@ -498,7 +533,9 @@ impl<'a> Life<'a> {
         self.run.tally.records += records;
         let Self { run, machine, clients, .. } = self;
         drop(clients);
-        run.tally.compactions += machine.compactions();
+        let (compactions, healed) = machine.compactions();
+        run.tally.compactions += compactions;
+        run.tally.decays_healed += healed;
         drop(machine);
         if is_crashed {
             run.note(|| "CRASH, as planned".to_owned());
@@ -540,7 +577,7 @@ impl<'a> Life<'a> {
     }
 
     pub(crate) fn compactions(&self) -> u64 {
-        self.machine.compactions()
+        self.machine.compactions().0
     }
 
     /// A client sends a command.
@@ -585,6 +622,15 @@ impl<'a> Life<'a> {
         if is_fair && moment_us > since_us {
             self.run.ledger.promise_before(moment_us, "everysec: it is older than a second");
         }
+    }
+
+    /// How much of what clients have written may be lost under `everysec`: with a device that is
+    /// slow more than a second, because then the writers are made to wait, but not much more.
+    fn at_stake_us(&self) -> Option<u64> {
+        let is_promised = !self.is_impaired || self.is_slow;
+        self.everysec_since_us.filter(|since_us| is_promised && *since_us == self.born_us)?;
+        let gap_us = self.tick_gap_us.max(self.now_us() - self.last_tick_us);
+        Some(AT_STAKE_US + 2 * gap_us)
     }
 
     fn shut_down(&mut self) -> Result<(), String> {

@@ -17,7 +17,7 @@ use base::Lsn;
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
 use keyspace::{Journal, Keyspace};
-use redo::{Compactor, Env, Flusher, Opened, Recovery, Step, Summary};
+use redo::{Compactor, Env, Flusher, Opened, Recovery, Scrubber, Step, Summary};
 use server::config::Config;
 use server::engine::{Engine, LogControl, Surroundings};
 use server::host::{CpuTimes, Host, MemoryUsage};
@@ -54,11 +54,12 @@ pub(crate) fn device_dir(index: usize) -> PathBuf {
     PathBuf::from(format!("/device-{index}"))
 }
 
-/// The flushers and the compactor, for whoever steps them.
+/// The flushers, the compactor and the scrubber, for whoever steps them.
 pub(crate) struct Works {
     flushers: Vec<Flusher>,
     /// None once the log is closed.
     compactor: Option<Compactor>,
+    scrubber: Option<Scrubber>,
     clock: SimClock,
     /// When each flusher has stepped last, and the longest that any has not.
     stepped_at_us: Vec<u64>,
@@ -71,9 +72,11 @@ impl Works {
     /// One of them does something.
     pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
         let count = self.flushers.len();
-        let index = usize::try_from(rng.below(count as u64 + 1)).expect("few");
+        let index = usize::try_from(rng.below(count as u64 + 2)).expect("few");
         if index == count {
             self.step_compactor();
+        } else if index > count {
+            self.step_scrubber();
         } else if self.starved != Some(index) || rng.below(40) == 0 {
             let now_us = self.clock.monotonic_us();
             let gap_us = now_us - self.stepped_at_us[index];
@@ -95,7 +98,12 @@ impl Works {
         for flusher in &mut self.flushers {
             has_worked |= flusher.step() == Step::Worked;
         }
+        has_worked |= self.step_scrubber() == Step::Worked;
         has_worked | (self.step_compactor() == Step::Worked)
+    }
+
+    fn step_scrubber(&mut self) -> Step {
+        self.scrubber.as_mut().map_or(Step::Finished, Scrubber::step)
     }
 
     pub(crate) fn step_compactor(&mut self) -> Step {
@@ -125,6 +133,7 @@ impl Crew for Stepped {
         let works = &mut *works;
         for _ in 0..FINISH_ROUNDS {
             let mut is_finished = works.step_compactor() == Step::Finished;
+            is_finished &= works.step_scrubber() == Step::Finished;
             for flusher in &mut works.flushers {
                 is_finished &= flusher.step() == Step::Finished;
             }
@@ -195,6 +204,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         longest_gap_us: 0,
         flushers,
         compactor: Some(compactor),
+        scrubber: Some(log.scrubber()),
         clock: site.clock.clone(),
         starved: None,
     };
@@ -313,6 +323,7 @@ impl Machine {
             let mut works = lock(&self.works);
             works.flushers.clear();
             works.compactor = None;
+            works.scrubber = None;
         }
         self.journal = None;
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
@@ -331,9 +342,10 @@ impl Machine {
         &self.picture
     }
 
-    /// Compactions of this life that came to a good end.
-    pub(crate) fn compactions(&self) -> u64 {
-        self.journal.as_ref().map_or(0, |journal| journal.stats().compactions)
+    /// Compactions of this life that came to a good end, and damage that was healed.
+    pub(crate) fn compactions(&self) -> (u64, u64) {
+        let stats = self.journal.as_ref().map(LogJournal::stats);
+        stats.map_or((0, 0), |stats| (stats.compactions, stats.scrub_healed))
     }
 
     /// Whether there are records in the open block.

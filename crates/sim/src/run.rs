@@ -10,7 +10,7 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
 
-use crate::damage;
+use crate::damage::{self, Flip};
 use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, Site, boot, device_dir};
@@ -100,6 +100,10 @@ pub(crate) struct Run {
     pub(crate) policy: u8,
     /// The device has lied: what it has swallowed is nobody's fault.
     pub(crate) is_betrayed: bool,
+    /// A bit that has turned while the server ran.
+    pub(crate) decayed: Option<Flip>,
+    /// How much of what was written under `everysec` may be lost at most, in microseconds.
+    pub(crate) at_stake_us: Option<u64>,
     /// Nothing is left to chance but what a crash leaves on the disk.
     pub(crate) is_scripted: bool,
     pub(crate) trace: Vec<String>,
@@ -136,6 +140,8 @@ impl Run {
             replies: Hash::new(plan.seed),
             policy: 0,
             is_betrayed: false,
+            decayed: None,
+            at_stake_us: None,
             is_scripted: false,
             trace: Vec::new(),
             rng,
@@ -151,6 +157,7 @@ impl Run {
             configs: self.configs.clone(),
             ledger: self.ledger.clone(),
             workload: self.workload.clone(),
+            decayed: self.decayed.clone(),
             trace: self.trace.clone(),
             ..*self
         }
@@ -223,8 +230,8 @@ impl Run {
     pub(crate) fn recover(&mut self) -> Result<Option<Machine>, String> {
         self.policy = [0, 0, 0, 1, 2][usize::try_from(self.rng.below(5)).expect("few")];
         let mut crashes = if self.rng.below(3) == 0 { 1 + self.rng.below(3) } else { 0 };
-        let mut flipped = None;
-        if self.rng.below(6) == 0 && !self.is_betrayed {
+        let mut flipped = self.decayed.take();
+        if flipped.is_none() && self.rng.below(6) == 0 && !self.is_betrayed {
             flipped = damage::flip_some_bit(&self.disk, &self.shape, &mut self.rng);
             self.tally.bits_flipped += u64::from(flipped.is_some());
         } else if self.rng.below(8) == 0 {
@@ -280,6 +287,9 @@ impl Run {
         self.tally.blocks += summary.blocks;
         self.tally.cut_blocks += summary.cut_blocks;
         self.ledger.judge(summary.last_lsn, found, self.is_betrayed)?;
+        if let Some(at_stake_us) = self.at_stake_us.take().filter(|_| !self.is_betrayed) {
+            self.ledger.judge_loss(summary.last_lsn, at_stake_us)?;
+        }
         self.ledger.settle(summary.last_lsn);
         Ok(())
     }

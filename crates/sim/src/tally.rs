@@ -76,6 +76,10 @@ tally! {
     bits_flipped,
     /// Those that the start has found, naming the file.
     flips_detected,
+    /// Bits turned in segments while the server ran.
+    decays,
+    /// Damage that the scrubber has found and the engine healed from memory.
+    decays_healed,
     /// Starts refused because a device had lied.
     starts_refused,
     /// Broken promises: states that no recovery may come to.

@@ -226,7 +226,7 @@ impl Workload {
     }
 
     fn server(&mut self) -> Op {
-        match self.below(35) {
+        match self.below(36) {
             0..6 => {
                 let db = usize::try_from(self.below(DATABASES as u64)).expect("few");
                 Op::of(&format!("SELECT {db}")).kind(Kind::Select(db))
@@ -257,7 +257,11 @@ impl Workload {
             29 => Op::of("SAVE"),
             30 => Op::of("DEBUG RELOAD"),
             31 => self.devices(),
-            32 => Op::of("DBSIZE"),
+            32 => {
+                let rate = 1_000_000 + self.serial;
+                Op::of(&format!("CONFIG SET log-scrub-bytes-per-second {rate}"))
+            }
+            33 => Op::of("DBSIZE"),
             _ => Op::of("PING"),
         }
     }
