@@ -30,9 +30,9 @@
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
 //! names; death of the process; EIO from any call; syncs that fail and drop what was dirty; a full
 //! disk; a device that dies; misdirected writes; short reads. Beside these, here: a device so slow
-//! that its flusher hardly ever runs ([`machine`]), bits that turn in files at rest ([`damage`]:
-//! the start must name the file, and go on when the bit is turned back), a wall clock that jumps
-//! both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
+//! that its flusher hardly ever runs (`machine`), bits that turn in files at rest (`damage`:
+//! the start must name the file, and go on when the bit is turned back) and below the running server
+//! (the scrubber may heal them), memory that is full, a wall clock that jumps both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
 //! misdirected writes the device has lied: a refusal to start or an earlier prefix is right then,
 //! and any other state is not.
 //!
@@ -40,15 +40,16 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a run of several lives, and recovery | [`run`], [`life`] |
-//! | the server, stepped | [`machine`], [`wiretap`] |
-//! | who sends what | [`workload`], [`client`], [`reply`] |
-//! | the judge | [`ledger`], [`picture`] |
+//! | a run of several lives, and recovery | `run`, `life`, `ending` |
+//! | the server, stepped | `machine`, `wiretap` |
+//! | who sends what | `workload`, `client`, [`reply`] |
+//! | the judge | `ledger`, `picture` |
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 
 mod client;
 mod damage;
+mod ending;
 mod ledger;
 mod life;
 mod machine;

@@ -12,7 +12,7 @@ use crate::damage;
 use crate::machine::{Machine, Wrote, device_dir};
 use crate::picture::Picture;
 use crate::reply::encode;
-use crate::run::{DEVICES_MAX, Run};
+use crate::run::Run;
 use crate::wiretap::lock;
 use crate::workload::{Kind, Op};
 
@@ -25,31 +25,24 @@ const OUTSTANDING_MAX: usize = 8;
 /// A thorough look at everything, every so many blocks.
 const THOROUGH_EVERY: u64 = 23;
 
-/// The promise of `everysec`, and what the ticks of the engine and an open block add to it.
-const EVERYSEC_US: u64 = 1_000_000 + 100_000 + 20_000;
-
-/// What `everysec` may lose when a device is slow: what was written in two seconds; and the time
-/// until the engine's next tick, an open block, and the round in which it is noticed.
-const AT_STAKE_US: u64 = 2_000_000 + 2 * 100_000 + 20_000;
-
 /// See the file's top.
 pub(crate) struct Life<'a> {
-    run: &'a mut Run,
-    machine: Machine,
-    clients: Vec<Client>,
-    next_number: usize,
+    pub(crate) run: &'a mut Run,
+    pub(crate) machine: Machine,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) next_number: usize,
     /// Nothing is expected to be in time: a device is slow or fails.
-    is_impaired: bool,
+    pub(crate) is_impaired: bool,
     /// A device is slow, and nothing is worse.
-    is_slow: bool,
+    pub(crate) is_slow: bool,
     /// Since when `appendfsync` asks for a sync each second at least.
-    everysec_since_us: Option<u64>,
-    born_us: u64,
-    last_tick_us: u64,
-    tick_gap_us: u64,
-    restore_at: Option<u64>,
+    pub(crate) everysec_since_us: Option<u64>,
+    pub(crate) born_us: u64,
+    pub(crate) last_tick_us: u64,
+    pub(crate) tick_gap_us: u64,
+    pub(crate) restore_at: Option<u64>,
     /// The process has ended by itself.
-    is_dead: bool,
+    pub(crate) is_dead: bool,
 }
 
 impl<'a> Life<'a> {
@@ -97,7 +90,7 @@ impl<'a> Life<'a> {
         self.end()
     }
 
-    fn now_us(&self) -> u64 {
+    pub(crate) fn now_us(&self) -> u64 {
         env::Clock::monotonic_us(&self.run.clock)
     }
 
@@ -279,7 +272,7 @@ impl<'a> Life<'a> {
         self.call(|engine| engine.end_iteration(true))
     }
 
-    fn tick(&mut self) -> Result<(), String> {
+    pub(crate) fn tick(&mut self) -> Result<(), String> {
         let now_us = self.now_us();
         self.tick_gap_us = self.tick_gap_us.max(now_us - self.last_tick_us);
         self.last_tick_us = now_us;
@@ -288,7 +281,7 @@ impl<'a> Life<'a> {
     }
 
     /// Lets the engine do something, and takes note of what it did.
-    fn call<T>(&mut self, what: impl FnOnce(&mut Engine) -> T) -> Result<T, String> {
+    pub(crate) fn call<T>(&mut self, what: impl FnOnce(&mut Engine) -> T) -> Result<T, String> {
         let (result, wrote) = self.machine.call(what)?;
         self.after_call(wrote)?;
         Ok(result)
@@ -343,7 +336,7 @@ impl<'a> Life<'a> {
         self.come()
     }
 
-    fn come(&mut self) -> Result<(), String> {
+    pub(crate) fn come(&mut self) -> Result<(), String> {
         let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
         let key = self.call(|engine| engine.connect(peer))?;
         let key = key.map_err(|refusal| refusal.escape_ascii().to_string())?;
@@ -417,7 +410,7 @@ impl<'a> Life<'a> {
     }
 
     /// The last bytes of some commands arrive, and they are executed.
-    fn send(&mut self, index: usize, bytes: &[u8], ops: Vec<Op>) -> Result<(), String> {
+    pub(crate) fn send(&mut self, index: usize, bytes: &[u8], ops: Vec<Op>) -> Result<(), String> {
         let key = self.clients[index].key;
         self.run.tally.commands += ops.len() as u64;
         let (was_asleep, is_strict) = (self.machine.engine.is_asleep(), self.is_strict(index));
@@ -467,7 +460,7 @@ impl<'a> Life<'a> {
     }
 
     /// Everybody reads what may be sent, or some of it.
-    fn deliver(&mut self) -> Result<(), String> {
+    pub(crate) fn deliver(&mut self) -> Result<(), String> {
         // Nobody is there to read after a crash.
         if self.run.disk.is_crashed() {
             return Ok(());
@@ -508,139 +501,5 @@ impl<'a> Life<'a> {
             self.call(|engine| engine.remove(key))?;
         }
         Ok(())
-    }
-
-    /// The end: a crash that was planned, a power failure, a kill, or a shutdown.
-    fn end(mut self) -> Result<(), String> {
-        let is_crashed = self.run.disk.is_crashed();
-        if !self.is_dead {
-            self.check_memory()?;
-        }
-        if !is_crashed && !self.is_dead && !self.run.is_betrayed {
-            let durable = self.machine.durable();
-            self.run.ledger.promise(durable, || "the log says that it is durable".to_owned());
-            self.promise_of_everysec();
-        }
-        self.run.at_stake_us = self.at_stake_us();
-        let how = self.run.rng.below(8);
-        if !is_crashed {
-            self.run.disk.crash_after(u64::MAX / 4);
-        }
-        if how == 0 && !is_crashed && !self.is_dead {
-            self.shut_down()?;
-        }
-        let records = lock(&self.machine.tap).records;
-        self.run.tally.records += records;
-        let Self { run, machine, clients, .. } = self;
-        drop(clients);
-        let (compactions, healed) = machine.compactions();
-        run.tally.compactions += compactions;
-        run.tally.decays_healed += healed;
-        drop(machine);
-        if is_crashed {
-            run.note(|| "CRASH, as planned".to_owned());
-            run.tally.crashes += 1;
-            run.disk.restart();
-        } else if how == 1 || (how == 0 && run.rng.coin()) {
-            run.note(|| "KILL".to_owned());
-            run.tally.kills += 1;
-            run.disk.kill();
-        } else {
-            run.note(|| "CRASH".to_owned());
-            run.tally.crashes += 1;
-            run.disk.crash();
-        }
-        run.disk.set_faults(Faults::default());
-        (0..DEVICES_MAX).for_each(|index| run.disk.mend_dir(&device_dir(index)));
-        Ok(())
-    }
-
-    /// What is in memory is what the log was told.
-    pub(crate) fn check_memory(&mut self) -> Result<(), String> {
-        self.machine.look_thoroughly()?;
-        if !self.machine.has_open_records()
-            && self.machine.look().total() != self.run.ledger.last_total()
-        {
-            return Err("UNLOGGED: the state is not the one after the last block".to_owned());
-        }
-        Ok(())
-    }
-
-    // ---- for traces ----------------------------------------------------------------------------
-
-    pub(crate) fn is_crashed(&self) -> bool {
-        self.run.disk.is_crashed()
-    }
-
-    pub(crate) fn clock(&self) -> env_sim::SimClock {
-        self.run.clock.clone()
-    }
-
-    pub(crate) fn compactions(&self) -> u64 {
-        self.machine.compactions().0
-    }
-
-    /// A client sends a command.
-    pub(crate) fn command(&mut self, number: usize, line: &str) -> Result<(), String> {
-        while self.clients.len() <= number {
-            self.come()?;
-        }
-        let op = Op::parse(line);
-        let mut bytes = Vec::new();
-        encode(&op.args, &mut bytes);
-        self.send(number, &bytes, vec![op])
-    }
-
-    /// The iteration ends, the flushers step once, and everybody reads.
-    pub(crate) fn turn(&mut self) -> Result<(), String> {
-        self.tick()?;
-        self.call(|engine| engine.end_iteration(true))?;
-        lock(&self.machine.works).step_all();
-        self.call(|engine| engine.end_iteration(true))?;
-        self.deliver()
-    }
-
-    /// Until nothing is left to do.
-    pub(crate) fn rest(&mut self) -> Result<(), String> {
-        let mut idle_turns = 0;
-        while idle_turns < 3 && !self.is_crashed() {
-            self.run.clock.advance_us(120_000);
-            let has_worked = lock(&self.machine.works).step_all();
-            self.turn()?;
-            idle_turns = if has_worked { 0 } else { idle_turns + 1 };
-        }
-        Ok(())
-    }
-
-    /// What was sealed more than a second ago is safe under `everysec`, if nothing was in the way.
-    fn promise_of_everysec(&mut self) {
-        let Some(since_us) = self.everysec_since_us.filter(|_| !self.is_impaired) else { return };
-        let now_us = self.now_us();
-        let (step_gap_us, is_fair) = lock(&self.machine.works).gap_us(now_us);
-        let late_us = self.tick_gap_us.max(now_us - self.last_tick_us) + step_gap_us;
-        let moment_us = now_us.saturating_sub(EVERYSEC_US + 3 * late_us);
-        if is_fair && moment_us > since_us {
-            self.run.ledger.promise_before(moment_us, "everysec: it is older than a second");
-        }
-    }
-
-    /// How much of what clients have written may be lost under `everysec`: with a device that is
-    /// slow more than a second, because then the writers are made to wait, but not much more.
-    fn at_stake_us(&self) -> Option<u64> {
-        let is_promised = !self.is_impaired || self.is_slow;
-        self.everysec_since_us.filter(|since_us| is_promised && *since_us == self.born_us)?;
-        let gap_us = self.tick_gap_us.max(self.now_us() - self.last_tick_us);
-        Some(AT_STAKE_US + 2 * gap_us)
-    }
-
-    fn shut_down(&mut self) -> Result<(), String> {
-        self.run.tally.shutdowns += 1;
-        let is_closed = self.call(Engine::close)?;
-        self.run.note(|| format!("SHUTDOWN: {is_closed:?}"));
-        if is_closed.is_ok() && !self.run.is_betrayed {
-            let last = self.run.ledger.last();
-            self.run.ledger.promise(last, || "the server has ended in good order".to_owned());
-        }
-        self.deliver()
     }
 }

@@ -14,7 +14,10 @@ use env_sim::SimEntropy;
 
 use crate::life::Life;
 use crate::machine::{LogShape, Machine};
+use crate::reply::encode;
 use crate::run::{Plan, Run, Violation};
+use crate::wiretap::lock;
+use crate::workload::Op;
 
 /// A trace, and what its log is like.
 #[derive(Debug, Clone, Copy)]
@@ -127,19 +130,21 @@ impl Attempt<'_> {
         coverage.recovery_ios = coverage.recovery_ios.max(recovery_ios);
         let again = if in_recovery { recovery_ios } else { 0 };
         for at_again in 1..=again {
-            for is_after_again in [false, true] {
-                let mut run = run.fork();
-                run.disk.crash_at(at_again, is_after_again);
-                // What an interrupted recovery came to is not a promise yet.
-                drop(run.boot());
-                run.note(|| "CRASH in the recovery".to_owned());
-                run.disk.restart();
-                let recovered = start(&mut run).map_err(|what| {
-                    format!("{what} ({place}; in the recovery at {at_again}, after it: {is_after_again})")
-                });
-                self.explain(&mut run, recovered.map(drop), |attempt| told(attempt).err())?;
-                coverage.crashes += 1;
-            }
+            // Before it or after it, in turns: of the crashes at one I/O each comes once.
+            let is_after_again = (at_again % 2 == 0) == is_after;
+            let mut run = run.fork();
+            run.disk.crash_at(at_again, is_after_again);
+            // What an interrupted recovery came to is not a promise yet.
+            drop(run.boot());
+            run.note(|| "CRASH in the recovery".to_owned());
+            run.disk.restart();
+            let recovered = start(&mut run).map_err(|what| {
+                format!(
+                    "{what} ({place}; in the recovery at {at_again}, after it: {is_after_again})"
+                )
+            });
+            self.explain(&mut run, recovered.map(drop), |attempt| told(attempt).err())?;
+            coverage.crashes += 1;
         }
         Ok(())
     }
@@ -234,6 +239,50 @@ impl Life<'_> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn is_crashed(&self) -> bool {
+        self.run.disk.is_crashed()
+    }
+
+    fn clock(&self) -> env_sim::SimClock {
+        self.run.clock.clone()
+    }
+
+    fn compactions(&self) -> u64 {
+        self.machine.compactions().0
+    }
+
+    /// A client sends a command.
+    fn command(&mut self, number: usize, line: &str) -> Result<(), String> {
+        while self.clients.len() <= number {
+            self.come()?;
+        }
+        let op = Op::parse(line);
+        let mut bytes = Vec::new();
+        encode(&op.args, &mut bytes);
+        self.send(number, &bytes, vec![op])
+    }
+
+    /// The iteration ends, the flushers step once, and everybody reads.
+    fn turn(&mut self) -> Result<(), String> {
+        self.tick()?;
+        self.call(|engine| engine.end_iteration(true))?;
+        lock(&self.machine.works).step_all();
+        self.call(|engine| engine.end_iteration(true))?;
+        self.deliver()
+    }
+
+    /// Until nothing is left to do.
+    fn rest(&mut self) -> Result<(), String> {
+        let mut idle_turns = 0;
+        while idle_turns < 3 && !self.is_crashed() {
+            self.run.clock.advance_us(120_000);
+            let has_worked = lock(&self.machine.works).step_all();
+            self.turn()?;
+            idle_turns = if has_worked { 0 } else { idle_turns + 1 };
         }
         Ok(())
     }
