@@ -79,7 +79,8 @@ impl Config {
                 String::new()
             }
             Kind::Words(_) | Kind::Choices(_) if !value.is_empty() && *name != "dir" => {
-                format!("{name} {value}\n")
+                let words = value.split(' ').map(quoted_if_needed);
+                format!("{name} {}\n", words.collect::<Vec<_>>().join(" "))
             }
             Kind::Number(Unit::Memory | Unit::MemoryOrPercent, _) => match value.parse::<i128>() {
                 Ok(percent) if percent < 0 => format!("{name} {}%\n", -percent),
@@ -93,6 +94,11 @@ impl Config {
         };
         out.push_str(&line);
     }
+}
+
+/// A word as it is, or in quotes where the reader of files would make something else of it.
+fn quoted_if_needed(word: &str) -> String {
+    if word.contains(['"', '\'', '\\']) { quoted(word) } else { word.to_owned() }
 }
 
 /// A text in double quotes, as the reader of files understands it.
@@ -157,6 +163,13 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         let again = super::super::load(Some(path.to_str().unwrap()), &[]).unwrap();
         assert_eq!(again.values, config.values);
+    }
+
+    #[test]
+    fn words_with_quotes_are_read_back() {
+        let config = super::super::parse(b"log-devices \"/a'b\" '/c\"d' /e\n").unwrap();
+        let again = super::super::parse(config.rewritten("").as_bytes()).unwrap();
+        assert_eq!(again.value("log-devices"), "/a'b /c\"d /e");
     }
 
     /// What a rewrite added, in whatever order the table has.

@@ -35,12 +35,24 @@ pub(super) fn list(set: &WordsSet<'_>) -> Result<String, String> {
     if set.words.len() > 16 {
         return Err("Too many bind addresses specified.".to_owned());
     }
-    Ok(set.words.join(" "))
+    joined(set.words)
 }
 
 /// `log-devices`: directories.
 pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, String> {
-    Ok(set.words.join(" "))
+    joined(set.words)
+}
+
+/// The words with spaces between, when that does not make other words of them.
+fn joined(words: &[&str]) -> Result<String, String> {
+    let is_one = |word: &&str| {
+        !word.is_empty()
+            && !word.contains(|letter: char| letter.is_whitespace() || letter.is_control())
+    };
+    if words != [""] && !words.iter().all(is_one) {
+        return Err("argument must not be empty or contain spaces".to_owned());
+    }
+    Ok(words.join(" "))
 }
 
 /// `replicaof`: a host and a port; only "no one" can be served yet.
@@ -178,6 +190,15 @@ mod tests {
             save_points(&set("", &["0", "1"], false)).unwrap_err(),
             "Invalid save parameters"
         );
+    }
+
+    #[test]
+    fn a_word_with_spaces_does_not_become_two() {
+        assert_eq!(directories(&set("", &["/a", "/b"], true)).unwrap(), "/a /b");
+        assert_eq!(directories(&set("", &[""], true)).unwrap(), "");
+        for words in [&["/a", "/my disk"][..], &["/a\nport 1", "/b"], &["/a", ""]] {
+            assert!(directories(&set("", words, true)).is_err(), "{words:?}");
+        }
     }
 
     #[test]
