@@ -162,9 +162,21 @@ struct Reader<'a> {
     state: LogState,
     /// The first missing block, once one was found.
     missing: Option<Missing>,
+    /// What was the last block, in case it comes again.
+    last: Option<BlockIdentity>,
     retired: Vec<RecordAddr>,
     offsets: Vec<(u32, u64)>,
     bytes_done: u64,
+}
+
+/// Two blocks that have all this in common are one that was written twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct BlockIdentity {
+    lsn: Lsn,
+    segment: SegmentId,
+    first_ordinal: u32,
+    payload_bytes: u64,
+    payload_crc: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -205,8 +217,8 @@ impl<'a> Reader<'a> {
             block_count: 0,
             record_count: 0,
         };
-        let (missing, retired, offsets) = (None, Vec::new(), Vec::new());
-        Self { catalog, state, missing, retired, offsets, bytes_done: 0 }
+        let (retired, offsets) = (Vec::new(), Vec::new());
+        Self { catalog, state, missing: None, last: None, retired, offsets, bytes_done: 0 }
     }
 
     fn run(
@@ -250,6 +262,16 @@ impl<'a> Reader<'a> {
         let is_repeated = lsn == self.state.last_lsn;
         let keeps_offsets = source.footer.is_none();
         let segment_id = source.header.segment;
+        let identity = BlockIdentity {
+            lsn,
+            segment: segment_id,
+            first_ordinal: block.header.first_ordinal,
+            payload_bytes: block.header.payload_bytes,
+            payload_crc: block.header.payload_crc,
+        };
+        if self.last.replace(identity).is_some_and(|last| last.lsn == lsn && last != identity) {
+            return Err(corrupt("another block has the same number and other records"));
+        }
         let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
         self.offsets.clear();
         let mut ahead = block.bodies().filter(|_| !is_repeated);
