@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use base::SegmentId;
+use base::{Lsn, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
@@ -51,6 +51,7 @@ impl Catalog {
         catalog.files.sort_by_key(|file| (file.header.segment, file.header.part));
         catalog.set_leftovers_aside();
         catalog.check_parts()?;
+        catalog.check_listed(dir)?;
         catalog.check_footers()?;
         Ok(catalog)
     }
@@ -119,6 +120,25 @@ impl Catalog {
             if (a.segment, a.part) == (b.segment, b.part) {
                 let what = format!("it is also there as {}", pair[0].path.display());
                 return Err(pair[1].corrupt(48, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything that the manifest lists is there. How far open images go is seen when
+    /// they are read.
+    fn check_listed(&self, dir: &Path) -> Result<()> {
+        for entry in self.manifest.iter().flat_map(|manifest| &manifest.listed) {
+            let Some(image) = self.files.iter().find(|image| entry.is_met_by(image)) else {
+                let name = segment::file_name(entry.segment, entry.part);
+                let is_damaged = |path: &&PathBuf| path.ends_with(&name);
+                return Err(match self.unborn.iter().find(is_damaged) {
+                    Some(path) => Error::corrupt(path, 0, "the segment's header is damaged"),
+                    None => entry.missing(&manifest::path_in(dir)),
+                });
+            };
+            if entry.is_sealed() {
+                entry.check(image, Lsn::ZERO)?;
             }
         }
         Ok(())

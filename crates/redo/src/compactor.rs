@@ -360,15 +360,7 @@ impl Running {
             shared.request_sync(needed);
             return Ok(Progress::Waiting);
         }
-        let gone = self.copied.iter().filter(|copied| copied.present_count == 0);
-        if let Some(horizon) = gone.map(|copied| self.horizons[&copied.segment]).max() {
-            let durable = shared.durability.durable_lsn();
-            shared.manifest.update(|manifest| {
-                manifest.horizon = manifest.horizon.max(horizon);
-                manifest.durable_lsn = manifest.durable_lsn.max(durable);
-                true
-            })?;
-        }
+        self.announce(shared)?;
         let disk = &*shared.disk;
         let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
@@ -381,8 +373,28 @@ impl Running {
             }
             None => disk.remove(&temp).at(&temp, "remove")?,
         }
+        let left = self.copied.iter().filter(|copied| copied.present_count > 0);
+        let news = left.map(|copied| shared.manifest.listing().note_whole(copied.segment));
+        if news.fold(false, |any, one| any | one) {
+            // Parts that are one now are no longer missed once this is written.
+            shared.manifest.update(|_| true)?;
+        }
         self.remove_sources(shared, new_path.as_deref())?;
         Ok(Progress::Done)
+    }
+
+    /// Writes into the manifest what the rename makes true: which segments need not be there any
+    /// more, up to where gaps are legitimate, and for that how far open segments go by now.
+    fn announce(&self, shared: &Shared) -> Result<()> {
+        let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
+        let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
+        gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
+        let durable = shared.durability.durable_lsn();
+        shared.manifest.update(|manifest| {
+            manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
+            manifest.durable_lsn = manifest.durable_lsn.max(durable);
+            true
+        })
     }
 
     /// Removes what the new file has replaced. Further parts of a segment go first: a part without

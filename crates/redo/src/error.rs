@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::{Lsn, RecordAddr};
+use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::manifest::Id;
 
@@ -87,6 +87,20 @@ pub enum Error {
         next: Lsn,
         /// The file of the next block, or the manifest.
         file: PathBuf,
+    },
+
+    /// A file that must be there is not.
+    #[error(
+        "segment {segment} (part {part}) is on none of the log devices although {path} lists it; nothing was changed: a file is lost, restore it from a backup",
+        path = manifest.display()
+    )]
+    MissingSegment {
+        /// The segment.
+        segment: SegmentId,
+        /// Its part.
+        part: u32,
+        /// The manifest.
+        manifest: PathBuf,
     },
 
     /// The directory belongs to another database.

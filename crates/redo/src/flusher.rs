@@ -165,6 +165,9 @@ impl Flusher {
                         self.seal_writer()?;
                         self.writer = Some(self.create_segment(segment, 0)?);
                     }
+                    if let Some(writer) = &mut self.writer {
+                        list_segment(&self.shared, writer)?;
+                    }
                     self.write_group()?;
                 }
                 Order::Block(_) => self.write_foreign()?,
@@ -176,12 +179,11 @@ impl Flusher {
         if is_ending {
             self.seal_writer()?;
             self.seal_parts()?;
-            // So that the next start misses the last blocks should they be gone.
+            // So that the next start misses the last blocks, or a footer, should they be gone.
             let durable_lsn = self.shared.durability.durable_lsn();
             self.shared.manifest.update(|manifest| {
-                let is_newer = durable_lsn > manifest.durable_lsn;
                 manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
-                is_newer
+                true
             })?;
             self.is_finished = self.close_inbox();
             if self.is_finished {
@@ -293,6 +295,7 @@ impl Flusher {
                 self.parts.len() - 1
             }
         };
+        list_segment(&self.shared, &mut self.parts[at])?;
         let durable_lsn = self.shared.durability.durable_lsn();
         let Some(Order::Block(block)) = self.todo.front_mut() else { return Ok(()) };
         fill_header(block, self.shared.database.tag(), durable_lsn);
@@ -325,6 +328,11 @@ impl Flusher {
     fn note_synced(&mut self) {
         let lsns = self.unsynced.lsns.drain(..);
         let has_advanced = self.shared.durability.mark_synced(lsns);
+        let durable_lsn = self.shared.durability.durable_lsn();
+        for writer in self.writer.iter_mut().chain(&mut self.parts) {
+            let id = (writer.segment, writer.part);
+            self.shared.manifest.listing().note_synced(id, writer.unsynced.drain(..), durable_lsn);
+        }
         self.unsynced.bytes = 0;
         give_back(&self.shared, self.unsynced.blocks.drain(..));
         if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
@@ -337,6 +345,7 @@ impl Flusher {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let bytes = writer.seal()?;
         let (segment, part) = (writer.segment, writer.part);
+        self.shared.manifest.listing().note_sealed(segment, part);
         self.writer = None;
         self.sync()?;
         self.shared.post(|mail| mail.sealed.push(Sealed { segment, part, bytes }));
@@ -346,6 +355,7 @@ impl Flusher {
     fn seal_parts(&mut self) -> Result<()> {
         while let Some(part) = self.parts.last_mut() {
             part.seal()?;
+            self.shared.manifest.listing().note_sealed(part.segment, part.part);
             self.parts.pop();
         }
         Ok(())
@@ -512,6 +522,21 @@ impl Flusher {
         self.parts.clear();
         (shared.waker)();
     }
+}
+
+/// Lets the manifest list a segment's file that was just made, before its first block is written.
+fn list_segment(shared: &Shared, writer: &mut SegmentWriter) -> Result<()> {
+    if writer.is_listed {
+        return Ok(());
+    }
+    let durable_lsn = shared.durability.durable_lsn();
+    shared.manifest.listing().note_made(writer.segment, writer.part);
+    shared.manifest.update(|manifest| {
+        manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+        true
+    })?;
+    writer.is_listed = true;
+    Ok(())
 }
 
 /// Completes the block: the header in front of the records, checksums included.

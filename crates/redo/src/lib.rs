@@ -26,7 +26,7 @@
 //! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
 //! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` and `pins` (what is compacted, and what not), `healing` (of damage while running) |
 //! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`, `scrubber`; shared: `device`, `durability`, `reserve` |
-//! | starting | `recovery`, `catalog` (what is there), `merge`, `replay` (what counts as missing), `cut` |
+//! | starting | `recovery`, `catalog` (what is there), `listing` (what must be), `merge`, `replay` (what counts as missing), `cut` |
 //! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
 //! | after damage | `repair`, `places` (whose directories), `salvage` (what is good in one file), `rebuild` |
 //!
@@ -82,6 +82,7 @@ mod flusher;
 mod healing;
 mod image_copy;
 mod large_block;
+mod listing;
 mod log;
 pub mod manifest;
 mod merge;
@@ -110,6 +111,7 @@ pub use device::DeviceState;
 pub use dump::{DumpFormat, dump};
 pub use error::{Error, Result};
 pub use flusher::{Flusher, Step};
+pub use listing::Listed;
 pub use log::{Health, Log};
 pub use manifest::Id;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};

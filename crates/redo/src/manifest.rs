@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
@@ -17,6 +17,7 @@ use env::{Access, Disk};
 
 use crate::block::{u32_at, u64_at};
 use crate::error::{Error, IoContext, Result};
+use crate::listing::{Listed, Listing};
 
 /// The newest format of every file of the log.
 pub const FORMAT_VERSION: u32 = 1;
@@ -73,12 +74,15 @@ pub struct Manifest {
     pub next_segment: SegmentId,
     /// The devices.
     pub devices: Vec<ManifestDevice>,
+    /// The images of segments that there must be.
+    pub listed: Vec<Listed>,
 }
 
 const MAGIC: &[u8; 8] = b"INDELMAN";
 const HEAD_BYTES: usize = 24;
 const FIXED_BYTES: usize = 64;
-const BYTES_MAX: u64 = 1 << 20;
+const LISTED_BYTES: usize = 16;
+const BYTES_MAX: u64 = 64 << 20;
 
 impl Manifest {
     /// The manifest as bytes.
@@ -98,6 +102,12 @@ impl Manifest {
             body.extend_from_slice(&u32::from(device.is_leaving).to_le_bytes());
             body.extend_from_slice(&len_u32(path.len()).to_le_bytes());
             body.extend_from_slice(path);
+        }
+        body.extend_from_slice(&len_u32(self.listed.len()).to_le_bytes());
+        for entry in &self.listed {
+            body.extend_from_slice(&entry.segment.0.to_le_bytes());
+            body.extend_from_slice(&entry.part.to_le_bytes());
+            body.extend_from_slice(&entry.last_lsn.0.to_le_bytes());
         }
         framed(MAGIC, &body)
     }
@@ -133,6 +143,15 @@ impl Manifest {
             devices.push(ManifestDevice { id: id_at(head, 0), path, is_leaving });
             rest = tail;
         }
+        let (listed_count, rest) = rest.split_at_checked(4)?;
+        if rest.len() as u64 != u64::from(u32_at(listed_count, 0)) * LISTED_BYTES as u64 {
+            return None;
+        }
+        let listed = rest.chunks_exact(LISTED_BYTES).map(|entry| Listed {
+            segment: SegmentId(u32_at(entry, 0)),
+            part: u32_at(entry, 4),
+            last_lsn: Lsn(u64_at(entry, 8)),
+        });
         Some(Self {
             database: id_at(fixed, 0),
             hash_seed: id_at(fixed, 16).0,
@@ -141,6 +160,7 @@ impl Manifest {
             horizon: Lsn(u64_at(fixed, 48)),
             next_segment: SegmentId(u32_at(fixed, 56)),
             devices,
+            listed: listed.collect(),
         })
     }
 
@@ -219,11 +239,14 @@ pub(crate) struct ManifestStore {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     current: Mutex<Manifest>,
+    /// What the next manifest will list. Held for moments only, never during a write.
+    listing: Mutex<Listing>,
 }
 
 impl ManifestStore {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest) -> Self {
-        Self { disk, dir, current: Mutex::new(manifest) }
+        let listing = Mutex::new(Listing::of(&manifest.listed));
+        Self { disk, dir, current: Mutex::new(manifest), listing }
     }
 
     /// The data directory.
@@ -236,6 +259,11 @@ impl ManifestStore {
         path.strip_prefix(&self.dir).unwrap_or(path).to_owned()
     }
 
+    /// What the next manifest will list.
+    pub(crate) fn listing(&self) -> MutexGuard<'_, Listing> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn get(&self) -> Manifest {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -245,6 +273,7 @@ impl ManifestStore {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = current.clone();
         if change(&mut next) {
+            next.listed = self.listing().list(next.durable_lsn);
             next.write(&*self.disk, &self.dir)?;
             *current = next;
         }
@@ -328,6 +357,10 @@ mod tests {
             devices: vec![
                 ManifestDevice { id: Id([7; 16]), path: PathBuf::from("a"), is_leaving: true },
                 ManifestDevice { id: Id([8; 16]), path: PathBuf::from("b/c"), is_leaving: false },
+            ],
+            listed: vec![
+                Listed { segment: SegmentId(1), part: 0, last_lsn: Listed::SEALED },
+                Listed { segment: SegmentId(2), part: 3, last_lsn: Lsn(4) },
             ],
         }
     }

@@ -11,6 +11,7 @@ use base::{Lsn, SegmentId};
 use env::{Access, Disk, Entropy};
 
 use crate::error::{Error, IoContext, Result};
+use crate::listing::Listed;
 use crate::manifest::{self, DeviceMark, Id, Manifest, ManifestDevice};
 use crate::segment::{self, SegmentHeader};
 
@@ -148,6 +149,11 @@ pub(crate) fn segment_files(
 }
 
 impl Places {
+    /// What there must be, as far as that is known.
+    pub(crate) fn listed(&self) -> &[Listed] {
+        self.manifest.as_ref().map_or(&[], |manifest| &manifest.listed)
+    }
+
     /// The manifest of the repaired log: gaps up to `durable` are accepted.
     pub(crate) fn new_manifest(
         &self,
@@ -172,6 +178,7 @@ impl Places {
                 horizon: Lsn::ZERO,
                 next_segment: SegmentId(next_segment + CLAIMED_MAX),
                 devices: devices.clone().collect(),
+                listed: Vec::new(),
             }
         });
         manifest.durable_lsn = durable;

@@ -13,6 +13,7 @@ use env::{Access, Disk, File};
 
 use crate::block::{BlockHeader, COMPACTED, HEADER_BYTES};
 use crate::error::{Error, IoContext, Result};
+use crate::listing::Listed;
 use crate::manifest::Id;
 use crate::record;
 use crate::salvage::{GoodBlock, Salvage, read_range};
@@ -28,6 +29,12 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
+    /// How it is to be listed, if anything of it is good.
+    pub(crate) fn listed(&self) -> Option<Listed> {
+        let is_good = self.images.iter().any(|image| !image.blocks.is_empty());
+        is_good.then_some(Listed { segment: self.segment, part: 0, last_lsn: Listed::SEALED })
+    }
+
     /// The good blocks by LSN, each once, with the image that has them.
     fn blocks(&self) -> BTreeMap<Lsn, (usize, GoodBlock)> {
         let images = self.images.iter().enumerate();

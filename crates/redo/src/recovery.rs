@@ -11,6 +11,7 @@
 //! done so that a crash in the middle leaves a log that the next recovery reads the same way: every
 //! file is cut at the same block, and each is durable before the manifest says that it is done.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::device::{Device, DeviceState, Service, Shared};
 use crate::durability::Durability;
 use crate::error::{Error, IoContext, Result};
 use crate::flusher::Flusher;
+use crate::listing::Listed;
 use crate::log::Log;
 use crate::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};
 use crate::options::{Env, Options, SyncPolicy};
@@ -141,6 +143,7 @@ impl Recovery {
                     horizon: Lsn::ZERO,
                     next_segment: SegmentId(1),
                     devices: Vec::new(),
+                    listed: Vec::new(),
                 };
                 env.entropy.fill(&mut manifest.database.0);
                 env.entropy.fill(&mut manifest.hash_seed);
@@ -187,6 +190,7 @@ impl Recovery {
         )?;
         self.make_room(&state);
         self.settle_devices()?;
+        self.unlist_empty(&state)?;
         let disk = self.env.disk.clone();
         let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
@@ -257,11 +261,35 @@ impl Recovery {
         Ok(())
     }
 
+    /// The images that have blocks; all of them end up sealed.
+    fn left(&self, state: &LogState) -> impl Iterator<Item = Listed> {
+        let images = self.catalog.files.iter().zip(&state.files);
+        let left = images.filter(|(_, file)| file.block_count > 0).map(|(image, _)| Listed {
+            segment: image.header.segment,
+            part: image.header.part,
+            last_lsn: Listed::SEALED,
+        });
+        left.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Images without a block are about to be removed: whoever starts after a crash must not miss
+    /// them.
+    fn unlist_empty(&mut self, state: &LogState) -> Result<()> {
+        let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
+        let count = self.manifest.listed.len();
+        self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
+        if self.manifest.listed.len() < count {
+            self.manifest.write(&*self.env.disk, &self.options.dir)?;
+        }
+        Ok(())
+    }
+
     fn settle_manifest(&mut self, state: &LogState) -> Result<()> {
         self.manifest.epoch += 1;
         self.manifest.durable_lsn = state.last_lsn;
         self.manifest.horizon = state.horizon;
         self.manifest.next_segment = self.catalog.next_segment();
+        self.manifest.listed = self.left(state).collect();
         self.manifest.write(&*self.env.disk, &self.options.dir)
     }
 

@@ -38,6 +38,7 @@ use env::{Access, Disk, Entropy};
 
 use crate::block::BlockHeader;
 use crate::error::{Error, IoContext, Result};
+use crate::listing::Listed;
 use crate::manifest::{self, DeviceMark, Manifest};
 use crate::places::{self, Places};
 use crate::rebuild::{Patient, Rebuilder};
@@ -69,6 +70,8 @@ pub struct Repair {
     discarded: BTreeSet<PathBuf>,
     /// Blocks that were durable and are in no file.
     holes: Vec<(Lsn, Lsn)>,
+    /// Images that the manifest lists and that are in no file.
+    missing: Vec<Listed>,
     places: Places,
     manifest: Manifest,
     /// The last block that is known to have been durable.
@@ -171,14 +174,19 @@ fn look(
         }
     }
     let next_segment = files.iter().map(|image| image.segment.0 + 1).max().unwrap_or(1);
-    let groups = gather_patients(files.into_iter().zip(complaints).collect());
-    let manifest = places.new_manifest(dir, durable, next_segment, entropy);
+    let listed = places.listed().iter().copied();
+    let missing = listed.filter(|entry| !files.iter().any(|image| image.may_be(entry))).collect();
+    let (groups, intact) = gather_patients(files.into_iter().zip(complaints).collect());
+    let mut manifest = places.new_manifest(dir, durable, next_segment, entropy);
+    manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
+    manifest.listed.extend(groups.iter().flatten().filter_map(Patient::listed));
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
         groups,
         discarded,
         holes,
+        missing,
         places,
         manifest,
         durable_lsn: durable,
@@ -216,8 +224,10 @@ fn take_leftovers(images: &mut Vec<Salvage>) -> Vec<Salvage> {
 }
 
 /// The segments of which something is damaged, each with all of its images. What shares a file
-/// with one of them is written anew as well, and with it.
-fn gather_patients(mut images: Vec<(Salvage, Option<String>)>) -> Vec<Vec<Patient>> {
+/// with one of them is written anew as well, and with it. And the images that stay as they are.
+fn gather_patients(
+    mut images: Vec<(Salvage, Option<String>)>,
+) -> (Vec<Vec<Patient>>, Vec<Salvage>) {
     let mut groups = Vec::new();
     while let Some((first, _)) = images.iter().find(|(_, complaint)| complaint.is_some()) {
         let mut paths = BTreeSet::from([first.path.clone()]);
@@ -246,7 +256,7 @@ fn gather_patients(mut images: Vec<(Salvage, Option<String>)>) -> Vec<Vec<Patien
         }
         groups.push(patients.into_values().collect());
     }
-    groups
+    (groups, images.into_iter().map(|(image, _)| image).collect())
 }
 
 /// The blocks above the horizon and up to the last durable one that are in no file.
@@ -278,6 +288,7 @@ fn complaint(
     let is_newest = !files.iter().any(|other| {
         other.path.parent() == file.path.parent()
             && other.name.1 == 0
+            && !other.is_moved()
             && other.segment > file.segment
     });
     let may_be_open = file.name.1 > 0 || is_newest;
@@ -286,7 +297,8 @@ fn complaint(
     }
     let (Some(source), Some(header)) = (&file.source, &file.header) else {
         // A start removes what was begun and never used; it is no damage, nor is it in the way.
-        let is_unborn = file.is_blank && may_be_open;
+        let is_listed = places.listed().iter().any(|entry| file.may_be(entry));
+        let is_unborn = file.is_blank && may_be_open && !is_listed;
         return if is_unborn { Ok(None) } else { at(0, "the segment's header is damaged") };
     };
     let is_first = source.start == 0;
@@ -315,6 +327,12 @@ fn complaint(
         let what = "the segment was sealed, and its footer is damaged or missing";
         return at(file.range.end, what);
     }
+    let last_lsn = file.blocks.last().map_or(Lsn::ZERO, |block| block.header.lsn);
+    for entry in places.listed().iter().filter(|entry| entry.is_met_by(source)) {
+        if let Err(Error::Corrupt { offset, what, .. }) = entry.check(source, last_lsn) {
+            return at(offset, &what);
+        }
+    }
     if files.iter().filter(|other| other.segment == header.segment).count() > 1 {
         // What a failed device has left behind: its blocks are elsewhere.
         return Ok(None);
@@ -341,7 +359,9 @@ impl Repair {
     fn count(&mut self) {
         let (mut saved, mut lost) = (0, 0);
         // The manifest may have known of more; what is put aside unread may have been newer.
-        let mut lost_more = self.places.manifest.is_none() || !self.discarded.is_empty();
+        let mut lost_more = self.places.manifest.is_none()
+            || !self.discarded.is_empty()
+            || !self.missing.is_empty();
         for image in self.images() {
             saved += image.good_record_count();
             lost += image.lost_record_count().unwrap_or_else(|| {
@@ -466,6 +486,12 @@ impl fmt::Display for Repair {
         }
         for path in &self.discarded {
             writeln!(f, "{}: superfluous since a compaction; put aside", path.display())?;
+        }
+        for Listed { segment, part, .. } in &self.missing {
+            writeln!(
+                f,
+                "lost: segment {segment} (part {part}), listed in the manifest, in no file"
+            )?;
         }
         for (from, to) in &self.holes {
             let what =

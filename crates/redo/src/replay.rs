@@ -51,6 +51,8 @@ use crate::segments::{Segment, Segments};
 pub(crate) struct FileState {
     /// The end of the blocks that stay.
     pub(crate) end: u64,
+    /// The last block that stays.
+    pub(crate) last_lsn: Lsn,
     /// How many blocks stay.
     pub(crate) block_count: u64,
     /// Blocks behind `end` that are whole and still go.
@@ -200,6 +202,7 @@ impl<'a> Reader<'a> {
             .iter()
             .map(|_| FileState {
                 end: crate::segment::HEADER_BYTES as u64,
+                last_lsn: Lsn::ZERO,
                 block_count: 0,
                 cut_block_count: 0,
                 undurable: VecDeque::new(),
@@ -320,6 +323,7 @@ impl<'a> Reader<'a> {
             file.undurable.pop_front();
         }
         file.end = block.offset + block.header.block_bytes();
+        file.last_lsn = lsn;
         file.block_count += 1;
         self.note_retired(lsn);
         check_accepted(replay, &source.path)
@@ -349,12 +353,24 @@ impl<'a> Reader<'a> {
             let durable = self.state.durable;
             return Err(Error::Hole { missing, durable, next, file });
         }
+        self.check_listed()?;
         self.state.last_lsn = end;
         replay.finish(&mut self.retired);
         check_accepted(replay, &crate::manifest::path_in(dir))?;
         self.note_retired(Lsn::ZERO);
         self.state.segments.remove_empty();
         Ok(self.state)
+    }
+
+    /// Whether open images go as far as the manifest knows that they did.
+    fn check_listed(&self) -> Result<()> {
+        for entry in self.catalog.manifest.iter().flat_map(|manifest| &manifest.listed) {
+            let images = self.catalog.files.iter().zip(&self.state.files);
+            for (image, file) in images.filter(|(image, _)| entry.is_met_by(image)) {
+                entry.check(image, file.last_lsn)?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks behind the ends of files without a footer for who knows what was durable.

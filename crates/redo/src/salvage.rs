@@ -25,6 +25,7 @@ use env::{Access, Disk, File};
 
 use crate::block::{self, BlockHeader, COMPACTED};
 use crate::error::{Error, IoContext, Result};
+use crate::listing::Listed;
 use crate::manifest::Id;
 use crate::record;
 use crate::scan::{SegmentFile, find_block_header, read_header};
@@ -204,6 +205,20 @@ impl Salvage {
     /// Whether it may have taken the log on another device.
     pub(crate) fn is_moved(&self) -> bool {
         self.header.is_none_or(|header| header.is_moved)
+    }
+
+    /// Whether it is the image that is listed, or has taken its place, as far as can be told.
+    pub(crate) fn may_be(&self, entry: &Listed) -> bool {
+        let part = self.header.map_or(self.name.1, |header| header.part);
+        self.segment == entry.segment
+            && (part == entry.part || (part == 0 && self.generation() > 0))
+    }
+
+    /// How it is to be listed if it stays as it is.
+    pub(crate) fn listed(&self) -> Option<Listed> {
+        let header = self.header?;
+        let last_lsn = if self.footer.is_some() { Listed::SEALED } else { Lsn::ZERO };
+        Some(Listed { segment: header.segment, part: header.part, last_lsn })
     }
 
     /// How many records are good.

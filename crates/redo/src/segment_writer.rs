@@ -19,6 +19,10 @@ pub(crate) struct SegmentWriter {
     /// Where the next block goes.
     pub(crate) end: u64,
     pub(crate) is_dirty: bool,
+    /// Whether the manifest lists it.
+    pub(crate) is_listed: bool,
+    /// Its blocks that were written and not yet noted as synced.
+    pub(crate) unsynced: Vec<Lsn>,
     footer: FooterBuilder,
 }
 
@@ -55,6 +59,8 @@ impl SegmentWriter {
             file,
             end: segment::HEADER_BYTES as u64,
             is_dirty: false,
+            is_listed: false,
+            unsynced: Vec::new(),
             footer: FooterBuilder::default(),
         })
     }
@@ -68,6 +74,7 @@ impl SegmentWriter {
     /// Counts a block in that [`SegmentWriter::write`] has put at the end.
     pub(crate) fn add(&mut self, block: &WrittenBlock<'_>) {
         self.footer.add(block, self.end);
+        self.unsynced.push(block.lsn);
         self.end += block.bytes;
     }
 

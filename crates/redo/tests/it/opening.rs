@@ -151,7 +151,7 @@ fn a_segment_that_is_lost_is_missed() {
     filled(&options(dir.path()));
     fs::remove_file(dir.path().join("redo/0000000002.redo")).unwrap();
     let error = refused(dir.path(), &options(dir.path()));
-    assert!(matches!(error, Error::Hole { .. }), "{error}");
+    assert!(matches!(error, Error::MissingSegment { .. }), "{error}");
 }
 
 /// A keyspace that cannot use what it is given.
