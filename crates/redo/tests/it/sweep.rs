@@ -311,17 +311,7 @@ pub(crate) fn damages(shape: &Shape) -> Vec<Damage> {
 
 /// What no answer depends on, and why.
 fn is_harmless(shape: &Shape, damage: &Damage) -> bool {
-    let is_empty_segment = |path: &Path| {
-        path.extension().is_some_and(|ext| ext == "redo")
-            && shape.image[path].len() <= segment::HEADER_BYTES
-    };
     match damage {
-        // Begun and never used: there was never anything in it, and its number is not used again.
-        Damage::Turn { path, .. } | Damage::Cut { path, .. } | Damage::Remove { path }
-            if is_empty_segment(path) =>
-        {
-            true
-        }
         // The space that is set aside for a full disk: its content means nothing.
         Damage::Turn { path, .. }
         | Damage::Cut { path, .. }
