@@ -54,6 +54,7 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
             path: PathBuf::from("redo"),
             is_leaving: false,
         }],
+        listed: Vec::new(),
     };
     manifest.write(&disk, directory()).expect("a disk without faults");
     let mark = DeviceMark { database: DATABASE, device: DEVICE };

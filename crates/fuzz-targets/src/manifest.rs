@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, SegmentId};
-use redo::Id;
 use redo::manifest::{Manifest, ManifestDevice};
+use redo::{Id, Listed};
 
 use crate::checksums;
 
@@ -28,6 +28,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         horizon: Lsn(5),
         next_segment: SegmentId(6),
         devices: Vec::new(),
+        listed: Vec::new(),
     };
     let empty = manifest.encode();
     for (number, path) in [(7, "redo"), (8, "/somewhere/else")] {
@@ -36,6 +37,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             path: PathBuf::from(path),
             is_leaving: number % 2 == 1,
         });
+    }
+    for (segment, last_lsn) in [(1, Listed::SEALED), (2, Lsn(4))] {
+        manifest.listed.push(Listed { segment: SegmentId(segment), part: segment - 1, last_lsn });
     }
     vec![empty, manifest.encode()]
 }
