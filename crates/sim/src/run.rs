@@ -250,6 +250,11 @@ impl Run {
                 Ok((machine, summary)) if !is_crashed => {
                     self.disk.crash_after(u64::MAX / 4);
                     self.disk.set_faults(Faults::default());
+                    if let Some(flip) = flipped {
+                        // It is in a file that is not needed, or was healed: the state tells.
+                        self.note(|| format!("UNNOTICED: {flip:?}"));
+                        self.tally.flips_unnoticed += 1;
+                    }
                     self.judge(machine.recovered(), &summary)?;
                     return Ok(Some(machine));
                 }

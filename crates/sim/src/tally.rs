@@ -76,6 +76,9 @@ tally! {
     bits_flipped,
     /// Those that the start has found, naming the file.
     flips_detected,
+    /// Those that do no harm: in the newest segment's footer, which is written again; in a file
+    /// that nobody needs any more; or healed while the server ran.
+    flips_unnoticed,
     /// Bits turned in segments while the server ran.
     decays,
     /// Damage that the scrubber has found and the engine healed from memory.
