@@ -6,6 +6,9 @@
 //!     └────────── crash at an I/O · power failure · kill · shutdown ◄────────────────┘
 //! ```
 
+use std::sync::Arc;
+
+use base::Lsn;
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
@@ -13,7 +16,7 @@ use server::config::Config;
 use crate::damage::{self, Flip};
 use crate::ledger::Ledger;
 use crate::life::Life;
-use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, Site, boot, device_dir};
+use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, Site, boot, data_dir, device_dir};
 use crate::picture::{Hash, Picture};
 use crate::tally::Tally;
 use crate::workload::{DATABASES, Workload};
@@ -239,6 +242,8 @@ impl Run {
                 Faults { error_per_million: 20_000, short_reads: true, ..Faults::default() };
             self.disk.set_faults(faults);
         }
+        let is_quiet = crashes == 0 && flipped.is_none() && !self.is_betrayed;
+        let verified = if is_quiet && self.rng.below(8) == 0 { self.verify()? } else { None };
         loop {
             if crashes > 0 && flipped.is_none() {
                 crashes -= 1;
@@ -254,6 +259,9 @@ impl Run {
                         // It is in a file that is not needed, or was healed: the state tells.
                         self.note(|| format!("UNNOTICED: {flip:?}"));
                         self.tally.flips_unnoticed += 1;
+                    }
+                    if verified.is_some_and(|lsn| lsn != summary.last_lsn) {
+                        return Err(format!("the verifier expects {verified:?}: {summary:?}"));
                     }
                     self.judge(machine.recovered(), &summary)?;
                     return Ok(Some(machine));
@@ -285,6 +293,19 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// What `indelible log verify` says: it must find nothing wrong, and the block that recovery
+    /// will come to.
+    fn verify(&mut self) -> Result<Option<Lsn>, String> {
+        self.disk.set_faults(Faults::default());
+        let disk: Arc<dyn env::Disk> = Arc::new(self.disk.clone());
+        let report = redo::verify(&disk, &data_dir(), &[]).map_err(|error| error.to_string())?;
+        self.tally.verifications += 1;
+        if report.files > 0 && !report.is_good() {
+            return Err(format!("the verifier finds damage: {report}"));
+        }
+        Ok((report.files > 0).then_some(report.last_lsn))
     }
 
     pub(crate) fn judge(&mut self, found: &Picture, summary: &Summary) -> Result<(), String> {

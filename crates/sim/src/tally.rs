@@ -72,6 +72,8 @@ tally! {
     lives_with_misdirected_writes,
     /// Recoveries that EIO has interrupted.
     recoveries_with_io_errors,
+    /// Times that `indelible log verify` was asked first and had to agree.
+    verifications,
     /// Bits turned in files at rest.
     bits_flipped,
     /// Those that the start has found, naming the file.
