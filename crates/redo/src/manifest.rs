@@ -238,15 +238,22 @@ impl DeviceMark {
 pub(crate) struct ManifestStore {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    current: Mutex<Manifest>,
+    current: Mutex<Current>,
     /// What the next manifest will list. Held for moments only, never during a write.
     listing: Mutex<Listing>,
+}
+
+struct Current {
+    manifest: Manifest,
+    /// The last attempt to replace the file has failed: it may be there all the same.
+    is_in_doubt: bool,
 }
 
 impl ManifestStore {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest) -> Self {
         let listing = Mutex::new(Listing::of(&manifest.listed));
-        Self { disk, dir, current: Mutex::new(manifest), listing }
+        let current = Mutex::new(Current { manifest, is_in_doubt: false });
+        Self { disk, dir, current, listing }
     }
 
     /// The data directory.
@@ -265,17 +272,19 @@ impl ManifestStore {
     }
 
     pub(crate) fn get(&self) -> Manifest {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).manifest.clone()
     }
 
-    /// Changes the manifest, durably, if `change` says that there is something to change.
+    /// Changes the manifest, durably, if `change` says that there is something to change. After an
+    /// error the file may say the one or the other, until the next call has succeeded.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Manifest) -> bool) -> Result<()> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = current.clone();
-        if change(&mut next) {
+        let mut next = current.manifest.clone();
+        if change(&mut next) || current.is_in_doubt {
+            current.is_in_doubt = true;
             next.listed = self.listing().list(next.durable_lsn);
             next.write(&*self.disk, &self.dir)?;
-            *current = next;
+            *current = Current { manifest: next, is_in_doubt: false };
         }
         Ok(())
     }

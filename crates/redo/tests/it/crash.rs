@@ -87,7 +87,7 @@ fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
     }
     assert!(count < 100 || compactions > count, "compactions were part of it: {compactions}");
     assert!(count < 100 || gathered > 0, "files with several segments were: {gathered}");
-    assert!(count < 100 || device_changes > count, "devices came and went: {device_changes}");
+    assert!(count < 100 || device_changes > count / 2, "devices came and went: {device_changes}");
     assert!(count < 100 || cut_blocks > 0, "blocks behind a missing one were part of it");
 }
 
@@ -109,6 +109,7 @@ fn a_crash_is_survived_at_every_single_io() {
                 segment_bytes: 700,
                 gathered_min: 2,
                 invalid_share_min: 0.15,
+                changes_devices: false,
             };
             let mut at = 1;
             loop {
@@ -152,6 +153,7 @@ fn a_recovery_can_itself_crash_at_every_single_io() {
                 segment_bytes: 700,
                 gathered_min: 2,
                 invalid_share_min: 0.15,
+                changes_devices: false,
             };
             let mut life = 5;
             while life_until(&mut World::new(seed, shape.clone()), life) {
@@ -230,6 +232,7 @@ fn the_log_goes_on_without_a_device_that_has_failed() {
             segment_bytes: 1000,
             gathered_min: 2,
             invalid_share_min: 0.15,
+            changes_devices: false,
         };
         let mut world = World::new(seed, shape);
         let mut running = world.recover(0);
@@ -258,6 +261,7 @@ fn without_any_device_the_log_is_read_only_until_it_is_started_again() {
             segment_bytes: 1000,
             gathered_min: 2,
             invalid_share_min: 0.15,
+            changes_devices: false,
         };
         let mut world = World::new(seed, shape);
         let mut running = world.recover(0);
@@ -391,6 +395,7 @@ fn small_log(seed: u64, devices: usize, ends_in_good_order: bool) -> (World, Ima
         segment_bytes: 500,
         gathered_min: 2,
         invalid_share_min: 0.15,
+        changes_devices: false,
     };
     let mut world = World::new(seed, shape);
     let mut running = world.recover(0);

@@ -203,3 +203,34 @@ fn a_segment_that_has_moved_here_does_not_say_that_an_older_one_has_ended() {
         assert_eq!(open(&disk, &["/a"]).unwrap().keyspace.contents(), contents);
     }
 }
+
+/// The manifest was replaced, and the sync of its directory failed: the change is refused, and the
+/// next start must not miss the device that it would have added. Found by seed 2856 of the runs with
+/// failing disks.
+#[test]
+fn a_change_that_was_refused_is_taken_back_by_the_next_one() {
+    let mut ios = 1;
+    loop {
+        let disk = SimDisk::new(7, Faults::default());
+        let mut database = open(&disk, &["/a"]).unwrap();
+        database.fill(0, 10);
+        database.settle();
+        let at = disk.io_count() + ios;
+        disk.set_faults(Faults { error_at_io: Some(at), ..Faults::default() });
+        let is_over = database.set_devices(&["/b"]).is_ok();
+        disk.set_faults(Faults::default());
+        database.set_devices(&["/a"]).unwrap();
+        database.settle();
+        let contents = database.keyspace.contents();
+        drop(database);
+        disk.kill();
+        let reopened = open(&disk, &["/a"]);
+        let database = reopened.unwrap_or_else(|error| panic!("after {ios} I/Os: {error}"));
+        assert_eq!(database.keyspace.contents(), contents);
+        if is_over {
+            assert!(ios > 5, "only {ios} I/Os");
+            break;
+        }
+        ios += 1;
+    }
+}

@@ -154,6 +154,8 @@ pub(crate) struct Shape {
     pub(crate) segment_bytes: u64,
     pub(crate) gathered_min: usize,
     pub(crate) invalid_share_min: f64,
+    /// Whether devices come and go.
+    pub(crate) changes_devices: bool,
 }
 
 impl Shape {
@@ -169,7 +171,8 @@ impl Shape {
             if rng.coin() { 300 + rng.below(3000) } else { 3000 + rng.below(30_000) };
         let gathered_min = usize::try_from(2 + rng.below(4)).expect("small");
         let invalid_share_min = if rng.coin() { 0.15 } else { 0.6 };
-        Self { devices, policy, segment_bytes, gathered_min, invalid_share_min }
+        let changes_devices = rng.coin();
+        Self { devices, policy, segment_bytes, gathered_min, invalid_share_min, changes_devices }
     }
 
     fn options(&self, listed: &[usize]) -> Options {
@@ -342,7 +345,7 @@ impl World {
                 running.compactor.step();
             }
             85..98 => self.tick(running),
-            98 if self.rng.below(4) == 0 => self.change_devices(running),
+            98 if self.shape.changes_devices => self.change_devices(running),
             _ => {
                 running.log.seal().inspect(|lsn| self.note(running, *lsn));
                 running.log.compact_all();
