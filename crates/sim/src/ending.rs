@@ -87,8 +87,9 @@ impl Life<'_> {
     /// How much of what clients have written may be lost under `everysec`: with a device that is
     /// slow more than a second, because then the writers are made to wait, but not much more.
     fn at_stake_us(&self) -> Option<u64> {
-        let is_promised = !self.is_impaired || self.is_slow;
-        self.everysec_since_us.filter(|since_us| is_promised && *since_us == self.born_us)?;
+        if !self.is_everysec || (self.is_impaired && !self.is_slow) {
+            return None;
+        }
         let gap_us = self.tick_gap_us.max(self.now_us() - self.last_tick_us);
         Some(AT_STAKE_US + 2 * gap_us)
     }

@@ -37,7 +37,8 @@ pub(crate) struct Life<'a> {
     pub(crate) is_slow: bool,
     /// Since when `appendfsync` asks for a sync each second at least.
     pub(crate) everysec_since_us: Option<u64>,
-    pub(crate) born_us: u64,
+    /// `appendfsync` is everysec all the time: then writers are made to wait for a slow device.
+    pub(crate) is_everysec: bool,
     pub(crate) last_tick_us: u64,
     pub(crate) tick_gap_us: u64,
     pub(crate) restore_at: Option<u64>,
@@ -48,7 +49,8 @@ pub(crate) struct Life<'a> {
 impl<'a> Life<'a> {
     pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
         let now_us = env::Clock::monotonic_us(&run.clock);
-        let everysec_since_us = (run.policy < 2).then_some(now_us);
+        let run_policy = run.policy;
+        let everysec_since_us = (run_policy < 2).then_some(now_us);
         Self {
             run,
             machine,
@@ -57,7 +59,7 @@ impl<'a> Life<'a> {
             is_impaired: false,
             is_slow: false,
             everysec_since_us,
-            born_us: now_us,
+            is_everysec: run_policy == 1,
             last_tick_us: now_us,
             tick_gap_us: 0,
             restore_at: None,
@@ -453,6 +455,7 @@ impl<'a> Life<'a> {
     fn follow(&mut self, op: &Op) {
         if let Kind::Policy(level) = op.kind {
             self.run.policy = level;
+            self.is_everysec = false;
             let now_us = self.now_us();
             self.everysec_since_us =
                 if level < 2 { self.everysec_since_us.or(Some(now_us)) } else { None };
