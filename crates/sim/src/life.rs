@@ -162,7 +162,8 @@ impl<'a> Life<'a> {
                     3..6 => 11_000,
                     _ => 300,
                 };
-                let us = self.run.rng.below(us);
+                // A device that is slow is so for seconds.
+                let us = self.run.rng.below(if self.is_slow { us * 4 } else { us });
                 self.run.clock.advance_us(us);
                 Ok(())
             }
