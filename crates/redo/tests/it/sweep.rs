@@ -196,6 +196,38 @@ pub(crate) fn shapes() -> Vec<Shape> {
         maker.compact();
         write_some(maker, 2);
     });
+    let compacting: fn(&mut Options) = |options| {
+        options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+        options.compaction.enabled = true;
+        options.compaction.invalid_count_min = 1;
+    };
+    // The horizon is above blocks of a segment that takes the log on the other device.
+    make(
+        "compacted beside the open segment of another device, killed",
+        false,
+        compacting,
+        &|maker| {
+            for number in 0..12 {
+                maker.block(|database| database.set(&key(number), b"1"));
+                maker.block(|database| database.set(b"large", &vec![b'x'; 400 + number]));
+                maker.database.settle();
+            }
+            maker.block(|database| (0..9).for_each(|number| database.delete(&key(number))));
+            // While the one device is being compacted, the other takes all blocks.
+            maker.database.clock.advance_us(1_000_000);
+            maker.database.log.tick();
+            assert!(maker.database.log.stats().compacting.is_some());
+            for number in 0..4 {
+                maker.block(|database| {
+                    database.set(b"large", &vec![b'y'; 600 + number]);
+                    database
+                        .set(&key(100 + number), b"stays, so that the segment is not just removed");
+                });
+            }
+            maker.database.settle();
+            assert!(maker.database.log.stats().compactions > 0);
+        },
+    );
     make("opened and killed", false, as_it_is, &|_| {});
     for (name, is_closed) in
         [("gathered, compacted, closed", true), ("gathered, compacted, killed", false)]
