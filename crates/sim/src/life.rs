@@ -213,7 +213,7 @@ impl<'a> Life<'a> {
         for _ in 0..=self.run.rng.below(3) {
             let index = self.run.rng.below(self.clients.len().max(1) as u64);
             let index = usize::try_from(index).expect("few");
-            if index < self.clients.len() && !self.machine.engine.is_congested() {
+            if index < self.clients.len() {
                 self.act(index)?;
             }
             if self.run.rng.below(4) == 0 {
@@ -320,6 +320,11 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
+    /// Whether what is sent now may be executed later: the engine sleeps, or writers have to wait.
+    fn is_postponing(&self) -> bool {
+        self.machine.engine.is_asleep() || self.machine.engine.is_congested()
+    }
+
     /// Whether a client was promised that it sees nothing that may vanish.
     fn is_strict(&self, index: usize) -> bool {
         match self.clients[index].durability {
@@ -350,7 +355,7 @@ impl<'a> Life<'a> {
 
     /// A client sends something, if it is its turn.
     fn act(&mut self, index: usize) -> Result<(), String> {
-        if self.machine.engine.is_asleep() && self.clients[index].underway.is_some() {
+        if self.is_postponing() && self.clients[index].underway.is_some() {
             return Ok(());
         }
         if let Some((bytes, op)) = self.clients[index].underway.take() {
@@ -367,7 +372,7 @@ impl<'a> Life<'a> {
         let ops = self.choose_ops(index);
         let mut bytes = Vec::new();
         ops.iter().for_each(|op| encode(&op.args, &mut bytes));
-        if ops.len() == 1 && !self.machine.engine.is_asleep() && self.run.rng.below(12) == 0 {
+        if ops.len() == 1 && !self.is_postponing() && self.run.rng.below(12) == 0 {
             let cut = usize::try_from(self.run.rng.below(bytes.len() as u64)).expect("fits");
             let rest = bytes.split_off(cut);
             self.call(|engine| engine.receive(key, &bytes))?;
@@ -379,7 +384,7 @@ impl<'a> Life<'a> {
 
     /// What a client sends next: mostly one command, sometimes several at once.
     fn choose_ops(&mut self, index: usize) -> Vec<Op> {
-        if self.machine.engine.is_asleep() {
+        if self.is_postponing() {
             // What is executed later, in a call of its own, is promised nothing.
             let run = &mut *self.run;
             let line = ["GET s0", "SET s0 asleep", "PING"];
@@ -416,7 +421,8 @@ impl<'a> Life<'a> {
     pub(crate) fn send(&mut self, index: usize, bytes: &[u8], ops: Vec<Op>) -> Result<(), String> {
         let key = self.clients[index].key;
         self.run.tally.commands += ops.len() as u64;
-        let (was_asleep, is_strict) = (self.machine.engine.is_asleep(), self.is_strict(index));
+        self.run.tally.postponed += u64::from(self.is_postponing());
+        let (is_postponed, is_strict) = (self.is_postponing(), self.is_strict(index));
         let was_full = self.machine.is_memory_full();
         let ((), wrote) = self.machine.call(|engine| engine.receive(key, bytes))?;
         let is_traced = self.run.plan.is_traced;
@@ -426,7 +432,7 @@ impl<'a> Life<'a> {
             let block = wrote.lsn.map_or_else(String::new, |lsn| format!(" (block {lsn})"));
             self.run.note(|| format!("client {number}: {}{block}", texts.join(" ; ")));
         }
-        if was_asleep {
+        if is_postponed {
             let unwritten = Wrote { lsn: None };
             self.clients[index].executed(
                 &ops,

@@ -44,6 +44,8 @@ tally! {
     evictions,
     /// Commands sent.
     commands,
+    /// Times that something was sent while the server slept, or writers had to wait.
+    postponed,
     /// Replies read.
     replies,
     /// Replies that promised something.

@@ -320,3 +320,47 @@ fn entropy_repeats_by_seed() {
     assert_eq!(bytes(1), bytes(1));
     assert_ne!(bytes(1), bytes(2));
 }
+
+#[test]
+fn a_crash_comes_before_or_after_the_call_that_it_is_planned_for() {
+    for (is_after, found) in [(false, None), (true, Some(b"whole".to_vec()))] {
+        let disk = disk(1, Faults::default());
+        let file = disk.create(&path("a")).unwrap();
+        disk.sync_dir(dir()).unwrap();
+        file.write_all_at(b"whole", 0).unwrap();
+        disk.crash_at(1, is_after);
+        assert!(file.sync_data().is_err() && disk.is_crashed());
+        disk.restart();
+        let left = contents(&disk, "a").filter(|bytes| !bytes.is_empty());
+        // What was not synced may be there all the same.
+        assert!(left == found || !is_after, "after: {is_after}, left: {left:?}");
+    }
+}
+
+#[test]
+fn a_fork_goes_its_own_way_and_crashes_as_the_original_would() {
+    let disk = disk(7, Faults::default());
+    let file = disk.create(&path("a")).unwrap();
+    (0..20).for_each(|at| file.write_all_at(&[7; 700], at * 700).unwrap());
+    drop(file);
+    let fork = disk.fork();
+    disk.crash();
+    fork.crash();
+    assert_eq!(contents(&disk, "a"), contents(&fork, "a"));
+    durable_file(&fork, "b", b"only here");
+    assert_eq!((contents(&disk, "b"), contents(&fork, "b")), (None, Some(b"only here".to_vec())));
+}
+
+#[test]
+fn the_calls_that_change_the_disk_can_be_read_again() {
+    let disk = disk(1, Faults::default());
+    disk.keep_ios();
+    durable_file(&disk, "a", b"x");
+    let names: Vec<String> = disk
+        .take_ios()
+        .iter()
+        .map(|io| io.split(' ').nth(1).unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(names, ["create", "write", "sync_data", "sync_dir"]);
+    assert!(disk.take_ios().is_empty());
+}
