@@ -52,6 +52,11 @@ impl Keyspace {
                     self.effects.touched.push((db, key));
                 }
             }
+            if self.dbs[db].keys.is_empty() {
+                // All that there was had expired and is deleted. A fresh id now would be one that
+                // no record tells of, and whatever is logged under it nobody would find again.
+                continue;
+            }
             count += self.dbs[db].keys.len();
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;

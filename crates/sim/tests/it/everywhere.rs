@@ -162,6 +162,22 @@ fn what_has_expired_does_not_come_back_wherever_the_clock_jumps() {
 }
 
 #[test]
+fn what_is_set_after_a_flush_of_what_had_expired_survives() {
+    // Seed 2018301 of a soak: the flush found only a watched key that had expired, and gave the
+    // database an id that no record told of.
+    everywhere(&[
+        "DEBUG SET-ACTIVE-EXPIRE 0",
+        "SET a 1 PX 100",
+        "1> WATCH a",
+        "@pass 150",
+        "FLUSHALL",
+        "SET b 1",
+        "SET a 2",
+        "GET b",
+    ]);
+}
+
+#[test]
 fn what_survives_of_segments_that_end_and_are_compacted() {
     let trace = Trace {
         devices: 1,
