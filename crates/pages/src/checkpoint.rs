@@ -1,0 +1,250 @@
+//! Algorithm 1: a checkpoint that compacts the online log table, in steps between commits.
+//!
+//! ```text
+//!   begin: record in the log, log synced            everything older is committed for good
+//!   step:  for each page with records               commits go on in between
+//!            enough of them, or old enough ─► write the page, drop them
+//!            otherwise                     ─► dirty page table
+//!   end:   data file synced ─► checkpoint record, synced ─► master record, synced
+//!          ─► log before the redo starting point removed, slots settled
+//! ```
+//!
+//! The redo starting point is the smallest LSN of the dirty page table and of the begin record:
+//! what was committed while the checkpoint was being taken is behind that.
+
+use base::varint;
+
+use crate::core::Core;
+use crate::data_file::{Master, Slots};
+use crate::error::Result;
+use crate::log_page::GroupKind;
+use crate::position::{Lsn, PageId};
+
+/// A share of the online log table that must be free, in percent: with less, a checkpoint begins.
+const FREE_PERCENT_MIN: usize = 10;
+/// A checkpoint that leaves less than this free makes the next one try harder.
+const FREE_PERCENT_GOOD: usize = 30;
+
+/// A checkpoint that is being taken.
+pub(crate) struct Checkpoint {
+    begin: Lsn,
+    /// The pages still to be looked at, the last first.
+    pages: Vec<PageId>,
+    dirty_pages: Vec<(PageId, Lsn)>,
+    min_del: usize,
+    max_age: u64,
+}
+
+impl Checkpoint {
+    /// The LSN of the record that says it began.
+    pub(crate) fn begin(&self) -> Lsn {
+        self.begin
+    }
+}
+
+/// How hard a checkpoint tries to free the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// By `min_del` and `max_age`.
+    Normal,
+    /// Every page is written.
+    All,
+    /// None is: only the dirty page table is saved (Algorithm 2, line 18).
+    None,
+}
+
+/// What a checkpoint record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckpointRecord {
+    pub(crate) begin: Lsn,
+    pub(crate) dirty_pages: Vec<(PageId, Lsn)>,
+    pub(crate) active: Vec<u64>,
+    pub(crate) slots: Slots,
+}
+
+impl CheckpointRecord {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        varint::put(&mut out, self.begin.0);
+        varint::put(&mut out, self.dirty_pages.len() as u64);
+        for (id, lsn) in &self.dirty_pages {
+            varint::put(&mut out, id.0);
+            varint::put(&mut out, lsn.0);
+        }
+        varint::put(&mut out, self.active.len() as u64);
+        self.active.iter().for_each(|id| varint::put(&mut out, *id));
+        varint::put_bytes(&mut out, self.slots.bytes());
+        out
+    }
+
+    pub(crate) fn decode(mut input: &[u8]) -> Option<Self> {
+        let input = &mut input;
+        let begin = Lsn(varint::take(input)?);
+        let mut dirty_pages = Vec::new();
+        for _ in 0..varint::take(input)? {
+            dirty_pages.push((PageId(varint::take(input)?), Lsn(varint::take(input)?)));
+        }
+        let mut active = Vec::new();
+        for _ in 0..varint::take(input)? {
+            active.push(varint::take(input)?);
+        }
+        let slots = Slots::from_bytes(varint::take_bytes(input)?);
+        input.is_empty().then_some(Self { begin, dirty_pages, active, slots })
+    }
+
+    /// Where the log is needed from.
+    pub(crate) fn redo_start(&self) -> Lsn {
+        self.dirty_pages.iter().map(|(_, lsn)| *lsn).min().unwrap_or(self.begin).min(self.begin)
+    }
+}
+
+impl Core {
+    fn free_percent(&self) -> usize {
+        let capacity = self.options.online_log_bytes.max(1);
+        capacity.saturating_sub(self.pool.table.bytes()) * 100 / capacity
+    }
+
+    /// Whether a checkpoint is due.
+    pub(crate) fn needs_checkpoint(&self) -> bool {
+        self.free_percent() < FREE_PERCENT_MIN
+            || self.log.next_lsn().0 - self.redo_start.0 > self.options.log_bytes_max
+    }
+
+    /// Whether nothing more fits the online log table.
+    pub(crate) fn is_table_full(&self) -> bool {
+        self.pool.table.bytes() >= self.options.online_log_bytes
+    }
+
+    /// Lines 1 and 2. The caller writes the log before the first step.
+    pub(crate) fn begin_checkpoint(&mut self, effort: Effort) {
+        let begin = self.log.append(GroupKind::CheckpointBegin, &[]);
+        let capacity = self.options.online_log_bytes as u64;
+        let max_age = match self.options.max_age_bytes {
+            0 => capacity.saturating_mul(4),
+            bytes => bytes,
+        };
+        let is_log_long = self.log.next_lsn().0 - self.redo_start.0 > self.options.log_bytes_max;
+        let (min_del, max_age) = match effort {
+            Effort::All => (1, 0),
+            Effort::None => (usize::MAX, u64::MAX),
+            Effort::Normal if is_log_long => {
+                (self.options.min_del, max_age.min(self.options.log_bytes_max / 2))
+            }
+            Effort::Normal if self.pressure > 3 => (1, 0),
+            Effort::Normal => (self.options.min_del, max_age >> (2 * self.pressure)),
+        };
+        let mut pages = self.pool.table.pages();
+        pages.reverse();
+        let dirty_pages = Vec::new();
+        self.checkpoint = Some(Checkpoint { begin, pages, dirty_pages, min_del, max_age });
+    }
+
+    /// Lines 3 to 19 for so many pages. True when there are none left.
+    pub(crate) fn step_checkpoint(&mut self, page_count: usize) -> Result<bool> {
+        let Some(mut checkpoint) = self.checkpoint.take() else { return Ok(false) };
+        // What was there when it began is durable: else a page could be passed over as pending.
+        assert!(checkpoint.begin < self.pool.durable_end, "the log is written before the steps");
+        for _ in 0..page_count {
+            let Some(id) = checkpoint.pages.pop() else { break };
+            let records = self.pool.table.records(id);
+            // Line 5: committed for storage is what is durable in the log.
+            let committed = records.partition_point(|record| record.lsn < self.pool.durable_end);
+            if committed == 0 {
+                continue;
+            }
+            let first = records[0].lsn;
+            let age = self.log.next_lsn().0 - first.0;
+            if committed >= checkpoint.min_del || age >= checkpoint.max_age {
+                let compacted = self.pool.compact(id, committed);
+                self.poison_by(compacted)?;
+            } else {
+                checkpoint.dirty_pages.push((id, first));
+            }
+        }
+        let is_done = checkpoint.pages.is_empty();
+        self.checkpoint = Some(checkpoint);
+        Ok(is_done)
+    }
+
+    /// Lines 20 to 23. Nobody else may be writing the log.
+    pub(crate) fn end_checkpoint(&mut self) -> Result<()> {
+        let Some(checkpoint) = self.checkpoint.take() else { return Ok(()) };
+        let ended = self.save_checkpoint(checkpoint);
+        self.poison_by(ended)?;
+        let is_tight = self.free_percent() < FREE_PERCENT_GOOD;
+        self.pressure = if is_tight { self.pressure + 1 } else { 0 };
+        self.pool.stats.checkpoints += 1;
+        Ok(())
+    }
+
+    fn save_checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        if self.pool.has_unsynced_pages {
+            self.pool.data.sync()?;
+            self.pool.has_unsynced_pages = false;
+        }
+        let mut active: Vec<u64> = self.active.iter().copied().collect();
+        active.sort_unstable();
+        let record = CheckpointRecord {
+            begin: checkpoint.begin,
+            dirty_pages: checkpoint.dirty_pages,
+            active,
+            slots: self.pool.latest_slots().clone(),
+        };
+        let lsn = self.log.append(GroupKind::Checkpoint, &record.encode());
+        self.log.append(GroupKind::CheckpointEnd, &[]);
+        self.write_log()?;
+        self.master = Master {
+            sequence: self.master.sequence + 1,
+            checkpoint: lsn,
+            durable_end: self.pool.durable_end,
+        };
+        self.pool.data.write_master(&self.master)?;
+        self.pool.settle_slots();
+        self.redo_start = record.redo_start();
+        let files = self.files.as_mut().expect("the caller saw to it");
+        files.remove_before(self.redo_start)
+    }
+
+    /// Writes the log buffer while holding the latch. Nobody else may be writing the log.
+    pub(crate) fn write_log(&mut self) -> Result<()> {
+        if self.log.is_empty() {
+            return Ok(());
+        }
+        let flush = self.log.seal();
+        let written = self.files.as_mut().expect("the caller saw to it").write(&flush);
+        self.poison_by(written)?;
+        self.note_flush(&flush);
+        Ok(())
+    }
+
+    /// What a flush that was written and synced means.
+    pub(crate) fn note_flush(&mut self, flush: &crate::log_page::Flush) {
+        self.pool.durable_end = flush.end();
+        self.pool.stats.log_flushes += 1;
+        self.pool.stats.log_page_writes +=
+            (flush.bytes.len() / crate::log_page::LOG_PAGE_BYTES) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_record_is_read_as_written() {
+        let mut slots = Slots::default();
+        slots.set(PageId(9), true);
+        let record = CheckpointRecord {
+            begin: Lsn(70),
+            dirty_pages: vec![(PageId(3), Lsn(60)), (PageId(300), Lsn(65))],
+            active: vec![4, 5],
+            slots,
+        };
+        let bytes = record.encode();
+        assert_eq!(CheckpointRecord::decode(&bytes), Some(record.clone()));
+        assert_eq!(record.redo_start(), Lsn(60));
+        for len in 0..bytes.len() {
+            assert_eq!(CheckpointRecord::decode(&bytes[..len]), None);
+        }
+    }
+}

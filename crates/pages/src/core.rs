@@ -1,0 +1,282 @@
+//! Everything below the latch: pool, log buffer, trees; and how a transaction's changes get there.
+//!
+//! A [`Change`] is the group of redo records of a transaction that is being committed. While it
+//! is made, its records are in the online log table and its frames show them; if it fails (a page
+//! cannot be read) both are dropped, as section 3.3 of the paper drops an aborted transaction. If
+//! it succeeds the group goes into the log buffer as a whole, before anything else can see it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use base::varint;
+
+use crate::data_file::Master;
+use crate::error::{Error, Result};
+use crate::log_files::LogFiles;
+use crate::log_page::{GroupKind, LogBuffer, put_record};
+use crate::options::{Options, Stats};
+use crate::page::{BODY_BYTES, Kind, Meta};
+use crate::pool::Pool;
+use crate::position::{Lsn, PageId};
+use crate::redo_record::Op;
+
+/// What the latch protects.
+pub(crate) struct Core {
+    pub(crate) pool: Pool,
+    pub(crate) log: LogBuffer,
+    /// Gone while somebody writes the log without holding the latch.
+    pub(crate) files: Option<LogFiles>,
+    /// The roots of tables that were looked up.
+    roots: HashMap<Vec<u8>, PageId>,
+    pub(crate) master: Master,
+    pub(crate) checkpoint: Option<crate::checkpoint::Checkpoint>,
+    /// How much harder checkpoints try, as the last ones freed too little.
+    pub(crate) pressure: u32,
+    /// The redo starting point of the last checkpoint.
+    pub(crate) redo_start: Lsn,
+    /// When the oldest commit in the log buffer was made.
+    pub(crate) group_since_us: Option<u64>,
+    pub(crate) poison: Option<String>,
+    pub(crate) next_transaction: u64,
+    pub(crate) active: HashSet<u64>,
+    pub(crate) options: Options,
+}
+
+/// The group of records that is being made.
+pub(crate) struct Change {
+    lsn: Lsn,
+    body: Vec<u8>,
+    touched: BTreeSet<PageId>,
+    /// Tables that were made.
+    new_roots: Vec<(Vec<u8>, PageId)>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        pool: Pool,
+        log: LogBuffer,
+        files: LogFiles,
+        master: Master,
+        options: Options,
+    ) -> Self {
+        Self {
+            pool,
+            log,
+            files: Some(files),
+            roots: HashMap::new(),
+            master,
+            checkpoint: None,
+            pressure: 0,
+            redo_start: Lsn(0),
+            group_since_us: None,
+            poison: None,
+            next_transaction: 1,
+            active: HashSet::new(),
+            options,
+        }
+    }
+
+    pub(crate) fn healthy(&self) -> Result<()> {
+        match &self.poison {
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers the first failure of a write or sync; nothing is done after it.
+    pub(crate) fn poison_by<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.poison.get_or_insert_with(|| error.to_string());
+        }
+        result
+    }
+
+    pub(crate) fn stats(&mut self) -> Stats {
+        let mut stats = self.pool.stats;
+        stats.online_log_bytes = self.pool.table.bytes() as u64;
+        stats.dirty_pages = self.pool.table.page_count() as u64;
+        if let Ok(meta) = self.meta() {
+            stats.pages = meta.page_count;
+            stats.free_pages = meta.free_count;
+        }
+        stats
+    }
+
+    /// Begins a group.
+    pub(crate) fn begin_change(&self, transaction: u64) -> Change {
+        let mut body = Vec::new();
+        varint::put(&mut body, transaction);
+        Change { lsn: self.log.next_lsn(), body, touched: BTreeSet::new(), new_roots: Vec::new() }
+    }
+
+    /// Puts the group into the log buffer, or drops all of it if making it failed.
+    pub(crate) fn end_change(&mut self, change: Change, made: Result<()>) -> Result<Lsn> {
+        if let Err(error) = made {
+            self.pool.drop_changes(&change.touched, change.lsn);
+            if self.pool.has_failed {
+                self.poison.get_or_insert_with(|| error.to_string());
+            }
+            return Err(error);
+        }
+        self.roots.extend(change.new_roots);
+        let lsn = self.log.append(GroupKind::Commit, &change.body);
+        assert_eq!(lsn, change.lsn, "nothing is logged while a group is made");
+        Ok(lsn)
+    }
+
+    /// Changes one page as part of a group.
+    pub(crate) fn change_page(
+        &mut self,
+        change: &mut Change,
+        id: PageId,
+        op: &Op<'_>,
+    ) -> Result<()> {
+        let mut bytes = Vec::new();
+        op.encode(&mut bytes);
+        change.touched.insert(id);
+        self.pool.change(id, change.lsn, op, &bytes)?;
+        put_record(&mut change.body, id, &bytes);
+        Ok(())
+    }
+
+    /// The first group of a new store: page 0, and an empty catalog.
+    pub(crate) fn bootstrap(&mut self) -> Result<Lsn> {
+        let mut change = self.begin_change(0);
+        let meta = Meta { page_count: 2, free_head: 0, free_count: 0 };
+        let made = self.change_page(&mut change, PageId::META, &Op::Meta(meta)).and_then(|()| {
+            let op = Op::Format { kind: Kind::Leaf, level: 0, cells: &[] };
+            self.change_page(&mut change, PageId::CATALOG, &op)
+        });
+        self.end_change(change, made)
+    }
+
+    pub(crate) fn meta(&mut self) -> Result<Meta> {
+        let page = self.pool.page(PageId::META)?;
+        if page.kind() != Some(Kind::Meta) {
+            return Err(self.corrupt_page(PageId::META, "it is not the meta page"));
+        }
+        Ok(page.meta())
+    }
+
+    /// A page for something new: a free one, or one more. What it holds is up to the caller, who
+    /// gives it all of its content.
+    pub(crate) fn allocate(&mut self, change: &mut Change) -> Result<PageId> {
+        let mut meta = self.meta()?;
+        let id = if meta.free_head == 0 {
+            meta.page_count += 1;
+            PageId(meta.page_count - 1)
+        } else {
+            let id = PageId(meta.free_head);
+            let page = self.pool.page(id)?;
+            if page.kind() != Some(Kind::Free) {
+                return Err(self.corrupt_page(id, "a page in the list of free pages is not free"));
+            }
+            meta.free_head = page.next();
+            meta.free_count = meta.free_count.saturating_sub(1);
+            id
+        };
+        self.change_page(change, PageId::META, &Op::Meta(meta))?;
+        Ok(id)
+    }
+
+    /// Gives a page back.
+    pub(crate) fn free(&mut self, change: &mut Change, id: PageId) -> Result<()> {
+        let meta = self.meta()?;
+        self.change_page(change, id, &Op::Free { next: meta.free_head })?;
+        let meta = Meta { free_head: id.0, free_count: meta.free_count + 1, ..meta };
+        self.change_page(change, PageId::META, &Op::Meta(meta))
+    }
+
+    /// Writes a large value into overflow pages, and gives what its cell holds: the first page
+    /// and the length.
+    pub(crate) fn write_overflow(&mut self, change: &mut Change, value: &[u8]) -> Result<[u8; 16]> {
+        let mut next = 0;
+        // From the end, so that each page knows the one after it.
+        for part in value.chunks(BODY_BYTES).rev() {
+            let id = self.allocate(change)?;
+            self.change_page(change, id, &Op::Overflow { next, part })?;
+            next = id.0;
+        }
+        let mut address = [0; 16];
+        address[..8].copy_from_slice(&next.to_le_bytes());
+        address[8..].copy_from_slice(&(value.len() as u64).to_le_bytes());
+        Ok(address)
+    }
+
+    /// The pages of a large value, with their parts of it, in order.
+    pub(crate) fn visit_overflow(
+        &mut self,
+        owner: PageId,
+        address: &[u8],
+        mut visit: impl FnMut(PageId, &[u8]),
+    ) -> Result<()> {
+        let Ok(address) = <[u8; 16]>::try_from(address) else {
+            return Err(self.corrupt_page(owner, "the address of a large value is none"));
+        };
+        let (first, len) = address.split_at(8);
+        let mut next = u64::from_le_bytes(first.try_into().expect("eight bytes"));
+        let mut left = u64::from_le_bytes(len.try_into().expect("eight bytes"));
+        while left > 0 {
+            let id = PageId(next);
+            let page = self.pool.page(id)?;
+            let len = page.count() as u64;
+            if page.kind() != Some(Kind::Overflow) || len == 0 || len > left {
+                return Err(self.corrupt_page(id, "it is not the next part of a large value"));
+            }
+            visit(id, page.overflow());
+            next = page.next();
+            left -= len;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_overflow(&mut self, owner: PageId, address: &[u8]) -> Result<Vec<u8>> {
+        let mut value = Vec::new();
+        self.visit_overflow(owner, address, |_, part| value.extend_from_slice(part))?;
+        Ok(value)
+    }
+
+    pub(crate) fn free_overflow(
+        &mut self,
+        change: &mut Change,
+        owner: PageId,
+        address: &[u8],
+    ) -> Result<()> {
+        let mut pages = Vec::new();
+        self.visit_overflow(owner, address, |id, _| pages.push(id))?;
+        pages.into_iter().try_for_each(|id| self.free(change, id))
+    }
+
+    /// The root of a table; `None` if there is no such table.
+    pub(crate) fn root(&mut self, table: &[u8]) -> Result<Option<PageId>> {
+        if let Some(root) = self.roots.get(table) {
+            return Ok(Some(*root));
+        }
+        let Some(value) = self.tree_get(PageId::CATALOG, table)? else { return Ok(None) };
+        let root = self.parse_root(&value)?;
+        self.roots.insert(table.to_vec(), root);
+        Ok(Some(root))
+    }
+
+    /// What the catalog says of a table.
+    pub(crate) fn parse_root(&self, value: &[u8]) -> Result<PageId> {
+        match <[u8; 8]>::try_from(value) {
+            Ok(bytes) => Ok(PageId(u64::from_le_bytes(bytes))),
+            Err(_) => {
+                Err(self.corrupt_page(PageId::CATALOG, "the catalog has an entry that is none"))
+            }
+        }
+    }
+
+    /// The root of a table, which is made if there is none.
+    pub(crate) fn root_for_writing(&mut self, change: &mut Change, table: &[u8]) -> Result<PageId> {
+        if let Some(root) = self.root(table)? {
+            return Ok(root);
+        }
+        let root = self.allocate(change)?;
+        let op = Op::Format { kind: Kind::Leaf, level: 0, cells: &[] };
+        self.change_page(change, root, &op)?;
+        self.tree_put(change, PageId::CATALOG, table, &root.0.to_le_bytes())?;
+        change.new_roots.push((table.to_vec(), root));
+        Ok(root)
+    }
+}

@@ -1,0 +1,114 @@
+//! What can go wrong with a store, each with what a person or a program can do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused. After a failed write or sync the store is poisoned as well.
+    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Another handle has the store open.
+    #[error("{path} is locked: another process has this store open", path = path.display())]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// A file was written by a newer program.
+    #[error(
+        "{path} has format {found}, this program knows formats up to {known}; use the newer program",
+        path = path.display()
+    )]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+        /// The newest version known here.
+        known: u32,
+    },
+
+    /// Bytes that were durable are not what was written.
+    #[error(
+        "{path} is corrupt at byte {offset}: {what}; restore the store from a backup",
+        path = file.display()
+    )]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+
+    /// Waiting for a lock would have closed a circle of waiting transactions. This one must
+    /// be given up: abort it and run it again.
+    #[error("deadlock: abort this transaction and run it again")]
+    Deadlock,
+
+    /// Another transaction holds a lock that this call needs, and [`crate::LockWait::Refuse`]
+    /// was chosen. The request keeps its place in the queue: repeat the call later, or abort.
+    #[error("locked by another transaction: repeat the call later, or abort")]
+    Busy,
+
+    /// A key is longer than [`crate::KEY_BYTES_MAX`].
+    #[error("a key of {bytes} bytes is too long, the longest is {max}")]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest that is possible.
+        max: usize,
+    },
+
+    /// The changes of one transaction do not fit the share of the online log table that one
+    /// transaction may take.
+    #[error(
+        "the transaction changes more than {max} bytes: commit in smaller portions, or enlarge the online log table"
+    )]
+    TransactionTooLarge {
+        /// What one transaction may change.
+        max: usize,
+    },
+
+    /// The transaction was given up after an error, and can only be aborted.
+    #[error("the transaction has failed: abort it and run it again")]
+    TransactionFailed,
+
+    /// A write or sync failed. What is in memory may no longer become durable, so nothing more
+    /// is done; open the store again to go on from what was durable.
+    #[error("a write or sync failed ({cause}): open the store again")]
+    Poisoned {
+        /// The first failure.
+        cause: String,
+    },
+}
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Whether aborting the transaction and running it again may help.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Deadlock | Self::Busy | Self::TransactionFailed)
+    }
+
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_path_buf(), doing, source }
+    }
+
+    pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corrupt { file: file.to_path_buf(), offset, what: what.into() }
+    }
+}

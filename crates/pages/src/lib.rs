@@ -1,0 +1,102 @@
+//! An embedded, transactional, ordered key-value store for flash.
+//!
+//! ```text
+//!   transaction: overlay of its own changes ──── locks: records and gaps, deadlocks refused
+//!        │ commit: one group of redo records
+//!        ▼
+//!   log buffer ─► log (2 KiB pages)      B+trees of committed content, one a table
+//!                     │                       │ pages
+//!                     │            PFAT ─► frames          online log table
+//!                     │             │ a dirty victim is dropped, not written
+//!                     │             └─► read again: image in storage + its records
+//!                     ▼                       ▼
+//!               recovery: log ─► table    checkpoint: pages with many or old records are written
+//! ```
+//!
+//! After *A flash-aware buffering scheme with the on-the-fly redo* (paper 003). Writing a page to
+//! flash is dear and reading one is cheap. So a dirty page is evicted by dropping it
+//! (*flushing-less eviction*); its redo records stay in memory, in the *online log table*, and when
+//! it is read again they are applied to its old image (*on-the-fly redo*). Pages are written at
+//! checkpoints, and only those with enough records to be worth it. Only what is committed ever
+//! reaches storage (*no-steal*), so there is no undo: an abort drops what the transaction has
+//! gathered, a restart reads the log into the table and is done. Where this differs from the paper,
+//! and why, is in `docs/adr/0009-overlays-and-twin-slots.md`.
+//!
+//! # Files of this crate
+//!
+//! | what | where |
+//! |---|---|
+//! | for users | `store`, `transaction`, `table`, `options`, `error`, `check` |
+//! | bytes | `page`, `redo_record`, `log_page`, `data_file`; `docs/format/pages.md` |
+//! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `online_log` |
+//! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `log_files` |
+//! | content | `tree` (B+trees), `core` (groups, free pages, large values), `locks` |
+//!
+//! # Invariants
+//!
+//! 1. A frame holds committed content, and equals its image in storage + its records, byte for byte.
+//! 2. An image is written only when the group of each of its records is durable in the log.
+//! 3. A record leaves the table only when an image in storage has it.
+//! 4. The slot of a page that the last durable checkpoint names is not written.
+//! 5. A group is in the log as a whole or not at all; so is a flush. Log pages are written once.
+//! 6. The log reaches back to the first record of the dirty page table of the last checkpoint.
+//! 7. After a failed write or sync nothing is written any more, and nothing acknowledged.
+//! 8. Order of latches: a transaction's state, the latch (`core`), the lock table. Nobody waits
+//!    for a lock of a transaction while holding any of them.
+//!
+//! # Use
+//!
+//! ```
+//! # fn main() -> pages::Result<()> {
+//! # let env = pages::Env {
+//! #     disk: std::sync::Arc::new(env_sim::SimDisk::new(1, env_sim::Faults::default())),
+//! #     clock: std::sync::Arc::new(env_sim::SimClock::new(0)),
+//! # };
+//! use pages::{Durability, Options, PageStore};
+//!
+//! let store = PageStore::open(&env, Options::new("/shop"))?;
+//! let transaction = store.begin()?;
+//! transaction.table("stock").insert("apples", "12")?;
+//! transaction.table("orders").insert(7u64.to_be_bytes(), "apples: 2")?;
+//! transaction.commit(Durability::Immediate)?;
+//!
+//! let reader = store.begin_read()?;
+//! assert_eq!(reader.table("stock").get("apples")?.as_deref(), Some(&b"12"[..]));
+//! for entry in reader.table("orders").range(5u64.to_be_bytes()..) {
+//!     let (_number, order) = entry?;
+//!     assert_eq!(order, b"apples: 2");
+//! }
+//! drop(reader);
+//! store.close()?;
+//! # Ok(()) }
+//! ```
+
+mod check;
+mod checkpoint;
+mod core;
+mod data_file;
+mod error;
+mod locks;
+mod log_files;
+mod log_page;
+mod online_log;
+mod options;
+mod page;
+mod pool;
+mod position;
+mod recovery;
+mod redo_record;
+mod store;
+mod table;
+mod transaction;
+mod tree;
+
+pub use check::Report;
+pub use error::{Error, Result};
+pub use options::{Env, LockWait, Options, Stats};
+pub use page::{KEY_BYTES_MAX, PAGE_BYTES};
+pub use position::{Lsn, PageId};
+pub use store::{Durability, PageStore};
+pub use table::{Range, ReadTable, Table};
+pub use transaction::{ReadTransaction, Transaction};
+pub use tree::Entry;

@@ -1,0 +1,121 @@
+//! What a store can be told, and what it says about itself.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The outside world.
+#[derive(Clone)]
+pub struct Env {
+    /// Where the files are.
+    pub disk: Arc<dyn env::Disk>,
+    /// For the delay of group commit.
+    pub clock: Arc<dyn env::Clock>,
+}
+
+/// What a call does when another transaction holds the lock it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockWait {
+    /// Blocks the thread until the lock is free.
+    Block,
+    /// Returns [`crate::Error::Busy`]; the request stays in the queue for when the call is
+    /// repeated. For programs (and simulations) that run many transactions on one thread.
+    Refuse,
+}
+
+/// How a store is opened. Sizes are in bytes.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory of the store; made if missing.
+    pub dir: PathBuf,
+    /// Memory for page frames; at least 16 pages are had.
+    pub pool_bytes: usize,
+    /// Memory for the online log table: records of pages whose image in storage is older.
+    /// The paper finds 30 % of the memory, and no less than 10 MB, to be best.
+    pub online_log_bytes: usize,
+    /// Group commit writes the log when this buffer is 80 % full.
+    pub log_buffer_bytes: usize,
+    /// Group commit writes the log when the oldest commit has waited this long.
+    pub group_delay_ms: u32,
+    /// A checkpoint writes a page that has so many records (Algorithm 1, *`min_del`*).
+    pub min_del: usize,
+    /// A checkpoint writes a page whose oldest record is so many bytes of log old
+    /// (Algorithm 1, *`max_age`*). 0 stands for four times the online log table.
+    pub max_age_bytes: u64,
+    /// The size of one log file.
+    pub log_segment_bytes: u64,
+    /// A checkpoint is taken after so much log, even if the online log table is not full.
+    pub log_bytes_max: u64,
+    /// Evicts dirty pages as conventional stores do, by writing them: for comparison.
+    pub flush_on_eviction: bool,
+    /// What a call does when a lock is taken.
+    pub lock_wait: LockWait,
+}
+
+impl Options {
+    /// The defaults, for a store in `dir`: 64 MiB of memory, 30 % of it for the online log table.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self::with_memory(dir, 64 << 20)
+    }
+
+    /// The defaults with `memory_bytes` for frames and online log table together, divided as the
+    /// paper's Figure 6 suggests: 30 % for the table, at least 10 MB, but never more than half.
+    #[must_use]
+    pub fn with_memory(dir: impl Into<PathBuf>, memory_bytes: usize) -> Self {
+        let online_log_bytes = (memory_bytes / 10 * 3).max(10 << 20).min(memory_bytes / 2);
+        Self {
+            dir: dir.into(),
+            pool_bytes: memory_bytes - online_log_bytes,
+            online_log_bytes,
+            log_buffer_bytes: 64 << 10,
+            group_delay_ms: 10,
+            min_del: 16,
+            max_age_bytes: 0,
+            log_segment_bytes: 8 << 20,
+            log_bytes_max: 256 << 20,
+            flush_on_eviction: false,
+            lock_wait: LockWait::Block,
+        }
+    }
+}
+
+/// What the store has done since it was opened, and how full it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Pages read from the data file.
+    pub page_reads: u64,
+    /// Pages written to the data file.
+    pub page_writes: u64,
+    /// Log pages (2 KiB) written.
+    pub log_page_writes: u64,
+    /// Calls that wrote and synced the log.
+    pub log_flushes: u64,
+    /// Pages that were found in a frame.
+    pub page_hits: u64,
+    /// Clean pages evicted.
+    pub evictions_clean: u64,
+    /// Dirty pages evicted by dropping them.
+    pub evictions_flushing_less: u64,
+    /// Dirty pages evicted by writing them.
+    pub evictions_flushed: u64,
+    /// Pages made from an image in storage, if any, and records of the online log table.
+    pub redos: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Transactions committed that had changed something.
+    pub commits: u64,
+    /// Page splits.
+    pub splits: u64,
+    /// Page merges.
+    pub merges: u64,
+    /// Transactions refused because of a deadlock.
+    pub deadlocks: u64,
+    /// Bytes of the online log table in use.
+    pub online_log_bytes: u64,
+    /// Pages with records in the online log table.
+    pub dirty_pages: u64,
+    /// Pages of the store, free ones included.
+    pub pages: u64,
+    /// Free pages.
+    pub free_pages: u64,
+}

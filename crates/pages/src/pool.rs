@@ -1,0 +1,332 @@
+//! The buffer pool: frames, the PFAT, flushing-less eviction and on-the-fly redo (section 3.1).
+//!
+//! ```text
+//!   PFAT   page ─► InFrame(frame, dirty) ─► frames          online log table
+//!          page ─► EvictedDirty ───────────────────────────► records of the page
+//!          absent: clean, in storage only
+//!
+//!   a victim: clean   ─► dropped
+//!             dirty   ─► dropped, EvictedDirty             (never written)
+//!   a page wanted: EvictedDirty ─► image in storage, if its records need one, + its records
+//! ```
+//!
+//! Invariants: a page is dirty in the PFAT exactly when it has records in the table. A frame
+//! equals, byte for byte, what on-the-fly redo would make. An image is written to storage only
+//! with records whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame
+//! is referenced across a call that may evict: callers name pages, not frames.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::data_file::{DataFile, Slots};
+use crate::error::{Error, Result};
+use crate::online_log::OnlineLog;
+use crate::options::Stats;
+use crate::page::{PAGE_BYTES, Page};
+use crate::position::{Lsn, PageId};
+use crate::redo_record::Op;
+
+/// An entry of the page/frame addressing table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pfat {
+    /// The page is in a frame; dirty if storage has an older image.
+    InFrame { frame: usize, is_dirty: bool },
+    /// The paper's (−1, dirty): evicted without flushing.
+    EvictedDirty,
+}
+
+struct Frame {
+    page: Option<PageId>,
+    image: Page,
+    /// Used since the hand of the clock last came by.
+    is_recent: bool,
+}
+
+/// Frames, PFAT, online log table, and the storage beneath them.
+pub(crate) struct Pool {
+    frames: Vec<Frame>,
+    frame_count_max: usize,
+    unused: Vec<usize>,
+    hand: usize,
+    pfat: HashMap<PageId, Pfat>,
+    pub(crate) table: OnlineLog,
+    pub(crate) data: DataFile,
+    /// The slots that recovery would read.
+    stable: Slots,
+    /// The slots with the newest images.
+    latest: Slots,
+    /// Every group before this is durable in the log.
+    pub(crate) durable_end: Lsn,
+    flush_on_eviction: bool,
+    pub(crate) has_unsynced_pages: bool,
+    /// A page could not be written: the store is to be poisoned.
+    pub(crate) has_failed: bool,
+    pub(crate) stats: Stats,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        data: DataFile,
+        pool_bytes: usize,
+        flush_on_eviction: bool,
+        slots: Slots,
+    ) -> Self {
+        Self {
+            frames: Vec::new(),
+            frame_count_max: (pool_bytes / PAGE_BYTES).max(16),
+            unused: Vec::new(),
+            hand: 0,
+            pfat: HashMap::new(),
+            table: OnlineLog::default(),
+            data,
+            stable: slots.clone(),
+            latest: slots,
+            durable_end: Lsn(0),
+            flush_on_eviction,
+            has_unsynced_pages: false,
+            has_failed: false,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The page as it is now.
+    pub(crate) fn page(&mut self, id: PageId) -> Result<&Page> {
+        let frame = self.fetch(id)?;
+        Ok(&self.frames[frame].image)
+    }
+
+    /// Changes a page: its record goes into the table, and the frame shows it. The record is
+    /// pending until the log is durable past `lsn`.
+    pub(crate) fn change(&mut self, id: PageId, lsn: Lsn, op: &Op<'_>, bytes: &[u8]) -> Result<()> {
+        let frame = if op.is_whole() { self.frame_for_whole(id)? } else { self.fetch(id)? };
+        let path = self.data.path();
+        op.apply(&mut self.frames[frame].image, id, lsn)
+            .map_err(|what| Error::corrupt(path, DataFile::offset(id, false), what))?;
+        self.table.add(id, lsn, bytes);
+        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
+        Ok(())
+    }
+
+    /// Takes changes back that came to nothing (section 3.3): the frames are dropped, and what
+    /// was there before comes back by on-the-fly redo.
+    pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
+        for id in pages {
+            self.drop_frame(*id);
+            self.table.remove_from(*id, lsn);
+            self.mark_in_storage(*id);
+        }
+    }
+
+    /// The PFAT entry of a page that is in no frame.
+    fn mark_in_storage(&mut self, id: PageId) {
+        if self.table.records(id).is_empty() {
+            self.pfat.remove(&id);
+        } else {
+            self.pfat.insert(id, Pfat::EvictedDirty);
+        }
+    }
+
+    fn drop_frame(&mut self, id: PageId) {
+        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
+            self.frames[*frame].page = None;
+            self.unused.push(*frame);
+        }
+    }
+
+    /// After recovery has filled the table (Algorithm 2, lines 16 and 17).
+    pub(crate) fn mark_all_evicted(&mut self) {
+        for id in self.table.pages() {
+            self.pfat.insert(id, Pfat::EvictedDirty);
+        }
+    }
+
+    fn fetch(&mut self, id: PageId) -> Result<usize> {
+        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
+            self.frames[*frame].is_recent = true;
+            self.stats.page_hits += 1;
+            return Ok(*frame);
+        }
+        let image = self.image(id, None)?;
+        let is_dirty = self.pfat.contains_key(&id);
+        let frame = self.free_frame()?;
+        self.frames[frame] = Frame { page: Some(id), image, is_recent: true };
+        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty });
+        Ok(frame)
+    }
+
+    /// A frame for a page whose contents do not matter.
+    fn frame_for_whole(&mut self, id: PageId) -> Result<usize> {
+        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
+            return Ok(*frame);
+        }
+        let frame = self.free_frame()?;
+        self.frames[frame] = Frame { page: Some(id), image: Page::blank(), is_recent: true };
+        Ok(frame)
+    }
+
+    /// On-the-fly redo: the image in storage and the records of the page that are newer, those
+    /// from `before` on left out.
+    pub(crate) fn image(&mut self, id: PageId, before: Option<Lsn>) -> Result<Page> {
+        let records = self.table.records(id);
+        let end =
+            before.map_or(records.len(), |lsn| records.partition_point(|record| record.lsn < lsn));
+        let path = self.data.path();
+        let offset = DataFile::offset(id, self.latest.get(id));
+        let wrong = |what: &str| Error::corrupt(path, offset, format!("page {id}: {what}"));
+        let mut ops = Vec::with_capacity(end);
+        for record in &records[..end] {
+            let op = Op::decode(&record.op).ok_or_else(|| wrong("a record of it is none"))?;
+            ops.push((record.lsn, op));
+        }
+        let whole = ops.iter().rposition(|(_, op)| op.is_whole());
+        let mut page = if whole.is_some() {
+            Page::blank()
+        } else {
+            self.stats.page_reads += 1;
+            self.data.read_page(id, self.latest.get(id))?
+        };
+        if ops.is_empty() {
+            return Ok(page);
+        }
+        self.stats.redos += 1;
+        let base = if whole.is_some() { Lsn(0) } else { page.lsn() };
+        for (lsn, op) in ops.iter().skip(whole.unwrap_or(0)).filter(|(lsn, _)| *lsn > base) {
+            op.apply(&mut page, id, *lsn).map_err(wrong)?;
+        }
+        page.verify_shape().map_err(wrong)?;
+        Ok(page)
+    }
+
+    /// A frame that nothing is in: a new one, or that of a victim.
+    fn free_frame(&mut self) -> Result<usize> {
+        if let Some(frame) = self.unused.pop() {
+            return Ok(frame);
+        }
+        if self.frames.len() < self.frame_count_max {
+            self.frames.push(Frame { page: None, image: Page::blank(), is_recent: false });
+            return Ok(self.frames.len() - 1);
+        }
+        loop {
+            self.hand = (self.hand + 1) % self.frames.len();
+            let frame = &mut self.frames[self.hand];
+            if !frame.is_recent {
+                break;
+            }
+            frame.is_recent = false;
+        }
+        let victim = self.hand;
+        let id = self.frames[victim].page.expect("a frame without a page is in the unused list");
+        match self.pfat.get(&id) {
+            Some(Pfat::InFrame { is_dirty: true, .. }) => self.evict_dirty(id, victim)?,
+            _ => {
+                self.stats.evictions_clean += 1;
+                self.pfat.remove(&id);
+            }
+        }
+        self.frames[victim].page = None;
+        Ok(victim)
+    }
+
+    fn evict_dirty(&mut self, id: PageId, frame: usize) -> Result<()> {
+        let records = self.table.records(id);
+        let is_durable = records.last().is_some_and(|last| last.lsn < self.durable_end);
+        if self.flush_on_eviction && is_durable {
+            let count = records.len();
+            self.write_frame(id, frame)?;
+            self.table.remove_first(id, count);
+            self.pfat.remove(&id);
+            self.stats.evictions_flushed += 1;
+        } else {
+            self.pfat.insert(id, Pfat::EvictedDirty);
+            self.stats.evictions_flushing_less += 1;
+        }
+        Ok(())
+    }
+
+    fn write_frame(&mut self, id: PageId, frame: usize) -> Result<()> {
+        let mut image = std::mem::replace(&mut self.frames[frame].image, Page::blank());
+        let written = self.update_page(id, &mut image);
+        self.frames[frame].image = image;
+        written
+    }
+
+    /// Writes an image to the slot that recovery does not read.
+    fn update_page(&mut self, id: PageId, image: &mut Page) -> Result<()> {
+        assert!(image.lsn() < self.durable_end, "no-steal: page {id} has pending changes");
+        image.seal();
+        let slot = !self.stable.get(id);
+        self.has_unsynced_pages = true;
+        let written = self.data.write_page(id, slot, image);
+        self.has_failed |= written.is_err();
+        written?;
+        self.latest.set(id, slot);
+        self.stats.page_writes += 1;
+        Ok(())
+    }
+
+    /// Algorithm 1, lines 9 to 17: writes the page with its first `committed` records, which are
+    /// durable, and drops them from the table.
+    pub(crate) fn compact(&mut self, id: PageId, committed: usize) -> Result<()> {
+        let records = self.table.records(id);
+        let entry = self.pfat.get(&id).copied();
+        if let (true, Some(Pfat::InFrame { frame, .. })) = (committed == records.len(), entry) {
+            self.write_frame(id, frame)?;
+            self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: false });
+            self.table.remove_first(id, committed);
+            return Ok(());
+        }
+        let mut image = self.image(id, Some(self.durable_end))?;
+        self.update_page(id, &mut image)?;
+        self.drop_frame(id);
+        self.table.remove_first(id, committed);
+        self.mark_in_storage(id);
+        Ok(())
+    }
+
+    /// What a checkpoint record says of the slots, once the data file is synced.
+    pub(crate) fn latest_slots(&self) -> &Slots {
+        &self.latest
+    }
+
+    /// A checkpoint is durable: the newest images are what recovery would read.
+    pub(crate) fn settle_slots(&mut self) {
+        self.stable.clone_from(&self.latest);
+    }
+
+    /// Proves the invariants that this file states.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        let path = self.data.path().to_path_buf();
+        let wrong = |id: PageId, what: &str| {
+            Err(Error::corrupt(&path, DataFile::offset(id, false), format!("page {id}: {what}")))
+        };
+        for id in self.table.pages() {
+            if !matches!(
+                self.pfat.get(&id),
+                Some(Pfat::EvictedDirty | Pfat::InFrame { is_dirty: true, .. })
+            ) {
+                return wrong(id, "it has records and is not dirty");
+            }
+        }
+        let entries: Vec<(PageId, Pfat)> = self.pfat.iter().map(|(id, e)| (*id, *e)).collect();
+        for (id, entry) in entries {
+            let has_records = !self.table.records(id).is_empty();
+            match entry {
+                Pfat::EvictedDirty if !has_records => {
+                    return wrong(id, "it was evicted dirty and has no records");
+                }
+                Pfat::EvictedDirty => {}
+                Pfat::InFrame { is_dirty, .. } if is_dirty != has_records => {
+                    return wrong(id, "it is dirty without records, or clean with them");
+                }
+                Pfat::InFrame { frame, .. } => {
+                    let image = self.image(id, None)?;
+                    if self.frames[frame].page != Some(id)
+                        || image.bytes()[4..] != self.frames[frame].image.bytes()[4..]
+                    {
+                        return wrong(id, "on-the-fly redo makes another page than the frame has");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Where something is: pages in the data file, groups in the log.
+
+use std::fmt;
+
+/// The number of a page, from 0, stable for its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(pub u64);
+
+impl PageId {
+    /// The page that knows how many pages there are and which are free.
+    pub(crate) const META: Self = Self(0);
+    /// The root of the tree that maps the names of tables to their roots.
+    pub(crate) const CATALOG: Self = Self(1);
+    /// No store has more pages (1 EiB); whoever reads a larger number reads nonsense.
+    pub(crate) const END: Self = Self(1 << 47);
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A log sequence number: the offset in the log, over all of its segments, at which a group of
+/// records begins. All records of a group have the LSN of the group. 0 is before everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Lsn(pub u64);
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

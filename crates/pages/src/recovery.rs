@@ -1,0 +1,104 @@
+//! Algorithm 2: the log is read into the online log table, and that is all.
+//!
+//! ```text
+//!   master record ─► checkpoint record ─► dirty page table, slots
+//!   log from the redo starting point ─► online log table; its pages are EvictedDirty
+//! ```
+//!
+//! Lines 11 to 13 of the paper read each page to compare its LSN with the record's. Here that
+//! comparison is made by on-the-fly redo when the page is first used ([`crate::pool`]), so that
+//! starting reads no page at all. Line 18's checkpoint saves the dirty page table and writes no page.
+//!
+//! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
+//! the log and the master record are written and synced again before anything relies on them.
+
+use std::collections::HashMap;
+
+use base::varint;
+
+use crate::checkpoint::{CheckpointRecord, Effort};
+use crate::core::Core;
+use crate::data_file::{DataFile, Slots};
+use crate::error::{Error, Result};
+use crate::log_files::LogFiles;
+use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer, take_record};
+use crate::online_log::OnlineLog;
+use crate::options::{Env, Options};
+use crate::pool::Pool;
+use crate::position::{Lsn, PageId};
+
+/// Opens the files and brings the store to where it was.
+pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
+    let first = Lsn(LOG_PAGE_BYTES as u64);
+    let data = DataFile::open(env.disk.as_ref(), &options.dir, salt, first)?;
+    let salt = data.salt();
+    let disk = std::sync::Arc::clone(&env.disk);
+    let mut files = LogFiles::new(disk, &options.dir, options.log_segment_bytes);
+    let master = data.master()?;
+    let record = read_checkpoint(&mut files, &data, salt, master.checkpoint)?;
+    let redo_start = record.redo_start();
+    let dirty_pages: HashMap<PageId, Lsn> = record.dirty_pages.iter().copied().collect();
+    let mut table = OnlineLog::default();
+    let mut last_transaction = 0;
+    let end = files.scan(salt, redo_start, master.durable_end, true, |group| {
+        if group.kind != GroupKind::Commit {
+            return Ok(());
+        }
+        let mut body = group.body;
+        let transaction = varint::take(&mut body);
+        last_transaction = transaction.unwrap_or(0).max(last_transaction);
+        while !body.is_empty() {
+            let (id, op) = take_record(&mut body).ok_or("a group has a record that is none")?;
+            // Line 9: is it in the page's image as of the checkpoint?
+            let needed_from = dirty_pages.get(&id).copied().unwrap_or(record.begin);
+            if group.lsn >= needed_from {
+                table.add(id, group.lsn, op);
+            }
+        }
+        Ok(())
+    })?;
+    data.write_master(&master)?;
+    let mut pool =
+        Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots.clone());
+    pool.table = table;
+    pool.durable_end = Lsn(end.next_page * LOG_PAGE_BYTES as u64);
+    pool.mark_all_evicted();
+    let log = LogBuffer::new(salt, end.next_page, end.previous_crc);
+    let mut core = Core::new(pool, log, files, master, options);
+    core.redo_start = redo_start;
+    core.next_transaction = last_transaction + 1;
+    if master.checkpoint == Lsn(0) && core.pool.table.records(PageId::META).is_empty() {
+        core.bootstrap()?;
+    }
+    core.begin_checkpoint(Effort::None);
+    core.write_log()?;
+    while !core.step_checkpoint(usize::MAX)? {}
+    core.end_checkpoint()?;
+    core.meta()?;
+    Ok(core)
+}
+
+fn read_checkpoint(
+    files: &mut LogFiles,
+    data: &DataFile,
+    salt: u64,
+    lsn: Lsn,
+) -> Result<CheckpointRecord> {
+    if lsn == Lsn(0) {
+        return Ok(CheckpointRecord {
+            begin: FIRST_LSN,
+            dirty_pages: Vec::new(),
+            active: Vec::new(),
+            slots: Slots::default(),
+        });
+    }
+    let mut found = None;
+    files.scan(salt, lsn, lsn, false, |group| {
+        if group.lsn == lsn && group.kind == GroupKind::Checkpoint {
+            found = CheckpointRecord::decode(group.body);
+        }
+        Ok(())
+    })?;
+    let what = format!("the checkpoint record is not at {lsn}, where the master record says");
+    found.ok_or_else(|| Error::corrupt(data.path(), 4096, what))
+}

@@ -1,0 +1,241 @@
+//! Redo records: what changes one page, by key and never by position in it.
+//!
+//! The paper's *physiological* records. A record that gives a page all of its content
+//! ([`Op::Format`] and its like) makes everything older of that page superfluous, its image in
+//! storage included. Bytes: `docs/format/pages.md`.
+
+use base::varint;
+
+use crate::page::{BODY_BYTES, Cell, Kind, Meta, Page};
+use crate::position::{Lsn, PageId};
+
+/// A change of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op<'a> {
+    /// The page becomes a leaf or branch with these cells.
+    Format { kind: Kind, level: u8, cells: &'a [u8] },
+    /// The page becomes a part of a large value.
+    Overflow { next: u64, part: &'a [u8] },
+    /// The page becomes a free one.
+    Free { next: u64 },
+    /// The page becomes the meta page.
+    Meta(Meta),
+    /// A cell is inserted, or replaces the one of its key.
+    Put(Cell<'a>),
+    /// The cell of this key goes.
+    Remove { key: &'a [u8] },
+    /// Every cell of this key or a larger one goes: the left half of a split.
+    CutFrom { key: &'a [u8] },
+    /// These cells are inserted, all above those there: the left half of a merge.
+    Append { cells: &'a [u8] },
+}
+
+const FORMAT: u8 = 1;
+const OVERFLOW: u8 = 2;
+const FREE: u8 = 3;
+const META: u8 = 4;
+const PUT: u8 = 5;
+const PUT_OVERFLOW: u8 = 6;
+const REMOVE: u8 = 7;
+const CUT_FROM: u8 = 8;
+const APPEND: u8 = 9;
+
+/// Appends a cell to a list of cells.
+pub(crate) fn put_cell(out: &mut Vec<u8>, cell: &Cell<'_>) {
+    out.push(u8::from(cell.is_overflow));
+    varint::put_bytes(out, cell.key);
+    varint::put_bytes(out, cell.value);
+}
+
+fn take_cell<'a>(input: &mut &'a [u8]) -> Option<Cell<'a>> {
+    let (flag, rest) = input.split_first()?;
+    *input = rest;
+    let is_overflow = match flag {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    let key = varint::take_bytes(input)?;
+    let value = varint::take_bytes(input)?;
+    Some(Cell { key, value, is_overflow })
+}
+
+impl<'a> Op<'a> {
+    /// Appends the record to `out`.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Format { kind, level, cells } => {
+                out.extend_from_slice(&[FORMAT, kind.byte(), *level]);
+                out.extend_from_slice(cells);
+            }
+            Self::Overflow { next, part } => {
+                out.push(OVERFLOW);
+                varint::put(out, *next);
+                out.extend_from_slice(part);
+            }
+            Self::Free { next } => {
+                out.push(FREE);
+                varint::put(out, *next);
+            }
+            Self::Meta(meta) => {
+                out.push(META);
+                varint::put(out, meta.page_count);
+                varint::put(out, meta.free_head);
+                varint::put(out, meta.free_count);
+            }
+            Self::Put(cell) => {
+                out.push(if cell.is_overflow { PUT_OVERFLOW } else { PUT });
+                varint::put_bytes(out, cell.key);
+                out.extend_from_slice(cell.value);
+            }
+            Self::Remove { key } => {
+                out.push(REMOVE);
+                out.extend_from_slice(key);
+            }
+            Self::CutFrom { key } => {
+                out.push(CUT_FROM);
+                out.extend_from_slice(key);
+            }
+            Self::Append { cells } => {
+                out.push(APPEND);
+                out.extend_from_slice(cells);
+            }
+        }
+    }
+
+    /// Reads a record that is all of `bytes`; `None` if it is none.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (tag, mut rest) = bytes.split_first()?;
+        Some(match *tag {
+            FORMAT => {
+                let [kind, level, ..] = *rest else { return None };
+                let kind = match kind {
+                    2 => Kind::Leaf,
+                    3 => Kind::Branch,
+                    _ => return None,
+                };
+                Self::Format { kind, level, cells: &rest[2..] }
+            }
+            OVERFLOW => Self::Overflow { next: varint::take(&mut rest)?, part: rest },
+            FREE => Self::Free { next: varint::take(&mut rest).filter(|_| rest.is_empty())? },
+            META => {
+                let page_count = varint::take(&mut rest)?;
+                let free_head = varint::take(&mut rest)?;
+                let free_count = varint::take(&mut rest).filter(|_| rest.is_empty())?;
+                Self::Meta(Meta { page_count, free_head, free_count })
+            }
+            PUT | PUT_OVERFLOW => {
+                let key = varint::take_bytes(&mut rest)?;
+                Self::Put(Cell { key, value: rest, is_overflow: *tag == PUT_OVERFLOW })
+            }
+            REMOVE => Self::Remove { key: rest },
+            CUT_FROM => Self::CutFrom { key: rest },
+            APPEND => Self::Append { cells: rest },
+            _ => return None,
+        })
+    }
+
+    /// Whether nothing of the page as it was before matters.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(
+            self,
+            Self::Format { .. } | Self::Overflow { .. } | Self::Free { .. } | Self::Meta(_)
+        )
+    }
+
+    /// Changes the page. An error means that the record is not one of this page.
+    pub(crate) fn apply(&self, page: &mut Page, id: PageId, lsn: Lsn) -> Result<(), &'static str> {
+        if !self.is_whole() && !matches!(page.kind(), Some(Kind::Leaf | Kind::Branch)) {
+            return Err("a record changes cells of a page that has none");
+        }
+        match self {
+            Self::Format { kind, level, cells } => {
+                page.format(id, *kind, *level, 0);
+                put_all(page, cells)?;
+            }
+            Self::Overflow { next, part } => {
+                if part.len() > BODY_BYTES {
+                    return Err("a part of a value is longer than a page");
+                }
+                page.format(id, Kind::Overflow, 0, *next);
+                page.set_overflow(part);
+            }
+            Self::Free { next } => page.format(id, Kind::Free, 0, *next),
+            Self::Meta(meta) => page.set_meta(id, *meta),
+            Self::Put(cell) => put(page, cell)?,
+            Self::Remove { key } => match page.search(key) {
+                Ok(i) => page.remove_at(i),
+                Err(_) => return Err("a record removes a key that is not there"),
+            },
+            Self::CutFrom { key } => {
+                let i = page.search(key).unwrap_or_else(|i| i);
+                page.truncate(i);
+            }
+            Self::Append { cells } => put_all(page, cells)?,
+        }
+        page.set_lsn(lsn);
+        Ok(())
+    }
+}
+
+fn put(page: &mut Page, cell: &Cell<'_>) -> Result<(), &'static str> {
+    if !cell.is_small() || !page.fits(cell) {
+        return Err("a record puts more on a page than fits");
+    }
+    page.put(cell);
+    Ok(())
+}
+
+fn put_all(page: &mut Page, mut cells: &[u8]) -> Result<(), &'static str> {
+    while !cells.is_empty() {
+        let cell = take_cell(&mut cells).ok_or("a record has a list of cells that is none")?;
+        put(page, &cell)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let mut cells = Vec::new();
+        put_cell(&mut cells, &Cell { key: b"a", value: b"1", is_overflow: true });
+        let meta = Meta { page_count: 300, free_head: 2, free_count: 1 };
+        for op in [
+            Op::Format { kind: Kind::Leaf, level: 0, cells: &cells },
+            Op::Overflow { next: 9000, part: b"part" },
+            Op::Free { next: 3 },
+            Op::Meta(meta),
+            Op::Put(Cell { key: b"key", value: b"", is_overflow: false }),
+            Op::Put(Cell { key: b"", value: b"value", is_overflow: true }),
+            Op::Remove { key: b"key" },
+            Op::CutFrom { key: b"key" },
+            Op::Append { cells: &cells },
+        ] {
+            let mut bytes = Vec::new();
+            op.encode(&mut bytes);
+            assert_eq!(Op::decode(&bytes), Some(op));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_record_or_refused() {
+        let mut rng = env_sim::SimEntropy::new(1);
+        for _ in 0..20_000 {
+            let len = usize::try_from(rng.below(40)).expect("small");
+            let mut bytes = vec![0; len];
+            env::Entropy::fill(&mut rng, &mut bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first %= 11;
+            }
+            let mut page = Page::blank();
+            page.format(PageId(3), Kind::Leaf, 0, 0);
+            page.put(&Cell { key: b"b", value: b"", is_overflow: false });
+            if let Some(op) = Op::decode(&bytes) {
+                let _either = op.apply(&mut page, PageId(3), Lsn(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! B+trees of committed content, and how they grow and shrink.
+//!
+//! ```text
+//!   root (its page never moves)      branch: ""→A  "m"→B       "" stands for the lowest key
+//!    ├ A  leaf: keys < "m"           leaf:   cells; large values are in overflow pages
+//!    └ B  leaf: keys ≥ "m"
+//! ```
+//!
+//! Every change is a list of redo records in the group of the transaction that is being committed;
+//! pending changes of other transactions are not here but in their own overlays, by key, so that
+//! there is nothing to re-home when keys move. A split or merge is complete before the next one
+//! begins; whoever needed it descends again from the root.
+//!
+//! Nodes have no links to their siblings: whoever runs over the end of a leaf descends again with
+//! the separator it saw on the way down.
+
+use std::ops::Bound;
+
+use crate::core::{Change, Core};
+use crate::error::{Error, Result};
+use crate::page::{BODY_BYTES, Cell, Kind, Page};
+use crate::position::PageId;
+use crate::redo_record::{Op, put_cell};
+
+/// A page that uses less of its body than this looks for a neighbour to merge with.
+const UNDERFULL_BYTES: usize = BODY_BYTES / 4;
+/// Merging stops short of full, so that the next insert does not split again.
+const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
+
+/// A key and its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// The way from the root to a leaf.
+struct Path {
+    pages: Vec<PageId>,
+    /// No key of the leaf is below this.
+    low: Vec<u8>,
+    /// Every key of the leaf is below this.
+    high: Option<Vec<u8>>,
+}
+
+fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
+    Cell { key, value: child, is_overflow: false }
+}
+
+impl Core {
+    /// Goes down to the leaf for `key`, or, if `is_below`, for the keys right below it. No key
+    /// stands for the end.
+    fn descend(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<Path> {
+        let mut path = Path { pages: vec![root], low: Vec::new(), high: None };
+        let mut level: Option<u8> = None;
+        loop {
+            let id = *path.pages.last().expect("it has the root");
+            let page = self.pool.page(id)?;
+            let kind = page.kind();
+            let is_right_level =
+                level.is_none_or(|level| page.level().checked_add(1) == Some(level));
+            if !is_right_level || (kind == Some(Kind::Leaf)) != (page.level() == 0) {
+                return Err(self.corrupt_page(id, "it is not of the level that its parent says"));
+            }
+            match kind {
+                Some(Kind::Leaf) => return Ok(path),
+                Some(Kind::Branch) => {}
+                _ => return Err(self.corrupt_page(id, "a tree leads to a page of another kind")),
+            }
+            let i = match key {
+                None => page.count() - 1,
+                Some(key) => match page.search(key) {
+                    Ok(i) if is_below => i.saturating_sub(1),
+                    Ok(i) => i,
+                    Err(i) => i.saturating_sub(1),
+                },
+            };
+            if i > 0 {
+                path.low = page.cell(i).key.to_vec();
+            }
+            if i + 1 < page.count() {
+                path.high = Some(page.cell(i + 1).key.to_vec());
+            }
+            level = Some(page.level());
+            path.pages.push(page.child(i));
+        }
+    }
+
+    /// The value of `key`.
+    pub(crate) fn tree_get(&mut self, root: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let leaf = self.leaf(root, key)?;
+        let page = self.pool.page(leaf)?;
+        let Ok(i) = page.search(key) else { return Ok(None) };
+        let cell = page.cell(i);
+        let (value, is_overflow) = (cell.value.to_vec(), cell.is_overflow);
+        if is_overflow { self.read_overflow(leaf, &value).map(Some) } else { Ok(Some(value)) }
+    }
+
+    /// Whether `key` is there.
+    pub(crate) fn tree_has(&mut self, root: PageId, key: &[u8]) -> Result<bool> {
+        let leaf = self.leaf(root, key)?;
+        Ok(self.pool.page(leaf)?.search(key).is_ok())
+    }
+
+    fn leaf(&mut self, root: PageId, key: &[u8]) -> Result<PageId> {
+        let path = self.descend(root, Some(key), false)?;
+        Ok(*path.pages.last().expect("it has the root"))
+    }
+
+    /// The first key from `from` on.
+    pub(crate) fn tree_next(
+        &mut self,
+        root: PageId,
+        from: Bound<&[u8]>,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut from = from.map(<[u8]>::to_vec);
+        loop {
+            let key = match &from {
+                Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+                Bound::Unbounded => Vec::new(),
+            };
+            let path = self.descend(root, Some(&key), false)?;
+            let page = self.pool.page(*path.pages.last().expect("it has the root"))?;
+            let i = match (page.search(&key), &from) {
+                (Ok(i), Bound::Excluded(_)) => i + 1,
+                (Ok(i) | Err(i), _) => i,
+            };
+            if i < page.count() {
+                return Ok(Some(page.cell(i).key.to_vec()));
+            }
+            match path.high {
+                Some(high) => from = Bound::Included(high),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The last key up to `to`.
+    pub(crate) fn tree_previous(
+        &mut self,
+        root: PageId,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut to = to.map(<[u8]>::to_vec);
+        loop {
+            let (key, is_below) = match &to {
+                Bound::Included(key) => (Some(key.clone()), false),
+                Bound::Excluded(key) => (Some(key.clone()), true),
+                Bound::Unbounded => (None, false),
+            };
+            let path = self.descend(root, key.as_deref(), is_below)?;
+            let page = self.pool.page(*path.pages.last().expect("it has the root"))?;
+            let end = match &key {
+                None => page.count(),
+                Some(key) => match page.search(key) {
+                    Ok(i) if is_below => i,
+                    Ok(i) => i + 1,
+                    Err(i) => i,
+                },
+            };
+            if end > 0 {
+                return Ok(Some(page.cell(end - 1).key.to_vec()));
+            }
+            if path.low.is_empty() {
+                return Ok(None);
+            }
+            to = Bound::Excluded(path.low);
+        }
+    }
+
+    /// Sets `key` to `value`.
+    pub(crate) fn tree_put(
+        &mut self,
+        change: &mut Change,
+        root: PageId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let leaf = self.leaf(root, key)?;
+        self.free_overflow_of(change, leaf, key)?;
+        let direct = Cell { key, value, is_overflow: false };
+        let address;
+        let cell = if direct.is_small() {
+            direct
+        } else {
+            address = self.write_overflow(change, value)?;
+            Cell { key, value: &address, is_overflow: true }
+        };
+        loop {
+            let path = self.descend(root, Some(key), false)?;
+            let leaf = *path.pages.last().expect("it has the root");
+            if self.pool.page(leaf)?.fits(&cell) {
+                return self.change_page(change, leaf, &Op::Put(cell));
+            }
+            self.split(change, &path.pages, Some(key))?;
+        }
+    }
+
+    /// Removes `key`, if it is there.
+    pub(crate) fn tree_remove(
+        &mut self,
+        change: &mut Change,
+        root: PageId,
+        key: &[u8],
+    ) -> Result<()> {
+        let path = self.descend(root, Some(key), false)?;
+        let leaf = *path.pages.last().expect("it has the root");
+        if self.pool.page(leaf)?.search(key).is_err() {
+            return Ok(());
+        }
+        self.free_overflow_of(change, leaf, key)?;
+        self.change_page(change, leaf, &Op::Remove { key })?;
+        self.merge(change, &path.pages)
+    }
+
+    fn free_overflow_of(&mut self, change: &mut Change, leaf: PageId, key: &[u8]) -> Result<()> {
+        let page = self.pool.page(leaf)?;
+        let Ok(i) = page.search(key) else { return Ok(()) };
+        let cell = page.cell(i);
+        if cell.is_overflow {
+            let address = cell.value.to_vec();
+            self.free_overflow(change, leaf, &address)?;
+        }
+        Ok(())
+    }
+
+    /// Splits the last page of `path`, or what has to be split before that can be done.
+    fn split(
+        &mut self,
+        change: &mut Change,
+        path: &[PageId],
+        for_key: Option<&[u8]>,
+    ) -> Result<()> {
+        let (id, above) = path.split_last().expect("it has the root");
+        let Some(parent) = above.last() else { return self.grow(change, *id) };
+        let page = self.pool.page(*id)?;
+        let (kind, level) = (page.kind().expect("it was descended to"), page.level());
+        let at = split_place(page, for_key);
+        let separator = page.cell(at).key.to_vec();
+        let mut cells = Vec::new();
+        for (i, cell) in page.cells().enumerate().skip(at) {
+            // The first child of a branch has the lowest key.
+            let key = if kind == Kind::Branch && i == at { &[] } else { cell.key };
+            put_cell(&mut cells, &Cell { key, ..cell });
+        }
+        if !self.pool.page(*parent)?.fits(&branch_cell(&separator, &[0; 8])) {
+            return self.split(change, above, None);
+        }
+        let right = self.allocate(change)?;
+        self.change_page(change, right, &Op::Format { kind, level, cells: &cells })?;
+        self.change_page(change, *id, &Op::CutFrom { key: &separator })?;
+        let child = right.0.to_le_bytes();
+        self.change_page(change, *parent, &Op::Put(branch_cell(&separator, &child)))?;
+        self.pool.stats.splits += 1;
+        Ok(())
+    }
+
+    /// Makes the root the parent of a page with what was in it.
+    fn grow(&mut self, change: &mut Change, root: PageId) -> Result<()> {
+        let page = self.pool.page(root)?;
+        let (kind, level) = (page.kind().expect("it was descended to"), page.level());
+        let mut cells = Vec::new();
+        page.cells().for_each(|cell| put_cell(&mut cells, &cell));
+        let child = self.allocate(change)?;
+        self.change_page(change, child, &Op::Format { kind, level, cells: &cells })?;
+        let mut only = Vec::new();
+        put_cell(&mut only, &branch_cell(&[], &child.0.to_le_bytes()));
+        let op = Op::Format { kind: Kind::Branch, level: level + 1, cells: &only };
+        self.change_page(change, root, &op)
+    }
+
+    /// Merges the last page of `path` with a neighbour if it is underfull, and so on up.
+    fn merge(&mut self, change: &mut Change, path: &[PageId]) -> Result<()> {
+        let (id, above) = path.split_last().expect("it has the root");
+        let Some(parent) = above.last() else { return self.shrink(change, *id) };
+        let used = self.pool.page(*id)?.used_bytes();
+        if used >= UNDERFULL_BYTES {
+            return Ok(());
+        }
+        let page = self.pool.page(*parent)?;
+        let place = (0..page.count()).find(|i| page.child(*i) == *id);
+        let place = place.ok_or_else(|| self.corrupt_page(*parent, "it lost a child"))?;
+        for left in [place.checked_sub(1), Some(place)].into_iter().flatten() {
+            let page = self.pool.page(*parent)?;
+            if left + 1 >= page.count() {
+                continue;
+            }
+            let separator = page.cell(left + 1).key.to_vec();
+            let (left, right) = (page.child(left), page.child(left + 1));
+            if self.merge_two(change, left, right, &separator)? {
+                self.change_page(change, *parent, &Op::Remove { key: &separator })?;
+                self.pool.stats.merges += 1;
+                return self.merge(change, above);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_two(
+        &mut self,
+        change: &mut Change,
+        left: PageId,
+        right: PageId,
+        separator: &[u8],
+    ) -> Result<bool> {
+        let left_page = self.pool.page(left)?;
+        let (used, kind) = (left_page.used_bytes(), left_page.kind());
+        let page = self.pool.page(right)?;
+        if page.kind() != kind {
+            return Err(self.corrupt_page(right, "its neighbour is of another kind"));
+        }
+        if used + page.used_bytes() + separator.len() > MERGED_BYTES_MAX {
+            return Ok(false);
+        }
+        let mut cells = Vec::new();
+        for cell in page.cells() {
+            let key = if cell.key.is_empty() && kind == Some(Kind::Branch) {
+                separator
+            } else {
+                cell.key
+            };
+            put_cell(&mut cells, &Cell { key, ..cell });
+        }
+        self.change_page(change, left, &Op::Append { cells: &cells })?;
+        self.free(change, right)?;
+        Ok(true)
+    }
+
+    /// Lets a root with one child take that child's place.
+    fn shrink(&mut self, change: &mut Change, root: PageId) -> Result<()> {
+        loop {
+            let page = self.pool.page(root)?;
+            if page.kind() != Some(Kind::Branch) || page.count() > 1 {
+                return Ok(());
+            }
+            let child = page.child(0);
+            let page = self.pool.page(child)?;
+            let kind = page.kind().filter(|kind| matches!(kind, Kind::Leaf | Kind::Branch));
+            let level = page.level();
+            let mut cells = Vec::new();
+            page.cells().for_each(|cell| put_cell(&mut cells, &cell));
+            let Some(kind) = kind else {
+                return Err(self.corrupt_page(child, "a tree leads to a page of another kind"));
+            };
+            self.change_page(change, root, &Op::Format { kind, level, cells: &cells })?;
+            self.free(change, child)?;
+        }
+    }
+
+    pub(crate) fn corrupt_page(&self, id: PageId, what: &str) -> Error {
+        let offset = crate::data_file::DataFile::offset(id, false);
+        Error::corrupt(self.pool.data.path(), offset, format!("page {id}: {what}"))
+    }
+}
+
+/// The first cell of the right half: the middle by bytes, or the last if keys come in ascending
+/// order, so that the left half stays full.
+fn split_place(page: &Page, for_key: Option<&[u8]>) -> usize {
+    let last = page.count() - 1;
+    if for_key.is_some_and(|key| key > page.cell(last).key) {
+        return last;
+    }
+    let half = page.used_bytes() / 2;
+    let mut sum = 0;
+    for (i, cell) in page.cells().enumerate() {
+        sum += cell.bytes();
+        if sum > half {
+            return i.clamp(1, last);
+        }
+    }
+    last
+}

@@ -1,0 +1,231 @@
+//! One transaction after another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pages::{Durability, Error, LockWait, Options, PageStore};
+
+use crate::harness::{World, small};
+
+fn insert(store: &PageStore, table: &str, key: &str, value: &[u8]) {
+    let transaction = store.begin().expect("healthy");
+    transaction.table(table).insert(key, value).expect("free");
+    transaction.commit(Durability::Immediate).expect("no faults");
+}
+
+#[test]
+fn what_is_committed_is_there_and_what_is_aborted_is_not() {
+    let world = World::new(1);
+    let store = world.open(small());
+    insert(&store, "t", "a", b"1");
+    let transaction = store.begin().expect("healthy");
+    transaction.table("t").insert("b", "2").expect("free");
+    assert!(transaction.table("t").remove("a").expect("free"));
+    assert_eq!(transaction.table("t").get("a").expect("own"), None);
+    assert_eq!(transaction.table("t").get("b").expect("own").as_deref(), Some(&b"2"[..]));
+    transaction.abort();
+    let reader = store.begin_read().expect("healthy");
+    let all: Vec<_> = reader.table("t").iter().map(|entry| entry.expect("free")).collect();
+    assert_eq!(all, [(b"a".to_vec(), b"1".to_vec())]);
+}
+
+#[test]
+fn a_large_tree_grows_shrinks_and_gives_its_pages_back() {
+    let mut world = World::new(2);
+    let store = world.open(small());
+    let mut model = BTreeMap::new();
+    for round in 0..400 {
+        let transaction = store.begin().expect("healthy");
+        let table = transaction.table("t");
+        for _ in 0..20 {
+            let key = format!("{:06}", world.below(3000)).into_bytes();
+            let is_removed = world.below(3) == 0 || round > 300;
+            if is_removed {
+                let was_there = table.remove(&key).expect("free");
+                assert_eq!(was_there, model.remove(&key).is_some());
+            } else {
+                let len = if world.below(50) == 0 { world.below(9_000) } else { world.below(300) };
+                let value = vec![b'v'; len];
+                table.insert(&key, &value).expect("free");
+                model.insert(key, value);
+            }
+        }
+        transaction.commit(Durability::Group).expect("no faults");
+        if round % 50 == 0 {
+            store.check().expect("sound");
+        }
+    }
+    let stats = store.stats();
+    assert!(stats.splits > 20 && stats.merges > 5, "{stats:?}");
+    assert!(stats.evictions_flushing_less > 20 && stats.redos > 20, "{stats:?}");
+    assert_eq!(stats.evictions_flushed, 0);
+    assert!(stats.checkpoints > 3 && stats.page_writes > 20, "{stats:?}");
+    let expected: Vec<_> = model.clone().into_iter().collect();
+    let reader = store.begin_read().expect("healthy");
+    let all: Vec<_> = reader.table("t").iter().map(|entry| entry.expect("free")).collect();
+    assert!(all == expected);
+    let mut back: Vec<_> = reader.table("t").iter().rev().map(|e| e.expect("free")).collect();
+    back.reverse();
+    assert!(back == expected);
+    drop(reader);
+    store.close().expect("no faults");
+    let store = world.open(small());
+    let reader = store.begin_read().expect("healthy");
+    let all: Vec<_> = reader.table("t").iter().map(|entry| entry.expect("free")).collect();
+    assert!(all == expected);
+    drop(reader);
+    let keys: Vec<_> = model.keys().collect();
+    for some in keys.chunks(50) {
+        let transaction = store.begin().expect("healthy");
+        for key in some {
+            assert!(transaction.table("t").remove(key).expect("free"));
+        }
+        transaction.commit(Durability::Immediate).expect("no faults");
+    }
+    let report = store.check().expect("sound");
+    assert_eq!((report.keys, report.overflow_pages), (0, 0));
+    // Page 0, the catalog, and the root of the table; everything else is free again.
+    assert_eq!(report.tree_pages, 2);
+    assert_eq!(report.free_pages, store.stats().pages - 3);
+}
+
+#[test]
+fn dirty_victims_are_written_if_that_is_wanted() {
+    let mut world = World::new(3);
+    let store = world.open(Options { flush_on_eviction: true, ..small() });
+    for _ in 0..300 {
+        let key = world.below(100_000).to_string();
+        insert(&store, "t", &key, &[7; 500]);
+    }
+    let stats = store.stats();
+    assert!(stats.evictions_flushed > 50, "{stats:?}");
+    store.check().expect("sound");
+}
+
+#[test]
+fn scans_are_protected_from_phantoms() {
+    let world = World::new(4);
+    let store = world.open(small());
+    insert(&store, "t", "b", b"1");
+    insert(&store, "t", "m", b"2");
+    let scanner = store.begin_read().expect("healthy");
+    assert_eq!(scanner.table("t").range("a".."h").count(), 1);
+    let writer = store.begin().expect("healthy");
+    assert!(matches!(writer.table("t").insert("c", "3"), Err(Error::Busy)));
+    writer.table("t").insert("z", "4").expect("that gap was not scanned");
+    drop(scanner);
+    writer.table("t").insert("c", "3").expect("nobody scans any more");
+    let other = store.begin_read().expect("healthy");
+    let table = other.table("t");
+    assert!(matches!(table.range("a".."h").nth(1), Some(Err(Error::Busy))));
+    writer.commit(Durability::Immediate).expect("no faults");
+    assert_eq!(table.range("a".."h").filter(Result::is_ok).count(), 2);
+}
+
+#[test]
+fn a_deadlock_is_refused_and_the_other_transaction_goes_on() {
+    let world = World::new(5);
+    let store = world.open(small());
+    let (one, two) = (store.begin().expect("healthy"), store.begin().expect("healthy"));
+    one.table("t").insert("a", "1").expect("free");
+    two.table("t").insert("b", "2").expect("free");
+    assert!(matches!(one.table("t").get("b"), Err(Error::Busy)));
+    assert!(matches!(two.table("t").get("a"), Err(Error::Deadlock)));
+    assert!(matches!(two.table("t").get("a"), Err(Error::TransactionFailed)));
+    assert_eq!(one.table("t").get("b").expect("released"), None);
+    one.commit(Durability::Immediate).expect("no faults");
+    assert!(matches!(two.commit(Durability::Immediate), Err(Error::TransactionFailed)));
+    assert_eq!(store.stats().deadlocks, 1);
+}
+
+#[test]
+fn threads_that_move_money_neither_make_nor_lose_any() {
+    let world = World::new(6);
+    let store = world.open(Options { lock_wait: LockWait::Block, ..small() });
+    for account in 0..20_u8 {
+        insert(&store, "accounts", &account.to_string(), &100_u64.to_be_bytes());
+    }
+    let amount = |bytes: Option<Vec<u8>>| {
+        u64::from_be_bytes(bytes.expect("an account").try_into().expect("eight bytes"))
+    };
+    let threads: Vec<_> = (0..4_u64)
+        .map(|thread| {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                let mut rng = env_sim::SimEntropy::new(thread);
+                let mut moved = 0;
+                while moved < 100 {
+                    let (from, to) = (rng.below(20).to_string(), rng.below(20).to_string());
+                    let transaction = store.begin().expect("healthy");
+                    let table = transaction.table("accounts");
+                    let step = || {
+                        let have = amount(table.get(&from)?);
+                        table.insert(&from, have.saturating_sub(1).to_be_bytes())?;
+                        let have_too = amount(table.get(&to)?);
+                        table.insert(&to, (have_too + have.min(1)).to_be_bytes())
+                    };
+                    match step() {
+                        Ok(()) => {
+                            transaction.commit(Durability::Immediate).expect("no faults");
+                            moved += 1;
+                        }
+                        Err(error) => assert!(error.is_retryable(), "{error}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    let reader = store.begin_read().expect("healthy");
+    let sum: u64 = reader.table("accounts").iter().map(|e| amount(e.ok().map(|e| e.1))).sum();
+    assert_eq!(sum, 2000);
+    drop(reader);
+    store.check().expect("sound");
+}
+
+#[test]
+fn a_failed_sync_poisons_the_store_until_it_is_opened_again() {
+    let world = World::new(7);
+    let store = world.open(small());
+    insert(&store, "t", "a", b"1");
+    world.disk.set_faults(env_sim::Faults {
+        sync_error_per_million: 1_000_000,
+        ..env_sim::Faults::default()
+    });
+    let transaction = store.begin().expect("healthy");
+    transaction.table("t").insert("b", "2").expect("free");
+    assert!(transaction.commit(Durability::Immediate).is_err());
+    world.disk.set_faults(env_sim::Faults::default());
+    assert!(matches!(store.begin(), Err(Error::Poisoned { .. })));
+    drop(store);
+    let store = world.open(small());
+    let reader = store.begin_read().expect("healthy");
+    assert_eq!(reader.table("t").get("a").expect("free").as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn limits_are_errors() {
+    let world = World::new(8);
+    let store = world.open(small());
+    let transaction = store.begin().expect("healthy");
+    let table = transaction.table("t");
+    assert!(matches!(table.insert([0; 1025], ""), Err(Error::KeyTooLong { .. })));
+    assert!(matches!(table.insert("k", [0; 20_000]), Err(Error::TransactionTooLarge { .. })));
+    table.insert([0; 1024], [1; 10_000]).expect("it fits");
+    transaction.commit(Durability::Immediate).expect("no faults");
+    assert!(matches!(PageStore::open(&world.env(), small()), Err(Error::InUse { .. })));
+}
+
+#[test]
+fn it_works_on_a_real_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let env =
+        pages::Env { disk: Arc::new(env_os::OsDisk), clock: Arc::new(env_os::OsClock::new()) };
+    let store = PageStore::open(&env, Options::new(dir.path())).expect("a new store");
+    for i in 0..50_u32 {
+        insert(&store, "t", &i.to_string(), &[b'x'; 3000]);
+    }
+    drop(store);
+    let store = PageStore::open(&env, Options::new(dir.path())).expect("recovered");
+    assert_eq!(store.check().expect("sound").keys, 50);
+}

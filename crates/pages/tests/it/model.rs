@@ -1,0 +1,403 @@
+//! Many transactions at once against a model, with crashes at any I/O.
+//!
+//! The model is a `BTreeMap` of what is committed, one version for each commit. Several transactions
+//! are interleaved on one thread; a call that finds a lock taken is repeated later, a deadlock ends
+//! its transaction. After a crash the store must be equal to one version, none older than the last
+//! that was promised to be durable.
+
+use std::collections::BTreeMap;
+
+use pages::{Durability, Error, Lsn, Options, PageStore, Transaction};
+
+use crate::harness::{World, small};
+
+type Table = BTreeMap<Vec<u8>, Vec<u8>>;
+type Content = BTreeMap<&'static str, Table>;
+
+const TABLES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// What one run is to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) steps: usize,
+    pub(crate) keys: usize,
+    pub(crate) value_bytes_max: usize,
+    pub(crate) transactions: usize,
+    pub(crate) flush_on_eviction: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64, steps: usize) -> Self {
+        let keys = [20, 200, 2000][usize::try_from(seed % 3).expect("small")];
+        let value_bytes_max = if seed % 5 == 0 { 12_000 } else { 400 };
+        Self {
+            seed,
+            steps,
+            keys,
+            value_bytes_max,
+            transactions: 4,
+            flush_on_eviction: seed % 7 == 3,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { flush_on_eviction: self.flush_on_eviction, ..small() }
+    }
+}
+
+struct Running {
+    transaction: Transaction,
+    /// What it sees, as far as it has looked and changed.
+    changes: BTreeMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
+    /// A call that is to be repeated.
+    pending: Option<Call>,
+}
+
+#[derive(Debug, Clone)]
+enum Call {
+    Insert(&'static str, Vec<u8>, Vec<u8>),
+    Remove(&'static str, Vec<u8>),
+    Get(&'static str, Vec<u8>),
+    Scan(&'static str, Vec<u8>, Vec<u8>, bool),
+}
+
+pub(crate) struct Model {
+    pub(crate) world: World,
+    plan: Plan,
+    /// What is committed after each commit, by its LSN; the first is from when it was opened.
+    versions: Vec<(Lsn, Content)>,
+    /// What must survive: an index in `versions`.
+    durable: usize,
+    running: Vec<Running>,
+    pub(crate) commits: usize,
+    pub(crate) deadlocks: usize,
+}
+
+fn is_world_at_end(error: &Error) -> bool {
+    matches!(error, Error::Io { .. } | Error::Poisoned { .. })
+}
+
+impl Model {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            world: World::new(plan.seed),
+            plan,
+            versions: vec![(Lsn(0), Content::new())],
+            durable: 0,
+            running: Vec::new(),
+            commits: 0,
+            deadlocks: 0,
+        }
+    }
+
+    fn committed(&self) -> &Content {
+        &self.versions.last().expect("never empty").1
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.world.below(self.plan.keys);
+        let mut key = format!("{number:05}").into_bytes();
+        if number % 17 == 0 {
+            key.resize(300, b'x');
+        }
+        key
+    }
+
+    fn call(&mut self) -> Call {
+        let table = TABLES[self.world.below(3)];
+        let key = self.key();
+        match self.world.below(10) {
+            0..=4 => {
+                let len = self.world.below(self.plan.value_bytes_max);
+                let fill = u8::try_from(self.world.below(256)).expect("a byte");
+                Call::Insert(table, key, vec![fill; len])
+            }
+            5 | 6 => Call::Remove(table, key),
+            7 => Call::Get(table, key),
+            _ => {
+                let other = self.key();
+                let (low, high) = if key < other { (key, other) } else { (other, key) };
+                Call::Scan(table, low, high, self.world.below(2) == 0)
+            }
+        }
+    }
+
+    fn seen(&self, running: &Running, table: &'static str, key: &[u8]) -> Option<Vec<u8>> {
+        match running.changes.get(&(table, key.to_vec())) {
+            Some(own) => own.clone(),
+            None => self.committed().get(table).and_then(|t| t.get(key)).cloned(),
+        }
+    }
+
+    /// Makes one call and compares what it says with the model.
+    fn make(&mut self, running: &mut Running, call: &Call) -> Result<(), Error> {
+        match call {
+            Call::Insert(table, key, value) => {
+                running.transaction.table(table).insert(key, value)?;
+                running.changes.insert((table, key.clone()), Some(value.clone()));
+            }
+            Call::Remove(table, key) => {
+                let was_there = running.transaction.table(table).remove(key)?;
+                assert_eq!(was_there, self.seen(running, table, key).is_some(), "{:?}", self.plan);
+                running.changes.insert((table, key.clone()), None);
+            }
+            Call::Get(table, key) => {
+                let value = running.transaction.table(table).get(key)?;
+                assert!(value == self.seen(running, table, key), "{:?}", self.plan);
+            }
+            Call::Scan(table, low, high, is_backwards) => {
+                let handle = running.transaction.table(table);
+                let range = handle.range(low.as_slice()..high.as_slice());
+                let mut found: Vec<_> = if *is_backwards {
+                    range.rev().collect::<Result<_, _>>()?
+                } else {
+                    range.collect::<Result<_, _>>()?
+                };
+                if *is_backwards {
+                    found.reverse();
+                }
+                let empty = Table::new();
+                let mut expected = self.committed().get(table).unwrap_or(&empty).clone();
+                for ((of, key), value) in &running.changes {
+                    if of == table {
+                        expected.remove(key);
+                        expected.extend(value.clone().map(|value| (key.clone(), value)));
+                    }
+                }
+                let expected: Vec<_> = expected
+                    .range::<Vec<u8>, _>(low..high)
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
+                assert!(found == expected, "{:?}", self.plan);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something; false when the world has ended.
+    fn step(&mut self, store: &PageStore) -> bool {
+        self.world.clock.advance_ms(1);
+        let done = match self.world.below(40) {
+            0 => store.checkpoint(),
+            1 => store.flush().map(|()| self.durable = self.versions.len() - 1),
+            2 if self.world.below(10) == 0 => store.check().map(drop),
+            3 if self.world.below(4) == 0 => store.checkpoint_all(),
+            _ => self.step_transaction(store),
+        };
+        match done {
+            Ok(()) => true,
+            Err(error) if is_world_at_end(&error) && self.world.disk.is_crashed() => false,
+            Err(error) => panic!("{error} {:?}", self.plan),
+        }
+    }
+
+    fn step_transaction(&mut self, store: &PageStore) -> Result<(), Error> {
+        if self.running.len() < self.plan.transactions {
+            let transaction = store.begin()?;
+            self.running.push(Running { transaction, changes: BTreeMap::new(), pending: None });
+            return Ok(());
+        }
+        let chosen = self.world.below(self.running.len());
+        let mut running = self.running.swap_remove(chosen);
+        match self.world.below(12) {
+            0 => {
+                running.transaction.abort();
+                Ok(())
+            }
+            1 | 2 if running.pending.is_none() => self.commit(running),
+            _ => {
+                let call = running.pending.take().unwrap_or_else(|| self.call());
+                match self.make(&mut running, &call) {
+                    Ok(()) => self.running.push(running),
+                    Err(Error::Busy) => {
+                        running.pending = Some(call);
+                        self.running.push(running);
+                    }
+                    Err(Error::Deadlock) => self.deadlocks += 1,
+                    Err(Error::TransactionTooLarge { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn commit(&mut self, running: Running) -> Result<(), Error> {
+        let durability =
+            [Durability::Immediate, Durability::Group, Durability::None][self.world.below(3)];
+        let mut content = self.committed().clone();
+        for ((table, key), value) in running.changes {
+            let table = content.entry(table).or_default();
+            table.remove(&key);
+            table.extend(value.map(|value| (key, value)));
+        }
+        let result = running.transaction.commit(durability);
+        // Even if it failed, it may have become durable.
+        let lsn = *result.as_ref().unwrap_or(&Lsn(u64::MAX));
+        self.versions.push((lsn, content));
+        result?;
+        self.commits += 1;
+        if durability == Durability::Immediate {
+            self.durable = self.versions.len() - 1;
+        }
+        Ok(())
+    }
+
+    /// Runs until the plan is done or the world ends; true if it is done.
+    pub(crate) fn run(&mut self) -> bool {
+        let Some(store) = self.open() else { return false };
+        for _ in 0..self.plan.steps {
+            if !self.step(&store) {
+                self.running.clear();
+                return false;
+            }
+        }
+        self.running.clear();
+        let sound = store.check();
+        sound.unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
+        self.compare(&store, self.versions.len() - 1);
+        if store.flush().is_err() {
+            return false;
+        }
+        self.durable = self.versions.len() - 1;
+        true
+    }
+
+    /// Opens the store; none if the world ends meanwhile.
+    fn open(&mut self) -> Option<PageStore> {
+        match PageStore::open(&self.world.env(), self.plan.options()) {
+            Ok(store) => Some(store),
+            Err(error) if is_world_at_end(&error) && self.world.disk.is_crashed() => None,
+            Err(error) => panic!("{error} {:?}", self.plan),
+        }
+    }
+
+    fn read(store: &PageStore) -> Content {
+        let reader = store.begin_read().expect("healthy");
+        let mut content = Content::new();
+        for table in TABLES {
+            let entries = reader.table(table).iter().collect::<Result<Table, _>>();
+            content.insert(table, entries.expect("nobody has locks"));
+        }
+        content
+    }
+
+    fn compare(&self, store: &PageStore, version: usize) {
+        assert!(self.is_version(&Self::read(store), version), "{:?}", self.plan);
+    }
+
+    fn is_version(&self, content: &Content, version: usize) -> bool {
+        let empty = Table::new();
+        let expected = &self.versions[version].1;
+        TABLES
+            .iter()
+            .all(|name| content.get(name).unwrap_or(&empty) == expected.get(name).unwrap_or(&empty))
+    }
+
+    /// Opens after a crash, perhaps crashing again and again at the I/Os given, and compares.
+    pub(crate) fn recover(&mut self, crashes: &[u64]) {
+        self.running.clear();
+        for n in crashes {
+            self.world.disk.crash_after(*n);
+            let is_open = self.open().is_some();
+            self.world.disk.restart();
+            if is_open {
+                break;
+            }
+        }
+        let store = self.open().expect("no more crashes");
+        store.check().unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
+        let content = Self::read(&store);
+        let found = (self.durable..self.versions.len())
+            .rev()
+            .find(|version| self.is_version(&content, *version));
+        let Some(found) = found else {
+            let older = (0..self.durable).find(|version| self.is_version(&content, *version));
+            panic!(
+                "neither durable nor newer, but version {older:?} of {}: {:?}",
+                self.durable, self.plan
+            );
+        };
+        let (_, content) = self.versions.swap_remove(found);
+        self.versions = vec![(Lsn(0), content)];
+        self.durable = 0;
+    }
+}
+
+/// Runs a plan with crashes at random I/Os.
+fn crash_at_random(seed: u64) -> (usize, usize, u64) {
+    let mut model = Model::new(Plan::new(seed, 250));
+    for _ in 0..4 {
+        let n = 1 + model.world.rng.below(120);
+        model.world.disk.crash_after(n);
+        let is_done = model.run();
+        if is_done && model.world.below(2) == 0 {
+            model.world.disk.kill();
+        } else {
+            model.world.disk.restart();
+        }
+        let again: Vec<u64> =
+            (0..model.world.below(3)).map(|_| 1 + model.world.rng.below(12)).collect();
+        model.recover(&again);
+        model.world.disk.restart();
+    }
+    (model.commits, model.deadlocks, model.world.disk.trace_hash())
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let count = std::env::var("PAGES_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let first = std::env::var("PAGES_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    first..first + count
+}
+
+#[test]
+fn equals_the_model_without_crashes() {
+    for seed in seeds().take(40) {
+        let mut model = Model::new(Plan::new(seed, 1500));
+        assert!(model.run());
+        model.world.disk.kill();
+        model.recover(&[]);
+    }
+}
+
+#[test]
+fn equals_the_model_after_crashes_at_random_moments() {
+    let (mut commits, mut deadlocks) = (0, 0);
+    for seed in seeds() {
+        let (some, refused, _) = crash_at_random(seed);
+        commits += some;
+        deadlocks += refused;
+    }
+    assert!(commits > 500 && deadlocks > 10, "{commits} commits, {deadlocks} deadlocks");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 0..8 {
+        assert_eq!(crash_at_random(seed), crash_at_random(seed));
+    }
+}
+
+/// A short trace, crashed before and after every I/O, and at every I/O of the recovery from it.
+#[test]
+fn equals_the_model_after_a_crash_at_every_io_and_in_every_recovery() {
+    for seed in [0, 1, 3] {
+        let plan = Plan { transactions: 2, ..Plan::new(seed, 90) };
+        let mut whole = Model::new(plan);
+        assert!(whole.run());
+        let ios = whole.world.disk.io_count();
+        assert!(ios > 30, "{ios}");
+        for n in 1..=ios {
+            for is_after in [false, true] {
+                for again in 0..14 {
+                    let mut model = Model::new(plan);
+                    model.world.disk.crash_at(n, is_after);
+                    model.run();
+                    model.world.disk.restart();
+                    model.recover(if again == 0 { &[] } else { std::slice::from_ref(&again) });
+                }
+            }
+        }
+    }
+}
