@@ -19,16 +19,18 @@
 //! log file compaction* (paper 000, sections III-B to III-F), with stable addresses instead of its
 //! remapping pass.
 //!
-//! # Files of this crate
+//! # Folders of this crate
 //!
 //! | what | where |
 //! |---|---|
-//! | bytes | [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
-//! | the executor's side | `log`, `devices` (which come and go), `segments` and `bitmap` (what is garbage, when deletes may go), `schedule` and `pins` (what is compacted, and what not), `healing` (of damage while running) |
-//! | the threads' side | `flusher`, `segment_writer`, `compactor`, `image_copy`, `large_block`, `scrubber`; shared: `device`, `durability`, `reserve` |
-//! | starting | `recovery`, `catalog` (what is there), `listing` (what must be), `merge`, `replay` (what counts as missing), `cut` |
-//! | looking | `scan` (one file, believing nothing), `verify`, `dump`, `stats` |
-//! | after damage | `repair`, `places` (whose directories), `salvage` (what is good in one file), `rebuild` |
+//! | the bytes | `format`: [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
+//! | taking records and writing them | `write`: the executor's [`Log`], devices, flushers, durability |
+//! | garbage | `compact`: what it is, when it and delete records go, how |
+//! | starting | `recover`: what is there, all of it in order, what counts as missing |
+//! | damage | `mend`: scrubbing and healing while the log runs, repair when it cannot start |
+//! | looking | `inspect`: [`verify()`], [`dump()`], [`Stats`] |
+//!
+//! The `mod.rs` of each says what is in which file.
 //!
 //! # Invariants
 //!
@@ -68,56 +70,28 @@
 //! # Ok(()) }
 //! ```
 
-mod bitmap;
-pub mod block;
-mod catalog;
-mod compactor;
-mod cut;
-mod device;
-mod devices;
-mod dump;
-mod durability;
+mod compact;
 mod error;
-mod flusher;
-mod healing;
-mod image_copy;
-mod large_block;
-mod listing;
-mod log;
-pub mod manifest;
-mod merge;
+mod format;
+mod inspect;
+mod mend;
 mod options;
-mod pins;
-mod places;
-mod rebuild;
-pub mod record;
-mod recovery;
-mod repair;
-mod replay;
-mod reserve;
-mod salvage;
-mod scan;
-mod schedule;
-mod scrubber;
-pub mod segment;
-mod segment_writer;
-mod segments;
-mod stats;
-pub mod survivors;
-mod verify;
+mod recover;
+mod write;
 
-pub use compactor::Compactor;
-pub use device::DeviceState;
-pub use dump::{DumpFormat, dump};
+pub use compact::compactor::Compactor;
+pub use compact::pins::Pin;
 pub use error::{Error, Result};
-pub use flusher::{Flusher, Step};
-pub use listing::Listed;
-pub use log::{Health, Log};
-pub use manifest::Id;
+pub use format::listing::Listed;
+pub use format::manifest::Id;
+pub use format::{block, manifest, record, segment, survivors};
+pub use inspect::dump::{DumpFormat, dump};
+pub use inspect::stats::{DeviceStats, Stats};
+pub use inspect::verify::{Report, verify};
+pub use mend::repair::{Repair, RepairMode, repair};
+pub use mend::scrubber::Scrubber;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
-pub use pins::Pin;
-pub use recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
-pub use repair::{Repair, RepairMode, repair};
-pub use scrubber::Scrubber;
-pub use stats::{DeviceStats, Stats};
-pub use verify::{Report, verify};
+pub use recover::recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
+pub use write::device::DeviceState;
+pub use write::flusher::{Flusher, Step};
+pub use write::log::{Health, Log};

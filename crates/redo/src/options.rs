@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use env::{Clock, Disk, Entropy};
 
-use crate::devices::default_device;
+use crate::write::devices::default_device;
 
 /// Called, from any thread, when the durable LSN has advanced or the health has changed.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;

@@ -1,0 +1,447 @@
+//! Compaction: sealed segments are replaced by ones without their garbage.
+//!
+//! ```text
+//!  bitmap copies ─┐
+//!  old files ─────┴─► image_copy, segment by segment ─► 0000000007.tmp ─► sync
+//!                                                             │ wait: durable ≥ the copies' LSN
+//!                                                             ▼
+//!         manifest: horizon ─► rename to 0000000007.redo ─► sync directory ─► remove the others
+//! ```
+//!
+//! A job takes whole files: one segment's as a rule; those of several small ones to gather them in
+//! one file; those on a device that is to be drained, to write them to another. What comes out is
+//! one file, named after the first segment that has records left, or none.
+//!
+//! No record's address changes (its place is its rank among the survivors), so there is nothing
+//! to tell the keyspace: no remapping, no lock, no second copy. Memory is the copies of the bitmaps
+//! and two buffers; blocks that would not fit are copied piece by piece (`large_block`).
+//!
+//! **The rename waits.** Bits of the bitmap may have been set by records that are not durable yet:
+//! the update of an entry retires its old record at once. If the old record were gone before the
+//! new one is on disk, a crash would lose both. So the rename happens only when the block that was
+//! open when the bitmap was copied is durable; under `everysec` and `no` a sync is asked for.
+//!
+//! **Crash at any point.** Until the rename is durable the old files are there, after it the new
+//! one; both give the same state, because what they differ by is superseded by durable records.
+//! An old file that is still there beside the new one is told by its older generation. A leftover
+//! temporary file is removed at the next start. Before a segment is gone, the manifest says that
+//! blocks up to its last one may be missing.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::{Lsn, SegmentId};
+
+use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
+use crate::error::{Error, IoContext, Result};
+use crate::format::segment::{self, SegmentHeader};
+use crate::recover::scan::SegmentFile;
+use crate::write::device::Shared;
+use crate::write::flusher::Step;
+use crate::write::segment_writer::is_full;
+
+/// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
+/// piece.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// Files to compact into one.
+pub(crate) struct Job {
+    /// What is in them, in the order of the segments.
+    pub(crate) members: Vec<Member>,
+    /// The device that the new file goes to.
+    pub(crate) target: usize,
+    /// The LSN that was open when the bitmaps were copied.
+    pub(crate) compaction_lsn: Lsn,
+    pub(crate) durable_before_rename: Lsn,
+    pub(crate) rate_bytes_per_s: u64,
+    pub(crate) bytes_before: u64,
+    /// The old files are damaged and superfluous: they are not read, and go to a directory of this
+    /// name beside them.
+    pub(crate) aside: Option<String>,
+}
+
+/// A segment of a job.
+pub(crate) struct Member {
+    pub(crate) segment: SegmentId,
+    pub(crate) device: usize,
+    /// The segment that its file is named after.
+    pub(crate) leader: SegmentId,
+    /// Devices that have further parts of it.
+    pub(crate) parts: Vec<usize>,
+    pub(crate) keep: Keep,
+    /// The last block that the segment ever had.
+    pub(crate) horizon: Lsn,
+    /// Every record is retired: there is nothing to read.
+    pub(crate) drops_all: bool,
+}
+
+/// How a job has ended.
+pub(crate) struct Outcome {
+    /// The segments that it was about.
+    pub(crate) segments: Vec<SegmentId>,
+    pub(crate) target: usize,
+    pub(crate) bytes_before: u64,
+    /// What became of each.
+    pub(crate) result: std::result::Result<Vec<Copied>, Failure>,
+}
+
+/// Why it is what it was.
+pub(crate) struct Failure {
+    pub(crate) reason: String,
+    /// Whether there is no use in trying again before the next start.
+    pub(crate) is_final: bool,
+}
+
+/// From the executor to the compactor.
+#[derive(Default)]
+pub(crate) struct JobQueue {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    is_ending: bool,
+}
+
+impl JobQueue {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, job: Job) {
+        self.lock().jobs.push_back(job);
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn end(&self) {
+        self.lock().is_ending = true;
+        self.arrived.notify_one();
+    }
+}
+
+/// Compacts one segment after the other, as the executor orders.
+pub struct Compactor {
+    shared: Arc<Shared>,
+    queue: Arc<JobQueue>,
+    running: Option<Running>,
+}
+
+impl Compactor {
+    pub(crate) fn new(shared: Arc<Shared>, queue: Arc<JobQueue>) -> Self {
+        Self { shared, queue, running: None }
+    }
+
+    /// Waits until there is something to do, or for `timeout`. While a compaction waits for its
+    /// rate or for a sync this is a pause of at most 2 ms.
+    pub fn wait(&self, timeout: Duration) {
+        let queue = self.queue.lock();
+        if self.running.is_none() && (!queue.jobs.is_empty() || queue.is_ending) {
+            return;
+        }
+        let pause = Duration::from_millis(2);
+        let timeout = if self.running.is_some() { timeout.min(pause) } else { timeout };
+        let _ = self.queue.arrived.wait_timeout(queue, timeout);
+    }
+
+    /// Does some of what there is to do: at most about one chunk is read and written.
+    pub fn step(&mut self) -> Step {
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => {
+                let mut queue = self.queue.lock();
+                if queue.is_ending {
+                    return Step::Finished;
+                }
+                let Some(job) = queue.jobs.pop_front() else { return Step::Idle };
+                drop(queue);
+                Running::new(job)
+            }
+        };
+        if self.queue.lock().is_ending {
+            running.abandon(&self.shared);
+            return Step::Finished;
+        }
+        match running.step(&self.shared) {
+            Ok(Progress::Worked) => self.running = Some(running),
+            Ok(Progress::Waiting) => {
+                self.running = Some(running);
+                return Step::Idle;
+            }
+            Ok(Progress::Done) => {
+                let copied = std::mem::take(&mut running.copied);
+                self.report(running, Ok(copied));
+            }
+            Err(error) => {
+                running.abandon(&self.shared);
+                self.report(running, Err(error));
+            }
+        }
+        Step::Worked
+    }
+
+    fn report(&self, running: Running, result: Result<Vec<Copied>>) {
+        let result = result
+            .map_err(|error| Failure { reason: error.to_string(), is_final: !is_full(&error) });
+        let Running { segments, target, bytes_before, .. } = running;
+        let outcome = Outcome { segments, target, bytes_before, result };
+        self.shared.post(|mail| mail.compaction = Some(outcome));
+        (self.shared.waker)();
+    }
+}
+
+enum Progress {
+    Worked,
+    Waiting,
+    Done,
+}
+
+/// A compaction under way.
+struct Running {
+    segments: Vec<SegmentId>,
+    target: usize,
+    bytes_before: u64,
+    compaction_lsn: Lsn,
+    durable_before_rename: Lsn,
+    rate_bytes_per_s: u64,
+    aside: Option<String>,
+    /// What is still to be copied.
+    members: VecDeque<Member>,
+    /// What is being copied.
+    copy: Option<ImageCopy>,
+    copied: Vec<Copied>,
+    /// The last block that each segment ever had.
+    horizons: BTreeMap<SegmentId, Lsn>,
+    /// The images of the old files that were not needed yet, by segment.
+    images: BTreeMap<SegmentId, Vec<SegmentFile>>,
+    /// The old files, and the devices that they are on.
+    sources: BTreeSet<(PathBuf, usize)>,
+    output: Option<Output>,
+    read_bytes: u64,
+    started_us: u64,
+    is_copied: bool,
+}
+
+impl Running {
+    fn new(job: Job) -> Self {
+        Self {
+            segments: job.members.iter().map(|member| member.segment).collect(),
+            target: job.target,
+            bytes_before: job.bytes_before,
+            compaction_lsn: job.compaction_lsn,
+            durable_before_rename: job.durable_before_rename,
+            rate_bytes_per_s: job.rate_bytes_per_s,
+            aside: job.aside,
+            copy: None,
+            copied: Vec::new(),
+            horizons: job.members.iter().map(|m| (m.segment, m.horizon)).collect(),
+            members: job.members.into(),
+            images: BTreeMap::new(),
+            sources: BTreeSet::new(),
+            output: None,
+            read_bytes: 0,
+            started_us: 0,
+            is_copied: false,
+        }
+    }
+
+    fn step(&mut self, shared: &Shared) -> Result<Progress> {
+        if self.output.is_none() {
+            self.begin(shared)?;
+        }
+        if self.is_copied {
+            return self.finish(shared);
+        }
+        if self.is_ahead_of_rate(shared) {
+            return Ok(Progress::Waiting);
+        }
+        let before = self.read_bytes;
+        while !self.is_copied && self.read_bytes - before < CHUNK_BYTES as u64 {
+            self.copy_some(shared)?;
+        }
+        Ok(Progress::Worked)
+    }
+
+    /// Looks at the old files and makes the new one.
+    fn begin(&mut self, shared: &Shared) -> Result<()> {
+        let disk = &*shared.disk;
+        self.started_us = shared.clock.monotonic_us();
+        for member in &self.members {
+            let dir = &shared.devices[member.device].path;
+            let path = dir.join(segment::file_name(member.leader, 0));
+            // The file that the segment began in is missing when its device has failed at making it.
+            if member.parts.is_empty() || disk.exists(&path).at(&path, "look for")? {
+                self.sources.insert((path, member.device));
+            }
+            for device in &member.parts {
+                let part = 1 + u32::try_from(*device).expect("devices are few");
+                let name = segment::file_name(member.segment, part);
+                self.sources.insert((shared.devices[*device].path.join(name), *device));
+            }
+        }
+        for (path, device) in self.sources.iter().filter(|_| self.aside.is_none()) {
+            let images = SegmentFile::read(disk, path, *device)?;
+            if images.is_empty() {
+                return Err(Error::corrupt(path, 0, "the segment's header is damaged"));
+            }
+            for image in images {
+                if image.footer.is_none() {
+                    return Err(image.corrupt(image.len, "the segment's footer is damaged"));
+                }
+                self.images.entry(image.header.segment).or_default().push(image);
+            }
+        }
+        let first = self.segments.first().expect("a job has members");
+        let path = self.target_path(shared, *first);
+        self.output = Some(Output::create(disk, segment::temp_path(&path))?);
+        Ok(())
+    }
+
+    fn target_path(&self, shared: &Shared, leader: SegmentId) -> PathBuf {
+        shared.devices[self.target].path.join(segment::file_name(leader, 0))
+    }
+
+    /// Copies a block, or begins or ends a segment.
+    fn copy_some(&mut self, shared: &Shared) -> Result<()> {
+        let output = self.output.as_mut().expect("made before anything is copied");
+        if let Some(copy) = &mut self.copy {
+            if let Some(read_bytes) = copy.step(&*shared.disk, output)? {
+                self.read_bytes += read_bytes;
+                return Ok(());
+            }
+            let copied = self.copy.take().expect("seen above").finish(output);
+            self.copied.push(copied);
+        } else if let Some(member) = self.members.pop_front() {
+            self.copy = Some(self.begin_member(shared, member)?);
+        } else {
+            if self.copied.iter().any(|copied| copied.present_count > 0) {
+                output.write_and_sync()?;
+            }
+            self.is_copied = true;
+        }
+        Ok(())
+    }
+
+    fn begin_member(&mut self, shared: &Shared, member: Member) -> Result<ImageCopy> {
+        let images = self.images.remove(&member.segment).unwrap_or_default();
+        let generation = images.iter().map(|image| image.header.generation).max().unwrap_or(0);
+        let header = SegmentHeader {
+            database: shared.database,
+            device: shared.devices[self.target].id,
+            segment: member.segment,
+            part: 0,
+            generation: generation + 1,
+            is_moved: member.device != self.target || images.iter().any(|i| i.header.is_moved),
+            durable_lsn: self.durable_before_rename,
+            compaction_lsn: self.compaction_lsn,
+            horizon: member.horizon,
+        };
+        let images = if member.drops_all { Vec::new() } else { images };
+        let large_bytes = LARGE_BYTES.min(shared.segment_bytes / 4);
+        ImageCopy::begin(&*shared.disk, header, member.keep, images, large_bytes)
+    }
+
+    fn is_ahead_of_rate(&self, shared: &Shared) -> bool {
+        if self.rate_bytes_per_s == 0 || self.read_bytes == 0 {
+            return false;
+        }
+        let elapsed_us = shared.clock.monotonic_us().saturating_sub(self.started_us);
+        u128::from(self.read_bytes) * 1_000_000
+            > u128::from(self.rate_bytes_per_s) * u128::from(elapsed_us)
+    }
+
+    fn finish(&mut self, shared: &Shared) -> Result<Progress> {
+        let needed = self.durable_before_rename;
+        if shared.durability.durable_lsn() < needed {
+            shared.request_sync(needed);
+            return Ok(Progress::Waiting);
+        }
+        self.announce(shared)?;
+        let disk = &*shared.disk;
+        let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
+        let leader = self.copied.iter().find(|copied| copied.present_count > 0);
+        let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
+        match &new_path {
+            Some(path) => {
+                disk.rename(&temp, path).at(path, "replace")?;
+                let dir = &shared.devices[self.target].path;
+                disk.sync_dir(dir).at(dir, "sync")?;
+            }
+            None => disk.remove(&temp).at(&temp, "remove")?,
+        }
+        let left = self.copied.iter().filter(|copied| copied.present_count > 0);
+        let news = left.map(|copied| shared.manifest.listing().note_whole(copied.segment));
+        if news.fold(false, |any, one| any | one) {
+            // Parts that are one now are no longer missed once this is written.
+            shared.manifest.update(|_| true)?;
+        }
+        self.remove_sources(shared, new_path.as_deref())?;
+        Ok(Progress::Done)
+    }
+
+    /// Writes into the manifest what the rename makes true: which segments need not be there any
+    /// more, up to where gaps are legitimate, and for that how far open segments go by now.
+    fn announce(&self, shared: &Shared) -> Result<()> {
+        let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
+        let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
+        gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
+        let durable = shared.durability.durable_lsn();
+        shared.manifest.update(|manifest| {
+            manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
+            manifest.durable_lsn = manifest.durable_lsn.max(durable);
+            true
+        })
+    }
+
+    /// Removes what the new file has replaced. Further parts of a segment go first: a part without
+    /// the file that the segment began in is never left alone.
+    fn remove_sources(&self, shared: &Shared, new_path: Option<&Path>) -> Result<()> {
+        let disk = &*shared.disk;
+        let is_part = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.and_then(segment::parse_file_name).is_some_and(|(_, part)| part > 0)
+        };
+        for parts in [true, false] {
+            let mut devices = BTreeSet::new();
+            for (path, device) in &self.sources {
+                if Some(path.as_path()) != new_path && is_part(path) == parts {
+                    self.remove(shared, path)?;
+                    devices.insert(*device);
+                }
+            }
+            for device in devices {
+                let dir = &shared.devices[device].path;
+                disk.sync_dir(dir).at(dir, "sync")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an old file, or puts it aside.
+    fn remove(&self, shared: &Shared, path: &Path) -> Result<()> {
+        let disk = &*shared.disk;
+        let (Some(aside), Some(dir), Some(name)) = (&self.aside, path.parent(), path.file_name())
+        else {
+            return disk.remove(path).at(path, "remove");
+        };
+        let aside = dir.join(aside);
+        disk.create_dir_all(&aside).at(&aside, "make")?;
+        match disk.rename(path, &aside.join(name)) {
+            // What was wrong with it may be that it is gone.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            renamed => renamed.at(path, "put aside")?,
+        }
+        disk.sync_dir(&aside).at(&aside, "sync")
+    }
+
+    /// Leaves no trace, as far as the disk lets it.
+    fn abandon(&self, shared: &Shared) {
+        if let Some(output) = &self.output {
+            let _ = shared.disk.remove(&output.path);
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! The manifest: one small file that says what the database consists of.
+//!
+//! It is only ever replaced as a whole: a new one is written beside it, synced, and renamed over
+//! it. What is in it is what must be known even when the files that it is about are gone: the
+//! devices, the segment numbers that may not be given out again, and how far the log was durable
+//! and compacted when something was removed.
+//!
+//! A small file `device` in each device's directory says whose it is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::checksum::crc32c;
+use base::{Lsn, SegmentId};
+use env::{Access, Disk};
+
+use crate::error::{Error, IoContext, Result};
+use crate::format::block::{u32_at, u64_at};
+use crate::format::listing::{Listed, Listing};
+
+/// The newest format of every file of the log.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Sixteen random bytes that name a database or a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub [u8; 16]);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Id {
+    /// The first four bytes, as block headers hold them.
+    #[must_use]
+    pub fn tag(self) -> u32 {
+        u32_at(&self.0, 0)
+    }
+}
+
+/// A device as the manifest lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestDevice {
+    /// Its id, which its directory repeats.
+    pub id: Id,
+    /// Where it was last seen.
+    pub path: PathBuf,
+    /// It is being drained: what is on it is written to the others.
+    pub is_leaving: bool,
+}
+
+/// What the manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The database.
+    pub database: Id,
+    /// The seed of the keyspace's hashes: the order of what is on disk depends on it.
+    pub hash_seed: [u8; 16],
+    /// How many times the log was opened.
+    pub epoch: u64,
+    /// Every block up to this one was durable when this was written.
+    pub durable_lsn: Lsn,
+    /// No segment that was removed ever held a block above this one.
+    pub horizon: Lsn,
+    /// Segment numbers below this one may have been used.
+    pub next_segment: SegmentId,
+    /// The devices.
+    pub devices: Vec<ManifestDevice>,
+    /// The images of segments that there must be.
+    pub listed: Vec<Listed>,
+}
+
+const MAGIC: &[u8; 8] = b"INDELMAN";
+const HEAD_BYTES: usize = 24;
+const FIXED_BYTES: usize = 64;
+const LISTED_BYTES: usize = 16;
+const BYTES_MAX: u64 = 64 << 20;
+
+impl Manifest {
+    /// The manifest as bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend_from_slice(&self.database.0);
+        body.extend_from_slice(&self.hash_seed);
+        body.extend_from_slice(&self.epoch.to_le_bytes());
+        body.extend_from_slice(&self.durable_lsn.0.to_le_bytes());
+        body.extend_from_slice(&self.horizon.0.to_le_bytes());
+        body.extend_from_slice(&self.next_segment.0.to_le_bytes());
+        body.extend_from_slice(&len_u32(self.devices.len()).to_le_bytes());
+        for device in &self.devices {
+            let path = device.path.as_os_str().as_encoded_bytes();
+            body.extend_from_slice(&device.id.0);
+            body.extend_from_slice(&u32::from(device.is_leaving).to_le_bytes());
+            body.extend_from_slice(&len_u32(path.len()).to_le_bytes());
+            body.extend_from_slice(path);
+        }
+        body.extend_from_slice(&len_u32(self.listed.len()).to_le_bytes());
+        for entry in &self.listed {
+            body.extend_from_slice(&entry.segment.0.to_le_bytes());
+            body.extend_from_slice(&entry.part.to_le_bytes());
+            body.extend_from_slice(&entry.last_lsn.0.to_le_bytes());
+        }
+        framed(MAGIC, &body)
+    }
+
+    /// The manifest that these bytes of `file` are.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn decode(bytes: &[u8], file: &Path) -> Result<Self> {
+        let body = unframed(MAGIC, bytes, file)?;
+        Self::decode_body(body)
+            .filter(Self::has_next_numbers)
+            .ok_or_else(|| Error::corrupt(file, HEAD_BYTES as u64, "the manifest makes no sense"))
+    }
+
+    /// Whether what is counted can be counted on.
+    fn has_next_numbers(&self) -> bool {
+        self.epoch < u64::MAX
+            && self.durable_lsn <= Lsn::MAX
+            && self.horizon <= Lsn::MAX
+            && self.next_segment <= SegmentId::MAX
+    }
+
+    fn decode_body(body: &[u8]) -> Option<Self> {
+        let (fixed, mut rest) = body.split_at_checked(FIXED_BYTES)?;
+        let device_count = u32_at(fixed, 60);
+        let mut devices = Vec::new();
+        for _ in 0..device_count {
+            let (head, tail) = rest.split_at_checked(24)?;
+            let (path, tail) = tail.split_at_checked(u32_at(head, 20) as usize)?;
+            let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
+            let is_leaving = u32_at(head, 16) & 1 != 0;
+            devices.push(ManifestDevice { id: id_at(head, 0), path, is_leaving });
+            rest = tail;
+        }
+        let (listed_count, rest) = rest.split_at_checked(4)?;
+        if rest.len() as u64 != u64::from(u32_at(listed_count, 0)) * LISTED_BYTES as u64 {
+            return None;
+        }
+        let listed = rest.chunks_exact(LISTED_BYTES).map(|entry| Listed {
+            segment: SegmentId(u32_at(entry, 0)),
+            part: u32_at(entry, 4),
+            last_lsn: Lsn(u64_at(entry, 8)),
+        });
+        Some(Self {
+            database: id_at(fixed, 0),
+            hash_seed: id_at(fixed, 16).0,
+            epoch: u64_at(fixed, 32),
+            durable_lsn: Lsn(u64_at(fixed, 40)),
+            horizon: Lsn(u64_at(fixed, 48)),
+            next_segment: SegmentId(u32_at(fixed, 56)),
+            devices,
+            listed: listed.collect(),
+        })
+    }
+
+    /// Reads the manifest of `dir`; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not one.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>> {
+        let path = path_in(dir);
+        match read_small(disk, &path)? {
+            Some(bytes) => Self::decode(&bytes, &path).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Replaces the manifest of `dir`. Durable on return.
+    ///
+    /// # Errors
+    /// When the disk refuses; the old one is then still there.
+    pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
+        write_small(disk, dir, &path_in(dir), &self.encode())
+    }
+}
+
+/// Where the manifest of `dir` is.
+#[must_use]
+pub fn path_in(dir: &Path) -> PathBuf {
+    dir.join("redo.manifest")
+}
+
+/// The file in a device's directory that says whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceMark {
+    /// The database that the device belongs to.
+    pub database: Id,
+    /// The device.
+    pub device: Id,
+}
+
+const DEVICE_MAGIC: &[u8; 8] = b"INDELDEV";
+
+impl DeviceMark {
+    /// Where the mark of the device in `dir` is.
+    #[must_use]
+    pub fn path_in(dir: &Path) -> PathBuf {
+        dir.join("device")
+    }
+
+    /// Reads the mark of the device in `dir`; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not one.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>> {
+        let path = Self::path_in(dir);
+        let Some(bytes) = read_small(disk, &path)? else { return Ok(None) };
+        let body = unframed(DEVICE_MAGIC, &bytes, &path)?;
+        if body.len() != 32 {
+            return Err(Error::corrupt(&path, HEAD_BYTES as u64, "the device mark is cut off"));
+        }
+        Ok(Some(Self { database: id_at(body, 0), device: id_at(body, 16) }))
+    }
+
+    /// Writes the mark into `dir`. Durable on return.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
+        let body = [self.database.0, self.device.0].concat();
+        write_small(disk, dir, &Self::path_in(dir), &framed(DEVICE_MAGIC, &body))
+    }
+}
+
+/// The manifest of an open log, shared by the threads that may change it. Never the executor's:
+/// every change is a wait for the disk.
+pub(crate) struct ManifestStore {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    current: Mutex<Current>,
+    /// What the next manifest will list. Held for moments only, never during a write.
+    listing: Mutex<Listing>,
+}
+
+struct Current {
+    manifest: Manifest,
+    /// The last attempt to replace the file has failed: it may be there all the same.
+    is_in_doubt: bool,
+}
+
+impl ManifestStore {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, manifest: Manifest) -> Self {
+        let listing = Mutex::new(Listing::of(&manifest.listed));
+        let current = Mutex::new(Current { manifest, is_in_doubt: false });
+        Self { disk, dir, current, listing }
+    }
+
+    /// The data directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A device's path as the manifest has it: what is below the data directory moves with it.
+    pub(crate) fn relative(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.dir).unwrap_or(path).to_owned()
+    }
+
+    /// What the next manifest will list.
+    pub(crate) fn listing(&self) -> MutexGuard<'_, Listing> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self) -> Manifest {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).manifest.clone()
+    }
+
+    /// Changes the manifest, durably, if `change` says that there is something to change. After an
+    /// error the file may say the one or the other, until the next call has succeeded.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Manifest) -> bool) -> Result<()> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = current.manifest.clone();
+        if change(&mut next) || current.is_in_doubt {
+            current.is_in_doubt = true;
+            next.listed = self.listing().list(next.durable_lsn);
+            next.write(&*self.disk, &self.dir)?;
+            *current = Current { manifest: next, is_in_doubt: false };
+        }
+        Ok(())
+    }
+}
+
+/// Magic, format version, length and checksum around `body`.
+fn framed(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+    bytes.extend_from_slice(magic);
+    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&crc32c(body).to_le_bytes());
+    bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn unframed<'a>(magic: &[u8; 8], bytes: &'a [u8], file: &Path) -> Result<&'a [u8]> {
+    if bytes.len() < HEAD_BYTES || &bytes[..8] != magic {
+        return Err(Error::corrupt(file, 0, "it does not begin as such a file does"));
+    }
+    let found = u32_at(bytes, 8);
+    if found > FORMAT_VERSION {
+        return Err(Error::NewerFormat { path: file.to_owned(), found, known: FORMAT_VERSION });
+    }
+    let body = &bytes[HEAD_BYTES..];
+    if found == 0 || u64_at(bytes, 16) != body.len() as u64 || u32_at(bytes, 12) != crc32c(body) {
+        return Err(Error::corrupt(file, 8, "its checksum or length is wrong"));
+    }
+    Ok(body)
+}
+
+fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
+    let file = match disk.open(path, Access::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.at(path, "open")?,
+    };
+    let len = file.len().at(path, "read")?;
+    if len > BYTES_MAX {
+        return Err(Error::corrupt(path, BYTES_MAX, "it is far too long"));
+    }
+    let mut bytes = vec![0; usize::try_from(len).expect("bounded above")];
+    file.read_exact_at(&mut bytes, 0).at(path, "read")?;
+    Ok(Some(bytes))
+}
+
+fn write_small(disk: &dyn Disk, dir: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
+    let temp = path.with_extension("tmp");
+    if disk.exists(&temp).at(&temp, "look for")? {
+        disk.remove(&temp).at(&temp, "remove")?;
+    }
+    let file = disk.create(&temp).at(&temp, "create")?;
+    file.write_all_at(bytes, 0).at(&temp, "write")?;
+    file.sync_data().at(&temp, "sync")?;
+    disk.rename(&temp, path).at(path, "replace")?;
+    disk.sync_dir(dir).at(dir, "sync")
+}
+
+pub(crate) fn id_at(bytes: &[u8], at: usize) -> Id {
+    Id(bytes[at..at + 16].try_into().expect("sixteen bytes"))
+}
+
+fn len_u32(len: usize) -> u32 {
+    u32::try_from(len).expect("paths and devices are few and short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            database: Id([1; 16]),
+            hash_seed: [2; 16],
+            epoch: 3,
+            durable_lsn: Lsn(4),
+            horizon: Lsn(5),
+            next_segment: SegmentId(6),
+            devices: vec![
+                ManifestDevice { id: Id([7; 16]), path: PathBuf::from("a"), is_leaving: true },
+                ManifestDevice { id: Id([8; 16]), path: PathBuf::from("b/c"), is_leaving: false },
+            ],
+            listed: vec![
+                Listed { segment: SegmentId(1), part: 0, last_lsn: Listed::SEALED },
+                Listed { segment: SegmentId(2), part: 3, last_lsn: Lsn(4) },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_manifest_survives_the_disk() {
+        let bytes = manifest().encode();
+        assert_eq!(Manifest::decode(&bytes, Path::new("m")).unwrap(), manifest());
+    }
+
+    #[test]
+    fn no_flipped_byte_goes_unseen() {
+        let bytes = manifest().encode();
+        for at in 0..bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            assert!(Manifest::decode(&bytes, Path::new("m")).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_nobody_counts_to_are_refused() {
+        for bad in [
+            Manifest { epoch: u64::MAX, ..manifest() },
+            Manifest { durable_lsn: Lsn::MAX.next(), ..manifest() },
+            Manifest { horizon: Lsn::MAX.next(), ..manifest() },
+            Manifest { next_segment: SegmentId(u32::MAX), ..manifest() },
+        ] {
+            assert!(Manifest::decode(&bad.encode(), Path::new("m")).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_told_from_damage() {
+        let mut bytes = manifest().encode();
+        bytes[8] = 2;
+        let error = Manifest::decode(&bytes, Path::new("m")).unwrap_err();
+        assert!(matches!(error, Error::NewerFormat { found: 2, .. }), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_is_decoded_or_refused(body: Vec<u8>) {
+            let _ = Manifest::decode(&framed(MAGIC, &body), Path::new("m"));
+            let _ = Manifest::decode(&body, Path::new("m"));
+        }
+    }
+}

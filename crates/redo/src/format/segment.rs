@@ -1,0 +1,360 @@
+//! A segment on disk, its *image*: header, blocks, and once it is sealed a footer.
+//!
+//! ```text
+//!  0      128                                        data end
+//!  ├──────┼────────┬────────┬─────── … ───┬──────────┼────────────────────────────┬─────────┤
+//!  │header│ block  │ block  │             │ block    │ footer: survivors, offsets │ trailer │
+//! ```
+//!
+//! A file has one image, or, when compaction has gathered small segments, several compacted ones,
+//! one behind the other. It is named after its first. The images are found from the end: a
+//! trailer says how long its footer is, and the footer how long the image.
+//!
+//! The file of a segment that takes the log has no footer yet and may end in a torn block, in
+//! zeros, or in blocks that were never acknowledged. A footer is written, and the whole synced,
+//! before the device's next segment begins: a file without one that is not the newest of its
+//! device is damaged.
+//!
+//! Compaction replaces the file by one of the next *generation*. When a device fails, blocks that
+//! belong to a segment on it go to another device, into a further *part* of the segment.
+
+use std::path::{Path, PathBuf};
+
+use base::checksum::crc32c;
+use base::{Lsn, SegmentId};
+use env::File;
+
+use crate::error::{Error, IoContext, Result};
+use crate::format::block::{lsn_at, u32_at, u64_at};
+use crate::format::manifest::{FORMAT_VERSION, Id, id_at};
+use crate::format::survivors::Survivors;
+
+/// The length of a segment's header.
+pub const HEADER_BYTES: usize = 128;
+
+/// Every how many survivors the footer holds an offset.
+pub const OFFSET_EVERY: u32 = 64;
+
+pub(crate) const MAGIC: &[u8; 8] = b"INDELSEG";
+
+/// The first bytes of a footer. No record and no block begins with a 2.
+pub const FOOTER_MARK: [u8; 4] = [0x02, b'F', b'T', b'R'];
+const FOOTER_FIXED_BYTES: usize = 64;
+pub(crate) const TRAILER_MAGIC: &[u8; 8] = b"INDELEND";
+const TRAILER_BYTES: usize = 16;
+
+/// What the first bytes of a segment's file say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The database that it belongs to.
+    pub database: Id,
+    /// The device that it was written to.
+    pub device: Id,
+    /// The segment.
+    pub segment: SegmentId,
+    /// 0 for the file that the segment began in; 1 + the device's index for blocks that were
+    /// moved from a failed device.
+    pub part: u32,
+    /// How often the segment was compacted.
+    pub generation: u32,
+    /// It took the log on another device, so its number says nothing about the order here.
+    pub is_moved: bool,
+    /// A block that was known durable, with all before it, when the file was made.
+    pub durable_lsn: Lsn,
+    /// The LSN that was open when the validity bitmap for the last compaction was copied: every
+    /// record retired below it and up to it is gone. 0 if there was none.
+    pub compaction_lsn: Lsn,
+    /// The largest LSN that a compacted segment ever had; 0 for the others.
+    pub horizon: Lsn,
+}
+
+impl SegmentHeader {
+    /// The header as bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.database.0);
+        bytes[32..48].copy_from_slice(&self.device.0);
+        bytes[48..52].copy_from_slice(&self.segment.0.to_le_bytes());
+        bytes[52..56].copy_from_slice(&self.part.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[60..64].copy_from_slice(&u32::from(self.is_moved).to_le_bytes());
+        bytes[64..72].copy_from_slice(&self.durable_lsn.0.to_le_bytes());
+        bytes[72..80].copy_from_slice(&self.compaction_lsn.0.to_le_bytes());
+        bytes[80..88].copy_from_slice(&self.horizon.0.to_le_bytes());
+        let crc = crc32c(&bytes[16..]);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The header that these bytes of `file` are; `None` if they are none.
+    ///
+    /// # Errors
+    /// When the format is newer than this program.
+    pub fn decode(bytes: &[u8; HEADER_BYTES], file: &Path) -> Result<Option<Self>> {
+        if &bytes[0..8] != MAGIC {
+            return Ok(None);
+        }
+        let found = u32_at(bytes, 8);
+        if u32_at(bytes, 12) != crc32c(&bytes[16..]) || found == 0 {
+            return Ok(None);
+        }
+        if found > FORMAT_VERSION {
+            return Err(Error::NewerFormat { path: file.to_owned(), found, known: FORMAT_VERSION });
+        }
+        Ok(Self::decode_fields(bytes))
+    }
+
+    /// `None` for numbers that nobody counts to: there must be a next one of each.
+    fn decode_fields(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let segment = SegmentId(u32_at(bytes, 48));
+        let generation = u32_at(bytes, 56);
+        if !(1..=SegmentId::MAX.0).contains(&segment.0) || generation == u32::MAX {
+            return None;
+        }
+        Some(Self {
+            database: id_at(bytes, 16),
+            device: id_at(bytes, 32),
+            segment,
+            part: u32_at(bytes, 52),
+            generation,
+            is_moved: u32_at(bytes, 60) & 1 != 0,
+            durable_lsn: lsn_at(bytes, 64)?,
+            compaction_lsn: lsn_at(bytes, 72)?,
+            horizon: lsn_at(bytes, 80)?,
+        })
+    }
+}
+
+/// What stands after the last block of a sealed segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Footer {
+    /// How many blocks the file has.
+    pub block_count: u64,
+    /// The LSN of the first block; 0 without any.
+    pub min_lsn: Lsn,
+    /// The LSN of the last block; 0 without any.
+    pub max_lsn: Lsn,
+    /// Where in the image the last block ends and the footer begins.
+    pub data_end: u64,
+    /// How many of the records say that an entry is gone.
+    pub delete_count: u32,
+    /// Which of the segment's ordinals are in the file.
+    pub survivors: Survivors,
+    /// Where in the image every 64th record that is there begins.
+    pub offsets: Vec<u64>,
+}
+
+impl Footer {
+    /// The footer and the trailer as bytes.
+    ///
+    /// # Panics
+    /// When the footer would be 4 GiB long.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut survivors = Vec::new();
+        self.survivors.encode(&mut survivors);
+        let len_u32 = |len: usize| u32::try_from(len).expect("a footer is far below 4 GiB");
+        let mut bytes = Vec::with_capacity(
+            FOOTER_FIXED_BYTES + survivors.len() + self.offsets.len() * 8 + TRAILER_BYTES,
+        );
+        bytes.extend_from_slice(&FOOTER_MARK);
+        bytes.extend_from_slice(&self.survivors.len().to_le_bytes());
+        bytes.extend_from_slice(&self.survivors.count().to_le_bytes());
+        bytes.extend_from_slice(&self.delete_count.to_le_bytes());
+        bytes.extend_from_slice(&self.block_count.to_le_bytes());
+        bytes.extend_from_slice(&self.min_lsn.0.to_le_bytes());
+        bytes.extend_from_slice(&self.max_lsn.0.to_le_bytes());
+        bytes.extend_from_slice(&self.data_end.to_le_bytes());
+        bytes.extend_from_slice(&len_u32(survivors.len()).to_le_bytes());
+        bytes.extend_from_slice(&len_u32(self.offsets.len()).to_le_bytes());
+        bytes.resize(FOOTER_FIXED_BYTES, 0);
+        bytes.extend_from_slice(&survivors);
+        for offset in &self.offsets {
+            bytes.extend_from_slice(&offset.to_le_bytes());
+        }
+        let len = len_u32(bytes.len() + TRAILER_BYTES);
+        bytes.extend_from_slice(&len.to_le_bytes());
+        let crc = crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes.extend_from_slice(TRAILER_MAGIC);
+        bytes
+    }
+
+    /// The footer that `bytes`, the whole of it with its trailer, are.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let body_end = bytes.len().checked_sub(TRAILER_BYTES)?;
+        if body_end < FOOTER_FIXED_BYTES || bytes[..4] != FOOTER_MARK {
+            return None;
+        }
+        let (len, crc) = (u32_at(bytes, body_end), u32_at(bytes, body_end + 4));
+        if &bytes[body_end + 8..] != TRAILER_MAGIC
+            || len as usize != bytes.len()
+            || crc != crc32c(&bytes[..body_end + 4])
+        {
+            return None;
+        }
+        let (survivors_bytes, offset_count) = (u32_at(bytes, 48), u32_at(bytes, 52));
+        let rest = &bytes[FOOTER_FIXED_BYTES..body_end];
+        let (survivors, offsets) = rest.split_at_checked(survivors_bytes as usize)?;
+        let survivors = Survivors::decode(survivors, u32_at(bytes, 4))?;
+        if survivors.count() != u32_at(bytes, 8)
+            || offsets.len() as u64 != u64::from(offset_count) * 8
+        {
+            return None;
+        }
+        Some(Self {
+            delete_count: u32_at(bytes, 12),
+            block_count: u64_at(bytes, 16),
+            min_lsn: lsn_at(bytes, 24)?,
+            max_lsn: lsn_at(bytes, 32)?,
+            data_end: u64_at(bytes, 40),
+            survivors,
+            offsets: offsets.chunks_exact(8).map(|bytes| u64_at(bytes, 0)).collect(),
+        })
+    }
+
+    /// Reads the footer of the image that ends at `end` of `file`, and where the image begins;
+    /// `None` if there is none that is whole.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(file: &dyn File, end: u64, path: &Path) -> Result<Option<(u64, Self)>> {
+        let Some(trailer_at) = end.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
+        let mut trailer = [0; TRAILER_BYTES];
+        file.read_exact_at(&mut trailer, trailer_at).at(path, "read")?;
+        let footer_bytes = u32_at(&trailer, 0) as usize;
+        if &trailer[8..] != TRAILER_MAGIC
+            || footer_bytes as u64 > end
+            || footer_bytes < TRAILER_BYTES + FOOTER_FIXED_BYTES
+        {
+            return Ok(None);
+        }
+        let footer_at = end - footer_bytes as u64;
+        let mut bytes = vec![0; footer_bytes];
+        file.read_exact_at(&mut bytes, footer_at).at(path, "read")?;
+        let footer = Self::decode(&bytes);
+        Ok(footer.and_then(|footer| Some((footer_at.checked_sub(footer.data_end)?, footer))))
+    }
+}
+
+/// The name of the file of a part of a segment.
+#[must_use]
+pub fn file_name(segment: SegmentId, part: u32) -> String {
+    match part {
+        0 => format!("{:010}.redo", segment.0),
+        part => format!("{:010}.p{part}.redo", segment.0),
+    }
+}
+
+/// The segment and part whose file has this name.
+#[must_use]
+pub fn parse_file_name(name: &str) -> Option<(SegmentId, u32)> {
+    let stem = name.strip_suffix(".redo")?;
+    let (segment, part) = match stem.split_once(".p") {
+        None => (stem, 0),
+        Some((segment, part)) => (segment, part.parse().ok().filter(|part| *part > 0)?),
+    };
+    let segment = SegmentId(segment.parse().ok().filter(|id| *id > 0)?);
+    (file_name(segment, part) == name).then_some((segment, part))
+}
+
+/// The name under which a compacted segment is written until it is whole.
+#[must_use]
+pub fn temp_path(path: &Path) -> PathBuf {
+    path.with_extension("tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> SegmentHeader {
+        SegmentHeader {
+            database: Id([1; 16]),
+            device: Id([2; 16]),
+            segment: SegmentId(3),
+            part: 4,
+            generation: 5,
+            is_moved: true,
+            durable_lsn: Lsn(6),
+            compaction_lsn: Lsn(7),
+            horizon: Lsn(8),
+        }
+    }
+
+    fn footer(survivors: Survivors) -> Footer {
+        Footer {
+            block_count: 1,
+            min_lsn: Lsn(2),
+            max_lsn: Lsn(3),
+            data_end: 4,
+            delete_count: 5,
+            survivors,
+            offsets: vec![7, 8],
+        }
+    }
+
+    #[test]
+    fn a_header_survives_the_disk_and_no_flip_does() {
+        let bytes = header().encode();
+        let file = Path::new("s");
+        assert_eq!(SegmentHeader::decode(&bytes, file).unwrap(), Some(header()));
+        for bit in (0..HEADER_BYTES * 8).filter(|bit| !(64..96).contains(bit)) {
+            let mut bytes = bytes;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(SegmentHeader::decode(&bytes, file).unwrap(), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_nobody_counts_to_are_none() {
+        let beyond = Lsn::MAX.next();
+        for header in [
+            SegmentHeader { generation: u32::MAX, ..header() },
+            SegmentHeader { segment: SegmentId(0), ..header() },
+            SegmentHeader { segment: SegmentId(u32::MAX), ..header() },
+            SegmentHeader { durable_lsn: beyond, ..header() },
+            SegmentHeader { compaction_lsn: beyond, ..header() },
+            SegmentHeader { horizon: beyond, ..header() },
+        ] {
+            assert_eq!(SegmentHeader::decode(&header.encode(), Path::new("s")).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_footer_survives_the_disk_and_no_flip_does() {
+        let mut survivors = Survivors::none(200);
+        [1, 2, 3, 150].into_iter().for_each(|ordinal| survivors.insert(ordinal));
+        let footer = footer(survivors);
+        let bytes = footer.encode();
+        assert_eq!(Footer::decode(&bytes).as_ref(), Some(&footer));
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Footer::decode(&bytes), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for (segment, part) in [(1, 0), (42, 3), (u32::MAX, 0)] {
+            let name = file_name(SegmentId(segment), part);
+            assert_eq!(parse_file_name(&name), Some((SegmentId(segment), part)));
+        }
+        for name in ["1.redo", "0000000000.redo", "0000000001.p0.redo", "0000000001.tmp", "x"] {
+            assert_eq!(parse_file_name(name), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_footer_or_not(bytes: Vec<u8>) {
+            prop_assert_eq!(Footer::decode(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Checking a log without changing it: `indelible log verify`.
+//!
+//! Everything that is on disk is read and compared with everything else that says something about
+//! it: checksums, the place of each block in its segment and in the log, what footers claim
+//! against what they would say if they were written now, and the whole log in order, as recovery
+//! would read it. A log that was not closed is not damaged: its torn end is a note.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Lsn, Record, RecordAddr};
+use env::{Access, Disk};
+
+use crate::error::{Error, IoContext, Result};
+use crate::format::block;
+use crate::format::manifest::Manifest;
+use crate::format::record;
+use crate::format::segment::Footer;
+use crate::recover::catalog::Catalog;
+use crate::recover::recovery::{Replay, is_in_use};
+use crate::recover::replay::read_log;
+use crate::recover::scan::{BlockCursor, Next, SegmentFile};
+use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+
+/// What [`verify`] has found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What is wrong; empty for a good log.
+    pub errors: Vec<Error>,
+    /// What is worth knowing and not wrong.
+    pub notes: Vec<String>,
+    /// Files of segments.
+    pub files: usize,
+    /// Their length.
+    pub bytes: u64,
+    /// Good blocks.
+    pub blocks: u64,
+    /// Their records.
+    pub records: u64,
+    /// Those that say that an entry is gone.
+    pub deletes: u64,
+    /// The last block that recovery would keep.
+    pub last_lsn: Lsn,
+    /// The last block that is known to have been durable.
+    pub durable_lsn: Lsn,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.errors.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} files, {} bytes, {} blocks, {} records ({} deletes), last LSN {}, durable LSN {}",
+            self.files,
+            self.bytes,
+            self.blocks,
+            self.records,
+            self.deletes,
+            self.last_lsn,
+            self.durable_lsn
+        )?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        self.errors.iter().try_for_each(|error| writeln!(f, "error: {error}"))?;
+        writeln!(f, "{}", if self.is_good() { "good" } else { "DAMAGED" })
+    }
+}
+
+/// Checks the log in `dir`. `devices` as in [`crate::Options::devices`]; empty for those that the
+/// manifest names.
+///
+/// # Errors
+/// When the log is in use. Whatever is wrong with it is in the report.
+pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<Report> {
+    if is_in_use(&**disk, dir)? {
+        return Err(Error::InUse { path: crate::recover::recovery::lock_path(dir) });
+    }
+    Ok(verify_unlocked(disk, dir, devices))
+}
+
+/// The same for who has the log's lock.
+pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Report {
+    let mut report = Report::default();
+    let catalog = match read_catalog(&**disk, dir, devices) {
+        Err(error) => {
+            report.errors.push(error);
+            return report;
+        }
+        Ok(catalog) => catalog,
+    };
+    if catalog.manifest.is_none() {
+        report.notes.push(format!("there is no log in {}", dir.display()));
+        return report;
+    }
+    for path in &catalog.leftovers {
+        let path = path.display();
+        report.notes.push(format!("{path} is a leftover that the next start removes"));
+    }
+    for path in &catalog.unborn {
+        let path = path.display();
+        report.notes.push(format!("{path} was begun and never used; the next start removes it"));
+    }
+    for file in &catalog.files {
+        report.files += 1;
+        report.bytes += file.len;
+        if let Err(error) = check_file(&**disk, file, &mut report) {
+            report.errors.push(error);
+        }
+    }
+    if report.is_good() {
+        match read_log(disk, dir, &catalog, false, &mut Nothing, &mut |_| {}) {
+            Ok(state) => {
+                report.last_lsn = state.last_lsn;
+                report.durable_lsn = state.durable;
+                let cut: u64 = state.files.iter().map(|file| file.cut_block_count).sum();
+                if cut > 0 {
+                    report.notes.push(format!(
+                        "{cut} blocks behind block {} were never acknowledged, because the one \
+                         after it is missing; the next start cuts them off",
+                        state.last_lsn
+                    ));
+                }
+            }
+            Err(error) => report.errors.push(error),
+        }
+    }
+    report
+}
+
+/// What there is in `dir`, unless it is in use. The devices default to those of the manifest.
+pub(crate) fn open_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
+    if is_in_use(disk, dir)? {
+        return Err(Error::InUse { path: crate::recover::recovery::lock_path(dir) });
+    }
+    read_catalog(disk, dir, devices)
+}
+
+fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
+    let mut dirs = devices.to_vec();
+    if dirs.is_empty()
+        && let Some(manifest) = Manifest::read(disk, dir)?
+    {
+        dirs.extend(manifest.devices.into_iter().map(|device| dir.join(device.path)));
+    }
+    Catalog::read(disk, dir, &dirs)
+}
+
+/// Reads all of a file and writes its footer anew, in memory, to compare.
+pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Result<()> {
+    let mut cursor = BlockCursor::open(disk, file.clone(), 1 << 20)?;
+    let mut builder = FooterBuilder::default();
+    let mut records = Vec::new();
+    loop {
+        let block = match cursor.next()? {
+            Next::Block(block) => block,
+            Next::End => break,
+            Next::Tail(tail) => {
+                if let Some(what) = tail.what {
+                    let (path, at) = (file.path.display(), tail.offset);
+                    report.notes.push(format!("{path} ends torn at byte {at}: {what}"));
+                }
+                return Ok(());
+            }
+        };
+        let corrupt = |what: &str| file.corrupt(block.offset, what);
+        records.clear();
+        let mut delete_count = 0;
+        for body in block.bodies() {
+            let (ordinal, at, body) = body.map_err(corrupt)?;
+            let record = record::decode_body(body).map_err(corrupt)?;
+            delete_count += u32::from(record.kind.is_delete());
+            records.push((ordinal, (block::HEADER_BYTES + at) as u64));
+        }
+        if records.len() as u64 != u64::from(block.header.record_count) {
+            return Err(corrupt("a block has other than the number of records that it says"));
+        }
+        report.blocks += 1;
+        report.records += records.len() as u64;
+        report.deletes += u64::from(delete_count);
+        let written = WrittenBlock {
+            lsn: block.header.lsn,
+            bytes: block.header.block_bytes(),
+            ordinals: Ordinals::Each(&records),
+            record_count: block.header.record_count,
+            delete_count,
+        };
+        builder.add(&written, block.offset);
+    }
+    let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
+    let end = file.start + file.len;
+    let Some((_, footer)) = Footer::read(&*input, end, &file.path)? else { return Ok(()) };
+    if builder.finish_with(footer.data_end, footer.survivors.len()) != footer {
+        let what = "the footer is not the one of the blocks before it";
+        return Err(file.corrupt(footer.data_end, what));
+    }
+    Ok(())
+}
+
+/// A replay that keeps nothing.
+pub(crate) struct Nothing;
+
+impl Replay for Nothing {
+    fn apply(&mut self, _: &Record<'_>, _: RecordAddr, _: Lsn, _: &mut Vec<RecordAddr>) {}
+    fn finish(&mut self, _: &mut Vec<RecordAddr>) {}
+}

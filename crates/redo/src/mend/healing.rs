@@ -1,0 +1,194 @@
+//! What is done about a sealed file that is damaged while the database is running.
+//!
+//! Memory has everything that the file is for: so it is made superfluous, and put aside.
+//!
+//! ```text
+//!   finding ─► wait for the engine ─► wait for deletes ─► put aside ─► healed
+//!              it logs anew whatever   compact whoever      the file moves to
+//!              has its record here     holds delete         DEVICE/damaged-TIME/,
+//!              (Log::rewrites)         records back         gaps are legitimate
+//! ```
+//!
+//! **Delete records.** Which of them are in the bad blocks nobody knows, and memory does not hold
+//! what is gone. But none is needed once no other file can still hold an older record of any entry:
+//! that is the rule by which compaction drops delete records (`segments`), applied to the newest
+//! block of the file. Whoever holds them back is compacted first; then all that was retired before
+//! is physically gone.
+//!
+//! **Crash in between.** The damaged file is there until everything that superseded its records is
+//! durable, so a start in between refuses it by name, as it would have before. Nothing is removed.
+//!
+//! A file that cannot be healed (its device has failed, a compaction it waits for fails) stays as
+//! it is, and stays reported.
+
+use std::collections::VecDeque;
+
+use base::{Lsn, SegmentId};
+
+use crate::compact::segments::Segment;
+use crate::format::segment;
+use crate::mend::scrubber::{Finding, Scrubber, Target};
+use crate::write::device::DeviceState;
+use crate::write::log::Log;
+
+/// Damaged files, and what became of them.
+#[derive(Default)]
+pub(crate) struct Healing {
+    /// Files that are damaged, by the segment that each is named after; the first is being healed.
+    patients: VecDeque<SegmentId>,
+    /// Files that stay damaged.
+    given_up: Vec<SegmentId>,
+    /// What is new and has not been told.
+    news: Vec<String>,
+    pub(crate) error_count: u64,
+    pub(crate) healed_count: u64,
+    pub(crate) last_error: Option<String>,
+}
+
+impl Healing {
+    /// Whether the file that is named after `leader` is damaged.
+    pub(crate) fn has(&self, leader: SegmentId) -> bool {
+        self.patients.contains(&leader) || self.given_up.contains(&leader)
+    }
+}
+
+impl Log {
+    /// What reads sealed segments again; for a thread. It does nothing until it has a rate.
+    #[must_use]
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(self.shared.clone(), self.scrub.clone())
+    }
+
+    /// Changes how many bytes a second the scrubber reads; 0 for none. A pass begins at once.
+    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
+        self.scrub.set_rate(bytes_per_s);
+    }
+
+    /// What was found out about damage since this was asked last, for people.
+    pub fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.healing.news)
+    }
+
+    /// Segments that are damaged. Whatever has its record in one of them is to be logged anew; the
+    /// list is empty as soon as nothing needs that.
+    #[must_use]
+    pub fn rewrites(&self) -> Vec<SegmentId> {
+        let Some(leader) = self.healing.patients.front() else { return Vec::new() };
+        let segments = self.segments.file(*leader);
+        segments.filter(|segment| live_count(segment) > 0).map(|segment| segment.id).collect()
+    }
+
+    /// Gives the scrubber the files of a pass, if it asks for them.
+    pub(crate) fn serve_scrubber(&mut self) {
+        if !self.scrub.wants_targets.load(std::sync::atomic::Ordering::Acquire) {
+            return;
+        }
+        let leaders = self.segments.iter().filter(|segment| segment.leader == segment.id);
+        let targets = leaders.filter_map(|leader| {
+            let mut segments: Vec<SegmentId> =
+                self.segments.file(leader.id).map(|segment| segment.id).collect();
+            segments.sort_unstable();
+            let is_sound = self.segments.file(leader.id).all(|segment| {
+                segment.is_sealed && segment.parts.is_empty() && self.is_reachable(segment)
+            });
+            (is_sound && !self.healing.has(leader.id)).then(|| Target {
+                leader: leader.id,
+                generation: leader.generation,
+                segments,
+                device: leader.device,
+                path: self.shared.devices[leader.device]
+                    .path
+                    .join(segment::file_name(leader.id, 0)),
+            })
+        });
+        self.scrub.give_targets(targets.collect());
+    }
+
+    fn is_reachable(&self, segment: &Segment) -> bool {
+        self.shared.devices[segment.device].state() != DeviceState::Poisoned
+    }
+
+    /// Takes note of what the scrubber has found, if it is about a file that still is what it was.
+    pub(crate) fn note_finding(&mut self, finding: Finding) {
+        let Finding { target, error } = finding;
+        let is_current = self.segments.get(target.leader).is_some_and(|leader| {
+            leader.leader == target.leader
+                && leader.generation == target.generation
+                && leader.device == target.device
+                && self.is_reachable(leader)
+        });
+        let is_replaced = self.schedule.is_compacting(&target.segments);
+        if !is_current || is_replaced || self.healing.has(target.leader) {
+            return;
+        }
+        self.healing.error_count += 1;
+        self.healing.last_error = Some(error.to_string());
+        self.healing.news.push(format!(
+            "Scrubbing found damage: {error}. What is lost there is written again from memory."
+        ));
+        self.healing.patients.push_back(target.leader);
+    }
+
+    /// Goes on with healing the first damaged file, as far as it can be; no compaction is running.
+    pub(crate) fn heal(&mut self) {
+        let Some(leader) = self.healing.patients.front().copied() else { return };
+        if self.segments.get(leader).is_none() {
+            self.healing.patients.pop_front();
+            self.healing.healed_count += 1;
+            self.healing.news.push(format!(
+                "Healed: everything of segment {leader} is elsewhere, its damaged file is put aside"
+            ));
+            return;
+        }
+        let segments = || self.segments.file(leader);
+        let needs_engine = segments().any(|segment| live_count(segment) > 0);
+        if needs_engine || segments().any(|segment| self.pins.cover(segment)) {
+            return;
+        }
+        if segments().any(|segment| self.schedule.is_stuck(segment.id)) {
+            self.give_up(leader, "its file cannot be put aside");
+            return;
+        }
+        let segments = || self.segments.file(leader);
+        if !segments().all(|segment| segment.is_sealed && self.is_reachable(segment)) {
+            self.give_up(leader, "its device has failed");
+            return;
+        }
+        let has_deletes = segments().any(|segment| segment.delete_count > 0);
+        let newest = segments().map(|segment| segment.max_lsn).max().unwrap_or(Lsn::ZERO);
+        let holds = |segment: &&Segment| {
+            // Other damaged files will be put aside as well, with whatever they hold.
+            has_deletes
+                && !self.healing.patients.contains(&segment.leader)
+                && segment.delete_floor().is_some_and(|floor| floor <= newest)
+        };
+        let holders: Vec<SegmentId> =
+            self.segments.iter().filter(holds).map(|segment| segment.leader).collect();
+        let Some(holder) = holders.first() else {
+            self.set_aside(leader);
+            return;
+        };
+        if self.segments.file(*holder).any(|segment| !segment.is_sealed) {
+            self.seal();
+            (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
+        } else if self.segments.file(*holder).any(|segment| self.pins.cover(segment)) {
+            // Until whoever reads it has done so.
+        } else if self.segments.file(*holder).all(|segment| self.is_usable(segment)) {
+            let target = self.segments.get(*holder).map_or(0, |segment| segment.device);
+            self.start_compaction(&[*holder], target);
+        } else {
+            self.give_up(leader, "another file with older records cannot be compacted");
+        }
+    }
+
+    fn give_up(&mut self, leader: SegmentId, why: &str) {
+        self.healing.news.push(format!("Segment {leader} stays damaged: {why}"));
+        self.healing.patients.pop_front();
+        self.healing.given_up.push(leader);
+    }
+}
+
+/// How many records of entries that are still there are in the segment.
+fn live_count(segment: &Segment) -> u32 {
+    segment.present_count.saturating_sub(segment.invalid_count + segment.delete_count)
+}

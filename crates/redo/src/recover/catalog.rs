@@ -1,0 +1,255 @@
+//! What there is on disk: the manifest, the devices, their files. Reading only.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use base::{Lsn, SegmentId};
+use env::{Access, Disk};
+
+use crate::error::{Error, IoContext, Result};
+use crate::format::manifest::{self, DeviceMark, Id, Manifest};
+use crate::format::segment;
+use crate::recover::scan::SegmentFile;
+
+/// A device directory as it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundDevice {
+    pub(crate) path: PathBuf,
+    /// Its id, if the directory says one.
+    pub(crate) id: Option<Id>,
+    /// It was being drained, and nobody has asked for it since.
+    pub(crate) is_leaving: bool,
+}
+
+/// Everything that belongs to the log in a directory.
+pub(crate) struct Catalog {
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) devices: Vec<FoundDevice>,
+    /// The files of segments, by segment and part.
+    pub(crate) files: Vec<SegmentFile>,
+    /// Files without a header: begun and never used.
+    pub(crate) unborn: Vec<PathBuf>,
+    /// Leftovers: temporary files, and parts that a compaction has made superfluous.
+    pub(crate) leftovers: Vec<PathBuf>,
+}
+
+impl Catalog {
+    /// Reads what there is, and checks that it belongs together.
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path, device_dirs: &[PathBuf]) -> Result<Self> {
+        let manifest = Manifest::read(disk, dir)?;
+        let mut catalog = Self {
+            devices: find_devices(disk, dir, manifest.as_ref(), device_dirs)?,
+            manifest,
+            files: Vec::new(),
+            unborn: Vec::new(),
+            leftovers: Vec::new(),
+        };
+        for index in 0..catalog.devices.len() {
+            catalog.read_device(disk, dir, index)?;
+        }
+        catalog.files.sort_by_key(|file| (file.header.segment, file.header.part));
+        catalog.set_leftovers_aside();
+        catalog.check_parts()?;
+        catalog.check_listed(dir)?;
+        catalog.check_footers()?;
+        Ok(catalog)
+    }
+
+    fn read_device(&mut self, disk: &dyn Disk, dir: &Path, index: usize) -> Result<()> {
+        let device = self.devices[index].clone();
+        let names = match disk.list(&device.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            names => names.at(&device.path, "list")?,
+        };
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let path = device.path.join(name);
+            let stem = name.strip_suffix(".tmp").map(|stem| format!("{stem}.redo"));
+            if name == "device.tmp"
+                || stem.is_some_and(|name| segment::parse_file_name(&name).is_some())
+            {
+                self.leftovers.push(path);
+                continue;
+            }
+            let Some((segment, part)) = segment::parse_file_name(name) else { continue };
+            let Some(manifest) = &self.manifest else {
+                let manifest = manifest::path_in(dir);
+                return Err(Error::NoManifest { path: device.path, manifest });
+            };
+            let images = SegmentFile::read(disk, &path, index)?;
+            let Some(first) = images.first() else {
+                // The header is durable before the first block is written: a file that is longer
+                // had a good one.
+                let len = disk.open(&path, Access::Read).and_then(|file| file.len());
+                if len.at(&path, "read")? > segment::HEADER_BYTES as u64 {
+                    return Err(Error::corrupt(&path, 0, "the segment's header is damaged"));
+                }
+                self.unborn.push(path);
+                continue;
+            };
+            if (first.header.segment, first.header.part) != (segment, part) {
+                return Err(Error::corrupt(&path, 48, "the file's name is not what it says it is"));
+            }
+            for image in &images {
+                check_owner(image, manifest, &device)?;
+            }
+            self.files.extend(images);
+        }
+        Ok(())
+    }
+
+    /// Compaction writes a segment again as one of the next generation, and then removes the files
+    /// that it has read: if one of them was left behind, it is a leftover as a whole.
+    fn set_leftovers_aside(&mut self) {
+        let mut generations: HashMap<SegmentId, u32> = HashMap::new();
+        for file in &self.files {
+            let generation = generations.entry(file.header.segment).or_default();
+            *generation = (*generation).max(file.header.generation);
+        }
+        let is_old =
+            |file: &&SegmentFile| file.header.generation < generations[&file.header.segment];
+        let old: BTreeSet<PathBuf> =
+            self.files.iter().filter(is_old).map(|file| file.path.clone()).collect();
+        self.files.retain(|file| !old.contains(&file.path));
+        self.leftovers.extend(old);
+    }
+
+    fn check_parts(&self) -> Result<()> {
+        for pair in self.files.windows(2) {
+            let (a, b) = (&pair[0].header, &pair[1].header);
+            if (a.segment, a.part) == (b.segment, b.part) {
+                let what = format!("it is also there as {}", pair[0].path.display());
+                return Err(pair[1].corrupt(48, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything that the manifest lists is there. How far open images go is seen when
+    /// they are read.
+    fn check_listed(&self, dir: &Path) -> Result<()> {
+        for entry in self.manifest.iter().flat_map(|manifest| &manifest.listed) {
+            let Some(image) = self.files.iter().find(|image| entry.is_met_by(image)) else {
+                let name = segment::file_name(entry.segment, entry.part);
+                let is_damaged = |path: &&PathBuf| path.ends_with(&name);
+                return Err(match self.unborn.iter().find(is_damaged) {
+                    Some(path) => Error::corrupt(path, 0, "the segment's header is damaged"),
+                    None => entry.missing(&manifest::path_in(dir)),
+                });
+            };
+            if entry.is_sealed() {
+                entry.check(image, Lsn::ZERO)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last segment that was begun on each device.
+    pub(crate) fn newest_segments(&self) -> Vec<SegmentId> {
+        let mut newest = vec![SegmentId(0); self.devices.len()];
+        let begun = self.files.iter().filter(|f| f.header.part == 0 && !f.header.is_moved);
+        for file in begun {
+            newest[file.device] = newest[file.device].max(file.header.segment);
+        }
+        newest
+    }
+
+    /// Only a file that took the log until the end may lack a footer, or a header: the newest of
+    /// its device, and parts of segments of failed devices.
+    fn check_footers(&self) -> Result<()> {
+        let newest = self.newest_segments();
+        for path in &self.unborn {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let segment = name.and_then(segment::parse_file_name);
+            let device = self.devices.iter().position(|d| Some(d.path.as_path()) == path.parent());
+            if let (Some((segment, 0)), Some(device)) = (segment, device)
+                && segment < newest[device]
+            {
+                return Err(Error::corrupt(path, 0, "the segment was sealed, and it is cut off"));
+            }
+        }
+        for file in self.files.iter().filter(|file| file.footer.is_none()) {
+            let is_newest = file.header.segment >= newest[file.device];
+            if file.header.generation > 0 || (file.header.part == 0 && !is_newest) {
+                let what = "the segment was sealed, and its footer is damaged or missing";
+                return Err(file.corrupt(file.len, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment number above every one in use.
+    pub(crate) fn next_segment(&self) -> SegmentId {
+        let claimed = self.manifest.as_ref().map_or(1, |manifest| manifest.next_segment.0.max(1));
+        let used = self.files.iter().map(|file| file.header.segment.0 + 1).max().unwrap_or(1);
+        SegmentId(claimed.max(used))
+    }
+}
+
+/// Whether the image belongs to this database and lies on the device that it was written to.
+fn check_owner(image: &SegmentFile, manifest: &Manifest, device: &FoundDevice) -> Result<()> {
+    let (expected, found) = (manifest.database, image.header.database);
+    if found != expected {
+        return Err(Error::Foreign { path: image.path.clone(), expected, found });
+    }
+    if device.id.is_some_and(|id| id != image.header.device) {
+        let what = "the file was written to another device; move it back there";
+        return Err(image.corrupt(32, what));
+    }
+    Ok(())
+}
+
+/// Matches the directories that were given with those that the manifest knows.
+fn find_devices(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: Option<&Manifest>,
+    device_dirs: &[PathBuf],
+) -> Result<Vec<FoundDevice>> {
+    let mut devices: Vec<FoundDevice> = Vec::new();
+    for path in device_dirs {
+        let mark = DeviceMark::read(disk, path)?;
+        let same = |other: &&FoundDevice| {
+            other.path == *path || mark.is_some_and(|mark| other.id == Some(mark.device))
+        };
+        if let Some(other) = devices.iter().find(same) {
+            let (first, second) = (other.path.clone(), path.clone());
+            return Err(Error::DuplicateDevice { first, second });
+        }
+        match (mark, manifest) {
+            (Some(_), None) => {
+                let manifest = manifest::path_in(dir);
+                return Err(Error::NoManifest { path: path.clone(), manifest });
+            }
+            (Some(mark), Some(manifest)) if mark.database != manifest.database => {
+                let (expected, found) = (manifest.database, mark.database);
+                return Err(Error::Foreign { path: path.clone(), expected, found });
+            }
+            _ => {}
+        }
+        let id = mark.map(|mark| mark.device);
+        devices.push(FoundDevice { path: path.clone(), id, is_leaving: false });
+    }
+    for known in manifest.into_iter().flat_map(|manifest| &manifest.devices) {
+        if devices.iter().any(|device| device.id == Some(known.id)) {
+            continue;
+        }
+        // Epoch 0: the very first start did not come to its end, the marks may be missing.
+        let is_first_start = manifest.is_some_and(|manifest| manifest.epoch == 0);
+        let unmarked = devices.iter_mut().find(|device| {
+            is_first_start && device.id.is_none() && device.path == dir.join(&known.path)
+        });
+        match unmarked {
+            Some(device) => device.id = Some(known.id),
+            None => {
+                let (id, path) = (known.id, dir.join(&known.path));
+                let mark = if known.is_leaving { DeviceMark::read(disk, &path)? } else { None };
+                if mark.map(|mark| mark.device) != Some(id) {
+                    return Err(Error::MissingDevice { id, path });
+                }
+                devices.push(FoundDevice { path, id: Some(id), is_leaving: true });
+            }
+        }
+    }
+    Ok(devices)
+}

@@ -1,0 +1,167 @@
+//! After reading: the end of the log is put in order.
+//!
+//! Every file ends up sealed. One that had no footer is cut behind the last block that stays and
+//! gets its footer; one that had a footer and holds blocks that go is replaced by a shorter copy,
+//! so that at no time a sealed segment is there without its footer; one without any block is
+//! removed. The newest segments are done first: should this be interrupted, no older segment is
+//! without a footer while a newer one is there that is still to go.
+
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::Path;
+
+use env::{Access, Disk, File};
+
+use crate::error::{IoContext, Result};
+use crate::format::segment;
+use crate::recover::catalog::Catalog;
+use crate::recover::replay::{FileState, LogState};
+use crate::recover::scan::{BlockCursor, Next, SegmentFile};
+use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
+
+/// What was done.
+pub(crate) struct Tidied {
+    /// The length of each file now; 0 for those that are gone.
+    pub(crate) file_bytes: Vec<u64>,
+    /// How many bytes were cut off that were not just unwritten space.
+    pub(crate) cut_bytes: u64,
+}
+
+/// Cuts, seals and removes, durably.
+pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
+    for path in catalog.leftovers.iter().chain(&catalog.unborn) {
+        // A half-written device mark may have been replaced meanwhile.
+        match disk.remove(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed.at(path, "remove")?,
+        }
+    }
+    let newest = catalog.newest_segments();
+    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
+    for (index, source) in catalog.files.iter().enumerate().rev() {
+        let file = &state.files[index];
+        let data_end = source.footer.as_ref().map_or(source.len, |footer| footer.data_end);
+        let is_damaged = file.tail.as_ref().is_some_and(|tail| tail.what.is_some());
+        if file.cut_block_count > 0 || is_damaged {
+            tidied.cut_bytes += data_end - file.end;
+        }
+        // Only the last sync of a device can have failed: it took no block after that.
+        let segment = source.header.segment;
+        let is_newest = source.header.part > 0 || segment >= newest[source.device];
+        // Where a segment has several files, a block may be durable in one and not in the other.
+        let is_sibling = |other: usize| {
+            catalog.files.get(other).is_some_and(|other| other.header.segment == segment)
+        };
+        let has_siblings = is_sibling(index + 1) || is_sibling(index.wrapping_sub(1));
+        let undurable_start = match file.undurable.front() {
+            _ if has_siblings => segment::HEADER_BYTES as u64,
+            Some((_, offset)) => *offset,
+            None => file.end,
+        };
+        tidied.file_bytes[index] = tidy_file(disk, source, file, undurable_start, is_newest)?;
+    }
+    for device in &catalog.devices {
+        disk.sync_dir(&device.path).at(&device.path, "sync")?;
+    }
+    Ok(tidied)
+}
+
+fn tidy_file(
+    disk: &dyn Disk,
+    source: &SegmentFile,
+    state: &FileState,
+    undurable_start: u64,
+    is_newest: bool,
+) -> Result<u64> {
+    let path = &source.path;
+    let is_whole = source.footer.is_some() && state.cut_block_count == 0;
+    if state.block_count == 0 {
+        disk.remove(path).at(path, "remove")?;
+        return Ok(0);
+    }
+    if is_whole {
+        if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
+            let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+            // The length as well: what was cut off may still be there for who comes after a crash.
+            file.set_len(source.len).at(path, "cut")?;
+            rewrite(&*file, path, undurable_start, source.len)?;
+            // The length too: a cut may be what the kernel has given up.
+            file.set_len(source.len).at(path, "cut")?;
+            file.sync_data().at(path, "sync")?;
+        }
+        return Ok(source.len);
+    }
+    if source.footer.is_none() {
+        let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+        rewrite(&*file, path, undurable_start, state.end)?;
+        file.sync_data().at(path, "sync")?;
+        let footer = state.footer.finish(state.end).encode();
+        write_footer(&*file, path, state.end, &footer)?;
+        return Ok(state.end + footer.len() as u64);
+    }
+    let dir = path.parent().expect("a segment's file is in its device's directory");
+    replace_by_prefix(disk, dir, source, state.end)
+}
+
+/// Writes the bytes from `start` to `end` again as they are. When a sync has failed before the
+/// process died, the kernel may still show blocks that it has given up writing, and would call the
+/// next sync a success: only what was written after that is what a sync is about.
+fn rewrite(file: &dyn File, path: &Path, start: u64, end: u64) -> Result<()> {
+    copy(file, path, file, path, start..end)
+}
+
+fn copy(
+    input: &dyn File,
+    input_path: &Path,
+    output: &dyn File,
+    output_path: &Path,
+    range: Range<u64>,
+) -> Result<()> {
+    let mut chunk = vec![0; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let len = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
+        input.read_exact_at(&mut chunk[..len], at).at(input_path, "read")?;
+        output.write_all_at(&chunk[..len], at).at(output_path, "write")?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// Replaces a sealed file by one that ends at `end`, with a footer for what is left.
+fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64) -> Result<u64> {
+    let (path, temp) = (&source.path, segment::temp_path(&source.path));
+    let mut footer = FooterBuilder::default();
+    let mut cursor = BlockCursor::open(disk, source.clone(), 1 << 20)?;
+    while cursor.offset() < end {
+        let Next::Block(block) = cursor.next()? else { break };
+        let bodies = block.bodies().filter_map(std::result::Result::ok);
+        let records: Vec<(u32, u64, bool)> = bodies
+            .map(|(ordinal, at, body)| {
+                let at = (crate::format::block::HEADER_BYTES + at) as u64;
+                (ordinal, at, crate::format::record::is_delete(body))
+            })
+            .collect();
+        let offsets: Vec<(u32, u64)> = records.iter().map(|(o, at, _)| (*o, *at)).collect();
+        let deletes = records.iter().filter(|(_, _, is_delete)| *is_delete).count();
+        let block_bytes = block.header.block_bytes();
+        footer.add(
+            &WrittenBlock {
+                lsn: block.header.lsn,
+                bytes: block_bytes,
+                ordinals: Ordinals::Each(&offsets),
+                record_count: block.header.record_count,
+                delete_count: u32::try_from(deletes).expect("no more than records"),
+            },
+            block.offset,
+        );
+    }
+    let input = disk.open(path, Access::Read).at(path, "open")?;
+    let output = disk.create(&temp).at(&temp, "create")?;
+    copy(&*input, path, &*output, &temp, 0..end)?;
+    let footer = footer.finish(end).encode();
+    write_footer(&*output, &temp, end, &footer)?;
+    disk.rename(&temp, path).at(path, "replace")?;
+    disk.sync_dir(dir).at(dir, "sync")?;
+    Ok(end + footer.len() as u64)
+}

@@ -1,0 +1,389 @@
+//! Opening a log: find it, read it into the keyspace, put its end in order, go on.
+//!
+//! ```text
+//!   open   lock · manifest · devices · headers and footers      nothing is changed
+//!   run    read everything in LSN order into Replay             nothing is changed
+//!          cut what was never acknowledged, seal, remove leftovers
+//!          new manifest (epoch + 1) ─► Log, Flushers, Compactor
+//! ```
+//!
+//! Everything that can be wrong with what is on disk is found before the first change. Changing is
+//! done so that a crash in the middle leaves a log that the next recovery reads the same way: every
+//! file is cut at the same block, and each is durable before the manifest says that it is done.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Lsn, Record, RecordAddr, SegmentId};
+use env::{Disk, Lock};
+
+use crate::compact::compactor::{Compactor, JobQueue};
+use crate::error::{Error, IoContext, Result};
+use crate::format::listing::Listed;
+use crate::format::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};
+use crate::options::{Env, Options, SyncPolicy};
+use crate::recover::catalog::Catalog;
+use crate::recover::cut;
+use crate::recover::replay::{LogState, read_log};
+use crate::write::device::{Device, DeviceState, Service, Shared};
+use crate::write::durability::Durability;
+use crate::write::flusher::Flusher;
+use crate::write::log::Log;
+use crate::write::reserve;
+
+/// Takes the records of the log in order.
+pub trait Replay {
+    /// A record, where it is, and its block. What it makes garbage is pushed onto `retired`: the
+    /// entry's previous record, if there was one. It must be pushed in this call when `record`
+    /// replaces or deletes it.
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    );
+
+    /// A record that will be applied soon. Nothing has to be done; records are announced in groups
+    /// so that whoever looks something up for each can overlap the cache misses.
+    fn announce(&mut self, _record: &Record<'_>) {}
+
+    /// There are no more records. What has turned out to be garbage (elements of objects that have
+    /// no root) is pushed onto `retired`.
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>);
+
+    /// A record that makes no sense to the keyspace, and why, if there was one: recovery then ends
+    /// with an error, before anything on disk is changed. Asked after each block and at the end.
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        None
+    }
+}
+
+/// How far recovery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub bytes_done: u64,
+    /// Bytes that there are.
+    pub bytes_total: u64,
+    /// Records applied.
+    pub records: u64,
+}
+
+/// What recovery has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The database.
+    pub database: Id,
+    /// How many times it was opened, this time included.
+    pub epoch: u64,
+    /// The last block that is there.
+    pub last_lsn: Lsn,
+    /// Blocks applied.
+    pub blocks: u64,
+    /// Records applied.
+    pub records: u64,
+    /// The length of all segments.
+    pub bytes: u64,
+    /// How many segments there are.
+    pub segments: usize,
+    /// Bytes at the end that were never acknowledged, torn or behind a missing block: cut off.
+    pub cut_bytes: u64,
+    /// Whole blocks among them.
+    pub cut_blocks: u64,
+}
+
+/// The log, ready.
+pub struct Opened {
+    /// For the executor.
+    pub log: Log,
+    /// One a device, each for a thread.
+    pub flushers: Vec<Flusher>,
+    /// For a thread.
+    pub compactor: Compactor,
+    /// What was found.
+    pub summary: Summary,
+}
+
+/// A log that is locked and looked at, and not yet read.
+pub struct Recovery {
+    env: Env,
+    options: Options,
+    catalog: Catalog,
+    manifest: Manifest,
+    lock: Box<dyn Lock>,
+}
+
+impl Recovery {
+    /// Finds the log of `options.dir`, or the place for a new one, and locks it.
+    ///
+    /// # Errors
+    /// When it is in use, of another database or a newer program, incomplete, or damaged. Nothing
+    /// but the lock file is made or changed.
+    pub fn open(mut env: Env, options: Options) -> Result<Self> {
+        let dir = &options.dir;
+        env.disk.create_dir_all(dir).at(dir, "make")?;
+        let lock_path = dir.join("redo.lock");
+        let lock = match env.disk.lock(&lock_path) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(Error::InUse { path: lock_path });
+            }
+            lock => lock.at(&lock_path, "lock")?,
+        };
+        let catalog = Catalog::read(&*env.disk, dir, &options.device_dirs())?;
+        let manifest = match &catalog.manifest {
+            Some(manifest) => manifest.clone(),
+            None => {
+                let mut manifest = Manifest {
+                    database: Id([0; 16]),
+                    hash_seed: [0; 16],
+                    epoch: 0,
+                    durable_lsn: Lsn::ZERO,
+                    horizon: Lsn::ZERO,
+                    next_segment: SegmentId(1),
+                    devices: Vec::new(),
+                    listed: Vec::new(),
+                };
+                env.entropy.fill(&mut manifest.database.0);
+                env.entropy.fill(&mut manifest.hash_seed);
+                manifest
+            }
+        };
+        Ok(Self { env, options, catalog, manifest, lock })
+    }
+
+    /// The seed of the keyspace's hashes: it belongs to the database and never changes.
+    #[must_use]
+    pub const fn hash_seed(&self) -> [u8; 16] {
+        self.manifest.hash_seed
+    }
+
+    /// The database.
+    #[must_use]
+    pub const fn database(&self) -> Id {
+        self.manifest.database
+    }
+
+    /// How many bytes there are to read.
+    #[must_use]
+    pub fn bytes_total(&self) -> u64 {
+        self.catalog.files.iter().map(|file| file.len).sum()
+    }
+
+    /// Reads the log into `replay`, puts its end in order, and makes it ready to go on.
+    ///
+    /// # Errors
+    /// When it is damaged (nothing was changed then), or the disk refuses.
+    pub fn run(
+        mut self,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Opened> {
+        let mut state = read_log(
+            &self.env.disk,
+            &self.options.dir,
+            &self.catalog,
+            self.options.parallel_loaders,
+            replay,
+            progress,
+        )?;
+        self.make_room(&state);
+        self.settle_devices()?;
+        self.unlist_empty(&state)?;
+        let disk = self.env.disk.clone();
+        let cut = cut::tidy(&*disk, &self.catalog, &state)?;
+        self.settle_manifest(&state)?;
+        for (source, bytes) in self.catalog.files.iter().zip(&cut.file_bytes) {
+            if let Some(segment) = state.segments.get_mut(source.header.segment) {
+                segment.bytes += bytes;
+                if *bytes == 0 {
+                    segment.parts.retain(|device| *device != source.device);
+                }
+            }
+        }
+        self.start(state, &cut)
+    }
+
+    /// Gives up what was kept for this start where the disk is full.
+    fn make_room(&self, state: &LogState) {
+        let (disk, reserve_bytes) = (&*self.env.disk, self.options.reserve_bytes);
+        for (index, device) in self.catalog.devices.iter().enumerate() {
+            let files = self.catalog.files.iter().zip(&state.files);
+            let rewritten = files.filter(|(source, file)| {
+                source.device == index && source.footer.is_some() && file.cut_block_count > 0
+            });
+            let rewritten_bytes = rewritten.map(|(_, file)| file.end).sum();
+            reserve::make_room_for_start(disk, &device.path, reserve_bytes, rewritten_bytes);
+        }
+        if self.keeps_room_for_manifest() {
+            reserve::make_room_for_start(disk, &self.options.dir, reserve_bytes, 0);
+        }
+    }
+
+    /// Whether the manifest may be on a disk of its own.
+    fn keeps_room_for_manifest(&self) -> bool {
+        !self.catalog.devices.iter().any(|device| device.path.starts_with(&self.options.dir))
+    }
+
+    /// Makes the directories of devices that are new, and marks them.
+    fn settle_devices(&mut self) -> Result<()> {
+        let disk = &*self.env.disk;
+        for device in &mut self.catalog.devices {
+            let id = device.id.unwrap_or_else(|| {
+                let mut id = Id([0; 16]);
+                self.env.entropy.fill(&mut id.0);
+                id
+            });
+            device.id = Some(id);
+        }
+        let dir = &self.options.dir;
+        let devices = self.catalog.devices.iter().map(|device| ManifestDevice {
+            id: device.id.expect("given above"),
+            // What is below the data directory moves with it.
+            path: device.path.strip_prefix(dir).unwrap_or(&device.path).to_owned(),
+            is_leaving: device.is_leaving,
+        });
+        self.manifest.devices = devices.collect();
+        if self.manifest.epoch == 0 {
+            // The first start: the manifest says which devices are ours before they are marked,
+            // so that a start that is cut short can be repeated.
+            self.manifest.write(disk, &self.options.dir)?;
+        }
+        for device in &self.catalog.devices {
+            disk.create_dir_all(&device.path).at(&device.path, "make")?;
+            let id = device.id.expect("given above");
+            let mark = DeviceMark { database: self.manifest.database, device: id };
+            if DeviceMark::read(disk, &device.path)? != Some(mark) {
+                mark.write(disk, &device.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The images that have blocks; all of them end up sealed.
+    fn left(&self, state: &LogState) -> impl Iterator<Item = Listed> {
+        let images = self.catalog.files.iter().zip(&state.files);
+        let left = images.filter(|(_, file)| file.block_count > 0).map(|(image, _)| Listed {
+            segment: image.header.segment,
+            part: image.header.part,
+            last_lsn: Listed::SEALED,
+        });
+        left.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Images without a block are about to be removed: whoever starts after a crash must not miss
+    /// them.
+    fn unlist_empty(&mut self, state: &LogState) -> Result<()> {
+        let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
+        let count = self.manifest.listed.len();
+        self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
+        if self.manifest.listed.len() < count {
+            self.manifest.write(&*self.env.disk, &self.options.dir)?;
+        }
+        Ok(())
+    }
+
+    fn settle_manifest(&mut self, state: &LogState) -> Result<()> {
+        self.manifest.epoch += 1;
+        self.manifest.durable_lsn = state.last_lsn;
+        self.manifest.horizon = state.horizon;
+        self.manifest.next_segment = self.catalog.next_segment();
+        self.manifest.listed = self.left(state).collect();
+        self.manifest.write(&*self.env.disk, &self.options.dir)
+    }
+
+    fn start(self, state: LogState, cut: &cut::Tidied) -> Result<Opened> {
+        if self.keeps_room_for_manifest() {
+            let reserve_bytes = self.options.reserve_bytes;
+            reserve::make_for_start(&*self.env.disk, &self.options.dir, reserve_bytes);
+        }
+        let Self { env, options, catalog, manifest, lock } = self;
+        let next_segment = manifest.next_segment;
+        let segments = state.segments;
+        let devices = catalog.devices.iter();
+        let devices = devices
+            .map(|found| {
+                let device = Device::new(found.id.expect("settled"), found.path.clone());
+                if found.is_leaving {
+                    device.set_service(Service::Leaving);
+                }
+                device
+            })
+            .collect();
+        let summary = Summary {
+            database: manifest.database,
+            epoch: manifest.epoch,
+            last_lsn: state.last_lsn,
+            blocks: state.block_count,
+            records: state.record_count,
+            bytes: segments.iter().map(|segment| segment.bytes).sum(),
+            segments: segments.iter().count(),
+            cut_bytes: cut.cut_bytes,
+            cut_blocks: state.files.iter().map(|file| file.cut_block_count).sum(),
+        };
+        let store = ManifestStore::new(env.disk.clone(), options.dir, manifest);
+        let is_always = options.policy == SyncPolicy::Always;
+        let durability = Durability::new(state.last_lsn, is_always);
+        let shared = Arc::new(Shared::new(
+            env.disk,
+            env.clock,
+            env.waker,
+            store,
+            durability,
+            devices,
+            options.segment_bytes,
+            options.reserve_bytes,
+            lock,
+        ));
+        let mut flushers = Vec::new();
+        for (index, device) in shared.devices.iter().enumerate() {
+            let reserve = reserve::make(&*shared.disk, &device.path, shared.reserve_bytes);
+            if let Err(error) = &reserve {
+                device.set_last_error(error.to_string());
+                device.set_state(DeviceState::Full);
+            }
+            flushers.push(Flusher::new(shared.clone(), index, reserve.is_ok()));
+        }
+        let jobs = Arc::new(JobQueue::default());
+        let compactor = Compactor::new(shared.clone(), jobs.clone());
+        let log = Log::new(
+            shared,
+            segments,
+            jobs,
+            state.last_lsn.next(),
+            next_segment,
+            options.policy,
+            options.compaction,
+            options.in_flight_bytes_max,
+        );
+        Ok(Opened { log, flushers, compactor, summary })
+    }
+}
+
+/// The path of the lock of the log in `dir`.
+#[must_use]
+pub(crate) fn lock_path(dir: &std::path::Path) -> PathBuf {
+    dir.join("redo.lock")
+}
+
+/// Whether there is a log in `dir`.
+#[must_use]
+pub fn is_there(disk: &dyn Disk, dir: &std::path::Path) -> bool {
+    disk.exists(&crate::format::manifest::path_in(dir)).unwrap_or(false)
+}
+
+/// Whether the log in `dir` is open in some process.
+///
+/// # Errors
+/// When the lock cannot be tried.
+pub fn is_in_use(disk: &dyn Disk, dir: &std::path::Path) -> Result<bool> {
+    let path = lock_path(dir);
+    if !disk.exists(&path).at(&path, "look for")? {
+        return Ok(false);
+    }
+    match disk.lock(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
+        lock => lock.at(&path, "lock").map(|_| false),
+    }
+}

@@ -1,0 +1,423 @@
+//! Reading the whole log in order: what recovery and the verifier have in common.
+//!
+//! # What counts as missing
+//!
+//! LSNs are contiguous when blocks are written, but compaction removes blocks without survivors,
+//! so a gap is not always a loss. Two numbers tell them apart, both known from what is on disk:
+//!
+//! ```text
+//!   horizon M   no segment that was compacted or removed ever held a block above M
+//!               (headers of compacted segments; the manifest, written before a removal)
+//!   durable K   every block up to K was durable at some time, or superseded by durable ones
+//!               (manifest, segment headers, block headers: whoever writes anything writes it)
+//!
+//!   1 ─────────────────── M ──────────────── K ───────────────────
+//!      gaps are legitimate   a gap is damage   the first gap ends the log
+//! ```
+//!
+//! M ≤ K, because a compaction ends only when everything up to the block that was open at its
+//! beginning is durable. Above M every block that was ever written is in a file that was never
+//! compacted; if it was durable it must be there, so a gap up to K means that a file was lost or
+//! damaged: an error, and nothing is changed. Above K nothing is known to have been acknowledged:
+//! under `always` a reply waits for the durable LSN, which is below the first gap; under the other
+//! policies losing it is what the user has chosen. From the first gap above K on everything is cut
+//! off, also whole blocks behind it, because order is promised: what survives is a prefix.
+//!
+//! Behind the end of the good blocks of a file without a footer there may be more than a torn
+//! write: the bytes there are looked through for headers of blocks. What those say was durable
+//! counts for K like what the others say, so that one damaged block does not take with it the only
+//! witnesses of what came after it. And a block below M could be damaged without leaving a gap
+//! that counts: a damaged block that names its LSN, or any good block behind the damage, at or
+//! below K, is an error too.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Lsn, RecordAddr, SegmentId};
+use env::Disk;
+
+use crate::compact::bitmap::Bitmap;
+use crate::compact::segments::{Segment, Segments};
+use crate::error::{Error, Result};
+use crate::format::record;
+use crate::recover::catalog::Catalog;
+use crate::recover::merge::{DeviceStream, Merge};
+use crate::recover::recovery::{Progress, Replay};
+use crate::recover::scan::{Block, SegmentFile, Tail, find_block_after};
+use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+
+/// What is known of a file once all of the log was read.
+pub(crate) struct FileState {
+    /// The end of the blocks that stay.
+    pub(crate) end: u64,
+    /// The last block that stays.
+    pub(crate) last_lsn: Lsn,
+    /// How many blocks stay.
+    pub(crate) block_count: u64,
+    /// Blocks behind `end` that are whole and still go.
+    pub(crate) cut_block_count: u64,
+    /// Its last blocks that are not known to have been durable, with their offsets. They may have
+    /// been read from memory that no disk has.
+    pub(crate) undurable: VecDeque<(Lsn, u64)>,
+    /// Of a file without a footer: what its footer will be made of.
+    pub(crate) footer: FooterBuilder,
+    /// Of a file without a footer: where its good blocks end.
+    pub(crate) tail: Option<Tail>,
+}
+
+/// The whole log, read.
+pub(crate) struct LogState {
+    /// The last block that stays.
+    pub(crate) last_lsn: Lsn,
+    pub(crate) horizon: Lsn,
+    pub(crate) durable: Lsn,
+    pub(crate) files: Vec<FileState>,
+    /// The segments that have records; their lengths are for the caller to fill in.
+    pub(crate) segments: Segments,
+    pub(crate) block_count: u64,
+    pub(crate) record_count: u64,
+}
+
+/// Reads the log that `catalog` lists, in order, into `replay`. Changes nothing.
+pub(crate) fn read_log(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    catalog: &Catalog,
+    is_parallel: bool,
+    replay: &mut dyn Replay,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<LogState> {
+    let mut by_device: Vec<Vec<(usize, SegmentFile)>> = vec![Vec::new(); catalog.devices.len()];
+    for (index, file) in catalog.files.iter().enumerate() {
+        by_device[file.device].push((index, file.clone()));
+    }
+    let streams: Vec<DeviceStream> = by_device
+        .into_iter()
+        .map(|files| DeviceStream::new(disk.clone(), files))
+        .collect::<Result<_>>()?;
+    let mut reader = Reader::new(catalog);
+    let bytes_total = catalog.files.iter().map(|file| file.len).sum();
+    let mut run = |merge: Result<Merge>| {
+        let mut merge = merge?;
+        reader.run(&mut merge, replay, progress, bytes_total)?;
+        for (file, tail) in merge.tails {
+            reader.state.files[file].tail = Some(tail);
+        }
+        Ok(())
+    };
+    if is_parallel {
+        std::thread::scope(|scope| run(Merge::parallel(scope, streams)))?;
+    } else {
+        run(Merge::sequential(streams))?;
+    }
+    reader.finish(disk, dir, replay)
+}
+
+fn check_accepted(replay: &dyn Replay, file: &Path) -> Result<()> {
+    match replay.rejected() {
+        Some((addr, what)) => Err(Error::Rejected { file: file.to_owned(), addr, what }),
+        None => Ok(()),
+    }
+}
+
+/// A table of the segments that have files, before their blocks are counted in.
+fn list_segments(catalog: &Catalog) -> Segments {
+    let mut segments = Segments::default();
+    for file in &catalog.files {
+        let header = &file.header;
+        if segments.get(header.segment).is_none() {
+            // Files are sorted by part: this is the first part, if there is one.
+            let mut segment = Segment::new(header.segment, file.device);
+            segment.max_lsn = header.horizon;
+            segment.generation = header.generation;
+            segment.compaction_lsn = header.compaction_lsn;
+            segment.is_sealed = true;
+            if let Some(footer) = &file.footer
+                && header.generation > 0
+            {
+                segment.record_count = footer.survivors.len();
+                segment.bitmap = Bitmap::of_survivors(&footer.survivors);
+            }
+            segments.insert(segment);
+        }
+        if header.part > 0
+            && let Some(segment) = segments.get_mut(header.segment)
+        {
+            segment.parts.push(file.device);
+        }
+    }
+    let mut sharing: BTreeMap<SegmentId, Vec<SegmentId>> = BTreeMap::new();
+    for file in catalog.files.iter().filter(|file| file.header.part == 0) {
+        // In the order of their segments, as they are in the file.
+        sharing.entry(file.leader).or_default().push(file.header.segment);
+    }
+    sharing.values().filter(|ids| ids.len() > 1).for_each(|ids| segments.share_file(ids));
+    segments
+}
+
+/// So many records are announced before the first of them is applied.
+const ANNOUNCED_TOGETHER: usize = 32;
+
+struct Reader<'a> {
+    catalog: &'a Catalog,
+    state: LogState,
+    /// The first missing block, once one was found.
+    missing: Option<Missing>,
+    /// What was the last block, in case it comes again.
+    last: Option<BlockIdentity>,
+    retired: Vec<RecordAddr>,
+    offsets: Vec<(u32, u64)>,
+    bytes_done: u64,
+}
+
+/// Two blocks that have all this in common are one that was written twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct BlockIdentity {
+    lsn: Lsn,
+    segment: SegmentId,
+    first_ordinal: u32,
+    payload_bytes: u64,
+    payload_crc: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Missing {
+    lsn: Lsn,
+    next: Lsn,
+    next_file: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(catalog: &'a Catalog) -> Self {
+        let headers = || catalog.files.iter().map(|file| &file.header);
+        let (mut horizon, mut durable) = catalog
+            .manifest
+            .as_ref()
+            .map_or((Lsn::ZERO, Lsn::ZERO), |manifest| (manifest.horizon, manifest.durable_lsn));
+        horizon = headers().map(|header| header.horizon).fold(horizon, Lsn::max);
+        durable = headers().map(|header| header.durable_lsn).fold(durable, Lsn::max);
+        let files = catalog
+            .files
+            .iter()
+            .map(|_| FileState {
+                end: crate::format::segment::HEADER_BYTES as u64,
+                last_lsn: Lsn::ZERO,
+                block_count: 0,
+                cut_block_count: 0,
+                undurable: VecDeque::new(),
+                footer: FooterBuilder::default(),
+                tail: None,
+            })
+            .collect();
+        let segments = list_segments(catalog);
+        let state = LogState {
+            last_lsn: Lsn::ZERO,
+            horizon,
+            durable,
+            files,
+            segments,
+            block_count: 0,
+            record_count: 0,
+        };
+        let (retired, offsets) = (Vec::new(), Vec::new());
+        Self { catalog, state, missing: None, last: None, retired, offsets, bytes_done: 0 }
+    }
+
+    fn run(
+        &mut self,
+        merge: &mut Merge,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+        bytes_total: u64,
+    ) -> Result<()> {
+        const REPORT_EVERY_BYTES: u64 = 4 << 20;
+        let mut report_at = 0;
+        while let Some((index, block)) = merge.next()? {
+            let lsn = block.header.lsn;
+            self.bytes_done += block.header.block_bytes();
+            self.state.durable = self.state.durable.max(block.header.durable_lsn);
+            let expected = self.state.last_lsn.max(self.state.horizon).next();
+            if self.missing.is_none() && lsn > expected {
+                self.missing = Some(Missing { lsn: expected, next: lsn, next_file: index });
+            }
+            if self.missing.is_some() {
+                self.state.files[index].cut_block_count += 1;
+            } else {
+                self.take_block(index, &block, replay)?;
+            }
+            if self.bytes_done >= report_at {
+                report_at = self.bytes_done + REPORT_EVERY_BYTES;
+                let (bytes_done, records) = (self.bytes_done, self.state.record_count);
+                progress(Progress { bytes_done, bytes_total, records });
+            }
+        }
+        let records = self.state.record_count;
+        progress(Progress { bytes_done: bytes_total, bytes_total, records });
+        Ok(())
+    }
+
+    fn take_block(&mut self, index: usize, block: &Block, replay: &mut dyn Replay) -> Result<()> {
+        let source = &self.catalog.files[index];
+        let lsn = block.header.lsn;
+        let corrupt = |what: &str| source.corrupt(block.offset, what);
+        // A block is twice there when its device failed after writing it and before syncing it.
+        let is_repeated = lsn == self.state.last_lsn;
+        let keeps_offsets = source.footer.is_none();
+        let segment_id = source.header.segment;
+        let identity = BlockIdentity {
+            lsn,
+            segment: segment_id,
+            first_ordinal: block.header.first_ordinal,
+            payload_bytes: block.header.payload_bytes,
+            payload_crc: block.header.payload_crc,
+        };
+        if self.last.replace(identity).is_some_and(|last| last.lsn == lsn && last != identity) {
+            return Err(corrupt("another block has the same number and other records"));
+        }
+        let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
+        self.offsets.clear();
+        let mut ahead = block.bodies().filter(|_| !is_repeated);
+        for (index_in_block, body) in block.bodies().enumerate() {
+            if index_in_block % ANNOUNCED_TOGETHER == 0 {
+                for (_, _, body) in ahead.by_ref().take(ANNOUNCED_TOGETHER).flatten() {
+                    if let Ok(record) = record::decode_body(body) {
+                        replay.announce(&record);
+                    }
+                }
+            }
+            let (ordinal, at, body) = body.map_err(corrupt)?;
+            let record = record::decode_body(body).map_err(corrupt)?;
+            record_count += 1;
+            delete_count += u32::from(record.kind.is_delete());
+            next_ordinal = ordinal.saturating_add(1);
+            if keeps_offsets {
+                self.offsets.push((ordinal, (crate::format::block::HEADER_BYTES + at) as u64));
+            }
+            if !is_repeated {
+                let addr = RecordAddr::new(segment_id, ordinal);
+                replay.apply(&record, addr, lsn, &mut self.retired);
+            }
+        }
+        if record_count != block.header.record_count {
+            return Err(corrupt("a block has other than the number of records that it says"));
+        }
+        if !is_repeated {
+            let segment = self.state.segments.get_mut(segment_id).expect("listed");
+            segment.note_replayed(lsn, record_count, delete_count, next_ordinal);
+            self.state.last_lsn = lsn;
+            self.state.block_count += 1;
+            self.state.record_count += u64::from(record_count);
+        }
+        let file = &mut self.state.files[index];
+        if keeps_offsets {
+            let ordinals = Ordinals::Each(&self.offsets);
+            let bytes = block.header.block_bytes();
+            file.footer.add(
+                &WrittenBlock { lsn, bytes, ordinals, record_count, delete_count },
+                block.offset,
+            );
+        }
+        file.undurable.push_back((lsn, block.offset));
+        while file.undurable.front().is_some_and(|(lsn, _)| *lsn <= self.state.durable) {
+            file.undurable.pop_front();
+        }
+        file.end = block.offset + block.header.block_bytes();
+        file.last_lsn = lsn;
+        file.block_count += 1;
+        self.note_retired(lsn);
+        check_accepted(replay, &source.path)
+    }
+
+    fn note_retired(&mut self, lsn: Lsn) {
+        for addr in self.retired.drain(..) {
+            self.state.segments.retire(addr, lsn);
+        }
+    }
+
+    fn finish(
+        mut self,
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        replay: &mut dyn Replay,
+    ) -> Result<LogState> {
+        self.hear_witnesses(&**disk)?;
+        self.check_tails(&**disk)?;
+        let end = self.state.last_lsn.max(self.state.horizon);
+        if self.state.durable > end {
+            let (next, file) = match self.missing {
+                Some(missing) => (missing.next, self.catalog.files[missing.next_file].path.clone()),
+                None => (Lsn::ZERO, crate::format::manifest::path_in(dir)),
+            };
+            let missing = self.missing.map_or(end.next(), |missing| missing.lsn);
+            let durable = self.state.durable;
+            return Err(Error::Hole { missing, durable, next, file });
+        }
+        self.check_listed()?;
+        self.state.last_lsn = end;
+        replay.finish(&mut self.retired);
+        check_accepted(replay, &crate::format::manifest::path_in(dir))?;
+        self.note_retired(Lsn::ZERO);
+        self.state.segments.remove_empty();
+        Ok(self.state)
+    }
+
+    /// Whether open images go as far as the manifest knows that they did.
+    fn check_listed(&self) -> Result<()> {
+        for entry in self.catalog.manifest.iter().flat_map(|manifest| &manifest.listed) {
+            let images = self.catalog.files.iter().zip(&self.state.files);
+            for (image, file) in images.filter(|(image, _)| entry.is_met_by(image)) {
+                entry.check(image, file.last_lsn)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks behind the ends of files without a footer for who knows what was durable.
+    fn hear_witnesses(&mut self, disk: &dyn Disk) -> Result<()> {
+        let mut durable = self.state.durable;
+        for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
+            let Some(tail) = &file.tail else { continue };
+            find_block_after(disk, source, tail.offset, |header| {
+                durable = durable.max(header.durable_lsn);
+                false
+            })?;
+        }
+        self.state.durable = durable;
+        Ok(())
+    }
+
+    /// Looks behind the ends of files without a footer for what should not be damaged.
+    fn check_tails(&self, disk: &dyn Disk) -> Result<()> {
+        let durable = self.state.durable;
+        let end = self.state.last_lsn.max(self.state.horizon);
+        for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
+            let Some(tail) = &file.tail else { continue };
+            // A file that a failed device has left behind may be damaged: its blocks are elsewhere.
+            let segment = source.header.segment;
+            let mut others = self.catalog.files.iter().filter(|o| o.header.segment == segment);
+            if others.nth(1).is_some() {
+                continue;
+            }
+            let what = tail.what.unwrap_or("unwritten space");
+            if tail.damaged_lsn.is_some_and(|lsn| lsn <= durable) {
+                return Err(Error::corrupt(&source.path, tail.offset, what));
+            }
+            let is_evidence = |header: &crate::format::block::BlockHeader| {
+                let is_durable = header.lsn <= durable && header.lsn > Lsn::ZERO;
+                is_durable || header.durable_lsn > end
+            };
+            if let Some((at, header)) = find_block_after(disk, source, tail.offset, is_evidence)? {
+                let lsn = header.lsn;
+                let what = if lsn <= durable {
+                    format!("{what}, but block {lsn}, which was durable, is behind at {at}")
+                } else {
+                    let known = header.durable_lsn;
+                    format!("{what}, but block {lsn} behind at {at} knows {known} to be durable")
+                };
+                return Err(Error::corrupt(&source.path, tail.offset, what));
+            }
+        }
+        Ok(())
+    }
+}

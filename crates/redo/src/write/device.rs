@@ -1,0 +1,364 @@
+//! What the threads of a log share: the devices with their queues, and the mailbox of the executor.
+//!
+//! ```text
+//!   executor ──orders──► inbox of a device ──► its flusher ──► file
+//!      ▲                                          │
+//!      └── mailbox: buffers to reuse, sealed segments, finished compactions
+//! ```
+//!
+//! Lock order: `reroute` before an inbox; a failing device's inbox before its successor's; nothing
+//! else is ever taken while one of these is held.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::{Lsn, SegmentId};
+use env::{Clock, Disk, Lock};
+
+use crate::compact::compactor::Outcome;
+use crate::format::manifest::{Id, Manifest, ManifestStore};
+use crate::mend::scrubber::Finding;
+use crate::options::Waker;
+use crate::write::devices::Devices;
+use crate::write::durability::Durability;
+
+/// A block that the executor has finished. Its buffer begins with room for the header.
+pub(crate) struct SealedBlock {
+    pub(crate) buffer: Vec<u8>,
+    /// Where in the buffer the records with ordinals divisible by 64 begin.
+    pub(crate) marks: Vec<u64>,
+    pub(crate) lsn: Lsn,
+    pub(crate) time_ms: i64,
+    pub(crate) segment: SegmentId,
+    /// The index of the device that the segment belongs to.
+    pub(crate) home: usize,
+    pub(crate) first_ordinal: u32,
+    pub(crate) record_count: u32,
+    pub(crate) delete_count: u32,
+}
+
+/// What a flusher is to do.
+pub(crate) enum Order {
+    /// Write this block.
+    Block(SealedBlock),
+    /// The segment takes no further block: give it its footer.
+    Seal,
+}
+
+/// How a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceState {
+    /// It takes blocks.
+    Healthy,
+    /// There is no room on it; it takes blocks again when there is.
+    Full,
+    /// A write or sync on it has failed, or it was full and another one has taken what it could not:
+    /// it takes no further block until the next start.
+    Poisoned,
+    /// It is taken out of use: its segments are written to the others.
+    Draining,
+}
+
+/// Whether a device is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// It is.
+    InUse,
+    /// It is being drained.
+    Leaving,
+    /// It was drained.
+    Gone,
+}
+
+#[derive(Default)]
+pub(crate) struct Inbox {
+    pub(crate) orders: VecDeque<Order>,
+    /// The device is poisoned: its blocks go to `Device::successor`.
+    pub(crate) is_closed: bool,
+    /// Something other than an order wants a step: a sync, a retry, the end.
+    is_nudged: bool,
+    /// The flusher is in [`Device::wait`]; a wake-up is a system call, and vain without a waiter.
+    is_waiting: bool,
+    /// Nothing more will come: seal and stop.
+    pub(crate) is_ending: bool,
+    /// Because nothing of the log is on the device any more.
+    pub(crate) is_drained: bool,
+}
+
+/// One device, as the executor, its flusher and the compactor see it.
+pub(crate) struct Device {
+    pub(crate) id: Id,
+    pub(crate) path: PathBuf,
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+    state: AtomicU8,
+    service: AtomicU8,
+    /// The device that takes over the blocks of this one once it is poisoned.
+    pub(crate) successor: AtomicUsize,
+    /// It is full, its reserve is used up, and there are blocks for it.
+    is_stuck: AtomicBool,
+    pub(crate) queued_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) written_blocks: AtomicU64,
+    pub(crate) sync_count: AtomicU64,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Device {
+    pub(crate) fn new(id: Id, path: PathBuf) -> Self {
+        Self {
+            id,
+            path,
+            inbox: Mutex::default(),
+            arrived: Condvar::new(),
+            state: AtomicU8::new(0),
+            service: AtomicU8::new(0),
+            successor: AtomicUsize::new(usize::MAX),
+            is_stuck: AtomicBool::new(false),
+            queued_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            written_blocks: AtomicU64::new(0),
+            sync_count: AtomicU64::new(0),
+            last_error: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> DeviceState {
+        match self.state.load(Ordering::Acquire) {
+            0 => DeviceState::Healthy,
+            1 => DeviceState::Full,
+            _ => DeviceState::Poisoned,
+        }
+    }
+
+    pub(crate) fn set_state(&self, state: DeviceState) {
+        let number = match state {
+            DeviceState::Healthy => 0,
+            DeviceState::Full => 1,
+            DeviceState::Poisoned | DeviceState::Draining => 2,
+        };
+        self.state.store(number, Ordering::Release);
+    }
+
+    /// How it is, for people.
+    pub(crate) fn shown_state(&self) -> DeviceState {
+        match self.state() {
+            DeviceState::Healthy if self.service() == Service::Leaving => DeviceState::Draining,
+            state => state,
+        }
+    }
+
+    pub(crate) fn service(&self) -> Service {
+        match self.service.load(Ordering::Acquire) {
+            0 => Service::InUse,
+            1 => Service::Leaving,
+            _ => Service::Gone,
+        }
+    }
+
+    pub(crate) fn set_service(&self, service: Service) {
+        let number = match service {
+            Service::InUse => 0,
+            Service::Leaving => 1,
+            Service::Gone => 2,
+        };
+        self.service.store(number, Ordering::Release);
+    }
+
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_stuck(&self, stuck: bool) {
+        self.is_stuck.store(stuck, Ordering::Release);
+    }
+
+    pub(crate) fn last_error(&self) -> Option<String> {
+        lock(&self.last_error).clone()
+    }
+
+    pub(crate) fn set_last_error(&self, error: String) {
+        *lock(&self.last_error) = Some(error);
+    }
+
+    pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        lock(&self.inbox)
+    }
+
+    /// Queues an order; gives it back when the device is poisoned.
+    pub(crate) fn push(&self, order: Order) -> Result<(), Order> {
+        let mut inbox = self.inbox();
+        if inbox.is_closed {
+            return Err(order);
+        }
+        if let Order::Block(block) = &order {
+            self.queued_bytes.fetch_add(block.buffer.len() as u64, Ordering::Relaxed);
+        }
+        inbox.orders.push_back(order);
+        self.wake(inbox);
+        Ok(())
+    }
+
+    fn wake(&self, inbox: MutexGuard<'_, Inbox>) {
+        let is_waiting = inbox.is_waiting;
+        drop(inbox);
+        if is_waiting {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Makes the flusher take a step although there is no order for it.
+    pub(crate) fn nudge(&self) {
+        let mut inbox = self.inbox();
+        inbox.is_nudged = true;
+        self.wake(inbox);
+    }
+
+    /// Says that nothing more will come.
+    pub(crate) fn end(&self) {
+        self.inbox().is_ending = true;
+        self.nudge();
+    }
+
+    /// Says the same, because nothing is on the device any more.
+    pub(crate) fn end_drained(&self) {
+        self.inbox().is_drained = true;
+        self.end();
+    }
+
+    /// Waits until there is something to do, or for `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let mut inbox = self.inbox();
+        if inbox.orders.is_empty() && !inbox.is_nudged {
+            inbox.is_waiting = true;
+            inbox =
+                self.arrived.wait_timeout(inbox, timeout).unwrap_or_else(PoisonError::into_inner).0;
+            inbox.is_waiting = false;
+        }
+        inbox.is_nudged = false;
+    }
+}
+
+/// A file that a flusher has sealed.
+pub(crate) struct Sealed {
+    pub(crate) segment: SegmentId,
+    pub(crate) part: u32,
+    pub(crate) bytes: u64,
+}
+
+/// What the other threads have to tell the executor.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    /// Buffers with their marks, and how many bytes of the flight they were.
+    pub(crate) recycled: Vec<(Vec<u8>, Vec<u64>)>,
+    pub(crate) sealed: Vec<Sealed>,
+    /// Segments that got a further part, and the device that it is on.
+    pub(crate) parts: Vec<(SegmentId, usize)>,
+    pub(crate) compaction: Option<Outcome>,
+    /// What the scrubber has found.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// What the threads of one log share.
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) waker: Waker,
+    pub(crate) database: Id,
+    pub(crate) epoch: u64,
+    pub(crate) manifest: ManifestStore,
+    pub(crate) durability: Durability,
+    pub(crate) devices: Devices,
+    pub(crate) segment_bytes: u64,
+    /// The size past which segments take no further block as of now: at most `segment_bytes`.
+    pub(crate) roll_bytes: AtomicU64,
+    pub(crate) reserve_bytes: u64,
+    /// Whether written blocks are kept until they are synced, to be written elsewhere if the sync
+    /// fails. Not at `no`, where a sync may be long in coming.
+    pub(crate) keeps_unsynced: AtomicBool,
+    /// Whether the executor waits for buffers to come back.
+    pub(crate) is_congested: AtomicBool,
+    pub(crate) reroute: Mutex<()>,
+    /// Why nothing can be written any more.
+    fatal: Mutex<Option<String>>,
+    mailbox: Mutex<Mailbox>,
+    has_mail: AtomicBool,
+    /// Nobody else opens the log while any of its threads is alive.
+    _lock: Box<dyn Lock>,
+}
+
+impl Shared {
+    #[expect(clippy::too_many_arguments, reason = "called once, by recovery")]
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        waker: Waker,
+        manifest: ManifestStore,
+        durability: Durability,
+        devices: Vec<Device>,
+        segment_bytes: u64,
+        reserve_bytes: u64,
+        lock: Box<dyn Lock>,
+    ) -> Self {
+        let Manifest { database, epoch, .. } = manifest.get();
+        Self {
+            disk,
+            clock,
+            waker,
+            database,
+            epoch,
+            manifest,
+            durability,
+            devices: Devices::new(devices),
+            segment_bytes,
+            roll_bytes: AtomicU64::new(segment_bytes),
+            reserve_bytes,
+            keeps_unsynced: AtomicBool::new(true),
+            is_congested: AtomicBool::new(false),
+            reroute: Mutex::default(),
+            fatal: Mutex::default(),
+            mailbox: Mutex::default(),
+            has_mail: AtomicBool::new(false),
+            _lock: lock,
+        }
+    }
+
+    /// Leaves something in the mailbox.
+    pub(crate) fn post(&self, write: impl FnOnce(&mut Mailbox)) {
+        write(&mut lock(&self.mailbox));
+        self.has_mail.store(true, Ordering::Release);
+    }
+
+    /// Empties the mailbox into `into`, whose vectors are reused; `false` if there was nothing.
+    pub(crate) fn take_mail(&self, into: &mut Mailbox) -> bool {
+        if !self.has_mail.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        std::mem::swap(&mut *lock(&self.mailbox), into);
+        true
+    }
+
+    pub(crate) fn fatal(&self) -> Option<String> {
+        lock(&self.fatal).clone()
+    }
+
+    /// Says that the log has become read-only. The first reason stays.
+    pub(crate) fn set_fatal(&self, reason: String) {
+        lock(&self.fatal).get_or_insert(reason);
+    }
+
+    /// Asks every device to sync what it has written up to `lsn`.
+    pub(crate) fn request_sync(&self, lsn: Lsn) {
+        self.durability.want_synced(lsn);
+        self.devices.iter().for_each(Device::nudge);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic elsewhere ends the process (release) or the test; the data is whole either way,
+    // because no code here panics between two changes that belong together.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,281 @@
+//! Devices come and go while the log is open.
+//!
+//! ```text
+//!   add      directory, mark ─► manifest ─► takes blocks
+//!   drain    manifest: is_leaving ─► takes no more blocks, its segment ends
+//!            compaction writes its segments to the other devices, one after the other
+//!            the last is gone ─► manifest without it ─► mark and reserve removed
+//! ```
+//!
+//! Both begin on the executor's thread and wait for the disk a few times, as does whatever else
+//! changes the configuration; what takes long, moving the segments, is done by the compactor, and
+//! the end is the flusher's. A crash in between changes nothing: the manifest says which devices
+//! are there and which of them are leaving, and the next start goes on with it.
+
+use std::ops::Index;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use env::{Disk, Entropy};
+
+use crate::error::{Error, IoContext, Result};
+use crate::format::manifest::{DeviceMark, Id, ManifestDevice};
+use crate::format::segment;
+use crate::write::device::{Device, DeviceState, Order, Service, Shared};
+use crate::write::flusher::Flusher;
+use crate::write::log::{Lane, Log};
+use crate::write::reserve;
+
+/// More devices than this in the life of a process make no sense.
+const DEVICES_MAX: usize = 256;
+
+/// The devices of a log. One that is added gets the next index; one that has left keeps its own.
+pub(crate) struct Devices {
+    slots: Box<[OnceLock<Device>]>,
+    count: AtomicUsize,
+}
+
+impl Devices {
+    pub(crate) fn new(devices: Vec<Device>) -> Self {
+        let slots = (0..DEVICES_MAX.max(devices.len())).map(|_| OnceLock::new()).collect();
+        let this = Self { slots, count: AtomicUsize::new(0) };
+        for device in devices {
+            this.push(device);
+        }
+        this
+    }
+
+    /// Adds a device, on the executor's thread; its index, if there is one left.
+    fn push(&self, device: Device) -> Option<usize> {
+        let index = self.count.load(Ordering::Acquire);
+        self.slots.get(index)?.set(device).ok()?;
+        self.count.store(index + 1, Ordering::Release);
+        Some(index)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Device> {
+        self.slots[..self.len()].iter().map(|slot| slot.get().expect("set before it was counted"))
+    }
+
+    /// How many take blocks, or did until they failed.
+    pub(crate) fn in_service(&self) -> usize {
+        self.iter().filter(|device| device.service() == Service::InUse).count()
+    }
+}
+
+impl Index<usize> for Devices {
+    type Output = Device;
+
+    fn index(&self, index: usize) -> &Device {
+        self.slots[index].get().expect("an index is given out when the device is there")
+    }
+}
+
+/// The device of a log in `dir` that was given none.
+pub(crate) fn default_device(dir: &Path) -> PathBuf {
+    dir.join("redo")
+}
+
+/// What becomes of which device, by path or index.
+#[derive(Default)]
+struct DeviceChange {
+    added: Vec<PathBuf>,
+    returned: Vec<usize>,
+    left: Vec<usize>,
+}
+
+impl Log {
+    /// Makes the devices be those in `paths`, or the default one: adds those that are new, drains
+    /// those that are missing. The flushers of new devices, each for a thread.
+    ///
+    /// # Errors
+    /// When a device cannot be used or let go. Nothing is changed then.
+    pub fn set_devices(
+        &mut self,
+        paths: &[PathBuf],
+        entropy: &mut dyn Entropy,
+    ) -> Result<Vec<Flusher>> {
+        let default = [default_device(self.shared.manifest.dir())];
+        let change = self.plan_devices(if paths.is_empty() { &default } else { paths })?;
+        let mut added = Vec::new();
+        for path in change.added {
+            added.push((self.prepare_device(&path, entropy)?, path));
+        }
+        let shared = &self.shared;
+        let listed = |leaves, index: &usize| (shared.devices[*index].id, leaves);
+        let left = change.left.iter().map(|index| listed(true, index));
+        let moved: Vec<(Id, bool)> =
+            left.chain(change.returned.iter().map(|index| listed(false, index))).collect();
+        shared.manifest.update(|manifest| {
+            for device in &mut manifest.devices {
+                let change = moved.iter().find(|(id, _)| *id == device.id);
+                device.is_leaving = change.map_or(device.is_leaving, |(_, leaves)| *leaves);
+            }
+            manifest.devices.extend(added.iter().map(|(id, path)| ManifestDevice {
+                id: *id,
+                path: shared.manifest.relative(path),
+                is_leaving: false,
+            }));
+            !(moved.is_empty() && added.is_empty())
+        })?;
+        change.returned.iter().for_each(|index| shared.devices[*index].set_service(Service::InUse));
+        let flushers = added.into_iter().map(|(id, path)| self.start_device(id, path)).collect();
+        self.seal();
+        for index in change.left {
+            self.shared.devices[index].set_service(Service::Leaving);
+            self.end_active_segment(index);
+        }
+        Ok(flushers)
+    }
+
+    /// What is to be done so that the devices are those in `paths`.
+    fn plan_devices(&self, paths: &[PathBuf]) -> Result<DeviceChange> {
+        let devices = &self.shared.devices;
+        let mut change = DeviceChange::default();
+        for (at, path) in paths.iter().enumerate() {
+            if paths[..at].contains(path) {
+                return Err(Error::DuplicateDevice { first: path.clone(), second: path.clone() });
+            }
+            let known = devices
+                .iter()
+                .position(|device| device.service() != Service::Gone && device.path == *path);
+            match known {
+                None => change.added.push(path.clone()),
+                Some(index) if devices[index].service() == Service::Leaving => {
+                    if devices[index].inbox().is_ending {
+                        return Err(Error::DeviceIsLeaving { path: path.clone() });
+                    }
+                    change.returned.push(index);
+                }
+                Some(_) => {}
+            }
+        }
+        for (index, device) in devices.iter().enumerate() {
+            if device.service() == Service::InUse && !paths.contains(&device.path) {
+                if device.state() == DeviceState::Poisoned {
+                    return Err(Error::DeviceHasFailed { path: device.path.clone() });
+                }
+                change.left.push(index);
+            }
+        }
+        if devices.len() + change.added.len() > DEVICES_MAX {
+            return Err(Error::TooManyDevices);
+        }
+        Ok(change)
+    }
+
+    /// Makes the directory `path` a device of this database; its id.
+    fn prepare_device(&self, path: &Path, entropy: &mut dyn Entropy) -> Result<Id> {
+        let (disk, database) = (&*self.shared.disk, self.shared.database);
+        disk.create_dir_all(path).at(path, "make")?;
+        let mut id = Id([0; 16]);
+        entropy.fill(&mut id.0);
+        if let Some(mark) = DeviceMark::read(disk, path)? {
+            if mark.database != database {
+                let (expected, found) = (database, mark.database);
+                return Err(Error::Foreign { path: path.to_owned(), expected, found });
+            }
+            let mut devices = self.shared.devices.iter();
+            let known = devices
+                .find(|device| device.id == mark.device && device.service() != Service::Gone);
+            if let Some(known) = known {
+                let (first, second) = (known.path.clone(), path.to_owned());
+                return Err(Error::DuplicateDevice { first, second });
+            }
+            id = mark.device;
+        }
+        check_empty(disk, path)?;
+        DeviceMark { database, device: id }.write(disk, path)?;
+        Ok(id)
+    }
+
+    /// Takes a device that the manifest lists into use.
+    fn start_device(&mut self, id: Id, path: PathBuf) -> Flusher {
+        let shared = &self.shared;
+        let reserve = reserve::make(&*shared.disk, &path, shared.reserve_bytes);
+        let device = Device::new(id, path);
+        if let Err(error) = &reserve {
+            device.set_last_error(error.to_string());
+            device.set_state(DeviceState::Full);
+        }
+        let index = shared.devices.push(device).expect("places were counted before");
+        self.lanes.push(Lane::default());
+        Flusher::new(Arc::clone(shared), index, reserve.is_ok())
+    }
+
+    /// Ends the segment of a device that takes the log, unless the open block is in it.
+    pub(crate) fn end_active_segment(&mut self, index: usize) {
+        let Some(active) = self.lanes[index].active else { return };
+        let has_open_block = self.open_segment() == Some(active);
+        if !has_open_block && self.shared.devices[index].push(Order::Seal).is_ok() {
+            self.lanes[index].active = None;
+        }
+    }
+
+    /// Lets go of devices whose last segment is gone.
+    pub(crate) fn release_drained_devices(&mut self) {
+        for (index, device) in self.shared.devices.iter().enumerate() {
+            if device.service() != Service::Leaving || device.inbox().is_ending {
+                continue;
+            }
+            let is_used = self.schedule.compacting_device() == Some(index)
+                || self.lanes[index].active.is_some()
+                || !self.lanes[index].pending.is_empty()
+                || self
+                    .segments
+                    .iter()
+                    .any(|segment| segment.device == index || segment.parts.contains(&index));
+            if !is_used {
+                device.end_drained();
+            }
+        }
+    }
+}
+
+/// Whether no file of a log is in the directory `path`.
+fn check_empty(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let names = disk.list(path).at(path, "list")?;
+    let mut files = names.iter().filter_map(|name| segment::parse_file_name(name.to_str()?));
+    match files.next() {
+        Some(_) => Err(Error::DeviceNotEmpty { path: path.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+/// The end of a drained device: nothing will ask for it again. Its flusher's last deed.
+pub(crate) fn forget(shared: &Shared, device: &Device) -> Result<()> {
+    let disk: &dyn Disk = &*shared.disk;
+    // Blocks of a device that has failed may have come here in the last moment.
+    check_empty(disk, &device.path)?;
+    shared.manifest.update(|manifest| {
+        manifest.devices.retain(|listed| listed.id != device.id);
+        true
+    })?;
+    reserve::remove_all(disk, &device.path);
+    let mark = DeviceMark::path_in(&device.path);
+    disk.remove(&mark).at(&mark, "remove")?;
+    disk.sync_dir(&device.path).at(&device.path, "sync")?;
+    device.set_service(Service::Gone);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_keep_their_places() {
+        let device = |name: u8| Device::new(Id([name; 16]), PathBuf::from(format!("/{name}")));
+        let devices = Devices::new(vec![device(1), device(2)]);
+        assert_eq!(devices.push(device(3)), Some(2));
+        devices[1].set_service(Service::Gone);
+        assert_eq!((devices.len(), devices.in_service()), (3, 2));
+        assert_eq!(devices[2].id, Id([3; 16]));
+        assert_eq!(devices.iter().map(|device| device.id.0[0]).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+}

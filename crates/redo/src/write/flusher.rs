@@ -1,0 +1,596 @@
+//! The flusher of one device: takes sealed blocks, writes them in as few writes as it can, syncs.
+//!
+//! ```text
+//!   inbox ──► todo ──► written, unsynced ──► synced: buffers go back to the executor
+//!              │              │
+//!              │ no room      │ write or sync failed
+//!              ▼              ▼
+//!        Full: tried again   Poisoned: every block that is not synced goes to the successor
+//! ```
+//!
+//! It is a step machine: whoever owns it calls [`Flusher::step`], on a thread of its own or from a
+//! simulator. While one step waits for a sync the inbox fills, and the next step writes all of it
+//! and syncs once: group commit without a timer.
+//!
+//! **A failed write or sync is final for the device.** What the kernel says afterwards about the
+//! same bytes means nothing, so they are written again elsewhere, from memory, under their old
+//! addresses (a further part of the segment), or the log becomes read-only. The one exception is a
+//! full disk, which is an answer and no failure: the same bytes are tried at the same place again. But
+//! when they still find no room with the reserve given up, and another device has enough, they go
+//! there, and the full device is given up like a failed one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::checksum::crc32c;
+use base::{Lsn, SegmentId};
+
+use crate::error::Result;
+use crate::format::block::{self, BlockHeader};
+use crate::format::record;
+use crate::format::segment::SegmentHeader;
+use crate::write::device::{Device, DeviceState, Order, Sealed, SealedBlock, Service, Shared};
+use crate::write::devices;
+use crate::write::reserve;
+use crate::write::segment_writer::{Ordinals, SegmentWriter, WrittenBlock, is_full};
+
+/// What a step has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Something; there may be more to do at once.
+    Worked,
+    /// Nothing; wait before the next step.
+    Idle,
+    /// Nothing, and there will never be anything to do again.
+    Finished,
+}
+
+/// Blocks are gathered into one write up to this size; larger ones are written from where they are.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// Under `everysec`, so many unsynced bytes are a reason to sync at once: they are kept in memory.
+const UNSYNCED_BYTES_MAX: usize = 16 << 20;
+
+/// How long a full device rests between two attempts.
+const FULL_RETRY_US: u64 = 100_000;
+
+/// How far segment numbers are claimed in the manifest at a time.
+const SEGMENT_CLAIM: u32 = 32;
+
+/// Writes and syncs the blocks of one device.
+pub struct Flusher {
+    shared: Arc<Shared>,
+    index: usize,
+    writer: Option<SegmentWriter>,
+    /// Segments of poisoned devices whose blocks have come here.
+    parts: Vec<SegmentWriter>,
+    todo: VecDeque<Order>,
+    unsynced: Unsynced,
+    scratch: Vec<u8>,
+    has_reserve: bool,
+    retry_at_us: u64,
+    is_finished: bool,
+}
+
+/// What is written and not synced.
+#[derive(Default)]
+struct Unsynced {
+    lsns: Vec<Lsn>,
+    /// The blocks themselves, unless the policy gives their buffers back at once.
+    blocks: Vec<SealedBlock>,
+    /// The length of `blocks`.
+    bytes: usize,
+}
+
+impl Flusher {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, has_reserve: bool) -> Self {
+        Self {
+            shared,
+            index,
+            writer: None,
+            parts: Vec::new(),
+            todo: VecDeque::new(),
+            unsynced: Unsynced::default(),
+            scratch: Vec::new(),
+            has_reserve,
+            retry_at_us: 0,
+            is_finished: false,
+        }
+    }
+
+    /// The directory that this flusher writes to.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        &self.device().path
+    }
+
+    /// Waits until there is something to do, or for `timeout`.
+    pub fn wait(&self, timeout: Duration) {
+        self.device().wait(timeout);
+    }
+
+    /// Does some of what there is to do.
+    pub fn step(&mut self) -> Step {
+        let shared = self.shared.clone();
+        let device = &shared.devices[self.index];
+        if self.is_finished {
+            return Step::Finished;
+        }
+        let is_ending = {
+            let mut inbox = device.inbox();
+            self.todo.append(&mut inbox.orders);
+            inbox.is_ending
+        };
+        let state = device.state();
+        if state == DeviceState::Poisoned {
+            self.is_finished = is_ending;
+            return if is_ending { Step::Finished } else { Step::Idle };
+        }
+        if state == DeviceState::Full {
+            let now_us = shared.clock.monotonic_us();
+            if now_us < self.retry_at_us {
+                return Step::Idle;
+            }
+            self.retry_at_us = now_us + FULL_RETRY_US;
+        } else if self.todo.is_empty() && !self.wants_sync() && !is_ending {
+            return Step::Idle;
+        }
+        match self.work(is_ending) {
+            Ok(()) if state == DeviceState::Full => self.try_to_recover_from_full(),
+            Ok(()) => {}
+            Err(error) if is_full(&error) => {
+                return self.become_full(&error.to_string(), is_ending);
+            }
+            Err(error) => self.poison(&error.to_string(), None),
+        }
+        Step::Worked
+    }
+
+    fn device(&self) -> &Device {
+        &self.shared.devices[self.index]
+    }
+
+    fn work(&mut self, is_ending: bool) -> Result<()> {
+        while let Some(order) = self.todo.front() {
+            match order {
+                Order::Seal => {
+                    self.seal_writer()?;
+                    self.todo.pop_front();
+                }
+                Order::Block(block) if block.home == self.index => {
+                    let segment = block.segment;
+                    if self.writer.as_ref().is_none_or(|writer| writer.segment != segment) {
+                        self.seal_writer()?;
+                        self.writer = Some(self.create_segment(segment, 0)?);
+                    }
+                    if let Some(writer) = &mut self.writer {
+                        list_segment(&self.shared, writer)?;
+                    }
+                    self.write_group()?;
+                }
+                Order::Block(_) => self.write_foreign()?,
+            }
+        }
+        if self.wants_sync() || (is_ending && !self.unsynced.lsns.is_empty()) {
+            self.sync()?;
+        }
+        if is_ending {
+            self.seal_writer()?;
+            self.seal_parts()?;
+            // So that the next start misses the last blocks, or a footer, should they be gone.
+            let durable_lsn = self.shared.durability.durable_lsn();
+            self.shared.manifest.update(|manifest| {
+                manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+                true
+            })?;
+            self.is_finished = self.close_inbox();
+            if self.is_finished {
+                self.leave_word();
+                self.leave();
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that this device takes nothing more; not if a device that has failed meanwhile has
+    /// left its blocks here.
+    fn close_inbox(&self) -> bool {
+        let reroute = self.shared.reroute.lock();
+        let _none_fails_now = reroute.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut inbox = self.device().inbox();
+        inbox.is_closed = inbox.orders.is_empty();
+        inbox.is_closed
+    }
+
+    /// Writes down how far the log is durable, the last device for all: that a later start finds
+    /// the end of the log cut off, and does not take it for a torn one, if it should ever be.
+    fn leave_word(&self) {
+        let durable_lsn = self.shared.durability.durable_lsn();
+        let noted = self.shared.manifest.update(|manifest| {
+            let is_news = durable_lsn > manifest.durable_lsn;
+            manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+            is_news
+        });
+        if let Err(error) = noted {
+            // Everything is durable all the same, only less is known of it.
+            self.device().set_last_error(error.to_string());
+        }
+    }
+
+    /// If the device was drained, not the log closed, nobody will ask for it again.
+    fn leave(&self) {
+        let device = self.device();
+        if device.service() == Service::Leaving
+            && device.inbox().is_drained
+            && let Err(error) = devices::forget(&self.shared, device)
+        {
+            // It stays listed as one that is leaving: the next start tries again.
+            device.set_last_error(error.to_string());
+        }
+    }
+
+    fn wants_sync(&self) -> bool {
+        let durability = &self.shared.durability;
+        self.unsynced.bytes > UNSYNCED_BYTES_MAX
+            || self.unsynced.lsns.first().is_some_and(|lsn| durability.is_wanted(*lsn))
+    }
+
+    /// Writes the blocks at the front that belong to the current segment and fit one write.
+    fn write_group(&mut self) -> Result<()> {
+        let durable_lsn = self.shared.durability.durable_lsn();
+        let database_tag = self.shared.database.tag();
+        let writer = self.writer.as_mut().expect("the caller has opened the block's segment");
+        let mut group_bytes = 0;
+        let mut group_count = 0;
+        for order in &mut self.todo {
+            let Order::Block(block) = order else { break };
+            if block.segment != writer.segment
+                || (group_count > 0 && group_bytes + block.buffer.len() > GROUP_BYTES)
+            {
+                break;
+            }
+            fill_header(block, database_tag, durable_lsn);
+            group_bytes += block.buffer.len();
+            group_count += 1;
+        }
+        if let (1, Some(Order::Block(block))) = (group_count, self.todo.front()) {
+            writer.write(&block.buffer)?;
+        } else {
+            self.scratch.clear();
+            for order in self.todo.iter().take(group_count) {
+                if let Order::Block(block) = order {
+                    self.scratch.extend_from_slice(&block.buffer);
+                }
+            }
+            writer.write(&self.scratch)?;
+        }
+        for order in self.todo.drain(..group_count) {
+            let Order::Block(block) = order else { continue };
+            writer.add(&WrittenBlock {
+                lsn: block.lsn,
+                bytes: block.buffer.len() as u64,
+                ordinals: Ordinals::From { first: block.first_ordinal, marks: &block.marks },
+                record_count: block.record_count,
+                delete_count: block.delete_count,
+            });
+            note_written(&self.shared, self.index, block, &mut self.unsynced);
+        }
+        Ok(())
+    }
+
+    /// Writes the block at the front, whose segment is on a device that has failed.
+    fn write_foreign(&mut self) -> Result<()> {
+        let Some(Order::Block(block)) = self.todo.front() else { return Ok(()) };
+        let segment = block.segment;
+        let at = match self.parts.iter().position(|part| part.segment == segment) {
+            Some(at) => at,
+            None => {
+                let part = 1 + u32::try_from(self.index).expect("devices are few");
+                let writer = self.create_segment(segment, part)?;
+                let index = self.index;
+                self.shared.post(|mail| mail.parts.push((segment, index)));
+                self.parts.push(writer);
+                self.parts.len() - 1
+            }
+        };
+        list_segment(&self.shared, &mut self.parts[at])?;
+        let durable_lsn = self.shared.durability.durable_lsn();
+        let Some(Order::Block(block)) = self.todo.front_mut() else { return Ok(()) };
+        fill_header(block, self.shared.database.tag(), durable_lsn);
+        let writer = &mut self.parts[at];
+        writer.write(&block.buffer)?;
+        let Some(Order::Block(block)) = self.todo.pop_front() else { return Ok(()) };
+        let records = record_offsets(&block);
+        writer.add(&WrittenBlock {
+            lsn: block.lsn,
+            bytes: block.buffer.len() as u64,
+            ordinals: Ordinals::Each(&records),
+            record_count: block.record_count,
+            delete_count: block.delete_count,
+        });
+        note_written(&self.shared, self.index, block, &mut self.unsynced);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if let Some(writer) = &mut self.writer {
+            writer.sync()?;
+        }
+        self.parts.iter_mut().try_for_each(SegmentWriter::sync)?;
+        self.device().sync_count.fetch_add(1, Ordering::Relaxed);
+        self.note_synced();
+        Ok(())
+    }
+
+    /// Everything written is synced: says so, and gives the buffers back.
+    fn note_synced(&mut self) {
+        let lsns = self.unsynced.lsns.drain(..);
+        let has_advanced = self.shared.durability.mark_synced(lsns);
+        let durable_lsn = self.shared.durability.durable_lsn();
+        for writer in self.writer.iter_mut().chain(&mut self.parts) {
+            let id = (writer.segment, writer.part);
+            self.shared.manifest.listing().note_synced(id, writer.unsynced.drain(..), durable_lsn);
+        }
+        self.unsynced.bytes = 0;
+        give_back(&self.shared, self.unsynced.blocks.drain(..));
+        if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
+            (self.shared.waker)();
+        }
+    }
+
+    /// Ends the current segment: its footer, everything synced.
+    fn seal_writer(&mut self) -> Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let bytes = writer.seal()?;
+        let (segment, part) = (writer.segment, writer.part);
+        self.shared.manifest.listing().note_sealed(segment, part);
+        self.writer = None;
+        self.sync()?;
+        self.shared.post(|mail| mail.sealed.push(Sealed { segment, part, bytes }));
+        Ok(())
+    }
+
+    fn seal_parts(&mut self) -> Result<()> {
+        while let Some(part) = self.parts.last_mut() {
+            part.seal()?;
+            self.shared.manifest.listing().note_sealed(part.segment, part.part);
+            self.parts.pop();
+        }
+        Ok(())
+    }
+
+    fn create_segment(&mut self, segment: SegmentId, part: u32) -> Result<SegmentWriter> {
+        let shared = &self.shared;
+        let durable_lsn = shared.durability.durable_lsn();
+        shared.manifest.update(|manifest| {
+            let is_claimed = segment < manifest.next_segment;
+            if !is_claimed {
+                manifest.next_segment = SegmentId(segment.0 + SEGMENT_CLAIM);
+                manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+            }
+            !is_claimed
+        })?;
+        let header = SegmentHeader {
+            database: shared.database,
+            device: self.device().id,
+            segment,
+            part,
+            generation: 0,
+            is_moved: false,
+            durable_lsn,
+            compaction_lsn: Lsn::ZERO,
+            horizon: Lsn::ZERO,
+        };
+        // On a full disk what the reserve has freed goes to the blocks, not to a reservation.
+        let is_healthy = self.device().state() == DeviceState::Healthy && part == 0;
+        let roll_bytes = shared.roll_bytes.load(Ordering::Relaxed);
+        let allocate_bytes = if is_healthy { roll_bytes } else { 0 };
+        SegmentWriter::create(&*shared.disk, &self.device().path, &header, allocate_bytes)
+    }
+
+    fn become_full(&mut self, error: &str, is_ending: bool) -> Step {
+        let device = &self.shared.devices[self.index];
+        device.set_last_error(error.to_owned());
+        let was_full = device.state() == DeviceState::Full;
+        device.set_state(DeviceState::Full);
+        if self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
+            // What was accepted before the disk was full gets the room that was kept for it.
+            self.has_reserve = false;
+            self.retry_at_us = 0;
+            (self.shared.waker)();
+            return Step::Worked;
+        }
+        if is_ending {
+            // Waiting for room would keep the process from ending.
+            let has_blocks = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
+            if has_blocks || (!self.unsynced.lsns.is_empty() && self.sync().is_err()) {
+                self.shared.set_fatal(format!("the last blocks could not be written: {error}"));
+            }
+            self.is_finished = true;
+            return Step::Finished;
+        }
+        let is_stuck = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
+        if is_stuck && let Some(other) = self.other_with_room() {
+            // Else what this one cannot take would hold up what the others can.
+            let synced = self.sync();
+            let error = synced.map_or_else(|failure| failure.to_string(), |()| error.to_owned());
+            self.poison(&error, Some(other));
+            return Step::Worked;
+        }
+        let device = &self.shared.devices[self.index];
+        self.retry_at_us = self.shared.clock.monotonic_us() + FULL_RETRY_US;
+        if !was_full || is_stuck != device.is_stuck() {
+            device.set_stuck(is_stuck);
+            (self.shared.waker)();
+        }
+        Step::Idle
+    }
+
+    /// Another device that can take everything that waits for this one, and has room beyond that: it
+    /// may be the same disk.
+    fn other_with_room(&self) -> Option<usize> {
+        let shared = &self.shared;
+        let queued_bytes = self.device().queued_bytes.load(Ordering::Relaxed);
+        let wanted_bytes = queued_bytes + shared.segment_bytes.min(shared.reserve_bytes);
+        shared.devices.iter().position(|other| {
+            other.state() == DeviceState::Healthy
+                && other.service() == Service::InUse
+                && !other.inbox().is_closed
+                && shared.disk.available_bytes(&other.path).is_ok_and(|bytes| bytes >= wanted_bytes)
+        })
+    }
+
+    /// The queue of a full device is written; whether it takes more depends on the reserve.
+    fn try_to_recover_from_full(&mut self) {
+        let device = &self.shared.devices[self.index];
+        device.set_stuck(false);
+        if !self.has_reserve {
+            let reserve_bytes = self.shared.reserve_bytes;
+            self.has_reserve =
+                reserve::make(&*self.shared.disk, &device.path, reserve_bytes).is_ok();
+        }
+        let wanted = self.shared.segment_bytes.min(self.shared.reserve_bytes);
+        let has_room =
+            self.shared.disk.available_bytes(&device.path).is_ok_and(|bytes| bytes >= wanted);
+        if self.has_reserve && has_room {
+            device.set_state(DeviceState::Healthy);
+            (self.shared.waker)();
+        }
+    }
+
+    /// The device has failed: what is not synced goes to another one, `preferred` if it still takes
+    /// blocks, or nothing goes on.
+    fn poison(&mut self, error: &str, preferred: Option<usize>) {
+        let shared = self.shared.clone();
+        let device = &shared.devices[self.index];
+        device.set_last_error(error.to_owned());
+        let _one_at_a_time =
+            shared.reroute.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        device.set_state(DeviceState::Poisoned);
+        device.set_stuck(false);
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let has_all = unsynced.blocks.len() == unsynced.lsns.len();
+        // A device that has come to its end takes nothing more, however healthy.
+        let is_open = |state| {
+            move |other: &Device| {
+                let is_in_use = other.service() == Service::InUse && !other.inbox().is_closed;
+                other.state() == state && is_in_use
+            }
+        };
+        let successor = preferred
+            .filter(|other| is_open(DeviceState::Healthy)(&shared.devices[*other]))
+            .or_else(|| shared.devices.iter().position(is_open(DeviceState::Healthy)))
+            .or_else(|| shared.devices.iter().position(is_open(DeviceState::Full)));
+        let mut inbox = device.inbox();
+        inbox.is_closed = true;
+        let rest = self.todo.drain(..).chain(inbox.orders.drain(..));
+        let blocks: Vec<SealedBlock> = (unsynced.blocks.into_iter())
+            .chain(rest.filter_map(|order| match order {
+                Order::Block(block) => Some(block),
+                Order::Seal => None,
+            }))
+            .collect();
+        device.queued_bytes.store(0, Ordering::Relaxed);
+        match successor {
+            Some(successor) if has_all => {
+                for block in blocks {
+                    // It is open still: what closes it holds `reroute`, as this does.
+                    let _ = shared.devices[successor].push(Order::Block(block));
+                }
+                device.successor.store(successor, Ordering::Release);
+            }
+            _ => {
+                let path = device.path.display();
+                shared.set_fatal(match successor {
+                    Some(_) => format!(
+                        "log device {path} has failed ({error}) with blocks written and not \
+                         synced, which the policy did not keep; restart to continue from what is \
+                         durable"
+                    ),
+                    None => format!(
+                        "log device {path} has failed ({error}) and there is no other that \
+                         takes blocks; replace the disk and restart"
+                    ),
+                });
+                give_back(&shared, blocks.into_iter());
+            }
+        }
+        drop(inbox);
+        self.writer = None;
+        self.parts.clear();
+        (shared.waker)();
+    }
+}
+
+/// Lets the manifest list a segment's file that was just made, before its first block is written.
+fn list_segment(shared: &Shared, writer: &mut SegmentWriter) -> Result<()> {
+    if writer.is_listed {
+        return Ok(());
+    }
+    let durable_lsn = shared.durability.durable_lsn();
+    shared.manifest.listing().note_made(writer.segment, writer.part);
+    shared.manifest.update(|manifest| {
+        manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+        true
+    })?;
+    writer.is_listed = true;
+    Ok(())
+}
+
+/// Completes the block: the header in front of the records, checksums included.
+fn fill_header(block: &mut SealedBlock, database_tag: u32, durable_lsn: Lsn) {
+    let payload = &block.buffer[block::HEADER_BYTES..];
+    let header = BlockHeader {
+        payload_crc: crc32c(payload),
+        flags: 0,
+        lsn: block.lsn,
+        time_ms: block.time_ms,
+        payload_bytes: payload.len() as u64,
+        record_count: block.record_count,
+        first_ordinal: block.first_ordinal,
+        segment: block.segment,
+        database_tag,
+        durable_lsn,
+    };
+    block.buffer[..block::HEADER_BYTES].copy_from_slice(&header.encode());
+}
+
+/// Counts a block as written; keeps its buffer or gives it back, as the policy says.
+fn note_written(shared: &Shared, device: usize, block: SealedBlock, unsynced: &mut Unsynced) {
+    let device = &shared.devices[device];
+    let bytes = block.buffer.len();
+    device.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+    device.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    device.written_blocks.fetch_add(1, Ordering::Relaxed);
+    unsynced.lsns.push(block.lsn);
+    if shared.keeps_unsynced.load(Ordering::Relaxed) {
+        unsynced.bytes += bytes;
+        unsynced.blocks.push(block);
+    } else {
+        give_back(shared, std::iter::once(block));
+        if shared.is_congested.load(Ordering::Relaxed) {
+            (shared.waker)();
+        }
+    }
+}
+
+/// Sends buffers back to the executor.
+fn give_back(shared: &Shared, blocks: impl ExactSizeIterator<Item = SealedBlock>) {
+    if blocks.len() > 0 {
+        let buffers = blocks.map(|block| (block.buffer, block.marks));
+        shared.post(|mail| mail.recycled.extend(buffers));
+    }
+}
+
+/// Each record's ordinal and offset in the block: the slow way, for blocks on their second device.
+fn record_offsets(block: &SealedBlock) -> Vec<(u32, u64)> {
+    let mut rest = &block.buffer[block::HEADER_BYTES..];
+    (block.first_ordinal..)
+        .map_while(|ordinal| {
+            let at = (block.buffer.len() - rest.len()) as u64;
+            record::take_body(&mut rest).ok().map(|_| (ordinal, at))
+        })
+        .collect()
+}

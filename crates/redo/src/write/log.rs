@@ -1,0 +1,583 @@
+//! The executor's side of the log: one thread, never waits.
+//!
+//! ```text
+//!   append ─► open block (a buffer, bound to one device's active segment) ─► seal ─► inbox
+//!   retire ─► bit in the segment's bitmap                                         │ flusher
+//!   poll   ◄─ durable LSN, buffers, sealed segments, finished compactions ◄───────┘
+//!   tick   ─► syncs each second, compactions, retries
+//! ```
+//!
+//! A block is bound to a segment when its first record arrives, so that a record's address is
+//! known at once; its LSN is known too, because there is one open block and LSNs are contiguous.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::{Lsn, Record, RecordAddr, SegmentId};
+
+use crate::compact::compactor::JobQueue;
+use crate::compact::pins::Pins;
+use crate::compact::schedule::Schedule;
+use crate::compact::segments::{Segment, Segments};
+use crate::format::block;
+use crate::format::record;
+use crate::format::segment::OFFSET_EVERY;
+use crate::inspect::stats::{DeviceStats, Stats};
+use crate::mend::healing::Healing;
+use crate::mend::scrubber::ScrubQueue;
+use crate::options::{CompactionOptions, SyncPolicy};
+use crate::write::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Service, Shared};
+
+/// Whether the log takes records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    Writable,
+    /// Every device is full: refuse writes until there is room, it is looked for all the time.
+    DiskFull {
+        /// What the system said.
+        reason: String,
+    },
+    /// Nothing can be made durable until the next start.
+    ReadOnly {
+        /// What has happened and what to do.
+        reason: String,
+    },
+}
+
+/// A segment takes no further block past so many records, whatever they weigh.
+const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
+
+/// A queue of this size is short enough for the next block to go to.
+const QUEUE_SHORT_BYTES: u64 = 1 << 20;
+
+/// Buffers up to this size are used again, and so many bytes of them are kept for it.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;
+const SPARE_BYTES_MAX: usize = 16 << 20;
+
+const EVERY_SECOND_US: u64 = 1_000_000;
+
+/// Under `everysec`, what is older than this and not durable makes writers wait, as in Redis: more
+/// than it is never lost.
+const UNDURABLE_AGE_US_MAX: u64 = 2 * EVERY_SECOND_US;
+
+/// The block that takes records.
+#[derive(Default)]
+struct OpenBlock {
+    buffer: Vec<u8>,
+    marks: Vec<u64>,
+    /// The device and segment; `None` until there is a record.
+    binding: Option<Binding>,
+    record_count: u32,
+    delete_count: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Binding {
+    device: usize,
+    segment: SegmentId,
+    first_ordinal: u32,
+}
+
+/// A device as the executor sees it.
+#[derive(Default)]
+pub(crate) struct Lane {
+    /// The segment that takes blocks.
+    pub(crate) active: Option<SegmentId>,
+    /// Blocks not yet durable, with the address of their first record; ascending in both.
+    pub(crate) pending: VecDeque<(RecordAddr, Lsn)>,
+}
+
+/// The log, as the executor has it.
+pub struct Log {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) segments: Segments,
+    pub(crate) jobs: Arc<JobQueue>,
+    pub(crate) schedule: Schedule,
+    pub(crate) pins: Pins,
+    pub(crate) scrub: Arc<ScrubQueue>,
+    pub(crate) healing: Healing,
+    open: OpenBlock,
+    open_lsn: Lsn,
+    pub(crate) lanes: Vec<Lane>,
+    next_segment: SegmentId,
+    next_device: usize,
+    durable: Lsn,
+    policy: SyncPolicy,
+    in_flight_bytes: u64,
+    in_flight_bytes_max: u64,
+    spare: Vec<(Vec<u8>, Vec<u64>)>,
+    spare_bytes: usize,
+    mail: Mailbox,
+    synced_at_us: u64,
+    /// Blocks that were sealed and not durable at some tick, and when that was, both ascending.
+    undurable_at: VecDeque<(Lsn, u64)>,
+    is_late: bool,
+    is_closed: bool,
+}
+
+impl Log {
+    #[expect(clippy::too_many_arguments, reason = "called once, by recovery")]
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        segments: Segments,
+        jobs: Arc<JobQueue>,
+        open_lsn: Lsn,
+        next_segment: SegmentId,
+        policy: SyncPolicy,
+        compaction: CompactionOptions,
+        in_flight_bytes_max: u64,
+    ) -> Self {
+        let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
+        let synced_at_us = shared.clock.monotonic_us();
+        let mut log = Self {
+            durable: shared.durability.durable_lsn(),
+            shared,
+            segments,
+            jobs,
+            schedule: Schedule::new(compaction),
+            pins: Pins::default(),
+            scrub: Arc::default(),
+            healing: Healing::default(),
+            open: OpenBlock::default(),
+            open_lsn,
+            lanes,
+            next_segment,
+            next_device: 0,
+            policy,
+            in_flight_bytes: 0,
+            in_flight_bytes_max,
+            spare: Vec::new(),
+            spare_bytes: 0,
+            mail: Mailbox::default(),
+            synced_at_us,
+            undurable_at: VecDeque::new(),
+            is_late: false,
+            is_closed: false,
+        };
+        log.set_policy(policy);
+        log.adapt_roll_bytes();
+        log.renew_buffer();
+        log
+    }
+
+    /// Adds a record to the open block. Where it will be.
+    #[inline]
+    pub fn append(&mut self, record: &Record<'_>) -> RecordAddr {
+        let binding = match self.open.binding {
+            Some(binding) => binding,
+            None => self.bind(),
+        };
+        let ordinal = binding.first_ordinal + self.open.record_count;
+        if ordinal.is_multiple_of(OFFSET_EVERY) {
+            self.open.marks.push(self.open.buffer.len() as u64);
+        }
+        record::encode(&mut self.open.buffer, record);
+        self.open.record_count += 1;
+        self.open.delete_count += u32::from(record.kind.is_delete());
+        RecordAddr::new(binding.segment, ordinal)
+    }
+
+    /// Says that the record at `addr` is no longer needed. The record that replaces it, or says
+    /// that its entry is gone, lies in the open block, or in an earlier one.
+    ///
+    /// When an entry is *deleted or replaced*, its old record must be retired before the open
+    /// block is sealed: `segments` builds on it. What becomes garbage by other means
+    /// (elements of an object that is gone) may be retired whenever there is time.
+    ///
+    /// # Panics
+    /// When `addr` is of no segment of this log.
+    #[inline]
+    pub fn retire(&mut self, addr: RecordAddr) {
+        self.segments.retire(addr, self.open_lsn);
+    }
+
+    /// The LSN of the block that takes records: what the next reply of a write depends on.
+    #[must_use]
+    pub const fn open_lsn(&self) -> Lsn {
+        self.open_lsn
+    }
+
+    /// Whether the open block has records.
+    #[must_use]
+    pub const fn has_open_records(&self) -> bool {
+        self.open.record_count > 0
+    }
+
+    /// How long the open block is so far.
+    #[must_use]
+    pub fn open_bytes(&self) -> usize {
+        self.open.buffer.len()
+    }
+
+    /// The block that must be durable before what the record at `addr` says may be shown to a
+    /// client that asks for strict reads; `None` if it is durable.
+    #[must_use]
+    pub fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        if let Some(binding) = self.open.binding
+            && binding.segment == addr.segment()
+            && addr.ordinal() >= binding.first_ordinal
+        {
+            return Some(self.open_lsn);
+        }
+        if self.durable.next() == self.open_lsn {
+            return None;
+        }
+        let device = self.segments.get(addr.segment())?.device;
+        let pending = &self.lanes[device].pending;
+        let (first, _) = pending.front()?;
+        if addr < *first {
+            return None;
+        }
+        let after = pending.partition_point(|(first, _)| *first <= addr);
+        let (first, lsn) = pending[after - 1];
+        (first.segment() == addr.segment()).then_some(lsn)
+    }
+
+    /// Ends the open block and hands it to a flusher; its LSN, if it had records.
+    pub fn seal(&mut self) -> Option<Lsn> {
+        let binding = self.open.binding.take()?;
+        let lsn = self.open_lsn;
+        self.open_lsn = lsn.next();
+        let block = SealedBlock {
+            buffer: std::mem::take(&mut self.open.buffer),
+            marks: std::mem::take(&mut self.open.marks),
+            lsn,
+            time_ms: self.shared.clock.now_ms(),
+            segment: binding.segment,
+            home: binding.device,
+            first_ordinal: binding.first_ordinal,
+            record_count: std::mem::take(&mut self.open.record_count),
+            delete_count: std::mem::take(&mut self.open.delete_count),
+        };
+        self.renew_buffer();
+        let bytes = block.buffer.len() as u64;
+        if let Some(segment) = self.segments.get_mut(binding.segment) {
+            segment.add_block(lsn, block.record_count, block.delete_count, bytes);
+        }
+        let first = RecordAddr::new(binding.segment, binding.first_ordinal);
+        self.lanes[binding.device].pending.push_back((first, lsn));
+        self.hand_over(binding.device, block);
+        Some(lsn)
+    }
+
+    /// Gives the block to the device's flusher, or to that of its successor.
+    fn hand_over(&mut self, mut device: usize, block: SealedBlock) {
+        let bytes = block.buffer.len() as u64;
+        let mut order = Order::Block(block);
+        // Each device is poisoned once and its successor was healthy then: this ends.
+        while let Err(refused) = self.shared.devices[device].push(order) {
+            device = self.shared.devices[device].successor.load(Ordering::Acquire);
+            if device == usize::MAX {
+                // The log is read-only: health says so, and no reply that needs the block goes out.
+                return;
+            }
+            order = refused;
+        }
+        self.in_flight_bytes += bytes;
+    }
+
+    /// Whether there is a block to seal and its device would take it up at once. Under `always` a
+    /// device that still syncs gains nothing from a second block: what arrives in the meantime
+    /// shares the next sync, and fewer, larger groups cost the processor less.
+    #[must_use]
+    pub fn takes_block_now(&self) -> bool {
+        self.open.binding.is_some_and(|open| {
+            self.policy != SyncPolicy::Always || self.lanes[open.device].pending.is_empty()
+        })
+    }
+
+    /// Asks for everything up to `lsn` to be synced, whatever the policy. The block may be open.
+    pub fn request_sync(&mut self, lsn: Lsn) {
+        if lsn > self.durable && !self.shared.durability.is_wanted(lsn) {
+            self.shared.request_sync(lsn);
+        }
+    }
+
+    /// Takes note of what flushers and compactor have done. Call it when the waker was called,
+    /// and once a loop iteration.
+    pub fn poll(&mut self) {
+        let mut mail = std::mem::take(&mut self.mail);
+        if self.shared.take_mail(&mut mail) {
+            for (buffer, marks) in mail.recycled.drain(..) {
+                self.in_flight_bytes = self.in_flight_bytes.saturating_sub(buffer.len() as u64);
+                self.keep_buffer(buffer, marks);
+            }
+            for sealed in mail.sealed.drain(..) {
+                if sealed.part == 0
+                    && let Some(segment) = self.segments.get_mut(sealed.segment)
+                {
+                    segment.is_sealed = true;
+                    segment.bytes = sealed.bytes;
+                }
+            }
+            for (segment, device) in mail.parts.drain(..) {
+                if let Some(segment) = self.segments.get_mut(segment) {
+                    segment.parts.push(device);
+                }
+            }
+            for finding in mail.findings.drain(..) {
+                self.note_finding(finding);
+            }
+            if let Some(outcome) = mail.compaction.take() {
+                self.finish_compaction(outcome);
+                // The next one at once: with small segments a tick each would be too slow.
+                self.schedule_compaction(self.shared.clock.monotonic_us());
+            }
+        }
+        self.mail = mail;
+        let durable = self.shared.durability.durable_lsn();
+        if durable > self.durable {
+            self.durable = durable;
+            for lane in &mut self.lanes {
+                while lane.pending.front().is_some_and(|(_, lsn)| *lsn <= durable) {
+                    lane.pending.pop_front();
+                }
+            }
+        }
+    }
+
+    /// The block up to which everything is durable, as of the last [`Log::poll`].
+    #[must_use]
+    pub const fn durable_lsn(&self) -> Lsn {
+        self.durable
+    }
+
+    /// What is to be done now and then: call it every 10 to 100 ms.
+    pub fn tick(&mut self) {
+        let now_us = self.shared.clock.monotonic_us();
+        let sealed = Lsn(self.open_lsn.0 - 1);
+        if self.policy == SyncPolicy::EverySec && now_us >= self.synced_at_us + EVERY_SECOND_US {
+            self.synced_at_us = now_us;
+            self.request_sync(sealed);
+        }
+        self.note_lateness(now_us);
+        for device in self.shared.devices.iter() {
+            if device.state() == DeviceState::Full {
+                device.nudge();
+            }
+        }
+        self.release_drained_devices();
+        self.serve_scrubber();
+        self.schedule_compaction(now_us);
+    }
+
+    /// Notes how long the oldest block that is not durable has been waiting.
+    fn note_lateness(&mut self, now_us: u64) {
+        let sealed = Lsn(self.open_lsn.0 - 1);
+        while self.undurable_at.front().is_some_and(|(lsn, _)| *lsn <= self.durable) {
+            self.undurable_at.pop_front();
+        }
+        if sealed > self.undurable_at.back().map_or(self.durable, |(lsn, _)| *lsn) {
+            self.undurable_at.push_back((sealed, now_us));
+        }
+        let since_us = self.undurable_at.front().map_or(now_us, |(_, at_us)| *at_us);
+        self.is_late = self.policy == SyncPolicy::EverySec
+            && now_us.saturating_sub(since_us) > UNDURABLE_AGE_US_MAX;
+    }
+
+    /// Whether so much is in flight, or for so long, that clients that write should not be read
+    /// from. Not while writes are refused: what is in flight does not grow then, and reads must go
+    /// on.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        let is_congested = (self.is_late || self.in_flight_bytes > self.in_flight_bytes_max)
+            && self.health() == Health::Writable;
+        self.shared.is_congested.store(is_congested, Ordering::Relaxed);
+        is_congested
+    }
+
+    /// Whether the log takes records, as of now.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        if let Some(reason) = self.shared.fatal() {
+            return Health::ReadOnly { reason };
+        }
+        let (mut full, mut is_writable) = (None, false);
+        for device in self.shared.devices.iter() {
+            match device.state() {
+                _ if device.service() != Service::InUse => {}
+                DeviceState::Healthy => is_writable = true,
+                DeviceState::Full => full = full.or(device.last_error()),
+                DeviceState::Poisoned | DeviceState::Draining => {}
+            }
+        }
+        // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
+        let is_held_up = self.shared.devices.iter().any(Device::is_stuck);
+        if is_writable && !is_held_up {
+            return Health::Writable;
+        }
+        Health::DiskFull { reason: full.unwrap_or_else(|| "no room on any log device".to_owned()) }
+    }
+
+    /// Changes when blocks are synced.
+    pub fn set_policy(&mut self, policy: SyncPolicy) {
+        self.policy = policy;
+        self.shared.durability.set_sync_always(policy == SyncPolicy::Always);
+        self.shared.keeps_unsynced.store(policy != SyncPolicy::No, Ordering::Relaxed);
+        self.shared.devices.iter().for_each(Device::nudge);
+    }
+
+    /// When blocks are synced.
+    #[must_use]
+    pub const fn policy(&self) -> SyncPolicy {
+        self.policy
+    }
+
+    /// Changes when segments are compacted.
+    pub fn set_compaction_options(&mut self, options: CompactionOptions) {
+        self.schedule.options = options;
+    }
+
+    /// Compacts everything that has garbage, one segment after the other, in the background;
+    /// segments that take the log are ended first. Call it after [`Log::seal`].
+    pub fn compact_all(&mut self) {
+        (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
+        self.schedule.start_sweep(self.next_segment, self.open_lsn);
+    }
+
+    /// The segment that the open block goes to.
+    pub(crate) fn open_segment(&self) -> Option<SegmentId> {
+        self.open.binding.map(|open| open.segment)
+    }
+
+    /// Whether a compaction that was asked for is still going on.
+    #[must_use]
+    pub fn is_compacting_all(&self) -> bool {
+        self.schedule.is_sweeping()
+    }
+
+    /// Seals everything and lets flushers and compactor come to their end: their steps say
+    /// `Finished` when everything is durable. Nothing may be appended afterwards.
+    pub fn shutdown(&mut self) {
+        self.seal();
+        self.is_closed = true;
+        self.shared.request_sync(Lsn(self.open_lsn.0 - 1));
+        self.shared.devices.iter().for_each(Device::end);
+        self.jobs.end();
+        self.scrub.end();
+    }
+
+    /// Figures for people and monitoring.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            epoch: self.shared.epoch,
+            open_lsn: self.open_lsn,
+            durable_lsn: self.durable,
+            in_flight_bytes: self.in_flight_bytes,
+            ..self.schedule.stats.clone()
+        };
+        for segment in self.segments.iter() {
+            stats.segments += 1;
+            stats.files += usize::from(segment.leader == segment.id) + segment.parts.len();
+            stats.bytes += segment.bytes;
+            stats.records += u64::from(segment.present_count);
+            stats.invalid_records += u64::from(segment.invalid_count);
+            stats.delete_records += u64::from(segment.delete_count);
+            stats.bitmap_bytes += segment.bitmap_bytes() as u64;
+        }
+        stats.is_sweeping = self.schedule.is_sweeping();
+        stats.compacting = self.schedule.compacting().first().copied();
+        stats.pins = self.pins.count();
+        stats.scrubbed_bytes = self.scrub.scrubbed_bytes.load(Ordering::Relaxed);
+        stats.scrub_passes = self.scrub.passes.load(Ordering::Relaxed);
+        stats.scrub_pass_ended_at_ms = self.scrub.pass_ended_at_ms.load(Ordering::Relaxed);
+        stats.scrub_errors = self.healing.error_count;
+        stats.scrub_healed = self.healing.healed_count;
+        stats.scrub_error.clone_from(&self.healing.last_error);
+        for (index, device) in self.shared.devices.iter().enumerate() {
+            if device.service() == Service::Gone {
+                continue;
+            }
+            stats.devices.push(DeviceStats {
+                path: device.path.clone(),
+                id: device.id,
+                state: device.shown_state(),
+                segments: self.segments.iter().filter(|segment| segment.device == index).count(),
+                queued_bytes: device.queued_bytes.load(Ordering::Relaxed),
+                written_bytes: device.written_bytes.load(Ordering::Relaxed),
+                written_blocks: device.written_blocks.load(Ordering::Relaxed),
+                syncs: device.sync_count.load(Ordering::Relaxed),
+                last_error: device.last_error(),
+            });
+        }
+        stats
+    }
+
+    /// Binds the open block to a device and its active segment.
+    #[cold]
+    fn bind(&mut self) -> Binding {
+        assert!(!self.is_closed, "nothing is appended after the shutdown");
+        let device = self.choose_device();
+        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
+        let lane = &mut self.lanes[device];
+        let active = lane.active.and_then(|id| self.segments.get(id)).filter(|segment| {
+            segment.bytes < roll_bytes && segment.record_count < SEGMENT_RECORDS_MAX
+        });
+        let binding = match active {
+            Some(segment) => {
+                Binding { device, segment: segment.id, first_ordinal: segment.record_count }
+            }
+            None => {
+                let segment = self.next_segment;
+                self.next_segment = SegmentId(segment.0 + 1);
+                self.segments.insert(Segment::new(segment, device));
+                lane.active = Some(segment);
+                Binding { device, segment, first_ordinal: 0 }
+            }
+        };
+        self.open.binding = Some(binding);
+        binding
+    }
+
+    /// The next device with a short queue that is healthy and not being compacted; failing that,
+    /// the least bad one.
+    fn choose_device(&mut self) -> usize {
+        let count = self.lanes.len();
+        if count == 1 {
+            return 0;
+        }
+        let compacting = self.schedule.compacting_device();
+        let mut best = 0;
+        let mut best_rank = (u8::MAX, u64::MAX);
+        for step in 0..count {
+            let index = (self.next_device + step) % count;
+            let device = &self.shared.devices[index];
+            let state_rank = match device.state() {
+                _ if device.service() != Service::InUse => 4,
+                DeviceState::Healthy if compacting != Some(index) => 0,
+                DeviceState::Healthy => 1,
+                DeviceState::Full => 2,
+                DeviceState::Poisoned | DeviceState::Draining => 3,
+            };
+            let queued = device.queued_bytes.load(Ordering::Relaxed);
+            let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));
+            if rank < best_rank {
+                (best, best_rank) = (index, rank);
+            }
+        }
+        self.next_device = best + 1;
+        best
+    }
+
+    /// Gets an empty buffer with room for the header.
+    fn renew_buffer(&mut self) {
+        let (mut buffer, mut marks) = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity();
+        buffer.clear();
+        buffer.resize(block::HEADER_BYTES, 0);
+        marks.clear();
+        self.open.buffer = buffer;
+        self.open.marks = marks;
+    }
+
+    fn keep_buffer(&mut self, buffer: Vec<u8>, marks: Vec<u64>) {
+        let bytes = buffer.capacity();
+        if bytes <= BUFFER_KEPT_BYTES && self.spare_bytes + bytes <= SPARE_BYTES_MAX {
+            self.spare_bytes += bytes;
+            self.spare.push((buffer, marks));
+        }
+    }
+}

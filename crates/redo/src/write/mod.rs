@@ -1,0 +1,13 @@
+//! The executor's side of the log, and the threads that write it.
+//!
+//! `log` takes records and hands blocks to a `flusher` for each `device`, which writes them
+//! (`segment_writer`) and says when they are durable (`durability`). `devices` come and go; each
+//! keeps room for when its disk is full (`reserve`).
+
+pub(crate) mod device;
+pub(crate) mod devices;
+pub(crate) mod durability;
+pub(crate) mod flusher;
+pub(crate) mod log;
+pub(crate) mod reserve;
+pub(crate) mod segment_writer;
