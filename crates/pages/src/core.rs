@@ -151,7 +151,7 @@ impl Core {
 
     pub(crate) fn meta(&mut self) -> Result<Meta> {
         let page = self.pool.page(PageId::META)?;
-        if page.kind() != Some(Kind::Meta) {
+        if page.kind() != Some(Kind::Meta) || page.meta().page_count > PageId::END.0 {
             return Err(self.corrupt_page(PageId::META, "it is not the meta page"));
         }
         Ok(page.meta())

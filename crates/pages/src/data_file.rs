@@ -115,10 +115,21 @@ fn words(bytes: &[u8], magic: &[u8; 8]) -> std::result::Result<Option<[u64; 4]>,
 }
 
 impl DataFile {
-    /// Opens the file in `dir`, or makes it there, atomically, with `salt` and an empty log.
-    pub(crate) fn open(disk: &dyn Disk, dir: &Path, salt: u64, first: Lsn) -> Result<Self> {
+    /// Opens the file in `dir`, or makes it there, atomically, with `salt` and an empty log,
+    /// unless there `is_log`.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        dir: &Path,
+        salt: u64,
+        first: Lsn,
+        is_log: bool,
+    ) -> Result<Self> {
         let path = dir.join(NAME);
         if !disk.exists(&path).map_err(Error::io(&path, "look for"))? {
+            if is_log {
+                let what = "the data file is missing although there is a log";
+                return Err(Error::corrupt(&path, 0, what));
+            }
             Self::create(disk, dir, salt, first)?;
         }
         let file = disk.open(&path, Access::ReadWrite).map_err(Error::io(&path, "open"))?;
@@ -195,7 +206,7 @@ impl DataFile {
 
     /// Where a slot of a page is.
     pub(crate) fn offset(id: PageId, slot: bool) -> u64 {
-        PAGES_AT + (id.0 * 2 + u64::from(slot)) * PAGE_BYTES as u64
+        PAGES_AT + (id.0.min(PageId::END.0) * 2 + u64::from(slot)) * PAGE_BYTES as u64
     }
 
     /// Reads the image of a page and proves that it is one.

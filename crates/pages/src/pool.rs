@@ -166,6 +166,10 @@ impl Pool {
     /// On-the-fly redo: the image in storage and the records of the page that are newer, those
     /// from `before` on left out.
     pub(crate) fn image(&mut self, id: PageId, before: Option<Lsn>) -> Result<Page> {
+        if id >= PageId::END {
+            let what = format!("something points to page {id}, which no store has");
+            return Err(Error::corrupt(self.data.path(), 0, what));
+        }
         let records = self.table.records(id);
         let end =
             before.map_or(records.len(), |lsn| records.partition_point(|record| record.lsn < lsn));

@@ -30,10 +30,11 @@ use crate::position::{Lsn, PageId};
 /// Opens the files and brings the store to where it was.
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let first = Lsn(LOG_PAGE_BYTES as u64);
-    let data = DataFile::open(env.disk.as_ref(), &options.dir, salt, first)?;
-    let salt = data.salt();
     let disk = std::sync::Arc::clone(&env.disk);
     let mut files = LogFiles::new(disk, &options.dir, options.log_segment_bytes);
+    let is_log = !files.segments()?.is_empty();
+    let data = DataFile::open(env.disk.as_ref(), &options.dir, salt, first, is_log)?;
+    let salt = data.salt();
     let master = data.master()?;
     let record = read_checkpoint(&mut files, &data, salt, master.checkpoint)?;
     let redo_start = record.redo_start();

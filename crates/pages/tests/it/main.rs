@@ -1,5 +1,6 @@
 //! What a user of the store sees.
 
 mod basics;
+mod corruption;
 mod harness;
 mod model;

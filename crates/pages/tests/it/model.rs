@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use env_sim::Faults;
 use pages::{Durability, Error, Lsn, Options, PageStore, Transaction};
 
 use crate::harness::{World, small};
@@ -25,12 +26,14 @@ pub(crate) struct Plan {
     pub(crate) value_bytes_max: usize,
     pub(crate) transactions: usize,
     pub(crate) flush_on_eviction: bool,
+    /// EIO from reads, writes and syncs, by chance.
+    pub(crate) has_faults: bool,
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64, steps: usize) -> Self {
         let keys = [20, 200, 2000][usize::try_from(seed % 3).expect("small")];
-        let value_bytes_max = if seed % 5 == 0 { 12_000 } else { 400 };
+        let value_bytes_max = if seed.is_multiple_of(5) { 12_000 } else { 400 };
         Self {
             seed,
             steps,
@@ -38,6 +41,7 @@ impl Plan {
             value_bytes_max,
             transactions: 4,
             flush_on_eviction: seed % 7 == 3,
+            has_faults: false,
         }
     }
 
@@ -98,7 +102,7 @@ impl Model {
     fn key(&mut self) -> Vec<u8> {
         let number = self.world.below(self.plan.keys);
         let mut key = format!("{number:05}").into_bytes();
-        if number % 17 == 0 {
+        if number.is_multiple_of(17) {
             key.resize(300, b'x');
         }
         key
@@ -188,6 +192,10 @@ impl Model {
         match done {
             Ok(()) => true,
             Err(error) if is_world_at_end(&error) && self.world.disk.is_crashed() => false,
+            Err(error) if is_world_at_end(&error) && self.plan.has_faults => {
+                // Reading failed: nothing has changed. Writing failed: the store is poisoned.
+                store.begin().is_ok()
+            }
             Err(error) => panic!("{error} {:?}", self.plan),
         }
     }
@@ -205,7 +213,7 @@ impl Model {
                 running.transaction.abort();
                 Ok(())
             }
-            1 | 2 if running.pending.is_none() => self.commit(running),
+            1 | 2 if running.pending.is_none() => self.commit(store, running),
             _ => {
                 let call = running.pending.take().unwrap_or_else(|| self.call());
                 match self.make(&mut running, &call) {
@@ -223,7 +231,7 @@ impl Model {
         }
     }
 
-    fn commit(&mut self, running: Running) -> Result<(), Error> {
+    fn commit(&mut self, store: &PageStore, running: Running) -> Result<(), Error> {
         let durability =
             [Durability::Immediate, Durability::Group, Durability::None][self.world.below(3)];
         let mut content = self.committed().clone();
@@ -235,7 +243,9 @@ impl Model {
         let result = running.transaction.commit(durability);
         // Even if it failed, it may have become durable.
         let lsn = *result.as_ref().unwrap_or(&Lsn(u64::MAX));
-        self.versions.push((lsn, content));
+        if result.is_ok() || store.begin().is_err() {
+            self.versions.push((lsn, content));
+        }
         result?;
         self.commits += 1;
         if durability == Durability::Immediate {
@@ -247,6 +257,14 @@ impl Model {
     /// Runs until the plan is done or the world ends; true if it is done.
     pub(crate) fn run(&mut self) -> bool {
         let Some(store) = self.open() else { return false };
+        if self.plan.has_faults {
+            self.world.disk.set_faults(Faults {
+                error_per_million: 300,
+                sync_error_per_million: 3000,
+                short_reads: true,
+                ..Faults::default()
+            });
+        }
         for _ in 0..self.plan.steps {
             if !self.step(&store) {
                 self.running.clear();
@@ -254,6 +272,7 @@ impl Model {
             }
         }
         self.running.clear();
+        self.world.disk.set_faults(Faults::default());
         let sound = store.check();
         sound.unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
         self.compare(&store, self.versions.len() - 1);
@@ -265,7 +284,7 @@ impl Model {
     }
 
     /// Opens the store; none if the world ends meanwhile.
-    fn open(&mut self) -> Option<PageStore> {
+    pub(crate) fn open(&mut self) -> Option<PageStore> {
         match PageStore::open(&self.world.env(), self.plan.options()) {
             Ok(store) => Some(store),
             Err(error) if is_world_at_end(&error) && self.world.disk.is_crashed() => None,
@@ -370,6 +389,29 @@ fn equals_the_model_after_crashes_at_random_moments() {
         deadlocks += refused;
     }
     assert!(commits > 500 && deadlocks > 10, "{commits} commits, {deadlocks} deadlocks");
+}
+
+#[test]
+fn equals_the_model_after_errors_of_the_disk() {
+    let mut poisoned = 0;
+    for seed in seeds() {
+        let mut model = Model::new(Plan { has_faults: true, ..Plan::new(seed, 400) });
+        for _ in 0..4 {
+            let is_done = model.run();
+            model.world.disk.set_faults(Faults::default());
+            poisoned += usize::from(!is_done);
+            // The process starts again; the kernel may show what the device does not have.
+            model.world.disk.kill();
+            model.recover(&[]);
+            if model.world.below(2) == 0 {
+                model.world.disk.restart();
+                model.recover(&[]);
+            } else {
+                model.world.disk.kill();
+            }
+        }
+    }
+    assert!(poisoned > 50, "{poisoned}");
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Damage of any byte is found, or makes no difference; and the format does not change unnoticed.
+
+use std::path::{Path, PathBuf};
+
+use env::Disk;
+use env_sim::SimDisk;
+use pages::{Durability, Env, Error, Options, PageStore};
+
+use crate::harness::{DIR, World, small};
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+const FILES: [&str; 2] = ["pages.data", "00000000.log"];
+
+fn options() -> Options {
+    Options { log_segment_bytes: 1 << 20, online_log_bytes: 1 << 20, ..small() }
+}
+
+/// A store with leaves, a branch, a large value, free pages, a checkpoint, and records after it.
+fn example() -> (World, Entries) {
+    let world = World::new(77);
+    let store = world.open(options());
+    for round in 0..3_u8 {
+        let transaction = store.begin().expect("healthy");
+        let table = transaction.table("fruit");
+        for i in 0..12_u8 {
+            table.insert(format!("key {round} {i:02}"), [b'a' + i; 900]).expect("free");
+            if round == 1 {
+                table.remove(format!("key 0 {i:02}")).expect("free");
+            }
+        }
+        table.insert("large", [b'L'; 10_000]).expect("free");
+        transaction.commit(Durability::Immediate).expect("no faults");
+        if round == 1 {
+            store.checkpoint_all().expect("no faults");
+        }
+    }
+    let reader = store.begin_read().expect("healthy");
+    let entries = reader.table("fruit").iter().map(|e| e.expect("free")).collect();
+    drop(reader);
+    store.close().expect("no faults");
+    (world, entries)
+}
+
+fn bytes_of(disk: &SimDisk, name: &str) -> Vec<u8> {
+    let path = Path::new(DIR).join(name);
+    let file = disk.open(&path, env::Access::Read).expect("it is there");
+    let mut bytes = vec![0; usize::try_from(file.len().expect("open")).expect("small")];
+    file.read_exact_at(&mut bytes, 0).expect("no faults");
+    bytes
+}
+
+/// What is read, or the damage that was found.
+fn read(disk: &SimDisk, world: &World) -> Result<Entries, Error> {
+    let env = Env { disk: std::sync::Arc::new(disk.clone()), ..world.env() };
+    let store = PageStore::open(&env, options())?;
+    store.check()?;
+    let reader = store.begin_read()?;
+    reader.table("fruit").iter().collect()
+}
+
+#[test]
+fn every_damaged_byte_is_found_or_makes_no_difference() {
+    let (world, entries) = example();
+    assert!(read(&world.disk.fork(), &world).expect("sound") == entries);
+    for (name, found_min) in FILES.into_iter().zip([400, 400]) {
+        let path = Path::new(DIR).join(name);
+        let len = bytes_of(&world.disk, name).len() as u64;
+        let mut found = 0;
+        for offset in (0..len).step_by(23).chain(0..64).chain(4096..4160).chain(8192..8256) {
+            let disk = world.disk.fork();
+            disk.flip_bit(&path, offset, 3);
+            match read(&disk, &world) {
+                Ok(read) => assert!(read == entries, "{name} {offset}: something else was read"),
+                Err(Error::Corrupt { file, what, .. }) => {
+                    assert!(!what.is_empty() && file.starts_with(DIR));
+                    found += 1;
+                }
+                Err(Error::NewerFormat { .. }) => found += 1,
+                Err(error) => panic!("{name} {offset}: {error}"),
+            }
+        }
+        assert!(found > found_min, "{name}: {found} found");
+    }
+}
+
+#[test]
+fn files_that_are_cut_or_missing_are_found() {
+    let (world, entries) = example();
+    for name in FILES {
+        let path = PathBuf::from(DIR).join(name);
+        let len = bytes_of(&world.disk, name).len() as u64;
+        for cut in (0..len).step_by(509) {
+            let disk = world.disk.fork();
+            let file = disk.open(&path, env::Access::ReadWrite).expect("it is there");
+            file.set_len(cut).expect("no faults");
+            drop(file);
+            match read(&disk, &world) {
+                Ok(read) => assert!(read == entries, "{name} {cut}: something else was read"),
+                Err(Error::Corrupt { .. } | Error::Io { .. }) => {}
+                Err(error) => panic!("{name} {cut}: {error}"),
+            }
+        }
+        let disk = world.disk.fork();
+        disk.remove(&path).expect("it is there");
+        assert!(matches!(read(&disk, &world), Err(Error::Corrupt { .. })), "{name}");
+    }
+}
+
+/// `PAGES_BLESS=1` writes the files anew, for a new version of the format.
+#[test]
+fn the_format_is_that_of_version_1() {
+    let (world, entries) = example();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
+    if std::env::var_os("PAGES_BLESS").is_some() {
+        std::fs::create_dir_all(&fixtures).expect("writable");
+        for name in FILES {
+            std::fs::write(fixtures.join(name), bytes_of(&world.disk, name)).expect("writable");
+        }
+    }
+    let other = World::new(1);
+    other.disk.create_dir_all(Path::new(DIR)).expect("no faults");
+    for name in FILES {
+        let golden = std::fs::read(fixtures.join(name)).expect("the fixtures are there");
+        assert!(golden == bytes_of(&world.disk, name), "{name} is written otherwise");
+        let file = other.disk.create(&Path::new(DIR).join(name)).expect("no faults");
+        file.write_all_at(&golden, 0).expect("no faults");
+    }
+    assert!(read(&other.disk, &other).expect("sound") == entries);
+}
