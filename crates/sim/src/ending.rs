@@ -91,7 +91,8 @@ impl Life<'_> {
             return None;
         }
         let gap_us = self.tick_gap_us.max(self.now_us() - self.last_tick_us);
-        Some(AT_STAKE_US + 2 * gap_us)
+        // A tick notes the block, a later one that it is late, and the one after it tells the clients.
+        Some(AT_STAKE_US + 4 * gap_us)
     }
 
     fn shut_down(&mut self) -> Result<(), String> {
