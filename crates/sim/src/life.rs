@@ -447,7 +447,8 @@ impl<'a> Life<'a> {
             let own = if was_full { Wrote { lsn: None } } else { wrote };
             self.clients[index].executed(&ops, own, &tap, is_strict, is_traced);
         }
-        if let Some(lsn) = wrote.lsn {
+        // While writers have to wait, only reads write: what they find expired.
+        if let Some(lsn) = wrote.lsn.filter(|_| !is_postponed) {
             let now_us = self.now_us();
             self.run.ledger.write(lsn, now_us);
         }
