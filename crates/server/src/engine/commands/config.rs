@@ -63,8 +63,8 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         let argument = if is_new("port") { "port" } else { "bind" };
         listen(engine, &config, argument)?;
     }
-    if changes_devices && !turns_log {
-        let changed = change_devices(engine, &config);
+    if changes_devices {
+        let changed = change_devices(engine, &config, turns_log);
         if changed.is_err() && listens {
             // All or nothing: back to where it listened a moment ago.
             let old = engine.config.clone();
@@ -84,8 +84,18 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// Uses the directories for the log that the new configuration lists.
-fn change_devices(engine: &mut Engine, config: &Config) -> Done {
+/// Uses the directories for the log that the new configuration lists; those of a log that is off,
+/// or that is turned on or off now, count when it is opened.
+fn change_devices(engine: &mut Engine, config: &Config, turns_log: bool) -> Done {
+    if engine.loading.is_some() || engine.relogging.is_some() {
+        // What is being opened has the old ones, and the new ones would never come to it.
+        return Err(error(
+            "ERR CONFIG SET failed (possibly related to argument 'log-devices') - the log is being opened, try again when that is done (see INFO, loading and redo_turning_on)",
+        ));
+    }
+    if turns_log {
+        return Ok(());
+    }
     let devices = config.options().log.devices;
     if engine.in_transaction && engine.log.is_some() {
         // The open block ends with the old devices, and a transaction's records lie in one block.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use keyspace::Survey;
 
 use super::server::{SharedLog, TestLog, TestServer};
-use crate::engine::{Errand, OpenedLog};
+use crate::engine::{ClientKey, Errand, OpenedLog};
 
 fn log() -> SharedLog {
     SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })))
@@ -106,4 +106,35 @@ fn a_log_that_is_turned_off_answers_whoever_waits_for_it() {
     assert_eq!(server.read(writer), "+OK\r\n");
     assert_eq!(server.send(writer, "SET b 1\r\nGET b\r\n"), "+OK\r\n$1\r\n1\r\n");
     assert_eq!(log.0.lock().unwrap().open, 2, "nothing is logged any more");
+}
+
+#[test]
+fn devices_do_not_change_while_the_log_is_being_opened() {
+    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let (client, admin) = (server.connect(), server.connect());
+    assert_eq!(server.send(admin, "CONFIG SET log-devices /a\r\n"), "+OK\r\n", "it is off");
+    server.engine.set_loading(100, 50);
+    is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
+    let keyspace = keyspace::Keyspace::new(Box::new(keyspace::NoJournal), [7; 16], 16);
+    server.engine.loaded(keyspace, None);
+    server.send(client, "CONFIG SET appendonly yes\r\n");
+    is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
+    is_refused(&mut server, admin, "CONFIG SET appendonly no log-devices /b\r\n");
+    server.engine.log_looked_at(Ok(()));
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
+    while server.engine.is_copying() {
+        server.engine.end_iteration(true);
+    }
+    is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
+    assert!(server.send(admin, "CONFIG GET log-devices\r\n").ends_with("/a\r\n"));
+    log.0.lock().unwrap().durable.store(2, Ordering::Relaxed);
+    server.engine.end_iteration(true);
+    assert_eq!(server.send(admin, "CONFIG SET log-devices /b\r\n"), "+OK\r\n");
+}
+
+fn is_refused(server: &mut TestServer, client: ClientKey, command: &str) {
+    let said = server.send(client, command);
+    assert!(said.contains("'log-devices') - the log is being opened, try again"), "{said}");
 }
