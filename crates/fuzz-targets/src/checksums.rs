@@ -1,7 +1,7 @@
 //! Puts right checksums, and lengths that nothing else depends on, into bytes that are nearly one of
 //! the log's formats (`docs/format/redo-log.md`), so that what lies behind them is tried too.
 
-use base::checksum::crc32c;
+use base::checksum::{crc32c, crc32c_append};
 use redo::Id;
 use redo::block::{self, BlockHeader};
 use redo::segment;
@@ -18,6 +18,9 @@ fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 fn put_len(bytes: &mut [u8], at: usize, len: usize) {
     put_u32(bytes, at, u32::try_from(len).expect("inputs are small"));
 }
+
+/// The database that every file here belongs to.
+pub(crate) const DATABASE: Id = Id([0xda; 16]);
 
 /// Makes any bytes a block's header.
 pub(crate) fn seal_block_header(bytes: &mut [u8; block::HEADER_BYTES]) {
@@ -39,7 +42,7 @@ pub(crate) fn seal_footer(bytes: &mut [u8]) {
     bytes[7] = 0;
     bytes[6] &= 0x0f;
     put_len(bytes, body_end, bytes.len());
-    let crc = crc32c(&bytes[..body_end + 4]);
+    let crc = crc32c_append(crc32c(&DATABASE.0), &bytes[..body_end + 4]);
     put_u32(bytes, body_end + 4, crc);
     bytes[body_end + 8..].copy_from_slice(TRAILER_MAGIC);
 }

@@ -4,15 +4,18 @@ use base::Lsn;
 use redo::segment::Footer;
 use redo::survivors::Survivors;
 
-use crate::checksums;
+use crate::checksums::{self, DATABASE};
 
 pub(crate) fn run(input: &[u8]) {
-    assert!(Footer::decode(input).is_none_or(|footer| footer.encode().len() <= input.len()));
+    assert!(
+        Footer::decode(input, DATABASE)
+            .is_none_or(|footer| footer.encode(DATABASE).len() <= input.len())
+    );
     let mut bytes = input.to_vec();
     checksums::seal_footer(&mut bytes);
-    let Some(footer) = Footer::decode(&bytes) else { return };
+    let Some(footer) = Footer::decode(&bytes, DATABASE) else { return };
     assert!(footer.survivors.count() <= footer.survivors.len());
-    assert_eq!(Footer::decode(&footer.encode()), Some(footer));
+    assert_eq!(Footer::decode(&footer.encode(DATABASE), DATABASE), Some(footer));
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
@@ -28,8 +31,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         offsets,
     };
     vec![
-        footer(some, vec![128]).encode(),
-        footer(Survivors::all(130), vec![128, 900, 2000]).encode(),
-        footer(Survivors::none(0), Vec::new()).encode(),
+        footer(some, vec![128]).encode(DATABASE),
+        footer(Survivors::all(130), vec![128, 900, 2000]).encode(DATABASE),
+        footer(Survivors::none(0), Vec::new()).encode(DATABASE),
     ]
 }

@@ -17,6 +17,7 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::manifest::{DeviceMark, Manifest, ManifestDevice};
 use redo::{Compactor, Env, Flusher, Id, Log, Opened, Options, Recovery, Replay, Report, Step};
 
+use crate::checksums::DATABASE;
 use crate::checksums::{self, Place};
 
 /// The files stay as they are.
@@ -24,7 +25,6 @@ const RAW: u8 = 1;
 /// The second file is a part of the first segment.
 const SECOND_IS_PART: u8 = 2;
 
-const DATABASE: Id = Id([0xda; 16]);
 const DEVICE: Id = Id([0xde; 16]);
 
 /// Past so many steps something goes round in circles.

@@ -191,6 +191,14 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The file that an I/O error was about.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corrupt { file: file.to_owned(), offset, what: what.into() }
     }

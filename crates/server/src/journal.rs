@@ -236,6 +236,10 @@ impl LogControl for LogOwner {
         log.set_scrub_rate(options.scrub_bytes_per_second);
     }
 
+    fn thaw(&mut self) {
+        lock(&self.log).set_frozen(false);
+    }
+
     fn set_devices(
         &mut self,
         devices: &[PathBuf],

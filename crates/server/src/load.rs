@@ -92,7 +92,9 @@ impl redo::Replay for Filling {
 /// When the log is damaged or cannot be read; nothing on disk was changed then.
 pub fn survey(recovery: redo::Recovery) -> redo::Result<(Survey, redo::Opened)> {
     let mut surveying = Surveying { survey: Survey::default(), error: None };
-    let opened = recovery.run(&mut surveying, &mut |_| {})?;
+    let mut opened = recovery.run(&mut surveying, &mut |_| {})?;
+    // Nothing was retired: until the keyspace is in the log, what is garbage is not known.
+    opened.log.set_frozen(true);
     Ok((surveying.survey, opened))
 }
 

@@ -36,6 +36,7 @@ use std::time::Duration;
 use base::{Lsn, SegmentId};
 
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
+use crate::compact::segments::Part;
 use crate::error::{Error, IoContext, Result};
 use crate::format::segment::{self, SegmentHeader};
 use crate::recover::scan::SegmentFile;
@@ -69,8 +70,7 @@ pub(crate) struct Member {
     pub(crate) device: usize,
     /// The segment that its file is named after.
     pub(crate) leader: SegmentId,
-    /// Devices that have further parts of it.
-    pub(crate) parts: Vec<usize>,
+    pub(crate) parts: Vec<Part>,
     pub(crate) keep: Keep,
     /// The last block that the segment ever had.
     pub(crate) horizon: Lsn,
@@ -185,8 +185,10 @@ impl Compactor {
     }
 
     fn report(&self, running: Running, result: Result<Vec<Copied>>) {
+        // Once the new file is there the old ones are not what the executor knows any more.
+        let is_final = |error: &Error| running.is_replaced || !is_full(error);
         let result = result
-            .map_err(|error| Failure { reason: error.to_string(), is_final: !is_full(&error) });
+            .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
         let Running { segments, target, bytes_before, .. } = running;
         let outcome = Outcome { segments, target, bytes_before, result };
         self.shared.post(|mail| mail.compaction = Some(outcome));
@@ -224,6 +226,8 @@ struct Running {
     read_bytes: u64,
     started_us: u64,
     is_copied: bool,
+    /// The new file may be in its place.
+    is_replaced: bool,
 }
 
 impl Running {
@@ -246,6 +250,7 @@ impl Running {
             read_bytes: 0,
             started_us: 0,
             is_copied: false,
+            is_replaced: false,
         }
     }
 
@@ -277,10 +282,9 @@ impl Running {
             if member.parts.is_empty() || disk.exists(&path).at(&path, "look for")? {
                 self.sources.insert((path, member.device));
             }
-            for device in &member.parts {
-                let part = 1 + u32::try_from(*device).expect("devices are few");
-                let name = segment::file_name(member.segment, part);
-                self.sources.insert((shared.devices[*device].path.join(name), *device));
+            for part in &member.parts {
+                let name = segment::file_name(member.segment, part.number);
+                self.sources.insert((shared.devices[part.device].path.join(name), part.device));
             }
         }
         for (path, device) in self.sources.iter().filter(|_| self.aside.is_none()) {
@@ -367,6 +371,7 @@ impl Running {
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
         match &new_path {
             Some(path) => {
+                self.is_replaced = true;
                 disk.rename(&temp, path).at(path, "replace")?;
                 let dir = &shared.devices[self.target].path;
                 disk.sync_dir(dir).at(dir, "sync")?;

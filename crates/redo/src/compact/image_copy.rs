@@ -223,7 +223,7 @@ impl ImageCopy {
         }
         let data_end = output.position() - self.start;
         let footer = self.footer.finish_with(data_end, self.record_count_ever);
-        output.buffer.extend_from_slice(&footer.encode());
+        output.buffer.extend_from_slice(&footer.encode(self.header.database));
         Copied { bytes: output.position() - self.start, ..self.copied }
     }
 

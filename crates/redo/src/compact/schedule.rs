@@ -115,7 +115,10 @@ impl Schedule {
 impl Log {
     /// Starts a compaction if one is due and none is running.
     pub(crate) fn schedule_compaction(&mut self, now_us: u64) {
-        if !self.schedule.running.is_empty() || now_us < self.schedule.look_at_us {
+        if self.is_frozen()
+            || !self.schedule.running.is_empty()
+            || now_us < self.schedule.look_at_us
+        {
             return;
         }
         self.schedule.look_at_us = now_us + LOOK_EVERY_US;
@@ -203,7 +206,8 @@ impl Log {
         let is_leaving = |device: usize| self.shared.devices[device].service() == Service::Leaving;
         let file = files.iter().filter(|file| file.is_sealed).find(|file| {
             let mut segments = self.segments.file(file.leader);
-            segments.any(|s| is_leaving(s.device) || s.parts.iter().any(|part| is_leaving(*part)))
+            segments
+                .any(|s| is_leaving(s.device) || s.parts.iter().any(|part| is_leaving(part.device)))
         })?;
         let takes = |device: &usize| {
             let device = &self.shared.devices[*device];
@@ -280,8 +284,9 @@ impl Log {
     /// Whether the segment's files are on devices that can be read and written, and nobody needs
     /// them as they are.
     pub(crate) fn is_usable(&self, segment: &Segment) -> bool {
-        let mut devices = segment.parts.iter().chain([&segment.device]);
-        devices.all(|index| self.shared.devices[*index].state() != DeviceState::Poisoned)
+        let parts = segment.parts.iter().map(|part| part.device);
+        let mut devices = parts.chain([segment.device]);
+        devices.all(|index| self.shared.devices[index].state() != DeviceState::Poisoned)
             && !self.schedule.stuck.contains(&segment.id)
             && !self.pins.cover(segment)
             && !self.healing.has(segment.leader)

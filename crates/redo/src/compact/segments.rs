@@ -37,13 +37,22 @@ use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::compact::bitmap::Bitmap;
 
+/// A further file of a segment, with blocks that its own device could not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The index of the device that it is on.
+    pub(crate) device: usize,
+    /// What its name says. It was given in another life perhaps, when devices had other indices.
+    pub(crate) number: u32,
+}
+
 /// What the executor knows of one segment.
 pub(crate) struct Segment {
     pub(crate) id: SegmentId,
     /// The index of the device that has its file.
     pub(crate) device: usize,
-    /// The devices that have further parts of it.
-    pub(crate) parts: Vec<usize>,
+    /// Its further parts.
+    pub(crate) parts: Vec<Part>,
     /// The segment that its file is named after; itself unless it shares the file.
     pub(crate) leader: SegmentId,
     /// Of a leader: the others in its file.

@@ -20,7 +20,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base::checksum::crc32c;
+use base::checksum::{crc32c, crc32c_append};
 use base::{Lsn, SegmentId};
 use env::File;
 
@@ -148,12 +148,12 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// The footer and the trailer as bytes.
+    /// The footer and the trailer as bytes, in a file of `database`.
     ///
     /// # Panics
     /// When the footer would be 4 GiB long.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self, database: Id) -> Vec<u8> {
         let mut survivors = Vec::new();
         self.survivors.encode(&mut survivors);
         let len_u32 = |len: usize| u32::try_from(len).expect("a footer is far below 4 GiB");
@@ -177,7 +177,7 @@ impl Footer {
         }
         let len = len_u32(bytes.len() + TRAILER_BYTES);
         bytes.extend_from_slice(&len.to_le_bytes());
-        let crc = crc32c(&bytes);
+        let crc = footer_crc(&bytes, database);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes.extend_from_slice(TRAILER_MAGIC);
         bytes
@@ -185,7 +185,7 @@ impl Footer {
 
     /// The footer that `bytes`, the whole of it with its trailer, are.
     #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8], database: Id) -> Option<Self> {
         let body_end = bytes.len().checked_sub(TRAILER_BYTES)?;
         if body_end < FOOTER_FIXED_BYTES || bytes[..4] != FOOTER_MARK {
             return None;
@@ -193,7 +193,7 @@ impl Footer {
         let (len, crc) = (u32_at(bytes, body_end), u32_at(bytes, body_end + 4));
         if &bytes[body_end + 8..] != TRAILER_MAGIC
             || len as usize != bytes.len()
-            || crc != crc32c(&bytes[..body_end + 4])
+            || crc != footer_crc(&bytes[..body_end + 4], database)
         {
             return None;
         }
@@ -222,7 +222,12 @@ impl Footer {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn read(file: &dyn File, end: u64, path: &Path) -> Result<Option<(u64, Self)>> {
+    pub fn read(
+        file: &dyn File,
+        end: u64,
+        path: &Path,
+        database: Id,
+    ) -> Result<Option<(u64, Self)>> {
         let Some(trailer_at) = end.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
         let mut trailer = [0; TRAILER_BYTES];
         file.read_exact_at(&mut trailer, trailer_at).at(path, "read")?;
@@ -236,9 +241,15 @@ impl Footer {
         let footer_at = end - footer_bytes as u64;
         let mut bytes = vec![0; footer_bytes];
         file.read_exact_at(&mut bytes, footer_at).at(path, "read")?;
-        let footer = Self::decode(&bytes);
+        let footer = Self::decode(&bytes, database);
         Ok(footer.and_then(|footer| Some((footer_at.checked_sub(footer.data_end)?, footer))))
     }
+}
+
+/// The checksum of a footer begins with the database's id, which no client knows: otherwise a value
+/// at the end of a file could pass as a footer.
+fn footer_crc(bytes: &[u8], database: Id) -> u32 {
+    crc32c_append(crc32c(&database.0), bytes)
 }
 
 /// The name of the file of a part of a segment.
@@ -331,12 +342,14 @@ mod tests {
         let mut survivors = Survivors::none(200);
         [1, 2, 3, 150].into_iter().for_each(|ordinal| survivors.insert(ordinal));
         let footer = footer(survivors);
-        let bytes = footer.encode();
-        assert_eq!(Footer::decode(&bytes).as_ref(), Some(&footer));
+        let database = Id([1; 16]);
+        let bytes = footer.encode(database);
+        assert_eq!(Footer::decode(&bytes, database).as_ref(), Some(&footer));
+        assert_eq!(Footer::decode(&bytes, Id([2; 16])), None, "another database's");
         for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Footer::decode(&bytes), None, "bit {bit}");
+            assert_eq!(Footer::decode(&bytes, database), None, "bit {bit}");
         }
     }
 
@@ -354,7 +367,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_footer_or_not(bytes: Vec<u8>) {
-            prop_assert_eq!(Footer::decode(&bytes), None);
+            prop_assert_eq!(Footer::decode(&bytes, Id([1; 16])), None);
         }
     }
 }

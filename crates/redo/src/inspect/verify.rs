@@ -195,7 +195,8 @@ pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Repor
     }
     let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
     let end = file.start + file.len;
-    let Some((_, footer)) = Footer::read(&*input, end, &file.path)? else { return Ok(()) };
+    let found = Footer::read(&*input, end, &file.path, file.header.database)?;
+    let Some((_, footer)) = found else { return Ok(()) };
     if builder.finish_with(footer.data_end, footer.survivors.len()) != footer {
         let what = "the footer is not the one of the blocks before it";
         return Err(file.corrupt(footer.data_end, what));

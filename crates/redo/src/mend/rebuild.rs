@@ -129,7 +129,7 @@ impl Rebuilder<'_> {
             end += header.block_bytes();
             first_ordinal += header.record_count;
         }
-        let footer = footer.finish(end).encode();
+        let footer = footer.finish(end).encode(self.database);
         output.write_all_at(&footer, start + end).at(temp, "write")?;
         Ok(start + end + footer.len() as u64)
     }

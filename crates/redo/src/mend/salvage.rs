@@ -120,7 +120,7 @@ impl DamagedFile<'_> {
         unreadable: Option<(u64, String)>,
     ) -> Result<Salvage> {
         let header = read_header(file, range.start, range.end, self.path)?;
-        let footer = match Footer::read(file, range.end, self.path)? {
+        let footer = match Footer::read(file, range.end, self.path, self.database)? {
             Some((start, footer)) if start == range.start => Some(footer),
             _ => None,
         };
@@ -156,7 +156,7 @@ fn find_images(file: &dyn File, path: &Path, len: u64, database: Id) -> Result<V
     for end in find_magic(file, path, len, segment::TRAILER_MAGIC)? {
         let end = end + segment::TRAILER_MAGIC.len() as u64;
         let free_from = images.last().map_or(0, |image| image.end);
-        if let Some((start, _)) = Footer::read(file, end, path)?
+        if let Some((start, _)) = Footer::read(file, end, path, database)?
             && start >= free_from
         {
             images.push(start..end);

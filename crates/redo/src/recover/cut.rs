@@ -95,7 +95,7 @@ fn tidy_file(
         let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
         rewrite(&*file, path, undurable_start, state.end)?;
         file.sync_data().at(path, "sync")?;
-        let footer = state.footer.finish(state.end).encode();
+        let footer = state.footer.finish(state.end).encode(source.header.database);
         write_footer(&*file, path, state.end, &footer)?;
         return Ok(state.end + footer.len() as u64);
     }
@@ -159,7 +159,7 @@ fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64
     let input = disk.open(path, Access::Read).at(path, "open")?;
     let output = disk.create(&temp).at(&temp, "create")?;
     copy(&*input, path, &*output, &temp, 0..end)?;
-    let footer = footer.finish(end).encode();
+    let footer = footer.finish(end).encode(source.header.database);
     write_footer(&*output, &temp, end, &footer)?;
     disk.rename(&temp, path).at(path, "replace")?;
     disk.sync_dir(dir).at(dir, "sync")?;

@@ -198,7 +198,7 @@ impl Recovery {
             if let Some(segment) = state.segments.get_mut(source.header.segment) {
                 segment.bytes += bytes;
                 if *bytes == 0 {
-                    segment.parts.retain(|device| *device != source.device);
+                    segment.parts.retain(|part| part.number != source.header.part);
                 }
             }
         }

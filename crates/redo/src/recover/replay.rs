@@ -38,7 +38,7 @@ use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 
 use crate::compact::bitmap::Bitmap;
-use crate::compact::segments::{Segment, Segments};
+use crate::compact::segments::{Part, Segment, Segments};
 use crate::error::{Error, Result};
 use crate::format::record;
 use crate::recover::catalog::Catalog;
@@ -144,7 +144,7 @@ fn list_segments(catalog: &Catalog) -> Segments {
         if header.part > 0
             && let Some(segment) = segments.get_mut(header.segment)
         {
-            segment.parts.push(file.device);
+            segment.parts.push(Part { device: file.device, number: header.part });
         }
     }
     let mut sharing: BTreeMap<SegmentId, Vec<SegmentId>> = BTreeMap::new();

@@ -53,7 +53,7 @@ impl SegmentFile {
             });
             Self { path: path.to_owned(), start, leader, device, header, footer, len: end - start }
         };
-        let mut found = Footer::read(&*file, end, path)?;
+        let mut found = Footer::read(&*file, end, path, first.database)?;
         if first.generation == 0 || found.is_none() {
             // Only compacted segments share a file; what looks like a footer of another length is
             // part of a value.
@@ -67,7 +67,7 @@ impl SegmentFile {
                 .ok_or_else(|| Error::corrupt(path, start, "the segment's header is damaged"))?;
             images.push(image(header, start, end, Some(footer)));
             end = start;
-            found = if start > 0 { Footer::read(&*file, end, path)? } else { None };
+            found = if start > 0 { Footer::read(&*file, end, path, first.database)? } else { None };
         }
         if end > 0 {
             return Err(Error::corrupt(path, end, "the footer of a segment is damaged"));

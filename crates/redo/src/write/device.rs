@@ -19,6 +19,7 @@ use base::{Lsn, SegmentId};
 use env::{Clock, Disk, Lock};
 
 use crate::compact::compactor::Outcome;
+use crate::compact::segments::Part;
 use crate::format::manifest::{Id, Manifest, ManifestStore};
 use crate::mend::scrubber::Finding;
 use crate::options::Waker;
@@ -255,8 +256,8 @@ pub(crate) struct Mailbox {
     /// Buffers with their marks, and how many bytes of the flight they were.
     pub(crate) recycled: Vec<(Vec<u8>, Vec<u64>)>,
     pub(crate) sealed: Vec<Sealed>,
-    /// Segments that got a further part, and the device that it is on.
-    pub(crate) parts: Vec<(SegmentId, usize)>,
+    /// Segments that got a further part.
+    pub(crate) parts: Vec<(SegmentId, Part)>,
     pub(crate) compaction: Option<Outcome>,
     /// What the scrubber has found.
     pub(crate) findings: Vec<Finding>,

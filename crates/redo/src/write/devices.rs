@@ -226,10 +226,9 @@ impl Log {
             let is_used = self.schedule.compacting_device() == Some(index)
                 || self.lanes[index].active.is_some()
                 || !self.lanes[index].pending.is_empty()
-                || self
-                    .segments
-                    .iter()
-                    .any(|segment| segment.device == index || segment.parts.contains(&index));
+                || self.segments.iter().any(|segment| {
+                    segment.device == index || segment.parts.iter().any(|part| part.device == index)
+                });
             if !is_used {
                 device.end_drained();
             }

@@ -27,6 +27,8 @@ use std::time::Duration;
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 
+use crate::compact::segments::Part;
+use crate::error::Error;
 use crate::error::Result;
 use crate::format::block::{self, BlockHeader};
 use crate::format::record;
@@ -141,7 +143,7 @@ impl Flusher {
             Ok(()) if state == DeviceState::Full => self.try_to_recover_from_full(),
             Ok(()) => {}
             Err(error) if is_full(&error) => {
-                return self.become_full(&error.to_string(), is_ending);
+                return self.become_full(&error, is_ending);
             }
             Err(error) => self.poison(&error.to_string(), None),
         }
@@ -289,8 +291,8 @@ impl Flusher {
             None => {
                 let part = 1 + u32::try_from(self.index).expect("devices are few");
                 let writer = self.create_segment(segment, part)?;
-                let index = self.index;
-                self.shared.post(|mail| mail.parts.push((segment, index)));
+                let place = Part { device: self.index, number: part };
+                self.shared.post(|mail| mail.parts.push((segment, place)));
                 self.parts.push(writer);
                 self.parts.len() - 1
             }
@@ -326,13 +328,14 @@ impl Flusher {
 
     /// Everything written is synced: says so, and gives the buffers back.
     fn note_synced(&mut self) {
-        let lsns = self.unsynced.lsns.drain(..);
-        let has_advanced = self.shared.durability.mark_synced(lsns);
+        // First what the manifest will list: once the blocks are known durable, a compactor may
+        // raise the horizon over them.
         let durable_lsn = self.shared.durability.durable_lsn();
         for writer in self.writer.iter_mut().chain(&mut self.parts) {
             let id = (writer.segment, writer.part);
             self.shared.manifest.listing().note_synced(id, writer.unsynced.drain(..), durable_lsn);
         }
+        let has_advanced = self.shared.durability.mark_synced(self.unsynced.lsns.drain(..));
         self.unsynced.bytes = 0;
         give_back(&self.shared, self.unsynced.blocks.drain(..));
         if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
@@ -390,12 +393,16 @@ impl Flusher {
         SegmentWriter::create(&*shared.disk, &self.device().path, &header, allocate_bytes)
     }
 
-    fn become_full(&mut self, error: &str, is_ending: bool) -> Step {
+    fn become_full(&mut self, error: &Error, is_ending: bool) -> Step {
         let device = &self.shared.devices[self.index];
-        device.set_last_error(error.to_owned());
+        // A full disk below the data directory keeps the manifest from being replaced: another
+        // device would not get further, and this one's reserve is of no use.
+        let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
+        let error = error.to_string();
+        device.set_last_error(error.clone());
         let was_full = device.state() == DeviceState::Full;
         device.set_state(DeviceState::Full);
-        if self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
+        if is_own && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
             // What was accepted before the disk was full gets the room that was kept for it.
             self.has_reserve = false;
             self.retry_at_us = 0;
@@ -412,10 +419,13 @@ impl Flusher {
             return Step::Finished;
         }
         let is_stuck = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
-        if is_stuck && let Some(other) = self.other_with_room() {
+        if is_own
+            && is_stuck
+            && let Some(other) = self.other_with_room()
+        {
             // Else what this one cannot take would hold up what the others can.
             let synced = self.sync();
-            let error = synced.map_or_else(|failure| failure.to_string(), |()| error.to_owned());
+            let error = synced.map_or_else(|failure| failure.to_string(), |()| error);
             self.poison(&error, Some(other));
             return Step::Worked;
         }

@@ -58,8 +58,8 @@ const SPARE_BYTES_MAX: usize = 16 << 20;
 
 const EVERY_SECOND_US: u64 = 1_000_000;
 
-/// Under `everysec`, what is older than this and not durable makes writers wait, as in Redis: more
-/// than it is never lost.
+/// Unless the policy is `no`, what is older than this and not durable makes writers wait, as in Redis:
+/// more than it is never lost.
 const UNDURABLE_AGE_US_MAX: u64 = 2 * EVERY_SECOND_US;
 
 /// The block that takes records.
@@ -95,6 +95,8 @@ pub struct Log {
     pub(crate) segments: Segments,
     pub(crate) jobs: Arc<JobQueue>,
     pub(crate) schedule: Schedule,
+    /// Nothing of what is on disk may be replaced: see [`Log::set_frozen`].
+    is_frozen: bool,
     pub(crate) pins: Pins,
     pub(crate) scrub: Arc<ScrubQueue>,
     pub(crate) healing: Healing,
@@ -137,6 +139,7 @@ impl Log {
             segments,
             jobs,
             schedule: Schedule::new(compaction),
+            is_frozen: false,
             pins: Pins::default(),
             scrub: Arc::default(),
             healing: Healing::default(),
@@ -312,9 +315,9 @@ impl Log {
                     segment.bytes = sealed.bytes;
                 }
             }
-            for (segment, device) in mail.parts.drain(..) {
+            for (segment, part) in mail.parts.drain(..) {
                 if let Some(segment) = self.segments.get_mut(segment) {
-                    segment.parts.push(device);
+                    segment.parts.push(part);
                 }
             }
             for finding in mail.findings.drain(..) {
@@ -373,8 +376,9 @@ impl Log {
             self.undurable_at.push_back((sealed, now_us));
         }
         let since_us = self.undurable_at.front().map_or(now_us, |(_, at_us)| *at_us);
-        self.is_late = self.policy == SyncPolicy::EverySec
-            && now_us.saturating_sub(since_us) > UNDURABLE_AGE_US_MAX;
+        // Under `always` too: a connection may have chosen less for its own writes.
+        self.is_late =
+            self.policy != SyncPolicy::No && now_us.saturating_sub(since_us) > UNDURABLE_AGE_US_MAX;
     }
 
     /// Whether so much is in flight, or for so long, that clients that write should not be read
@@ -428,6 +432,18 @@ impl Log {
     /// Changes when segments are compacted.
     pub fn set_compaction_options(&mut self, options: CompactionOptions) {
         self.schedule.options = options;
+    }
+
+    /// Forbids, or allows again, that anything on disk is compacted, moved or put aside. Whoever has
+    /// read a log without retiring what its records made garbage must forbid it: what may go is not
+    /// known then.
+    pub fn set_frozen(&mut self, frozen: bool) {
+        self.is_frozen = frozen;
+    }
+
+    /// See [`Log::set_frozen`].
+    pub(crate) const fn is_frozen(&self) -> bool {
+        self.is_frozen
     }
 
     /// Compacts everything that has garbage, one segment after the other, in the background;

@@ -7,12 +7,14 @@ use base::{Lsn, SegmentId};
 use env::{Disk, File};
 
 use crate::error::{Error, IoContext, Result};
+use crate::format::manifest::Id;
 use crate::format::segment::{self, Footer, OFFSET_EVERY, SegmentHeader};
 use crate::format::survivors::Survivors;
 
 /// A segment's file that still takes blocks.
 pub(crate) struct SegmentWriter {
     pub(crate) path: PathBuf,
+    database: Id,
     pub(crate) segment: SegmentId,
     pub(crate) part: u32,
     pub(crate) file: Box<dyn File>,
@@ -54,6 +56,7 @@ impl SegmentWriter {
         disk.sync_dir(dir).at(dir, "sync")?;
         Ok(Self {
             path,
+            database: header.database,
             segment: header.segment,
             part: header.part,
             file,
@@ -93,7 +96,7 @@ impl SegmentWriter {
     /// there too, and of two writes under one sync a crash may leave the second one alone.
     pub(crate) fn seal(&mut self) -> Result<u64> {
         self.sync()?;
-        let footer = self.footer.finish(self.end).encode();
+        let footer = self.footer.finish(self.end).encode(self.database);
         write_footer(&*self.file, &self.path, self.end, &footer)?;
         self.is_dirty = false;
         Ok(self.end + footer.len() as u64)

@@ -120,3 +120,54 @@ fn a_turned_bit_before_acknowledged_blocks_is_not_the_end_of_the_log() {
         assert_eq!(fs::read(&path).unwrap(), bad, "evidence stays");
     }
 }
+
+/// A client that knows the format may end its value with what looks like a footer; what it does not
+/// know is the database's id, with which a footer's checksum begins.
+#[test]
+fn a_value_that_looks_like_a_footer_is_a_value() {
+    let forged = |at: u64, database| {
+        let footer = redo::segment::Footer {
+            block_count: 1,
+            min_lsn: base::Lsn(1),
+            max_lsn: base::Lsn(1),
+            data_end: at,
+            delete_count: 0,
+            survivors: redo::survivors::Survivors::all(1),
+            offsets: vec![192],
+        };
+        footer.encode(database)
+    };
+    for knows_the_id in [false, true] {
+        let disk = env_sim::SimDisk::new(1, env_sim::Faults::default());
+        let mut database =
+            Database::open_on(Arc::new(disk.clone()), options(std::path::Path::new("/data")))
+                .unwrap();
+        let id = if knows_the_id { database.summary.database } else { redo::Id([9; 16]) };
+        let head = {
+            let record = |value: &[u8]| {
+                let mut bytes = Vec::new();
+                let record =
+                    base::Record::whole(base::RecordKind::String, base::DbId(0), b"k", value, None);
+                redo::record::encode(&mut bytes, &record);
+                bytes.len() - value.len()
+            };
+            let length = forged(0, id).len();
+            (redo::segment::HEADER_BYTES + redo::block::HEADER_BYTES) as u64
+                + record(&vec![0; length]) as u64
+        };
+        let value = forged(head, id);
+        database.set(b"k", &value);
+        database.flush();
+        drop(database);
+        disk.kill();
+        // The file ends with its last block: what is reserved lies beyond its length.
+        let opened = Database::open_on(Arc::new(disk), options(std::path::Path::new("/data")));
+        match opened {
+            Ok(database) => {
+                assert!(!knows_the_id, "the forgery is none, and shows nothing");
+                assert_eq!(database.keyspace.entries[&b"k"[..]].0, value);
+            }
+            Err(error) => assert!(knows_the_id, "{error}"),
+        }
+    }
+}

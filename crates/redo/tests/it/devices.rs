@@ -234,3 +234,44 @@ fn a_change_that_was_refused_is_taken_back_by_the_next_one() {
         ios += 1;
     }
 }
+
+#[test]
+fn nothing_moves_while_the_log_is_frozen() {
+    let disk = SimDisk::new(8, Faults::default());
+    let mut database = open(&disk, &["/a", "/b"]).unwrap();
+    database.log.set_frozen(true);
+    database.fill(0, 60);
+    database.fill(0, 60);
+    database.set_devices(&["/b"]).unwrap();
+    database.settle();
+    let stats = database.log.stats();
+    assert_eq!((stats.compactions, stats.devices.len()), (0, 2), "{stats:?}");
+    database.log.set_frozen(false);
+    database.settle();
+    assert_eq!(database.device("/a"), None);
+}
+
+/// Parts are named in one life and read in another, in which the devices have other places.
+#[test]
+fn parts_are_found_when_the_devices_are_listed_in_another_order() {
+    for count in 10..40 {
+        let disk = SimDisk::new(9, Faults::default());
+        let mut database = open(&disk, &["/a", "/b", "/c"]).unwrap();
+        database.fill(0, count);
+        disk.break_dir(Path::new("/b"));
+        database.fill(count, count + 20);
+        let contents = database.keyspace.contents();
+        drop(database);
+        disk.kill();
+        disk.mend_dir(Path::new("/b"));
+        let mut database = open(&disk, &["/c", "/b", "/a"]).unwrap();
+        assert_eq!(database.keyspace.contents(), contents);
+        (0..count).for_each(|number| database.delete(&key(number)));
+        database.flush();
+        database.log.compact_all();
+        database.settle();
+        let stats = database.log.stats();
+        assert_eq!(stats.compaction_error, None, "{stats:?}");
+        assert!(stats.compactions > 0);
+    }
+}

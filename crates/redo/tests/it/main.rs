@@ -5,6 +5,7 @@
 mod compaction;
 mod corruption;
 mod crash;
+mod crowded;
 mod devices;
 mod failing;
 mod format;

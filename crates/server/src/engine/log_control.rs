@@ -41,6 +41,10 @@ pub trait LogControl: Send {
     /// Changes when segments are compacted, and how fast they are scrubbed.
     fn set_compaction(&mut self, options: &LogOptions);
 
+    /// The log has the whole keyspace, and what is garbage in it is known: from now on it may be
+    /// compacted.
+    fn thaw(&mut self);
+
     /// Changes the directories of the log; none for the default one. New ones are taken into use at
     /// once, those that are missing are drained.
     ///

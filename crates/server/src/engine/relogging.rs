@@ -22,7 +22,6 @@ use keyspace::{Journal, Relog, Survey};
 use super::blocking::Wait;
 use super::client::Closing;
 use super::{ClientKey, Engine, LogControl, LogHealth};
-use crate::config::LogOptions;
 
 /// How long the executor logs in one iteration, in microseconds.
 const SLICE_US: u64 = 1000;
@@ -142,13 +141,6 @@ impl Engine {
         self.is_copying() && self.log.as_ref().is_some_and(|log| !log.is_congested())
     }
 
-    /// What compaction may do: nothing while a crash must bring back what was in the log before.
-    pub(super) fn log_options(&self) -> LogOptions {
-        let mut options = self.options.log.clone();
-        options.compaction_enabled &= self.relogging.is_none();
-        options
-    }
-
     /// One slice of turning the log on or off.
     pub(super) fn follow_log_switch(&mut self) {
         if self.log.is_some() && !self.options.log.enabled && self.loading.is_none() {
@@ -167,6 +159,9 @@ impl Engine {
             Some(Relogging::Copying(relog)) => self.copy_slice(relog),
             Some(Relogging::Switching { lsn, survey }) if lsn <= self.durable => {
                 self.keyspace.retire_surveyed(survey);
+                if let Some(log) = &mut self.log {
+                    log.thaw();
+                }
                 self.apply_settings();
                 self.resume_paused();
                 self.surroundings.logger.notice("The redo log is on: everything is in it");

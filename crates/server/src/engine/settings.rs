@@ -30,10 +30,9 @@ impl Engine {
         settings.notify =
             Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
         self.surroundings.logger.set_level(config.value("loglevel"));
-        let log_options = self.log_options();
         if let Some(log) = &mut self.log {
             log.set_policy(self.options.fsync);
-            log.set_compaction(&log_options);
+            log.set_compaction(&self.options.log);
         }
     }
 }

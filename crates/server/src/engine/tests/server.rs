@@ -108,6 +108,8 @@ impl LogControl for SharedLog {
 
     fn set_compaction(&mut self, _options: &LogOptions) {}
 
+    fn thaw(&mut self) {}
+
     fn set_devices(&mut self, _: &[PathBuf], _: &mut dyn Entropy) -> Result<(), String> {
         Ok(())
     }

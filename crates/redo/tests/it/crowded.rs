@@ -1,0 +1,167 @@
+//! One place is full, and the others are not: the data directory, or a directory at the wrong moment.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use env::{Access, Disk, File, Lock};
+use env_sim::{Faults, SimDisk};
+use redo::{DeviceState, Error, Health};
+
+use crate::harness::{Database, key, options, value};
+
+/// What is asked of a disk, as far as it may be refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Create,
+    Remove,
+}
+
+type Refuses = dyn Fn(Call, &Path) -> bool + Send;
+
+/// A disk that says of some calls that there is no room.
+#[derive(Clone)]
+struct Crowded {
+    disk: SimDisk,
+    refuses: Arc<Mutex<Box<Refuses>>>,
+}
+
+impl Crowded {
+    fn new(disk: SimDisk) -> Self {
+        Self { disk, refuses: Arc::new(Mutex::new(Box::new(|_, _| false))) }
+    }
+
+    fn refuse(&self, refuses: impl Fn(Call, &Path) -> bool + Send + 'static) {
+        *self.refuses.lock().unwrap() = Box::new(refuses);
+    }
+
+    fn check(&self, call: Call, path: &Path) -> io::Result<()> {
+        let is_refused = (*self.refuses.lock().unwrap())(call, path);
+        if is_refused { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl Disk for Crowded {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        self.disk.list(dir)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        self.check(Call::Create, path)?;
+        self.disk.create(path)
+    }
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
+        self.disk.open(path, access)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check(Call::Remove, path)?;
+        self.disk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.disk.exists(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.disk.lock(path)
+    }
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.available_bytes(dir)
+    }
+}
+
+fn open(disk: &Crowded, devices: &[&str]) -> redo::Result<Database> {
+    let mut options = options(Path::new("/data"));
+    options.devices = devices.iter().map(PathBuf::from).collect();
+    options.segment_bytes = 4000;
+    options.reserve_bytes = 1000;
+    Database::open_on(Arc::new(disk.clone()), options)
+}
+
+fn fill(database: &mut Database, from: usize, to: usize) {
+    for number in from..to {
+        database.set(&key(number), &value(number));
+        database.flush();
+    }
+}
+
+#[test]
+fn a_full_data_directory_condemns_no_device() {
+    let disk = Crowded::new(SimDisk::new(1, Faults::default()));
+    let mut database = open(&disk, &["/a", "/b", "/c"]).unwrap();
+    fill(&mut database, 0, 30);
+    disk.refuse(|call, path| call == Call::Create && path.starts_with("/data"));
+    let mut number = 30;
+    while database.log.health() == Health::Writable {
+        fill(&mut database, number, number + 1);
+        number += 1;
+        assert!(number < 1000, "new segments need the manifest");
+    }
+    for _ in 0..20 {
+        database.clock.advance_us(200_000);
+        database.log.tick();
+        database.flush();
+    }
+    disk.refuse(|_, _| false);
+    database.settle();
+    assert_eq!(database.log.health(), Health::Writable);
+    let states: Vec<_> = database.log.stats().devices.into_iter().map(|d| d.state).collect();
+    assert_eq!(states, [DeviceState::Healthy; 3], "all of them take blocks again");
+    let contents = database.close().contents();
+    assert_eq!(contents.len(), number);
+    assert_eq!(open(&disk, &["/a", "/b", "/c"]).unwrap().keyspace.contents(), contents);
+}
+
+#[test]
+fn a_compaction_that_fails_after_its_rename_is_not_tried_again_as_if_nothing_had_happened() {
+    let disk = Crowded::new(SimDisk::new(2, Faults::default()));
+    // Small segments, which are gathered in one file when there are eight of them.
+    for restart in 0..8 {
+        let mut database = open(&disk, &["/a"]).unwrap();
+        database.set(&key(restart), b"value");
+        database.set(&key(100 + restart), b"value");
+        database.close();
+    }
+    let mut database = open(&disk, &["/a"]).unwrap();
+    disk.refuse(|call, path| call == Call::Remove && path.starts_with("/a") && is_segment(path));
+    let mut settings = redo::CompactionOptions { gathered_min: 4, ..Default::default() };
+    settings.rate_bytes_per_s = 0;
+    database.log.set_compaction_options(settings);
+    let step = |database: &mut Database| {
+        database.clock.advance_us(200_000);
+        database.log.tick();
+        database.compactor.step();
+        database.log.poll();
+        database.log.stats()
+    };
+    while step(&mut database).compactions_failed == 0 {}
+    assert_eq!(database.log.stats().compactions_failed, 1, "{:?}", database.log.stats());
+    disk.refuse(|_, _| false);
+    // Now one of them alone would be worth it.
+    database.delete(&key(6));
+    database.flush();
+    for _ in 0..200 {
+        if step(&mut database).compactions > 0 {
+            break;
+        }
+    }
+    let contents = database.keyspace.contents();
+    drop(database);
+    disk.disk.kill();
+    match open(&disk, &["/a"]) {
+        Ok(database) => assert_eq!(database.keyspace.contents(), contents),
+        Err(error @ Error::Corrupt { .. }) => panic!("a healthy log is refused: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "redo")
+}
