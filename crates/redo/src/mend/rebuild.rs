@@ -95,7 +95,7 @@ impl Rebuilder<'_> {
             segment: patient.segment,
             part: 0,
             generation: patient.images.iter().map(Salvage::generation).max().unwrap_or(0) + 1,
-            is_moved: patient.images.iter().any(Salvage::is_moved),
+            is_moved: self.is_moved(patient),
             durable_lsn: self.durable_lsn,
             compaction_lsn: Lsn::ZERO,
             horizon: self.durable_lsn,
@@ -132,6 +132,15 @@ impl Rebuilder<'_> {
         let footer = footer.finish(end).encode(self.database);
         output.write_all_at(&footer, start + end).at(temp, "write")?;
         Ok(start + end + footer.len() as u64)
+    }
+
+    /// Whether the segment says nothing about how far the device had come: it did not begin there,
+    /// so that an older one of the device may still have been taking the log.
+    fn is_moved(&self, patient: &Patient) -> bool {
+        let began_here = |image: &Salvage| {
+            image.header.is_some_and(|header| header.part == 0 && header.device == self.device)
+        };
+        patient.images.iter().any(Salvage::is_moved) || !patient.images.iter().any(began_here)
     }
 }
 

@@ -13,7 +13,7 @@ use redo::block::{self, BlockHeader};
 use redo::{Error, Repair, RepairMode, Replay, record};
 
 use crate::harness::{Counter, Database, Keyspace};
-use crate::sweep::{Damage, Image, Shape, damages, disk_of, read_all, shapes};
+use crate::sweep::{Damage, Image, Shape, damages, device_failed, disk_of, read_all, shapes};
 
 const DIR: &str = "/data";
 const NOW: RepairMode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
@@ -149,6 +149,27 @@ fn what_is_good_is_served_after_any_damage_and_the_old_files_are_kept() {
     let shown: Vec<&str> = failures.iter().take(20).map(String::as_str).collect();
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), shown.join("\n"));
     assert!(repaired > 5000);
+}
+
+/// The segment of the failed device comes to the device that has parts of it, whose own segment is
+/// older and was never sealed: that must not look as if it had been.
+#[test]
+fn a_segment_that_a_device_has_only_parts_of_may_be_written_anew_there() {
+    let shape = device_failed();
+    let names: Vec<_> = shape.image.keys().map(|path| path.to_string_lossy()).collect();
+    let has = |name| names.iter().any(|found| found == name);
+    assert!(has("/a/0000000001.redo") && has("/b/0000000002.redo"), "{names:?}");
+    assert!(names.iter().any(|name| name.starts_with("/a/0000000002.p")), "{names:?}");
+    let (mut repaired, mut failures) = (0, Vec::new());
+    for damage in damages(&shape) {
+        match judge(&shape, &damage) {
+            Ok(was_needed) => repaired += usize::from(was_needed),
+            Err(what) => failures.push(format!("{damage:?}: {what}")),
+        }
+    }
+    let shown: Vec<&str> = failures.iter().take(20).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), shown.join("\n"));
+    assert!(repaired > 500, "{repaired}");
 }
 
 /// A repair that is cut short is made again, and gives the same.

@@ -153,6 +153,23 @@ fn many_kinds(maker: &mut Maker) {
     });
 }
 
+/// A device has failed while both took the log: the other one has parts of its last segment.
+pub(crate) fn device_failed() -> Shape {
+    let mut maker = Maker::new(|options| {
+        options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+        options.segment_bytes = 1 << 20;
+    });
+    write_some(&mut maker, 6);
+    maker.disk.break_dir(Path::new("/b"));
+    write_some(&mut maker, 6);
+    let disk = maker.disk.clone();
+    drop(maker.database);
+    disk.mend_dir(Path::new("/b"));
+    let (image, options) = (read_all(&disk), maker.options);
+    let name = "two devices, one failed, killed";
+    Shape { name, options, image, states: maker.states, is_closed: false }
+}
+
 pub(crate) fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     let mut make = |name, is_closed, change: fn(&mut Options), fill: &dyn Fn(&mut Maker)| {
