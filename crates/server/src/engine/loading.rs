@@ -41,6 +41,8 @@ impl Engine {
         }
         self.apply_settings();
         self.errand_done(Ok(()));
+        // Whoever waited for a log that was being turned on.
+        self.resume_paused();
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

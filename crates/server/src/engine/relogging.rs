@@ -12,7 +12,8 @@
 //! Until the end of Switching a crash brings back what the log held before: see
 //! [`keyspace::Relog`]. Therefore nothing is compacted until then, replies of writes made while
 //! Opening are held for nothing, and the end of the process, unless forced, waits. The executor
-//! logs for about a millisecond an iteration and stops while the devices cannot keep up.
+//! logs for about a millisecond an iteration and stops while the devices cannot keep up. A log that
+//! fails in Copying stays off; one that fails in Switching is on, and failed, as at any other time.
 
 use base::Lsn;
 use command::spec::Flags;
@@ -166,8 +167,22 @@ impl Engine {
                 self.resume_paused();
                 self.surroundings.logger.notice("The redo log is on: everything is in it");
             }
+            Some(Relogging::Switching { .. }) if self.has_log_failed() => {
+                self.apply_settings();
+                self.resume_paused();
+                self.surroundings.logger.warning(
+                    "The redo log has failed before everything was in it: nothing can be written, \
+                     and the next start brings back what was in it before. CONFIG SET appendonly no \
+                     lets writers go on without it",
+                );
+            }
             unchanged => self.relogging = unchanged,
         }
+    }
+
+    /// Whether what is on its way to the devices will never be there.
+    fn has_log_failed(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| matches!(log.health(), LogHealth::Failed(_)))
     }
 
     fn copy_slice(&mut self, mut relog: Box<Relog>) {

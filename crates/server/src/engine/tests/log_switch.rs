@@ -138,3 +138,51 @@ fn is_refused(server: &mut TestServer, client: ClientKey, command: &str) {
     let said = server.send(client, command);
     assert!(said.contains("'log-devices') - the log is being opened, try again"), "{said}");
 }
+
+/// A log that is on but for its last block, which is not durable yet.
+fn switching(settings: &[&str]) -> (TestServer, SharedLog) {
+    let mut server = TestServer::new(&[&["--appendonly", "no"], settings].concat());
+    let client = server.connect();
+    server.send(client, "SET a 1\r\nCONFIG SET appendonly yes\r\n");
+    server.engine.log_looked_at(Ok(()));
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    while server.engine.is_copying() {
+        server.engine.end_iteration(true);
+    }
+    server.engine.end_iteration(true);
+    (server, log)
+}
+
+#[test]
+fn a_log_that_fails_with_its_last_block_is_on_and_has_failed() {
+    let (mut server, log) = switching(&[]);
+    let client = server.connect();
+    assert_eq!(server.send(client, "WAITAOF 0 0 0\r\n"), "", "it waits for the switch");
+    server.engine.request_shutdown();
+    assert_eq!(server.engine.shutdown_requested(), None);
+    log.0.lock().unwrap().has_failed = true;
+    server.engine.end_iteration(true);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "*2\r\n:1\r\n:0\r\n");
+    assert!(server.send(client, "SET b 1\r\n").starts_with("-MISCONF "));
+    assert!(server.engine.shutdown_requested().is_some());
+}
+
+#[test]
+fn whoever_waits_for_the_switch_goes_on_after_a_reload() {
+    let (mut server, log) = switching(&["--enable-debug-command", "yes"]);
+    let (client, admin) = (server.connect(), server.connect());
+    assert_eq!(server.send(client, "WAITAOF 1 0 0\r\n"), "", "it waits for the switch");
+    assert_eq!(server.send(admin, "DEBUG RELOAD\r\n"), "");
+    assert_eq!(server.engine.take_errand(), Some(Errand::Reload));
+    server.engine.unload().unwrap();
+    server.engine.set_loading(100, 50);
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "");
+    let keyspace = keyspace::Keyspace::new(Box::new(log.clone()), [7; 16], 16);
+    server.engine.loaded(keyspace, Some(Box::new(log)));
+    server.engine.end_iteration(true);
+    assert_eq!(server.read(client), "*2\r\n:1\r\n:0\r\n");
+    assert_eq!(server.read(admin), "+OK\r\n");
+}
