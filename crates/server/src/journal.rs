@@ -10,6 +10,7 @@
 //! is what lets both be handed over from the thread that recovers the log.
 
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -74,11 +75,17 @@ impl Journal for LogJournal {
 
 /// Whoever steps the log's flushers and its compactor.
 pub trait Crew: Send {
-    /// Steps another flusher too, of a device that was added.
+    /// Steps the flushers too that `add` gives, of devices that it adds: `count_max` at most. What
+    /// they take is there before, because a device in use whose flusher nobody steps would hold up
+    /// the log.
     ///
     /// # Errors
-    /// Why that cannot be.
-    fn hire(&mut self, flusher: Flusher) -> Result<(), String>;
+    /// Why that cannot be, or what `add` says. Nothing is changed then.
+    fn hire(
+        &mut self,
+        count_max: usize,
+        add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
+    ) -> Result<(), String>;
 
     /// The log was told to end: steps them until they have nothing to do for ever.
     ///
@@ -108,7 +115,7 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogC
     let Opened { log, flushers, compactor, .. } = opened;
     let mut threads = Vec::new();
     for flusher in flushers {
-        threads.push(start_flusher(flusher, threads.len())?);
+        threads.push(flusher_thread(threads.len()).spawn(move || run_flusher(flusher))?);
     }
     let thread = std::thread::Builder::new().name("compactor".to_owned());
     threads.push(thread.spawn(move || run_compactor(compactor))?);
@@ -122,10 +129,30 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogC
 struct Threads(Vec<JoinHandle<()>>);
 
 impl Crew for Threads {
-    fn hire(&mut self, flusher: Flusher) -> Result<(), String> {
-        // Its number is one that no other thread has; it need not be that of the device.
-        let thread = start_flusher(flusher, self.0.len());
-        self.0.push(thread.map_err(|error| error.to_string())?);
+    fn hire(
+        &mut self,
+        count_max: usize,
+        add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
+    ) -> Result<(), String> {
+        // A thread that gets no flusher ends when its sender is dropped.
+        let mut ready = Vec::new();
+        for index in 0..count_max {
+            let (sender, receiver) = channel();
+            // Its number is one that no other thread has; it need not be that of the device.
+            let thread = flusher_thread(self.0.len() + index);
+            let thread = thread.spawn(move || {
+                if let Ok(flusher) = receiver.recv() {
+                    run_flusher(flusher);
+                }
+            });
+            ready.push((sender, thread.map_err(|error| format!("no thread for it: {error}"))?));
+        }
+        let mut ready = ready.into_iter();
+        for flusher in add()? {
+            let (sender, thread) = ready.next().expect("as many as can be added");
+            sender.send(flusher).expect("it waits for one");
+            self.0.push(thread);
+        }
         Ok(())
     }
 
@@ -139,9 +166,8 @@ impl Crew for Threads {
     }
 }
 
-fn start_flusher(flusher: Flusher, index: usize) -> std::io::Result<JoinHandle<()>> {
-    let thread = std::thread::Builder::new().name(format!("flusher-{index}"));
-    thread.spawn(move || run_flusher(flusher))
+fn flusher_thread(index: usize) -> std::thread::Builder {
+    std::thread::Builder::new().name(format!("flusher-{index}"))
 }
 
 fn run_flusher(mut flusher: Flusher) {
@@ -245,11 +271,11 @@ impl LogControl for LogOwner {
         devices: &[PathBuf],
         entropy: &mut dyn Entropy,
     ) -> Result<(), String> {
-        let added = lock(&self.log).set_devices(devices, entropy).map_err(|e| e.to_string())?;
-        for flusher in added {
-            self.crew.hire(flusher)?;
-        }
-        Ok(())
+        // None listed is one, the default.
+        let count_max = devices.len().max(1);
+        self.crew.hire(count_max, &mut || {
+            lock(&self.log).set_devices(devices, entropy).map_err(|error| error.to_string())
+        })
     }
 
     fn is_congested(&self) -> bool {

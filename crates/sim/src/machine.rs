@@ -120,11 +120,16 @@ struct Stepped {
 const FINISH_ROUNDS: usize = 2000;
 
 impl Crew for Stepped {
-    fn hire(&mut self, flusher: Flusher) -> Result<(), String> {
+    fn hire(
+        &mut self,
+        _count_max: usize,
+        add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
+    ) -> Result<(), String> {
+        let added = add()?;
         let mut works = lock(&self.works);
         let now_us = works.clock.monotonic_us();
-        works.flushers.push(flusher);
-        works.stepped_at_us.push(now_us);
+        works.stepped_at_us.extend(added.iter().map(|_| now_us));
+        works.flushers.extend(added);
         Ok(())
     }
 

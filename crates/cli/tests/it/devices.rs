@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::fault_injection::Fault;
 use crate::process::Program;
 use crate::wire::Connection;
 
@@ -84,5 +85,29 @@ fn a_list_that_cannot_be_is_refused_and_the_old_one_stays() {
     let listed = connection.words("CONFIG GET log-devices");
     assert_eq!(listed.elements()[1].text(), path);
     assert!(device(&mut connection, &path).unwrap().contains("state=Healthy"));
+    assert_eq!(connection.words("SET k v").text(), "OK");
+}
+
+#[test]
+fn a_device_that_gets_no_thread_is_not_taken_into_use() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let [old, new] = ["old", "new"].map(|name| directory.path().join(name).display().to_string());
+    let server = Program::indelible().start(&["--log-devices", &old]);
+    let mut connection = server.connect();
+    let both = format!("{old} {new}");
+    let fault = Fault::inject(&server, "indelible", "clone,clone3:error=EAGAIN");
+    let said = connection.call(&["CONFIG", "SET", "log-devices", &both]).unwrap().text();
+    assert!(said.contains("argument 'log-devices') - no thread for it"), "{said}");
+    drop(fault);
+    assert_eq!(device(&mut connection, &new), None);
+    for number in 0..20 {
+        assert_eq!(connection.words(&format!("SET key{number} v")).text(), "OK");
+    }
+    let reply = connection.call(&["CONFIG", "SET", "log-devices", &both]).unwrap();
+    assert_eq!(reply.text(), "OK");
+    assert!(device(&mut connection, &new).unwrap().contains("state=Healthy"));
     assert_eq!(connection.words("SET k v").text(), "OK");
 }
