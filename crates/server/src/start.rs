@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The server listens before the data is there, so that clients and supervisors learn how far it
-//! is. Whatever is wrong with the data directory is found before anything in it is changed.
+//! is. Whatever is wrong with the data directory is found before anything in it is changed. Once
+//! the event loop runs, a log is opened by the recovery thread too: the loop reads nothing of it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     let World { clock, disk, entropy, host } = world;
     let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
     let recovery = if options.log.enabled {
-        Some(log_place.open(&options)?)
+        Some(log_place.opening(&options)()?)
     } else {
         log_place.warn_of_a_log(&logger);
         None
@@ -86,8 +87,13 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     engine.set_network(reactor.network());
     let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(|error| error.to_string())?;
-    let loader =
-        recovery.map(|recovery| Loader::start(recovery, options.databases, waker)).transpose()?;
+    let loader = recovery.map(|recovery| {
+        let read = move |recovery, progress: &mut dyn FnMut(u64)| {
+            load_and_start(recovery, options.databases, progress)
+        };
+        Loader::spawn(move || Ok(recovery), waker, read)
+    });
+    let loader = loader.transpose()?;
     if let Some(loader) = &loader {
         loader.report(&mut engine);
     } else {
@@ -150,8 +156,11 @@ struct LogPlace {
 }
 
 impl LogPlace {
-    /// Locks the log and looks at it.
-    fn open(&self, options: &Options) -> Result<redo::Recovery, String> {
+    /// What locks the log and looks at it, for whatever thread may wait for the disk.
+    fn opening(
+        &self,
+        options: &Options,
+    ) -> impl FnOnce() -> Result<redo::Recovery, String> + Send + use<> {
         let env = redo::Env {
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.clock),
@@ -159,7 +168,7 @@ impl LogPlace {
             waker: wake_by(&self.waker),
         };
         let options = log_options(options, self.directory.clone());
-        redo::Recovery::open(env, options).map_err(|error| error.to_string())
+        move || redo::Recovery::open(env, options).map_err(|error| error.to_string())
     }
 
     /// Whoever starts without the log that is there may have meant to start with it.
@@ -189,21 +198,35 @@ impl Companion for Outside {
             self.logger.warning("Received a signal, scheduling shutdown...");
             engine.request_shutdown();
         }
-        if let Some(loader) = &self.loader {
+        while let Some(loader) = &self.loader {
             match loader.take()? {
-                None => loader.report(engine),
-                Some(loaded) => {
+                None => {
+                    loader.report(engine);
+                    break;
+                }
+                Some(Report::LookedAt(result)) => result?,
+                Some(Report::Read(loaded)) => {
                     let loaded = loaded?;
                     self.loader = None;
                     self.loaded(engine, loaded);
                 }
             }
         }
-        if let Some(surveyor) = &self.surveyor
-            && let Some(opened) = surveyor.take()?
+        while let Some(surveyor) = &self.surveyor
+            && let Some(report) = surveyor.take()?
         {
-            self.surveyor = None;
-            engine.log_opened(opened);
+            match report {
+                Report::LookedAt(result) => {
+                    if result.is_err() {
+                        self.surveyor = None;
+                    }
+                    engine.log_looked_at(result);
+                }
+                Report::Read(opened) => {
+                    self.surveyor = None;
+                    engine.log_opened(opened);
+                }
+            }
         }
         Ok(())
     }
@@ -213,25 +236,24 @@ impl Companion for Outside {
         match errand {
             Errand::Reload => {
                 let before = engine.unload()?;
-                let recovery = self.log_place.open(&options)?;
+                let opening = self.log_place.opening(&options);
                 let read = move |recovery, progress: &mut dyn FnMut(u64)| {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
                     load_and_start(recovery, options.databases, progress)
                 };
-                let loader = Loader::spawn(recovery, &self.log_place.waker, read)?;
+                let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
                 loader.report(engine);
                 self.loader = Some(loader);
             }
             Errand::OpenLog => {
                 self.log_place.directory = PathBuf::from(engine.config().value("dir"));
-                let surveyor = self.log_place.open(&options).and_then(|recovery| {
-                    Loader::spawn(recovery, &self.log_place.waker, |recovery, _| {
-                        survey_and_start(recovery)
-                    })
-                });
-                let result = surveyor.map(|surveyor| self.surveyor = Some(surveyor));
-                engine.log_looked_at(result);
+                let opening = self.log_place.opening(&options);
+                let read = |recovery, _: &mut dyn FnMut(u64)| survey_and_start(recovery);
+                match Loader::spawn(opening, &self.log_place.waker, read) {
+                    Ok(surveyor) => self.surveyor = Some(surveyor),
+                    Err(why) => engine.log_looked_at(Err(why)),
+                }
             }
         }
         Ok(())
@@ -263,61 +285,67 @@ struct Loaded {
     summary: redo::Summary,
 }
 
-/// A thread that reads the log.
+/// A thread that opens the log and reads it.
 struct Loader<T> {
-    result: Receiver<Result<T, String>>,
-    total_bytes: u64,
+    reports: Receiver<Report<T>>,
+    total_bytes: Arc<AtomicU64>,
     loaded_bytes: Arc<AtomicU64>,
 }
 
-impl Loader<Loaded> {
-    /// Reads it into a keyspace.
-    fn start(
-        recovery: redo::Recovery,
-        databases: usize,
-        waker: &Arc<Waker>,
-    ) -> Result<Self, String> {
-        Self::spawn(recovery, waker, move |recovery, progress| {
-            load_and_start(recovery, databases, progress)
-        })
-    }
+/// What the thread says, in this order; nothing comes after an error.
+enum Report<T> {
+    /// The log is locked and looked at, or cannot be.
+    LookedAt(Result<(), String>),
+    /// It was read.
+    Read(Result<T, String>),
 }
 
 impl<T: Send + 'static> Loader<T> {
     fn spawn(
-        recovery: redo::Recovery,
+        open: impl FnOnce() -> Result<redo::Recovery, String> + Send + 'static,
         waker: &Arc<Waker>,
         read: impl FnOnce(redo::Recovery, &mut dyn FnMut(u64)) -> Result<T, String> + Send + 'static,
     ) -> Result<Self, String> {
-        let (sender, result) = channel();
-        let total_bytes = recovery.bytes_total();
+        let (sender, reports) = channel();
+        let total_bytes = Arc::new(AtomicU64::new(0));
         let loaded_bytes = Arc::new(AtomicU64::new(0));
-        let (progress, waker) = (Arc::clone(&loaded_bytes), Arc::clone(waker));
+        let (total, progress) = (Arc::clone(&total_bytes), Arc::clone(&loaded_bytes));
+        let waker = Arc::clone(waker);
         let thread = std::thread::Builder::new().name("recovery".to_owned());
         let spawned = thread.spawn(move || {
+            let report = |report| {
+                // The receiver is gone when the server ends meanwhile.
+                let _ignored = sender.send(report);
+                let _ignored = waker.wake();
+            };
+            let recovery = match open() {
+                Ok(recovery) => recovery,
+                Err(why) => return report(Report::LookedAt(Err(why))),
+            };
+            total.store(recovery.bytes_total(), Ordering::Relaxed);
+            report(Report::LookedAt(Ok(())));
             let loaded = read(recovery, &mut |bytes| {
                 progress.store(bytes, Ordering::Relaxed);
                 let _ignored = waker.wake();
             });
-            // The receiver is gone when the server ends meanwhile.
-            let _ignored = sender.send(loaded);
-            let _ignored = waker.wake();
+            report(Report::Read(loaded));
         });
         spawned.map_err(|error| error.to_string())?;
-        Ok(Self { result, total_bytes, loaded_bytes })
+        Ok(Self { reports, total_bytes, loaded_bytes })
     }
 
-    /// What the thread has read, once it has come to its end.
-    fn take(&self) -> Result<Option<Result<T, String>>, String> {
-        match self.result.try_recv() {
+    /// What the thread has to say, if anything is new.
+    fn take(&self) -> Result<Option<Report<T>>, String> {
+        match self.reports.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err("the recovery thread has panicked".to_owned()),
-            Ok(read) => Ok(Some(read)),
+            Ok(report) => Ok(Some(report)),
         }
     }
 
     fn report(&self, engine: &mut Engine) {
-        engine.set_loading(self.total_bytes, self.loaded_bytes.load(Ordering::Relaxed));
+        let (total, loaded) = (&self.total_bytes, &self.loaded_bytes);
+        engine.set_loading(total.load(Ordering::Relaxed), loaded.load(Ordering::Relaxed));
     }
 }
 

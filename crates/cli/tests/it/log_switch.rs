@@ -2,6 +2,7 @@
 //! turned off, and holds what memory holds once it is on again; in between a crash brings back one
 //! or the other.
 
+use crate::fault_injection::Fault;
 use crate::kill::Random;
 use crate::process::{Program, Server};
 use crate::reload::fill;
@@ -227,4 +228,23 @@ fn starting_without_a_log_where_there_is_one_is_warned_of() {
     server.restart_with(&OFF);
     assert!(server.log().contains("holds a redo log, and appendonly is no"), "{}", server.log());
     assert_eq!(server.connect().words("DBSIZE").text(), "0");
+}
+
+#[test]
+fn the_event_loop_reads_nothing_of_a_log_that_is_opened() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let server = Program::indelible().start(&ON);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let before = digest(&server);
+    // What the main thread reads from a file at a place fails from here on.
+    let _fault = Fault::inject(&server, "indelible", "pread64:error=EIO");
+    assert_eq!(connection.words("DEBUG RELOAD").text(), "OK");
+    assert_eq!(digest(&server), before);
+    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    assert_eq!(connection.words("CONFIG SET appendonly yes").text(), "OK");
+    wait_until_on(&mut connection);
+    assert_eq!(digest(&server), before);
 }

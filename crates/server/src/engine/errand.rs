@@ -6,6 +6,8 @@
 //!                       ─► OpenLog ────► owner: lock and look ─► log_looked_at
 //!                                               read what is there ─► log_opened
 //! ```
+//!
+//! The owner reads on a thread of its own; the engine goes on meanwhile.
 
 use super::blocking::Wait;
 use super::{ClientKey, Engine};
