@@ -168,16 +168,30 @@ impl Log {
             self.set_aside(leader);
             return;
         };
-        if self.segments.file(*holder).any(|segment| !segment.is_sealed) {
-            self.seal();
-            (0..self.lanes.len()).for_each(|device| self.end_active_segment(device));
-        } else if self.segments.file(*holder).any(|segment| self.pins.cover(segment)) {
+        self.compact_holder(leader, *holder);
+    }
+
+    /// Compacts a file that holds delete records of the patient back, as soon as that can be done.
+    fn compact_holder(&mut self, patient: SegmentId, holder: SegmentId) {
+        let file = || self.segments.file(holder);
+        if file().any(|segment| self.pins.cover(segment)) {
             // Until whoever reads it has done so.
-        } else if self.segments.file(*holder).all(|segment| self.is_usable(segment)) {
-            let target = self.segments.get(*holder).map_or(0, |segment| segment.device);
-            self.start_compaction(&[*holder], target);
+            return;
+        }
+        if !file().all(|segment| self.is_usable(segment)) {
+            // On a device that has failed this goes for segments that were never sealed, too.
+            self.give_up(patient, "another file with older records cannot be compacted");
+            return;
+        }
+        let open = file().find(|segment| !segment.is_sealed);
+        if let Some((id, device)) = open.map(|segment| (segment.id, segment.device)) {
+            if self.lanes[device].active == Some(id) {
+                self.seal();
+                self.end_active_segment(device);
+            }
         } else {
-            self.give_up(leader, "another file with older records cannot be compacted");
+            let target = self.segments.get(holder).map_or(0, |segment| segment.device);
+            self.start_compaction(&[holder], target);
         }
     }
 

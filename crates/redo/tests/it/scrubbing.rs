@@ -220,6 +220,43 @@ fn files_that_several_segments_share_and_devices_are_healed_too() {
     }
 }
 
+/// What failed devices hold stays as it is until the next start, and so does what waits for it.
+#[test]
+fn healing_does_not_wait_for_an_open_segment_of_a_failed_device() {
+    let mut patient = Patient::new(|options| {
+        options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    });
+    // Nothing but the open segments will hold anything back.
+    patient.database.log.compact_all();
+    patient.database.settle();
+    for number in 100..110 {
+        patient.database.set(&key(number), &value(1));
+        patient.database.flush();
+    }
+    patient.disk.break_dir(Path::new("/b"));
+    for number in 100..110 {
+        patient.database.delete(&key(number));
+        patient.database.set(&key(number + 100), &value(99));
+        patient.database.flush();
+    }
+    let file = patient.sealed_files().into_iter().rfind(|path| path.starts_with("/a")).unwrap();
+    patient.disk.flip_bit(&file, 200, 5);
+    patient.database.log.set_scrub_rate(1 << 20);
+    let before = patient.database.log.stats();
+    for number in 0..20 {
+        while patient.scrubber.step() == Step::Worked {}
+        patient.rewrite();
+        patient.database.set(&key(number), b"goes on");
+        patient.database.settle();
+        patient.news.extend(patient.database.log.take_news());
+    }
+    let after = patient.database.log.stats();
+    assert_eq!((after.scrub_errors, after.scrub_healed), (1, 0), "{:?}", patient.news);
+    let given_up = patient.news.iter().filter(|news| news.contains("stays damaged"));
+    assert_eq!(given_up.count(), 1, "{:?}", patient.news);
+    assert!(after.segments < before.segments + 10, "{} {}", before.segments, after.segments);
+}
+
 /// A crash while a damaged file is being healed: the start names it, or it is healed.
 #[test]
 fn a_crash_while_healing_loses_nothing() {
