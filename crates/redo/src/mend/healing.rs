@@ -13,7 +13,10 @@
 //! what is gone. But none is needed once no other file can still hold an older record of any entry:
 //! that is the rule by which compaction drops delete records (`segments`), applied to the newest
 //! block of the file. Whoever holds them back is compacted first; then all that was retired before
-//! is physically gone.
+//! is physically gone. If another damaged file does, that one is put aside first. If damaged files
+//! hold one another back, one may go first that only files with bad bytes hold back: as long as
+//! those are there, every start is refused. What only could not be read may be readable again at
+//! the next start, and bring back what it holds.
 //!
 //! **Crash in between.** The damaged file is there until everything that superseded its records is
 //! durable, so a start in between refuses it by name, as it would have before. Nothing is removed.
@@ -21,11 +24,12 @@
 //! A file that cannot be healed (its device has failed, a compaction it waits for fails) stays as
 //! it is, and stays reported.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use base::{Lsn, SegmentId};
 
 use crate::compact::segments::Segment;
+use crate::error::Error;
 use crate::format::segment;
 use crate::mend::scrubber::{Finding, Scrubber, Target};
 use crate::write::device::DeviceState;
@@ -34,8 +38,8 @@ use crate::write::log::Log;
 /// Damaged files, and what became of them.
 #[derive(Default)]
 pub(crate) struct Healing {
-    /// Files that are damaged, by the segment that each is named after; the first is being healed.
-    patients: VecDeque<SegmentId>,
+    /// Files that are damaged; the first is being healed.
+    patients: VecDeque<Patient>,
     /// Files that stay damaged.
     given_up: Vec<SegmentId>,
     /// What is new and has not been told.
@@ -45,10 +49,22 @@ pub(crate) struct Healing {
     pub(crate) last_error: Option<String>,
 }
 
+/// A file that is damaged.
+struct Patient {
+    /// The segment that it is named after.
+    leader: SegmentId,
+    /// Whether its bytes are bad, rather than that it could not be read.
+    is_corrupt: bool,
+}
+
 impl Healing {
     /// Whether the file that is named after `leader` is damaged.
     pub(crate) fn has(&self, leader: SegmentId) -> bool {
-        self.patients.contains(&leader) || self.given_up.contains(&leader)
+        self.is_patient(leader) || self.given_up.contains(&leader)
+    }
+
+    fn is_patient(&self, leader: SegmentId) -> bool {
+        self.patients.iter().any(|patient| patient.leader == leader)
     }
 }
 
@@ -73,8 +89,8 @@ impl Log {
     /// list is empty as soon as nothing needs that.
     #[must_use]
     pub fn rewrites(&self) -> Vec<SegmentId> {
-        let Some(leader) = self.healing.patients.front() else { return Vec::new() };
-        let segments = self.segments.file(*leader);
+        let Some(patient) = self.healing.patients.front() else { return Vec::new() };
+        let segments = self.segments.file(patient.leader);
         segments.filter(|segment| live_count(segment) > 0).map(|segment| segment.id).collect()
     }
 
@@ -126,12 +142,15 @@ impl Log {
         self.healing.news.push(format!(
             "Scrubbing found damage: {error}. What is lost there is written again from memory."
         ));
-        self.healing.patients.push_back(target.leader);
+        let is_corrupt = !matches!(error, Error::Io { .. });
+        self.healing.patients.push_back(Patient { leader: target.leader, is_corrupt });
     }
 
     /// Goes on with healing the first damaged file, as far as it can be; no compaction is running.
     pub(crate) fn heal(&mut self) {
-        let Some(leader) = self.healing.patients.front().copied() else { return };
+        let Some(leader) = self.healing.patients.front().map(|patient| patient.leader) else {
+            return;
+        };
         if self.segments.get(leader).is_none() {
             self.healing.patients.pop_front();
             self.healing.healed_count += 1;
@@ -154,21 +173,51 @@ impl Log {
             self.give_up(leader, "its device has failed");
             return;
         }
-        let has_deletes = segments().any(|segment| segment.delete_count > 0);
+        let holders = self.holders(leader);
+        let well = holders.iter().find(|holder| !self.healing.is_patient(**holder));
+        if let Some(holder) = well.copied() {
+            self.compact_holder(leader, holder);
+        } else if holders.is_empty() {
+            self.set_aside(leader);
+        } else {
+            self.heal_in_order(leader);
+        }
+    }
+
+    /// The other files that may have older records of entries that this file may say are gone.
+    fn holders(&self, leader: SegmentId) -> Vec<SegmentId> {
+        let segments = || self.segments.file(leader);
+        if segments().all(|segment| segment.delete_count == 0) {
+            return Vec::new();
+        }
         let newest = segments().map(|segment| segment.max_lsn).max().unwrap_or(Lsn::ZERO);
         let holds = |segment: &&Segment| {
-            // Other damaged files will be put aside as well, with whatever they hold.
-            has_deletes
-                && !self.healing.patients.contains(&segment.leader)
-                && segment.delete_floor().is_some_and(|floor| floor <= newest)
+            segment.leader != leader && segment.delete_floor().is_some_and(|floor| floor <= newest)
         };
-        let holders: Vec<SegmentId> =
-            self.segments.iter().filter(holds).map(|segment| segment.leader).collect();
-        let Some(holder) = holders.first() else {
-            self.set_aside(leader);
-            return;
+        self.segments.iter().filter(holds).map(|segment| segment.leader).collect()
+    }
+
+    /// The first patient is held back by others, and by nothing else: brings the one to the front
+    /// that is to go first.
+    fn heal_in_order(&mut self, leader: SegmentId) {
+        let patients = &self.healing.patients;
+        let are_corrupt: HashMap<SegmentId, bool> =
+            patients.iter().map(|patient| (patient.leader, patient.is_corrupt)).collect();
+        let first = |is_no_matter: fn(bool) -> bool| {
+            patients.iter().position(|patient| {
+                let holders = self.holders(patient.leader);
+                let mut holders = holders.iter().filter_map(|holder| are_corrupt.get(holder));
+                holders.all(|is_corrupt| is_no_matter(*is_corrupt))
+            })
         };
-        self.compact_holder(leader, *holder);
+        match first(|_| false).or_else(|| first(|is_corrupt| is_corrupt)) {
+            Some(0) => self.set_aside(leader),
+            Some(index) => {
+                let patient = self.healing.patients.remove(index);
+                patient.into_iter().for_each(|patient| self.healing.patients.push_front(patient));
+            }
+            None => self.give_up(leader, "another file, with older records, cannot be read"),
+        }
     }
 
     /// Compacts a file that holds delete records of the patient back, as soon as that can be done.

@@ -12,6 +12,9 @@
 //! Checksums of headers, blocks and footers are verified, and that each block continues the one
 //! before it. A pass begins an hour after the last one did, or when the rate is changed.
 //!
+//! A file that is not as it should be is read once more before anybody is told: reading may fail,
+//! and bits may turn on the way, without anything being wrong with what is stored.
+//!
 //! It is a step machine like the compactor, and only ever reads. A file may be replaced or removed
 //! by a compaction while it is read: what is found then is about a generation that is no more, and
 //! the executor, who knows, ignores it.
@@ -116,6 +119,8 @@ pub struct Scrubber {
     /// The rest of this pass; `None` between passes.
     todo: Option<VecDeque<Target>>,
     reading: Option<Reading>,
+    /// The file that is to be read once more before anything is said against it.
+    doubted: Option<SegmentId>,
     /// Since when bytes are counted for the rate, and how many they are.
     since_us: u64,
     read_bytes: u64,
@@ -139,6 +144,7 @@ impl Scrubber {
             pass_at_us: 0,
             todo: None,
             reading: None,
+            doubted: None,
             since_us: 0,
             read_bytes: 0,
         }
@@ -163,7 +169,7 @@ impl Scrubber {
             if state.rate_changes != self.rate_changes {
                 self.rate_changes = state.rate_changes;
                 self.rate_bytes_per_s = state.rate_bytes_per_s;
-                (self.todo, self.reading) = (None, None);
+                (self.todo, self.reading, self.doubted) = (None, None, None);
                 (self.pass_at_us, self.since_us, self.read_bytes) = (now_us, now_us, 0);
             }
             if let Some(targets) = state.targets.take() {
@@ -207,7 +213,7 @@ impl Scrubber {
             };
             match Reading::begin(&self.shared, &target) {
                 Ok(reading) => self.reading = Some(reading),
-                Err(error) => self.report(target, error),
+                Err(error) => self.note_error(target, error),
             }
             return;
         };
@@ -217,12 +223,21 @@ impl Scrubber {
                 self.queue.scrubbed_bytes.fetch_add(bytes, Ordering::Relaxed);
                 self.reading = Some(reading);
             }
-            Ok(None) => reading.forget_pages(&self.shared),
-            Err(error) => self.report(reading.target, error),
+            Ok(None) => {
+                self.doubted = None;
+                reading.forget_pages(&self.shared);
+            }
+            Err(error) => self.note_error(reading.target, error),
         }
     }
 
-    fn report(&self, target: Target, error: Error) {
+    /// Lets the file be read once more; tells what is wrong with it if that has been done.
+    fn note_error(&mut self, target: Target, error: Error) {
+        if self.doubted.take() != Some(target.leader) {
+            self.doubted = Some(target.leader);
+            self.todo.get_or_insert_default().push_front(target);
+            return;
+        }
         self.shared.post(|mail| mail.findings.push(Finding { target, error }));
         (self.shared.waker)();
     }

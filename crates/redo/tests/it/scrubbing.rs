@@ -90,6 +90,19 @@ impl Patient {
         }
     }
 
+    /// Runs the scrubber until a pass has ended; what it finds is noted, and nothing is logged anew.
+    fn find(&mut self) {
+        self.rate += 1 << 20;
+        self.database.log.set_scrub_rate(self.rate);
+        let passes = self.database.log.stats().scrub_passes;
+        while self.database.log.stats().scrub_passes == passes {
+            self.database.clock.advance_us(200_000);
+            self.database.log.tick();
+            while self.scrubber.step() == Step::Worked {}
+            self.database.log.poll();
+        }
+    }
+
     /// The log is good, and what it brings back is what memory has.
     fn check(&self, what: &str) {
         self.disk.kill();
@@ -291,6 +304,100 @@ fn a_crash_while_healing_loses_nothing() {
         }
     }
     assert!(crashes > 10, "{crashes}");
+}
+
+#[test]
+fn a_read_that_fails_once_is_no_damage() {
+    for nth in 1.. {
+        let mut patient = Patient::new(|_| {});
+        let before = read_all(&patient.disk);
+        let at = patient.disk.read_count() + nth;
+        patient.disk.set_faults(Faults { error_at_read: Some(at), ..Faults::default() });
+        patient.scrub();
+        assert_eq!(patient.database.log.stats().scrub_errors, 0, "read {nth}: {:?}", patient.news);
+        let is_over = patient.disk.read_count() < at;
+        patient.disk.set_faults(Faults::default());
+        assert_eq!(read_all(&patient.disk), before);
+        if is_over {
+            assert!(nth > 10, "only {nth} reads");
+            break;
+        }
+    }
+}
+
+/// One file is bad and another could not be read for a while, which may hold older records of what
+/// the first one says is gone: it must be gone before the first one is.
+#[test]
+fn a_file_that_can_be_read_again_after_a_crash_brings_no_deleted_key_back() {
+    let one: fn(&mut Options) = |_| {};
+    let two: fn(&mut Options) =
+        |options| options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    let mut crashes = 0;
+    for change in [one, two] {
+        let files = Patient::new(change).sealed_files();
+        let pairs = files.iter().flat_map(|bad| files.iter().map(move |unread| (bad, unread)));
+        for (bad, unread) in pairs.filter(|(bad, unread)| bad != unread) {
+            for n_ios in 1.. {
+                let what = format!("{} {} {n_ios}", bad.display(), unread.display());
+                let mut patient = Patient::new(change);
+                patient.disk.flip_bit(bad, 200, 5);
+                patient.find();
+                patient.disk.break_dir(unread);
+                patient.find();
+                patient.disk.mend_dir(unread);
+                if crash_while_healing(&mut patient, &[bad], n_ios, &what) {
+                    break;
+                }
+                crashes += 1;
+            }
+        }
+    }
+    assert!(crashes > 200, "{crashes}");
+}
+
+/// The same when no file could be read for a while: of those that hold one another back none goes.
+#[test]
+fn files_that_could_not_be_read_for_a_while_bring_no_deleted_key_back() {
+    let two: fn(&mut Options) =
+        |options| options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    for n_ios in 1.. {
+        let mut patient = Patient::new(two);
+        let files = patient.sealed_files();
+        // The newest, which has most to be held back, is the first to be healed.
+        for file in files.iter().rev() {
+            patient.disk.break_dir(file);
+            patient.find();
+        }
+        files.iter().for_each(|file| patient.disk.mend_dir(file));
+        assert!(patient.database.log.stats().scrub_errors > 3, "{:?}", patient.news);
+        if crash_while_healing(&mut patient, &[], n_ios, &n_ios.to_string()) {
+            break;
+        }
+    }
+}
+
+/// Goes on with healing until the disk crashes, and starts again: that may be refused because of
+/// the files that are `bad`. Whether there was no crash.
+fn crash_while_healing(patient: &mut Patient, bad: &[&PathBuf], n_ios: u64, what: &str) -> bool {
+    patient.disk.crash_after(n_ios);
+    for _ in 0..60 {
+        patient.rewrite();
+        patient.database.settle();
+    }
+    let is_over = !patient.disk.is_crashed();
+    patient.disk.restart();
+    match Database::open_on(Arc::new(patient.disk.clone()), patient.options.clone()) {
+        Ok(database) => {
+            let expected = patient.database.keyspace.contents();
+            assert_eq!(database.keyspace.contents(), expected, "{what}");
+        }
+        Err(error) => {
+            let names = bad.iter().map(|file| file.file_name().unwrap().to_str().unwrap());
+            let is_named = names.into_iter().any(|name| error.to_string().contains(name));
+            assert!(!is_over && is_named, "{what}: {error}");
+        }
+    }
+    is_over
 }
 
 #[test]
