@@ -211,6 +211,7 @@ impl Core {
             return Ok(());
         }
         let flush = self.log.seal();
+        self.group_since_us = None;
         let written = self.files.as_mut().expect("the caller saw to it").write(&flush);
         self.poison_by(written)?;
         self.note_flush(&flush);

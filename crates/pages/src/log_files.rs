@@ -280,3 +280,48 @@ impl Reader<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_page::{FIRST_LSN, GroupKind, LogBuffer};
+    use env_sim::{Faults, SimDisk};
+
+    /// A flush of three pages of groups of this length.
+    fn flush(body_bytes: usize) -> Flush {
+        let mut buffer = LogBuffer::new(7, 1, 0);
+        while buffer.len() < 3 * LOG_PAGE_BYTES {
+            buffer.append(GroupKind::Commit, &vec![1; body_bytes]);
+        }
+        buffer.seal()
+    }
+
+    #[test]
+    fn pages_of_a_flush_that_was_cut_off_do_not_mix_with_later_ones() {
+        let disk = SimDisk::new(1, Faults::default());
+        let dir = Path::new("/log");
+        disk.create_dir_all(dir).expect("no faults");
+        let mut files = LogFiles::new(Arc::new(disk), dir, 8192);
+        let (old, mut new) = (flush(900), flush(901));
+        assert_eq!(old.bytes.len(), new.bytes.len());
+        let mut count = 0;
+        let mut scan = |files: &mut LogFiles| {
+            count = 0;
+            let end = files.scan(7, FIRST_LSN, Lsn(0), false, |_| {
+                count += 1;
+                Ok(())
+            });
+            (end.expect("not damaged").next_page, count)
+        };
+        files.write(&new).expect("no faults");
+        assert_eq!(scan(&mut files).0, 4);
+        for page in 0..3 {
+            let range = page * LOG_PAGE_BYTES..(page + 1) * LOG_PAGE_BYTES;
+            let kept = new.bytes[range.clone()].to_vec();
+            new.bytes[range.clone()].copy_from_slice(&old.bytes[range.clone()]);
+            files.write(&new).expect("no faults");
+            assert_eq!(scan(&mut files), (1, 0), "page {page} is the older flush's");
+            new.bytes[range].copy_from_slice(&kept);
+        }
+    }
+}

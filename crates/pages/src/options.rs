@@ -41,6 +41,9 @@ pub struct Options {
     /// A checkpoint writes a page whose oldest record is so many bytes of log old
     /// (Algorithm 1, *`max_age`*). 0 stands for four times the online log table.
     pub max_age_bytes: u64,
+    /// A checkpoint goes on with so many pages after each commit, so that no commit waits for
+    /// all of it.
+    pub checkpoint_step_pages: usize,
     /// The size of one log file.
     pub log_segment_bytes: u64,
     /// A checkpoint is taken after so much log, even if the online log table is not full.
@@ -71,6 +74,7 @@ impl Options {
             group_delay_ms: 10,
             min_del: 16,
             max_age_bytes: 0,
+            checkpoint_step_pages: 32,
             log_segment_bytes: 8 << 20,
             log_bytes_max: 256 << 20,
             flush_on_eviction: false,

@@ -19,8 +19,6 @@ use crate::options::{Env, LockWait, Options, Stats};
 use crate::position::Lsn;
 use crate::transaction::{ReadTransaction, Transaction};
 
-/// How many pages a commit moves a checkpoint on.
-const CHECKPOINT_STEP_PAGES: usize = 32;
 /// One transaction may change so many bytes as this part of the online log table: with the splits
 /// that they cause, its records then fit the table.
 const TRANSACTION_SHARE: usize = 4;
@@ -107,14 +105,16 @@ impl Inner {
         self.flush_past(core, last)
     }
 
-    /// Moves a checkpoint on, and ends it when it has seen every page.
+    /// Moves a checkpoint on, by so many pages or those of a step, and ends it when it has seen
+    /// every page.
     fn advance_checkpoint<'a>(
         &'a self,
         mut core: Latched<'a>,
-        page_count: usize,
+        page_count: Option<usize>,
     ) -> Result<Latched<'a>> {
         if let Some(begin) = core.checkpoint.as_ref().map(|checkpoint| checkpoint.begin()) {
             core = self.flush_past(core, begin)?;
+            let page_count = page_count.unwrap_or(core.options.checkpoint_step_pages).max(1);
             let mut is_done = core.step_checkpoint(page_count)?;
             while is_done && core.files.is_none() {
                 core = self.wait_for_log(core);
@@ -136,12 +136,12 @@ impl Inner {
         effort: Effort,
     ) -> Result<Latched<'a>> {
         while core.checkpoint.is_some() {
-            core = self.advance_checkpoint(core, CHECKPOINT_STEP_PAGES)?;
+            core = self.advance_checkpoint(core, None)?;
         }
         core.healthy()?;
         core.begin_checkpoint(effort);
         while core.checkpoint.is_some() {
-            core = self.advance_checkpoint(core, usize::MAX)?;
+            core = self.advance_checkpoint(core, Some(usize::MAX))?;
         }
         Ok(core)
     }
@@ -149,7 +149,7 @@ impl Inner {
     /// Before a commit: the online log table has room for it.
     pub(crate) fn make_room<'a>(&'a self, mut core: Latched<'a>) -> Result<Latched<'a>> {
         while core.is_table_full() && core.checkpoint.is_some() {
-            core = self.advance_checkpoint(core, CHECKPOINT_STEP_PAGES)?;
+            core = self.advance_checkpoint(core, None)?;
         }
         if core.is_table_full() {
             core = self.whole_checkpoint(core, Effort::All)?;
@@ -173,14 +173,15 @@ impl Inner {
         if core.checkpoint.is_none() && core.needs_checkpoint() {
             core.begin_checkpoint(Effort::Normal);
         }
-        self.advance_checkpoint(core, CHECKPOINT_STEP_PAGES).map(drop)
+        self.advance_checkpoint(core, None).map(drop)
     }
 
     /// Whether the oldest commit in the log buffer has waited long enough.
     fn is_group_late(&self, core: &mut Core) -> bool {
         let now_us = self.clock.monotonic_us();
         !core.log.is_empty()
-            && now_us - *core.group_since_us.get_or_insert(now_us) >= self.group_delay_us
+            && now_us.saturating_sub(*core.group_since_us.get_or_insert(now_us))
+                >= self.group_delay_us
     }
 }
 
@@ -188,6 +189,22 @@ impl PageStore {
     /// Opens the store in `options.dir`, or makes one there. After a crash this reads the log
     /// since the redo starting point and no page: what was lost from memory is redone when it is
     /// first used.
+    ///
+    /// ```
+    /// # fn main() -> pages::Result<()> {
+    /// # let env = pages::Env {
+    /// #     disk: std::sync::Arc::new(env_sim::SimDisk::new(1, env_sim::Faults::default())),
+    /// #     clock: std::sync::Arc::new(env_sim::SimClock::new(0)),
+    /// # };
+    /// # use pages::{Durability, Options, PageStore};
+    /// let store = PageStore::open(&env, Options::with_memory("/data", 128 << 20))?;
+    /// assert!(matches!(
+    ///     PageStore::open(&env, Options::new("/data")),
+    ///     Err(pages::Error::InUse { .. })
+    /// ));
+    /// store.close()?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::InUse`] if it is open elsewhere, [`Error::Corrupt`] if bytes that were durable are
@@ -222,6 +239,30 @@ impl PageStore {
 
     /// Begins a transaction that may read and write, serializable with all others.
     ///
+    /// ```
+    /// # fn main() -> pages::Result<()> {
+    /// # let env = pages::Env {
+    /// #     disk: std::sync::Arc::new(env_sim::SimDisk::new(1, env_sim::Faults::default())),
+    /// #     clock: std::sync::Arc::new(env_sim::SimClock::new(0)),
+    /// # };
+    /// # use pages::{Durability, Options, PageStore};
+    /// # let store = PageStore::open(&env, Options::new("/data"))?;
+    /// let transaction = store.begin()?;
+    /// let colours = transaction.table("colours");
+    /// colours.insert("sky", "blue")?;
+    /// assert_eq!(colours.get("sky")?.as_deref(), Some(&b"blue"[..]));
+    /// assert!(colours.remove("sky")?);
+    /// colours.insert("grass", "green")?;
+    /// transaction.commit(Durability::Immediate)?;
+    ///
+    /// let transaction = store.begin()?;
+    /// transaction.table("colours").insert("grass", "grey")?;
+    /// transaction.abort();
+    /// let last = store.begin_read()?.table("colours").last()?;
+    /// assert_eq!(last, Some((b"grass".to_vec(), b"green".to_vec())));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Poisoned`].
     pub fn begin(&self) -> Result<Transaction> {
@@ -245,6 +286,27 @@ impl PageStore {
     }
 
     /// Returns when the transaction whose commit returned `lsn` is durable.
+    ///
+    /// ```
+    /// # fn main() -> pages::Result<()> {
+    /// # let env = pages::Env {
+    /// #     disk: std::sync::Arc::new(env_sim::SimDisk::new(1, env_sim::Faults::default())),
+    /// #     clock: std::sync::Arc::new(env_sim::SimClock::new(0)),
+    /// # };
+    /// # use pages::{Durability, Options, PageStore};
+    /// # let store = PageStore::open(&env, Options::new("/data"))?;
+    /// let mut last = None;
+    /// for day in 1..=31_u8 {
+    ///     let transaction = store.begin()?;
+    ///     transaction.table("diary").insert([day], "nothing happened")?;
+    ///     last = Some(transaction.commit(Durability::Group)?);
+    /// }
+    /// if let Some(last) = last {
+    ///     store.wait_durable(last)?; // one write of the log for all of them
+    /// }
+    /// assert_eq!(store.begin_read()?.table("diary").range([30_u8]..).count(), 2);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`PageStore::flush`].

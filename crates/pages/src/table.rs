@@ -196,7 +196,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Entries of a table in order. After an error, calling it again goes on from the same place.
+/// Entries of a table in order. An error is the last thing it gives.
 pub struct Range<'t> {
     table: &'t Table<'t>,
     low: Bound<Vec<u8>>,
@@ -283,6 +283,13 @@ impl Range<'_> {
         }
     }
 
+    /// A step; there is none after an error, so that nobody counts errors for ever.
+    fn step_or_end(&mut self, from_above: bool) -> Option<Result<Entry>> {
+        let stepped = self.step(from_above);
+        self.is_done |= stepped.is_err();
+        stepped.transpose()
+    }
+
     fn step(&mut self, from_above: bool) -> Result<Option<Entry>> {
         self.table.transaction.usable()?;
         loop {
@@ -324,12 +331,12 @@ impl Iterator for Range<'_> {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(false).transpose()
+        self.step_or_end(false)
     }
 }
 
 impl DoubleEndedIterator for Range<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(true).transpose()
+        self.step_or_end(true)
     }
 }

@@ -123,6 +123,51 @@ fn scans_are_protected_from_phantoms() {
 }
 
 #[test]
+fn an_inserter_bars_scanners_also_after_its_gap_was_divided_or_united() {
+    let world = World::new(9);
+    let store = world.open(small());
+    insert(&store, "t", "b", b"1");
+    insert(&store, "t", "m", b"2");
+    let one = store.begin().expect("healthy");
+    one.table("t").insert("c", "3").expect("free");
+    // Divides the gap before "m", in which "c" is about to appear.
+    insert(&store, "t", "k", b"4");
+    let scanner = store.begin_read().expect("healthy");
+    let scan = scanner.table("t").range("b".."k").collect::<Result<Vec<_>, _>>();
+    assert!(matches!(scan, Err(Error::Busy)));
+    drop(scanner);
+    let two = store.begin().expect("healthy");
+    assert!(two.table("t").remove("k").expect("free"));
+    two.commit(Durability::Immediate).expect("no faults");
+    let scanner = store.begin_read().expect("healthy");
+    let scan = scanner.table("t").range("b".."m").collect::<Result<Vec<_>, _>>();
+    assert!(matches!(scan, Err(Error::Busy)));
+    let back = scanner.table("t").range("b".."m").rev().collect::<Result<Vec<_>, _>>();
+    assert!(matches!(back, Err(Error::Busy)));
+    one.commit(Durability::Immediate).expect("no faults");
+    assert_eq!(scanner.table("t").range("b".."m").count(), 2);
+}
+
+#[test]
+fn a_scan_from_above_is_protected_from_phantoms() {
+    let world = World::new(10);
+    let store = world.open(small());
+    insert(&store, "t", "b", b"1");
+    insert(&store, "t", "m", b"2");
+    let scanner = store.begin_read().expect("healthy");
+    let last = scanner.table("t").last().expect("free").expect("there is one");
+    assert_eq!(last.0, b"m");
+    let writer = store.begin().expect("healthy");
+    assert!(matches!(writer.table("t").insert("z", "3"), Err(Error::Busy)));
+    assert!(matches!(writer.table("t").remove("m"), Err(Error::Busy)));
+    drop((scanner, writer));
+    let scanner = store.begin_read().expect("healthy");
+    assert_eq!(scanner.table("t").range("c"..="m").rev().filter(Result::is_ok).count(), 1);
+    let writer = store.begin().expect("healthy");
+    assert!(matches!(writer.table("t").insert("d", "3"), Err(Error::Busy)));
+}
+
+#[test]
 fn a_deadlock_is_refused_and_the_other_transaction_goes_on() {
     let world = World::new(5);
     let store = world.open(small());

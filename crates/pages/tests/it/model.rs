@@ -6,6 +6,7 @@
 //! that was promised to be durable.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use env_sim::Faults;
 use pages::{Durability, Error, Lsn, Options, PageStore, Transaction};
@@ -40,13 +41,19 @@ impl Plan {
             keys,
             value_bytes_max,
             transactions: 4,
-            flush_on_eviction: seed % 7 == 3,
+            flush_on_eviction: seed % 4 == 3,
             has_faults: false,
         }
     }
 
     fn options(&self) -> Options {
-        Options { flush_on_eviction: self.flush_on_eviction, ..small() }
+        Options {
+            flush_on_eviction: self.flush_on_eviction,
+            checkpoint_step_pages: 1 + usize::try_from(self.seed % 3).expect("small"),
+            online_log_bytes: if self.flush_on_eviction { 512 << 10 } else { 64 << 10 },
+            max_age_bytes: if self.seed.is_multiple_of(2) { 30_000 } else { 0 },
+            ..small()
+        }
     }
 }
 
@@ -54,6 +61,8 @@ struct Running {
     transaction: Transaction,
     /// What it sees, as far as it has looked and changed.
     changes: BTreeMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
+    /// What was committed in ranges when they were read: it must still be so at commit.
+    reads: Vec<(&'static str, Vec<u8>, Vec<u8>, Table)>,
     /// A call that is to be repeated.
     pending: Option<Call>,
 }
@@ -134,6 +143,15 @@ impl Model {
         }
     }
 
+    /// What is committed in a range.
+    fn part(&self, table: &str, low: &[u8], high: &[u8]) -> Table {
+        let Some(table) = self.committed().get(table) else { return Table::new() };
+        table
+            .range::<[u8], _>((Bound::Included(low), Bound::Excluded(high)))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    }
+
     /// Makes one call and compares what it says with the model.
     fn make(&mut self, running: &mut Running, call: &Call) -> Result<(), Error> {
         match call {
@@ -149,6 +167,13 @@ impl Model {
             Call::Get(table, key) => {
                 let value = running.transaction.table(table).get(key)?;
                 assert!(value == self.seen(running, table, key), "{:?}", self.plan);
+                let above = [key.as_slice(), b"\0"].concat();
+                running.reads.push((
+                    *table,
+                    key.clone(),
+                    above.clone(),
+                    self.part(table, key, &above),
+                ));
             }
             Call::Scan(table, low, high, is_backwards) => {
                 let handle = running.transaction.table(table);
@@ -174,6 +199,8 @@ impl Model {
                     .map(|(k, v)| (k.clone(), v.clone()))
                     .collect();
                 assert!(found == expected, "{:?}", self.plan);
+                let part = self.part(table, low, high);
+                running.reads.push((*table, low.clone(), high.clone(), part));
             }
         }
         Ok(())
@@ -203,7 +230,12 @@ impl Model {
     fn step_transaction(&mut self, store: &PageStore) -> Result<(), Error> {
         if self.running.len() < self.plan.transactions {
             let transaction = store.begin()?;
-            self.running.push(Running { transaction, changes: BTreeMap::new(), pending: None });
+            self.running.push(Running {
+                transaction,
+                changes: BTreeMap::new(),
+                reads: Vec::new(),
+                pending: None,
+            });
             return Ok(());
         }
         let chosen = self.world.below(self.running.len());
@@ -234,6 +266,10 @@ impl Model {
     fn commit(&mut self, store: &PageStore, running: Running) -> Result<(), Error> {
         let durability =
             [Durability::Immediate, Durability::Group, Durability::None][self.world.below(3)];
+        for (table, low, high, then) in &running.reads {
+            let now = self.part(table, low, high);
+            assert!(now == *then, "what was read has changed: {:?}", self.plan);
+        }
         let mut content = self.committed().clone();
         for ((table, key), value) in running.changes {
             let table = content.entry(table).or_default();
@@ -402,7 +438,9 @@ fn equals_the_model_after_errors_of_the_disk() {
             poisoned += usize::from(!is_done);
             // The process starts again; the kernel may show what the device does not have.
             model.world.disk.kill();
-            model.recover(&[]);
+            let again = [1 + model.world.rng.below(9), 1 + model.world.rng.below(9)];
+            let count = model.world.below(3);
+            model.recover(&again[..count]);
             if model.world.below(2) == 0 {
                 model.world.disk.restart();
                 model.recover(&[]);
