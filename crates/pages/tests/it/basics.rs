@@ -168,6 +168,22 @@ fn a_scan_from_above_is_protected_from_phantoms() {
 }
 
 #[test]
+fn a_key_that_bounds_a_scanned_gap_is_not_removed() {
+    let world = World::new(11);
+    let store = world.open(small());
+    for key in ["b", "k", "z"] {
+        insert(&store, "t", key, b"1");
+    }
+    let scanner = store.begin_read().expect("healthy");
+    assert_eq!(scanner.table("t").range("a".."h").count(), 1);
+    // Without "k" nothing would bar an insert below it.
+    let writer = store.begin().expect("healthy");
+    assert!(matches!(writer.table("t").remove("k"), Err(Error::Busy)));
+    drop(scanner);
+    assert!(writer.table("t").remove("k").expect("nobody scans any more"));
+}
+
+#[test]
 fn a_deadlock_is_refused_and_the_other_transaction_goes_on() {
     let world = World::new(5);
     let store = world.open(small());

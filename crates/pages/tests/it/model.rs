@@ -29,20 +29,29 @@ pub(crate) struct Plan {
     pub(crate) flush_on_eviction: bool,
     /// EIO from reads, writes and syncs, by chance.
     pub(crate) has_faults: bool,
+    /// EIO from this I/O.
+    pub(crate) error_at_io: Option<u64>,
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64, steps: usize) -> Self {
+        let flush_on_eviction = seed % 4 == 3;
         let keys = [20, 200, 2000][usize::try_from(seed % 3).expect("small")];
-        let value_bytes_max = if seed.is_multiple_of(5) { 12_000 } else { 400 };
+        let value_bytes_max = match seed % 5 {
+            _ if flush_on_eviction => 2000,
+            0 => 12_000,
+            1 => 1500,
+            _ => 400,
+        };
         Self {
             seed,
             steps,
             keys,
             value_bytes_max,
             transactions: 4,
-            flush_on_eviction: seed % 4 == 3,
+            flush_on_eviction,
             has_faults: false,
+            error_at_io: None,
         }
     }
 
@@ -293,7 +302,10 @@ impl Model {
     /// Runs until the plan is done or the world ends; true if it is done.
     pub(crate) fn run(&mut self) -> bool {
         let Some(store) = self.open() else { return false };
-        if self.plan.has_faults {
+        if self.plan.error_at_io.is_some() {
+            let error_at_io = self.plan.error_at_io;
+            self.world.disk.set_faults(Faults { error_at_io, ..Faults::default() });
+        } else if self.plan.has_faults {
             self.world.disk.set_faults(Faults {
                 error_per_million: 300,
                 sync_error_per_million: 3000,
@@ -382,9 +394,9 @@ impl Model {
 
 /// Runs a plan with crashes at random I/Os.
 fn crash_at_random(seed: u64) -> (usize, usize, u64) {
-    let mut model = Model::new(Plan::new(seed, 250));
+    let mut model = Model::new(Plan::new(seed, 600));
     for _ in 0..4 {
-        let n = 1 + model.world.rng.below(120);
+        let n = 1 + model.world.rng.below(400);
         model.world.disk.crash_after(n);
         let is_done = model.run();
         if is_done && model.world.below(2) == 0 {
@@ -450,6 +462,28 @@ fn equals_the_model_after_errors_of_the_disk() {
         }
     }
     assert!(poisoned > 50, "{poisoned}");
+}
+
+/// A short trace with an error at every I/O, and a crash at every I/O of the recovery from it: what
+/// the kernel shows after a failed sync is not what the device has.
+#[test]
+fn equals_the_model_after_an_error_at_every_io_and_a_crash_in_every_recovery() {
+    for seed in [1, 3, 8] {
+        let plan = Plan { transactions: 2, has_faults: true, ..Plan::new(seed, 90) };
+        let mut whole = Model::new(Plan { has_faults: false, ..plan });
+        whole.run();
+        for n in 1..=whole.world.disk.io_count() {
+            for again in 0..10 {
+                let mut model = Model::new(Plan { error_at_io: Some(n), ..plan });
+                model.run();
+                model.world.disk.set_faults(Faults::default());
+                model.world.disk.kill();
+                model.recover(if again == 0 { &[] } else { std::slice::from_ref(&again) });
+                model.world.disk.restart();
+                model.recover(&[]);
+            }
+        }
+    }
 }
 
 #[test]
