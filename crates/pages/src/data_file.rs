@@ -86,6 +86,7 @@ pub(crate) struct DataFile {
     file: Box<dyn File>,
     path: PathBuf,
     salt: u64,
+    segment_bytes: u64,
 }
 
 fn block(magic: &[u8; 8], words: &[u64]) -> Vec<u8> {
@@ -122,6 +123,7 @@ impl DataFile {
         dir: &Path,
         salt: u64,
         first: Lsn,
+        segment_bytes: u64,
         is_log: bool,
     ) -> Result<Self> {
         let path = dir.join(NAME);
@@ -130,7 +132,7 @@ impl DataFile {
                 let what = "the data file is missing although there is a log";
                 return Err(Error::corrupt(&path, 0, what));
             }
-            Self::create(disk, dir, salt, first)?;
+            Self::create(disk, dir, &[salt, segment_bytes], first)?;
         }
         let file = disk.open(&path, Access::ReadWrite).map_err(Error::io(&path, "open"))?;
         let mut header = vec![0; BLOCK_BYTES];
@@ -139,13 +141,13 @@ impl DataFile {
             _ => Error::io(&path, "read")(error),
         })?;
         match words(&header, MAGIC) {
-            Ok(Some([salt, ..])) => Ok(Self { file, path, salt }),
+            Ok(Some([salt, segment_bytes, ..])) => Ok(Self { file, path, salt, segment_bytes }),
             Ok(None) => Err(Error::corrupt(&path, 0, "the header of the file is damaged")),
             Err(found) => Err(Error::NewerFormat { path, found, known: FORMAT_VERSION }),
         }
     }
 
-    fn create(disk: &dyn Disk, dir: &Path, salt: u64, first: Lsn) -> Result<()> {
+    fn create(disk: &dyn Disk, dir: &Path, header: &[u64; 2], first: Lsn) -> Result<()> {
         let (path, tmp) = (dir.join(NAME), dir.join("pages.data.tmp"));
         match disk.remove(&tmp) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -154,8 +156,8 @@ impl DataFile {
             _ => {}
         }
         let file = disk.create(&tmp).map_err(Error::io(&tmp, "create"))?;
-        let mut bytes = block(MAGIC, &[salt]);
-        bytes.extend(block(MASTER_MAGIC, &[1, 0, first.0, salt]));
+        let mut bytes = block(MAGIC, header);
+        bytes.extend(block(MASTER_MAGIC, &[1, 0, first.0, header[0]]));
         bytes.resize(4 * BLOCK_BYTES, 0);
         file.write_all_at(&bytes, 0).map_err(Error::io(&tmp, "write"))?;
         file.sync_data().map_err(Error::io(&tmp, "sync"))?;
@@ -170,6 +172,11 @@ impl DataFile {
     /// The random number that ties the log to this file.
     pub(crate) fn salt(&self) -> u64 {
         self.salt
+    }
+
+    /// The size of the log's segments, which was chosen when the store was made.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
     }
 
     /// The newest master record.

@@ -44,7 +44,7 @@ pub struct Options {
     /// A checkpoint goes on with so many pages after each commit, so that no commit waits for
     /// all of it.
     pub checkpoint_step_pages: usize,
-    /// The size of one log file.
+    /// The size of one log file, for a store that is made: an existing one keeps its own.
     pub log_segment_bytes: u64,
     /// A checkpoint is taken after so much log, even if the online log table is not full.
     pub log_bytes_max: u64,

@@ -31,10 +31,12 @@ use crate::position::{Lsn, PageId};
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let first = Lsn(LOG_PAGE_BYTES as u64);
     let disk = std::sync::Arc::clone(&env.disk);
-    let mut files = LogFiles::new(disk, &options.dir, options.log_segment_bytes);
+    let segment_bytes = options.log_segment_bytes;
+    let files = LogFiles::new(disk.clone(), &options.dir, segment_bytes);
     let is_log = !files.segments()?.is_empty();
-    let data = DataFile::open(env.disk.as_ref(), &options.dir, salt, first, is_log)?;
+    let data = DataFile::open(disk.as_ref(), &options.dir, salt, first, segment_bytes, is_log)?;
     let salt = data.salt();
+    let mut files = LogFiles::new(disk, &options.dir, data.segment_bytes());
     let master = data.master()?;
     let record = read_checkpoint(&mut files, &data, salt, master.checkpoint)?;
     let redo_start = record.redo_start();

@@ -59,7 +59,11 @@ impl Plan {
         Options {
             flush_on_eviction: self.flush_on_eviction,
             checkpoint_step_pages: 1 + usize::try_from(self.seed % 3).expect("small"),
-            online_log_bytes: if self.flush_on_eviction { 512 << 10 } else { 64 << 10 },
+            online_log_bytes: match self.seed % 5 {
+                _ if self.flush_on_eviction => 256 << 10,
+                0 => 64 << 10,
+                _ => 20 << 10,
+            },
             max_age_bytes: if self.seed.is_multiple_of(2) { 30_000 } else { 0 },
             ..small()
         }
@@ -219,10 +223,13 @@ impl Model {
     fn step(&mut self, store: &PageStore) -> bool {
         self.world.clock.advance_ms(1);
         let done = match self.world.below(40) {
-            0 => store.checkpoint(),
+            // Not in every run: most checkpoints are to begin by themselves, between commits.
+            0 if self.plan.seed.is_multiple_of(4) => store.checkpoint(),
             1 => store.flush().map(|()| self.durable = self.versions.len() - 1),
             2 if self.world.below(10) == 0 => store.check().map(drop),
-            3 if self.world.below(4) == 0 => store.checkpoint_all(),
+            3 if self.plan.seed.is_multiple_of(4) && self.world.below(4) == 0 => {
+                store.checkpoint_all()
+            }
             _ => self.step_transaction(store),
         };
         match done {
@@ -321,9 +328,15 @@ impl Model {
         }
         self.running.clear();
         self.world.disk.set_faults(Faults::default());
-        let sound = store.check();
-        sound.unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
-        self.compare(&store, self.versions.len() - 1);
+        // In a store that writes when it evicts, the crash may come while it is looked at.
+        let looked = store.check().and_then(|_| Self::read(&store));
+        match looked {
+            Ok(content) => {
+                assert!(self.is_version(&content, self.versions.len() - 1), "{:?}", self.plan);
+            }
+            Err(error) if is_world_at_end(&error) && self.world.disk.is_crashed() => return false,
+            Err(error) => panic!("{error} {:?}", self.plan),
+        }
         if store.flush().is_err() {
             return false;
         }
@@ -340,18 +353,13 @@ impl Model {
         }
     }
 
-    fn read(store: &PageStore) -> Content {
-        let reader = store.begin_read().expect("healthy");
+    fn read(store: &PageStore) -> Result<Content, Error> {
+        let reader = store.begin_read()?;
         let mut content = Content::new();
         for table in TABLES {
-            let entries = reader.table(table).iter().collect::<Result<Table, _>>();
-            content.insert(table, entries.expect("nobody has locks"));
+            content.insert(table, reader.table(table).iter().collect::<Result<Table, _>>()?);
         }
-        content
-    }
-
-    fn compare(&self, store: &PageStore, version: usize) {
-        assert!(self.is_version(&Self::read(store), version), "{:?}", self.plan);
+        Ok(content)
     }
 
     fn is_version(&self, content: &Content, version: usize) -> bool {
@@ -375,7 +383,7 @@ impl Model {
         }
         let store = self.open().expect("no more crashes");
         store.check().unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
-        let content = Self::read(&store);
+        let content = Self::read(&store).expect("nobody has locks");
         let found = (self.durable..self.versions.len())
             .rev()
             .find(|version| self.is_version(&content, *version));
@@ -501,7 +509,7 @@ fn equals_the_model_after_a_crash_at_every_io_and_in_every_recovery() {
         let mut whole = Model::new(plan);
         assert!(whole.run());
         let ios = whole.world.disk.io_count();
-        assert!(ios > 30, "{ios}");
+        assert!(ios > 20, "{ios}");
         for n in 1..=ios {
             for is_after in [false, true] {
                 for again in 0..14 {
