@@ -65,6 +65,7 @@ impl Plan {
                 _ => 20 << 10,
             },
             max_age_bytes: if self.seed.is_multiple_of(2) { 30_000 } else { 0 },
+            min_del: if self.seed.is_multiple_of(2) { 16 } else { 2 },
             ..small()
         }
     }
