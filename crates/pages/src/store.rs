@@ -66,6 +66,14 @@ impl Inner {
         self.core.lock().expect("a broken invariant has ended a thread that held the latch")
     }
 
+    /// Forgets a transaction. After a broken invariant there is nothing to forget it in; this may
+    /// run while the panic unwinds, and must not begin another.
+    pub(crate) fn forget(&self, transaction: u64) {
+        if let Ok(mut core) = self.core.lock() {
+            core.active.remove(&transaction);
+        }
+    }
+
     /// What the changes of one transaction may take.
     pub(crate) fn transaction_bytes_max(&self) -> usize {
         self.transaction_bytes_max

@@ -231,9 +231,9 @@ impl Transaction {
     }
 
     fn release(&self) {
-        let mut locks = self.inner.locks.lock().expect("the lock table does not panic");
-        locks.release(self.id);
-        drop(locks);
+        if let Ok(mut locks) = self.inner.locks.lock() {
+            locks.release(self.id);
+        }
         self.inner.lock_released.notify_all();
     }
 
@@ -249,6 +249,6 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.release();
-        self.inner.latch().active.remove(&self.id);
+        self.inner.forget(self.id);
     }
 }

@@ -89,6 +89,44 @@ fn a_large_tree_grows_shrinks_and_gives_its_pages_back() {
     assert_eq!(report.free_pages, store.stats().pages - 3);
 }
 
+/// Nothing is durable but what a checkpoint makes so when it begins: whatever is committed while it
+/// is taken is pending, and must stay out of the pages that it writes.
+#[test]
+fn a_checkpoint_leaves_out_what_is_committed_meanwhile() {
+    let mut world = World::new(12);
+    let options = Options {
+        log_buffer_bytes: 64 << 20,
+        checkpoint_step_pages: 1,
+        min_del: 1,
+        online_log_bytes: 128 << 10,
+        ..small()
+    };
+    let store = world.open(options.clone());
+    let mut model = BTreeMap::new();
+    let mut commit = |world: &mut World, store: &PageStore| {
+        let transaction = store.begin().expect("healthy");
+        for _ in 0..3 {
+            let key = format!("{:04}", world.below(400)).into_bytes();
+            let value = vec![b'v'; world.below(300)];
+            transaction.table("t").insert(&key, &value).expect("free");
+            model.insert(key, value);
+        }
+        transaction.commit(Durability::None).expect("no faults");
+    };
+    for _ in 0..1500 {
+        commit(&mut world, &store);
+    }
+    assert!(store.stats().checkpoints > 5, "{:?}", store.stats());
+    store.check().expect("sound");
+    store.flush().expect("no faults");
+    drop(store);
+    world.disk.crash();
+    let store = world.open(options);
+    let reader = store.begin_read().expect("healthy");
+    let all: Vec<_> = reader.table("t").iter().map(|entry| entry.expect("free")).collect();
+    assert!(all == model.into_iter().collect::<Vec<_>>());
+}
+
 #[test]
 fn dirty_victims_are_written_if_that_is_wanted() {
     let mut world = World::new(3);
