@@ -190,7 +190,7 @@ impl Recovery {
         )?;
         self.make_room(&state);
         self.settle_devices()?;
-        self.unlist_empty(&state)?;
+        self.settle_what_was_seen(&state)?;
         let disk = self.env.disk.clone();
         let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
@@ -272,16 +272,18 @@ impl Recovery {
         left.collect::<Vec<_>>().into_iter()
     }
 
-    /// Images without a block are about to be removed: whoever starts after a crash must not miss
-    /// them.
-    fn unlist_empty(&mut self, state: &LogState) -> Result<()> {
-        let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
-        let count = self.manifest.listed.len();
-        self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
-        if self.manifest.listed.len() < count {
-            self.manifest.write(&*self.env.disk, &self.options.dir)?;
+    /// Before anything is removed because of what was seen: that is made durable. A rename may have
+    /// been seen that the process before this one did not live to sync, or could not; if it were lost
+    /// now and the removal were not, a file would be missing. Images without a block are about to be
+    /// removed too: whoever starts after a crash must not miss them.
+    fn settle_what_was_seen(&mut self, state: &LogState) -> Result<()> {
+        let disk = &*self.env.disk;
+        for device in &self.catalog.devices {
+            disk.sync_dir(&device.path).at(&device.path, "sync")?;
         }
-        Ok(())
+        let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
+        self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
+        self.manifest.write(disk, &self.options.dir)
     }
 
     fn settle_manifest(&mut self, state: &LogState) -> Result<()> {

@@ -356,3 +356,38 @@ fn a_file_that_is_being_compacted_cannot_be_pinned_before_that_is_over() {
     database.settle();
     assert!(database.log.pin(Lsn(1)..=Lsn(1)).is_some());
 }
+
+/// The process dies between a rename and the sync of its directory, or that sync fails: the next start
+/// sees a name that no disk has, and a crash in the middle of it must not lose more than that name.
+#[test]
+fn a_rename_that_was_seen_and_not_synced_is_settled_before_anything_is_removed() {
+    let mut seen = 0;
+    for error_at in 1..40 {
+        for crash_at in 1..12 {
+            let disk = SimDisk::new(error_at * 100 + crash_at, Faults::default());
+            let options = log_of_many_restarts(&disk, 5);
+            let mut database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+            let error_at_io = Some(disk.io_count() + error_at);
+            disk.set_faults(Faults { error_at_io, ..Faults::default() });
+            for _ in 0..20 {
+                database.clock.advance_us(200_000);
+                database.log.tick();
+                database.compactor.step();
+                database.log.poll();
+            }
+            seen += database.log.stats().compactions_failed;
+            drop(database);
+            disk.set_faults(Faults::default());
+            disk.kill();
+            disk.crash_after(crash_at);
+            drop(Database::open_on(Arc::new(disk.clone()), options.clone()));
+            disk.restart();
+            let reopened = Database::open_on(Arc::new(disk), options);
+            let database = reopened.unwrap_or_else(|error| {
+                panic!("error at I/O {error_at}, crash at I/O {crash_at}: {error}")
+            });
+            assert_eq!(database.keyspace.entries.len(), 50, "{error_at}, {crash_at}");
+        }
+    }
+    assert!(seen > 50, "compactions failed: {seen}");
+}
