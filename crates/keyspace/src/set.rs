@@ -350,14 +350,8 @@ impl Large for LargeSet {
     }
 
     fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        let mut count = 0;
-        for element in self.members.page_mut(piece)? {
-            let (name, value) = (element.name(), &[][..]);
-            let addr = recorder.log_element(RecordKind::SetMember, id, name, value, None);
-            element.set_addr(addr);
-            count += 1;
-        }
-        Some(count)
+        let elements = self.members.page_mut(piece)?;
+        Some(recorder.relog_elements(RecordKind::SetMember, id, elements))
     }
 
     fn rewrite(
@@ -367,17 +361,8 @@ impl Large for LargeSet {
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        let mut count = 0;
-        for element in self.members.page_mut(piece)? {
-            count += 1;
-            if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
-                let (name, value) = (element.name(), &[][..]);
-                let kind = RecordKind::SetMember;
-                let addr = recorder.log_element(kind, id, name, value, Some(old));
-                element.set_addr(addr);
-            }
-        }
-        Some(count)
+        let elements = self.members.page_mut(piece)?;
+        Some(recorder.rewrite_elements(RecordKind::SetMember, id, elements, is_lost))
     }
 
     fn encoding(&self) -> &'static str {

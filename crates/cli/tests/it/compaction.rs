@@ -1,10 +1,9 @@
 //! Compaction keeps the log small, and what it leaves verifies and holds what it should.
 
 use crate::kill::Random;
-use crate::process::{Program, Server};
+use crate::process::{Program, Server, wait_until};
 use crate::wire::{Connection, encode};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const KEYS: u64 = 40_000;
 const VALUE_BYTES: usize = 300;
@@ -118,14 +117,6 @@ fn pipelined(connection: &mut Connection, lines: impl Iterator<Item = String>) {
             let reply = connection.receive().unwrap();
             assert!(!reply.is_error(), "{line}: {reply:?}");
         }
-    }
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(30), "the condition did not come true");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -1,19 +1,10 @@
 //! Limits of connections, sockets of both kinds, and input from the hostile.
 
 use crate::kill::Random;
-use crate::process::Program;
+use crate::process::{Program, wait_until};
 use crate::wire::{Connection, encode};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(20), "the condition did not come true");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn a_unix_socket_serves_too() {

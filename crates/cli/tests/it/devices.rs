@@ -2,10 +2,9 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use crate::fault_injection::Fault;
-use crate::process::Program;
+use crate::process::{Program, wait_until};
 use crate::wire::Connection;
 
 /// The line of INFO about the device in `path`.
@@ -20,14 +19,6 @@ fn segment_files(path: &str) -> usize {
     names
         .filter(|name| name.as_ref().unwrap().path().extension().is_some_and(|e| e == "redo"))
         .count()
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(60), "it does not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

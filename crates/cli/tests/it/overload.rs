@@ -3,7 +3,7 @@
 //! and the others are served; how fast is printed, not asserted.
 
 use crate::fault_injection::Fault;
-use crate::process::{Program, Server};
+use crate::process::{Program, Server, wait_until};
 use crate::wire::{Connection, encode};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -30,14 +30,6 @@ fn resident_bytes(server: &Server, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.unwrap().trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < PATIENCE, "the condition did not come true");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// How long commands took.

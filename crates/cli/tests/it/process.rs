@@ -218,3 +218,13 @@ fn answers(child: &mut Child, port: u16) -> bool {
     }
     false
 }
+
+/// Waits for a condition that is sure to come true; a test that waits for longer than the slowest
+/// machine takes has failed.
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the condition did not come true");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -242,14 +242,8 @@ impl Large for LargeZSet {
     }
 
     fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        let mut count = 0;
-        for element in self.members.page_mut(piece)? {
-            let (name, value) = (element.name(), element.value());
-            let addr = recorder.log_element(RecordKind::ZSetMember, id, name, value, None);
-            element.set_addr(addr);
-            count += 1;
-        }
-        Some(count)
+        let elements = self.members.page_mut(piece)?;
+        Some(recorder.relog_elements(RecordKind::ZSetMember, id, elements))
     }
 
     fn rewrite(
@@ -259,17 +253,8 @@ impl Large for LargeZSet {
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        let mut count = 0;
-        for element in self.members.page_mut(piece)? {
-            count += 1;
-            if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
-                let (name, value) = (element.name(), element.value());
-                let kind = RecordKind::ZSetMember;
-                let addr = recorder.log_element(kind, id, name, value, Some(old));
-                element.set_addr(addr);
-            }
-        }
-        Some(count)
+        let elements = self.members.page_mut(piece)?;
+        Some(recorder.rewrite_elements(RecordKind::ZSetMember, id, elements, is_lost))
     }
 
     fn encoding(&self) -> &'static str {
