@@ -19,7 +19,8 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
-    CompactionOptions, Compactor, Flusher, Health, Log, Opened, Scrubber, Step, SyncPolicy,
+    CompactionOptions, Compactor, DeviceState, Flusher, Health, Log, Opened, Scrubber, Step,
+    SyncPolicy,
 };
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -342,11 +343,16 @@ impl LogControl for LogOwner {
         ];
         for (index, device) in stats.devices.iter().enumerate() {
             let error = one_line(device.last_error.as_deref());
+            let state = match device.state {
+                DeviceState::Healthy if device.is_draining => "Draining",
+                DeviceState::Healthy => "Healthy",
+                DeviceState::Full => "Full",
+                DeviceState::Poisoned => "Poisoned",
+            };
             let figures = format!(
-                "index={index},path={},state={:?},segments={},queued_bytes={},written_bytes={},written_blocks={},\
+                "index={index},path={},state={state},segments={},queued_bytes={},written_bytes={},written_blocks={},\
                  syncs={},last_error={error}",
                 device.path.display(),
-                device.state,
                 device.segments,
                 device.queued_bytes,
                 device.written_bytes,

@@ -71,6 +71,8 @@ pub struct DeviceStats {
     pub id: Id,
     /// How it is.
     pub state: DeviceState,
+    /// It is taken out of use: its segments are written to the others.
+    pub is_draining: bool,
     /// How many segments have their file on it.
     pub segments: usize,
     /// Bytes waiting to be written.

@@ -25,21 +25,7 @@ use crate::mend::scrubber::Finding;
 use crate::options::Waker;
 use crate::write::devices::Devices;
 use crate::write::durability::Durability;
-
-/// A block that the executor has finished. Its buffer begins with room for the header.
-pub(crate) struct SealedBlock {
-    pub(crate) buffer: Vec<u8>,
-    /// Where in the buffer the records with ordinals divisible by 64 begin.
-    pub(crate) marks: Vec<u64>,
-    pub(crate) lsn: Lsn,
-    pub(crate) time_ms: i64,
-    pub(crate) segment: SegmentId,
-    /// The index of the device that the segment belongs to.
-    pub(crate) home: usize,
-    pub(crate) first_ordinal: u32,
-    pub(crate) record_count: u32,
-    pub(crate) delete_count: u32,
-}
+use crate::write::sealed_block::SealedBlock;
 
 /// What a flusher is to do.
 pub(crate) enum Order {
@@ -59,8 +45,6 @@ pub enum DeviceState {
     /// A write or sync on it has failed, or it was full and another one has taken what it could not:
     /// it takes no further block until the next start.
     Poisoned,
-    /// It is taken out of use: its segments are written to the others.
-    Draining,
 }
 
 /// Whether a device is wanted.
@@ -77,7 +61,8 @@ pub(crate) enum Service {
 #[derive(Default)]
 pub(crate) struct Inbox {
     pub(crate) orders: VecDeque<Order>,
-    /// The device is poisoned: its blocks go to `Device::successor`.
+    /// It takes nothing more: the device is poisoned and its blocks go to `Device::successor`, or the
+    /// end has come.
     pub(crate) is_closed: bool,
     /// Something other than an order wants a step: a sync, a retry, the end.
     is_nudged: bool,
@@ -139,17 +124,9 @@ impl Device {
         let number = match state {
             DeviceState::Healthy => 0,
             DeviceState::Full => 1,
-            DeviceState::Poisoned | DeviceState::Draining => 2,
+            DeviceState::Poisoned => 2,
         };
         self.state.store(number, Ordering::Release);
-    }
-
-    /// How it is, for people.
-    pub(crate) fn shown_state(&self) -> DeviceState {
-        match self.state() {
-            DeviceState::Healthy if self.service() == Service::Leaving => DeviceState::Draining,
-            state => state,
-        }
     }
 
     pub(crate) fn service(&self) -> Service {

@@ -24,18 +24,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 
 use crate::compact::segments::Part;
 use crate::error::Error;
 use crate::error::Result;
-use crate::format::block::{self, BlockHeader};
-use crate::format::record;
 use crate::format::segment::SegmentHeader;
-use crate::write::device::{Device, DeviceState, Order, Sealed, SealedBlock, Service, Shared};
+use crate::write::device::{Device, DeviceState, Order, Sealed, Service, Shared};
 use crate::write::devices;
 use crate::write::reserve;
+use crate::write::sealed_block::SealedBlock;
 use crate::write::segment_writer::{Ordinals, SegmentWriter, WrittenBlock, is_full};
 
 /// What a step has done.
@@ -253,7 +251,7 @@ impl Flusher {
             {
                 break;
             }
-            fill_header(block, database_tag, durable_lsn);
+            block.complete(database_tag, durable_lsn);
             group_bytes += block.buffer.len();
             group_count += 1;
         }
@@ -300,11 +298,11 @@ impl Flusher {
         list_segment(&self.shared, &mut self.parts[at])?;
         let durable_lsn = self.shared.durability.durable_lsn();
         let Some(Order::Block(block)) = self.todo.front_mut() else { return Ok(()) };
-        fill_header(block, self.shared.database.tag(), durable_lsn);
+        block.complete(self.shared.database.tag(), durable_lsn);
         let writer = &mut self.parts[at];
         writer.write(&block.buffer)?;
         let Some(Order::Block(block)) = self.todo.pop_front() else { return Ok(()) };
-        let records = record_offsets(&block);
+        let records = block.record_offsets();
         writer.add(&WrittenBlock {
             lsn: block.lsn,
             bytes: block.buffer.len() as u64,
@@ -396,14 +394,15 @@ impl Flusher {
     fn become_full(&mut self, error: &Error, is_ending: bool) -> Step {
         let device = &self.shared.devices[self.index];
         // A full disk below the data directory keeps the manifest from being replaced: another
-        // device would not get further, and this one's reserve is of no use.
+        // device would not get further.
         let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
         let error = error.to_string();
         device.set_last_error(error.clone());
         let was_full = device.state() == DeviceState::Full;
         device.set_state(DeviceState::Full);
-        if is_own && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
-            // What was accepted before the disk was full gets the room that was kept for it.
+        if self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
+            // What was accepted before the disk was full gets the room that was kept for it. It may be
+            // the manifest that needs it: mostly it is on the same disk.
             self.has_reserve = false;
             self.retry_at_us = 0;
             (self.shared.waker)();
@@ -549,24 +548,6 @@ fn list_segment(shared: &Shared, writer: &mut SegmentWriter) -> Result<()> {
     Ok(())
 }
 
-/// Completes the block: the header in front of the records, checksums included.
-fn fill_header(block: &mut SealedBlock, database_tag: u32, durable_lsn: Lsn) {
-    let payload = &block.buffer[block::HEADER_BYTES..];
-    let header = BlockHeader {
-        payload_crc: crc32c(payload),
-        flags: 0,
-        lsn: block.lsn,
-        time_ms: block.time_ms,
-        payload_bytes: payload.len() as u64,
-        record_count: block.record_count,
-        first_ordinal: block.first_ordinal,
-        segment: block.segment,
-        database_tag,
-        durable_lsn,
-    };
-    block.buffer[..block::HEADER_BYTES].copy_from_slice(&header.encode());
-}
-
 /// Counts a block as written; keeps its buffer or gives it back, as the policy says.
 fn note_written(shared: &Shared, device: usize, block: SealedBlock, unsynced: &mut Unsynced) {
     let device = &shared.devices[device];
@@ -592,15 +573,4 @@ fn give_back(shared: &Shared, blocks: impl ExactSizeIterator<Item = SealedBlock>
         let buffers = blocks.map(|block| (block.buffer, block.marks));
         shared.post(|mail| mail.recycled.extend(buffers));
     }
-}
-
-/// Each record's ordinal and offset in the block: the slow way, for blocks on their second device.
-fn record_offsets(block: &SealedBlock) -> Vec<(u32, u64)> {
-    let mut rest = &block.buffer[block::HEADER_BYTES..];
-    (block.first_ordinal..)
-        .map_while(|ordinal| {
-            let at = (block.buffer.len() - rest.len()) as u64;
-            record::take_body(&mut rest).ok().map(|_| (ordinal, at))
-        })
-        .collect()
 }

@@ -27,7 +27,8 @@ use crate::inspect::stats::{DeviceStats, Stats};
 use crate::mend::healing::Healing;
 use crate::mend::scrubber::ScrubQueue;
 use crate::options::{CompactionOptions, SyncPolicy};
-use crate::write::device::{Device, DeviceState, Mailbox, Order, SealedBlock, Service, Shared};
+use crate::write::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
+use crate::write::sealed_block::SealedBlock;
 
 /// Whether the log takes records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -404,7 +405,7 @@ impl Log {
                 _ if device.service() != Service::InUse => {}
                 DeviceState::Healthy => is_writable = true,
                 DeviceState::Full => full = full.or(device.last_error()),
-                DeviceState::Poisoned | DeviceState::Draining => {}
+                DeviceState::Poisoned => {}
             }
         }
         // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
@@ -510,7 +511,8 @@ impl Log {
             stats.devices.push(DeviceStats {
                 path: device.path.clone(),
                 id: device.id,
-                state: device.shown_state(),
+                state: device.state(),
+                is_draining: device.service() == Service::Leaving,
                 segments: self.segments.iter().filter(|segment| segment.device == index).count(),
                 queued_bytes: device.queued_bytes.load(Ordering::Relaxed),
                 written_bytes: device.written_bytes.load(Ordering::Relaxed),
@@ -566,7 +568,7 @@ impl Log {
                 DeviceState::Healthy if compacting != Some(index) => 0,
                 DeviceState::Healthy => 1,
                 DeviceState::Full => 2,
-                DeviceState::Poisoned | DeviceState::Draining => 3,
+                DeviceState::Poisoned => 3,
             };
             let queued = device.queued_bytes.load(Ordering::Relaxed);
             let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));

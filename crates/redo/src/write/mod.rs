@@ -1,6 +1,6 @@
 //! The executor's side of the log, and the threads that write it.
 //!
-//! `log` takes records and hands blocks to a `flusher` for each `device`, which writes them
+//! `log` takes records and hands each `sealed_block` to a `flusher` for each `device`, which writes them
 //! (`segment_writer`) and says when they are durable (`durability`). `devices` come and go; each
 //! keeps room for when its disk is full (`reserve`).
 
@@ -10,4 +10,5 @@ pub(crate) mod durability;
 pub(crate) mod flusher;
 pub(crate) mod log;
 pub(crate) mod reserve;
+pub(crate) mod sealed_block;
 pub(crate) mod segment_writer;

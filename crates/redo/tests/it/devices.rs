@@ -63,7 +63,7 @@ fn a_device_is_added_and_another_one_drained_while_the_log_is_written() {
     assert!(database.device("/b").unwrap().written_blocks > 0, "the new one takes its share");
 
     database.set_devices(&["/b", "/c"]).unwrap();
-    assert_eq!(database.device("/a").unwrap().state, DeviceState::Draining);
+    assert!(database.device("/a").unwrap().is_draining);
     let blocks = database.device("/a").unwrap().written_blocks;
     database.fill(100, 200);
     assert_eq!(database.device("/a").unwrap().written_blocks, blocks, "it takes no more");
