@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use base::Lsn;
 use env::{Access, Disk, File, Lock};
 use env_sim::{Faults, SimDisk};
 use redo::{DeviceState, Error, Health};
@@ -117,6 +119,26 @@ fn a_full_data_directory_condemns_no_device() {
     let contents = database.close().contents();
     assert_eq!(contents.len(), number);
     assert_eq!(open(&disk, &["/a", "/b", "/c"]).unwrap().keyspace.contents(), contents);
+}
+
+#[test]
+fn a_manifest_that_finds_no_room_gets_what_the_device_has_kept() {
+    let disk = Crowded::new(SimDisk::new(3, Faults::default()));
+    let mut database = open(&disk, &["/data/redo"]).unwrap();
+    // The segment's file is made, and the last block of the disk is gone before the manifest lists it.
+    let (sim, is_refused) = (disk.disk.clone(), Arc::new(AtomicBool::new(false)));
+    let refused = is_refused.clone();
+    disk.refuse(move |call, path| {
+        let is_manifest = call == Call::Create && !path.starts_with("/data/redo");
+        let is_full = is_manifest && sim.exists(Path::new("/data/redo/reserve")).unwrap();
+        refused.fetch_or(is_full, Ordering::Relaxed);
+        is_full
+    });
+    database.set(b"accepted", b"before anybody knew");
+    database.flush();
+    assert!(is_refused.load(Ordering::Relaxed));
+    let last = Lsn(database.log.open_lsn().0 - 1);
+    assert_eq!(database.log.durable_lsn(), last, "its writer waits for room that is there");
 }
 
 #[test]
