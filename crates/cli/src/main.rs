@@ -3,12 +3,14 @@
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
+//!   indelible bench kv|tpcc ...                              measures stores side by side
 //!   indelible --version | --help
 //! ```
 //!
 //! The server's arguments are redis-server's: a file and directives with two dashes in front, so
 //! they are read by the configuration's own reader and not by an argument parser.
 
+mod bench;
 mod host;
 mod log;
 mod run;
@@ -32,6 +34,8 @@ Usage:
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.
+  indelible bench kv|tpcc --help
+      Measures the page store beside other stores.
   indelible --version
   indelible --help
 
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         }
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
+        ["bench", ..] => bench::bench(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");
             ExitCode::FAILURE

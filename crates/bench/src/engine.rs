@@ -1,0 +1,229 @@
+//! What a workload needs of a store, and the stores by name.
+//!
+//! A store has tables of ordered byte keys. A thread works on a connection of its own, with one
+//! transaction at a time; all transactions are serializable. Whatever a store cannot do at the same
+//! time as another of its transactions, it waits for or refuses with [`Error::Conflict`].
+//!
+//! # The same durability for all
+//!
+//! | | immediate | group |
+//! |---|---|---|
+//! | promise | a commit that returned survives the loss of power | a crash or the loss of power takes at most the last 10 ms |
+//! | pages | log written and synced | log written and synced when its buffer is 80 % full, or after 10 ms |
+//! | bdb | log written and synced | log in memory, written and synced every 10 ms |
+//! | lmdb | pages and meta page written and synced | neither is synced but every 10 ms (weaker: the file may be damaged by the loss of power) |
+//! | redb | written and synced | one commit in 10 ms is written and synced |
+//! | sqlite | WAL written and synced | WAL written, and synced every 10 ms |
+
+mod memory;
+mod pages;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+/// The largest loss that group commit allows.
+pub const GROUP_DELAY_MS: u32 = 10;
+
+/// A table, by its place in [`Settings::tables`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Table(pub usize);
+
+/// The order in which a range is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the lowest key.
+    Up,
+    /// From the highest key.
+    Down,
+}
+
+/// What a commit promises; see the table of this module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Commit {
+    /// Durable when it returns.
+    Immediate,
+    /// Durable soon.
+    Group,
+}
+
+/// The stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The page store.
+    Pages,
+    /// The page store, evicting dirty pages by writing them.
+    PagesFlush,
+    /// Berkeley DB 5.3.
+    Bdb,
+    /// LMDB.
+    Lmdb,
+    /// redb.
+    Redb,
+    /// SQLite with a write-ahead log.
+    Sqlite,
+    /// A tree in memory that forgets everything: what the workload itself costs.
+    Memory,
+}
+
+/// How a store is set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its directory; made if missing.
+    pub dir: PathBuf,
+    /// The names of its tables.
+    pub tables: &'static [&'static str],
+    /// Memory for everything that the store caches.
+    pub pool_bytes: usize,
+    /// What a commit promises.
+    pub commit: Commit,
+    /// Pages only: the part of the memory that is the online log table, instead of its default.
+    pub online_log_percent: Option<usize>,
+    /// Pages only: group commit writes the log when so many bytes have gathered.
+    pub group_bytes: Option<usize>,
+    /// Berkeley DB only: a checkpoint is taken after so much log.
+    pub checkpoint_bytes: u64,
+}
+
+impl Settings {
+    /// The defaults for a store with these tables.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>, tables: &'static [&'static str], commit: Commit) -> Self {
+        Self {
+            dir: dir.into(),
+            tables,
+            pool_bytes: 64 << 20,
+            commit,
+            online_log_percent: None,
+            group_bytes: None,
+            checkpoint_bytes: 60 << 20,
+        }
+    }
+}
+
+/// What a store has counted since it was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counters {
+    /// Data pages read.
+    pub page_reads: u64,
+    /// Data pages written.
+    pub page_writes: u64,
+    /// Writes of the log.
+    pub log_writes: u64,
+    /// Bytes of log written.
+    pub log_bytes: u64,
+    /// Whatever else it tells.
+    pub more: BTreeMap<&'static str, u64>,
+}
+
+impl Counters {
+    /// What was counted after `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let past = |name| before.more.get(name).copied().unwrap_or_default();
+        Self {
+            page_reads: self.page_reads.saturating_sub(before.page_reads),
+            page_writes: self.page_writes.saturating_sub(before.page_writes),
+            log_writes: self.log_writes.saturating_sub(before.log_writes),
+            log_bytes: self.log_bytes.saturating_sub(before.log_bytes),
+            more: self.more.iter().map(|(k, v)| (*k, v.saturating_sub(past(*k)))).collect(),
+        }
+    }
+}
+
+/// An open store.
+pub trait Engine: Send + Sync {
+    /// A connection, for one thread.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn connect(&self) -> Result<Box<dyn Connection + '_>>;
+
+    /// What it has counted, as far as it counts.
+    fn counters(&self) -> Counters;
+
+    /// Makes everything durable and closes the store.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Sees an entry, and says whether it wants the next one.
+pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> bool + 'v;
+
+/// A connection. Between `begin` and `commit` or `abort` there is a transaction; after any error
+/// it can only be aborted.
+///
+/// # Errors
+/// [`Error::Conflict`] when the transaction is to be aborted and run again; others are final.
+#[expect(clippy::missing_errors_doc, reason = "said once for all of them")]
+pub trait Connection {
+    /// Begins a transaction.
+    fn begin(&mut self) -> Result<()>;
+    /// The value of `key`.
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The value of `key`, which this transaction is going to write. Stores that can lock it for
+    /// writing at once do.
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(table, key)
+    }
+    /// Sets `key` to `value`, whether it was there or not.
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Removes `key`, which is there.
+    fn delete(&mut self, table: Table, key: &[u8]) -> Result<()>;
+    /// Shows the entries from `low` to before `high` in order, as long as `visit` wants more.
+    fn scan(
+        &mut self,
+        table: Table,
+        low: &[u8],
+        high: &[u8],
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()>;
+    /// Ends the transaction with all of its changes.
+    fn commit(&mut self) -> Result<()>;
+    /// Ends the transaction without any change.
+    fn abort(&mut self) -> Result<()>;
+}
+
+impl Kind {
+    /// Its name on the command line and in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pages => "pages",
+            Self::PagesFlush => "pages-flush",
+            Self::Bdb => "bdb",
+            Self::Lmdb => "lmdb",
+            Self::Redb => "redb",
+            Self::Sqlite => "sqlite",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// The name of the format of its files: stores with the same can use the same data.
+    #[must_use]
+    pub fn format(self) -> &'static str {
+        match self {
+            Self::PagesFlush => Self::Pages.name(),
+            other => other.name(),
+        }
+    }
+
+    /// Opens the store, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::NotBuilt`], or the store's own.
+    pub fn open(self, settings: &Settings) -> Result<Box<dyn Engine>> {
+        match self {
+            Self::Pages => pages::open(settings, false),
+            Self::PagesFlush => pages::open(settings, true),
+            Self::Memory => Ok(memory::open(settings)),
+            other => Err(Error::NotBuilt { engine: other.name() }),
+        }
+    }
+}

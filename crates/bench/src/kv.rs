@@ -1,0 +1,197 @@
+//! Random points and short scans of one table, for the table beside other stores.
+//!
+//! `--keys` keys of 16 bytes with values of `--value-bytes` are put in random order, then read,
+//! overwritten and scanned at random, each for `--seconds`. Reads are one a transaction, and so are
+//! writes; a scan sees 100 entries.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::engine::{Commit, Connection, Counters, Direction, Engine, Kind, Settings, Table};
+use crate::error::{Error, Result};
+use crate::io_count::IoCount;
+
+const TABLE: Table = Table(0);
+/// Keys that are put in one transaction while the table is made.
+const LOAD_BATCH: u64 = 1000;
+/// Entries that a scan sees.
+const SCAN_ENTRIES: u32 = 100;
+
+/// What `indelible bench kv` is told.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// The store.
+    #[arg(long, value_enum)]
+    pub engine: Kind,
+    /// Where its files go; must not exist yet.
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// How many keys there are.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub keys: u64,
+    /// The size of a value.
+    #[arg(long, default_value_t = 100)]
+    pub value_bytes: usize,
+    /// Memory for the store.
+    #[arg(long, default_value_t = 40)]
+    pub pool_mb: usize,
+    /// What a commit promises.
+    #[arg(long, value_enum, default_value = "immediate")]
+    pub commit: Commit,
+    /// How long each kind of access is measured.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Where the random numbers begin.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A file for the result.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+/// One kind of access.
+#[derive(Debug, serde::Serialize)]
+struct Phase {
+    what: &'static str,
+    operations: u64,
+    seconds: f64,
+    per_second: f64,
+    counters: Counters,
+    io: IoCount,
+}
+
+#[derive(Debug, serde::Serialize)]
+struct Outcome<'a> {
+    engine: Kind,
+    commit: Commit,
+    keys: u64,
+    value_bytes: usize,
+    pool_mb: usize,
+    phases: &'a [Phase],
+}
+
+/// Keys are spread over the whole range, in an order that has nothing to do with theirs.
+fn key(number: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key[8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+struct Bench<'e> {
+    engine: &'e dyn Engine,
+    connection: Box<dyn Connection + 'e>,
+    random: fastrand::Rng,
+    arguments: &'e Arguments,
+}
+
+impl Bench<'_> {
+    /// Runs one transaction, again after each conflict.
+    fn transact<T>(&mut self, mut body: impl FnMut(&mut dyn Connection) -> Result<T>) -> Result<T> {
+        loop {
+            let connection = self.connection.as_mut();
+            connection.begin()?;
+            let done = body(connection).and_then(|value| connection.commit().map(|()| value));
+            match done {
+                Err(Error::Conflict) => connection.abort()?,
+                other => return other,
+            }
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let mut value = vec![0; self.arguments.value_bytes];
+        self.random.fill(&mut value);
+        value
+    }
+
+    fn measure(
+        &mut self,
+        what: &'static str,
+        limit: Option<u64>,
+        mut operation: impl FnMut(&mut Self, u64) -> Result<u64>,
+    ) -> Result<Phase> {
+        let (counters, io) = (self.engine.counters(), IoCount::now());
+        let patience = Duration::from_secs_f64(self.arguments.seconds);
+        let (began, mut operations) = (Instant::now(), 0);
+        while limit.map_or_else(|| began.elapsed() < patience, |limit| operations < limit) {
+            operations += operation(self, operations)?;
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "it is for people to read")]
+        let per_second = operations as f64 / seconds;
+        println!("{what:<10} {per_second:>12.0} /s");
+        let (counters, io) = (self.engine.counters().since(&counters), IoCount::now().since(io));
+        Ok(Phase { what, operations, seconds, per_second, counters, io })
+    }
+
+    fn load(&mut self, done: u64) -> Result<u64> {
+        let batch = LOAD_BATCH.min(self.arguments.keys - done);
+        let values: Vec<_> = (0..batch).map(|_| self.value()).collect();
+        self.transact(|connection| {
+            let mut numbers = done..;
+            values
+                .iter()
+                .zip(&mut numbers)
+                .try_for_each(|(value, number)| connection.put(TABLE, &key(number), value))
+        })?;
+        Ok(batch)
+    }
+
+    fn read(&mut self) -> Result<u64> {
+        let key = key(self.random.u64(..self.arguments.keys));
+        let value = self.transact(|connection| connection.get(TABLE, &key))?;
+        match value {
+            Some(value) if value.len() == self.arguments.value_bytes => Ok(1),
+            other => Err(Error::damaged(format!("{key:?} has {other:?}"))),
+        }
+    }
+
+    fn write(&mut self) -> Result<u64> {
+        let key = key(self.random.u64(..self.arguments.keys));
+        let value = self.value();
+        self.transact(|connection| connection.put(TABLE, &key, &value))?;
+        Ok(1)
+    }
+
+    fn scan(&mut self) -> Result<u64> {
+        let low = self.random.u64(..).to_be_bytes();
+        self.transact(|connection| {
+            let mut seen = 0;
+            connection.scan(TABLE, &low, &[0xff; 17], Direction::Up, &mut |_, _| {
+                seen += 1;
+                seen < SCAN_ENTRIES
+            })
+        })?;
+        Ok(1)
+    }
+}
+
+/// Makes the table and measures it.
+///
+/// # Errors
+/// Those of the store and its files; data that are not what was put.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut settings = Settings::new(&arguments.dir, &["kv"], arguments.commit);
+    settings.pool_bytes = arguments.pool_mb << 20;
+    std::fs::create_dir(&arguments.dir).map_err(Error::file(&arguments.dir))?;
+    let engine = arguments.engine.open(&settings)?;
+    let random = fastrand::Rng::with_seed(arguments.seed);
+    let connection = engine.connect()?;
+    let mut bench = Bench { engine: engine.as_ref(), connection, random, arguments };
+    let phases = [
+        bench.measure("load", Some(arguments.keys), Bench::load)?,
+        bench.measure("read", None, |bench, _| bench.read())?,
+        bench.measure("write", None, |bench, _| bench.write())?,
+        bench.measure("scan", None, |bench, _| bench.scan())?,
+    ];
+    drop(bench);
+    engine.close()?;
+    if let Some(path) = &arguments.json {
+        let Arguments { engine, commit, keys, value_bytes, pool_mb, .. } = *arguments;
+        let outcome = Outcome { engine, commit, keys, value_bytes, pool_mb, phases: &phases };
+        let text = serde_json::to_string_pretty(&outcome).expect("it is plain data");
+        std::fs::write(path, text).map_err(Error::file(path))?;
+    }
+    Ok(())
+}

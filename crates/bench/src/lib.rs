@@ -1,0 +1,17 @@
+//! Workloads, the stores that they compare, and what came out.
+//!
+//! ```text
+//!   workloads: tpcc, kv ──► trait Engine ──► pages, pages-flush        always
+//!                                        ──► bdb, lmdb, redb, sqlite   behind features
+//! ```
+//!
+//! A workload is written once, against [`engine::Engine`], and knows nothing of the store beneath;
+//! a store is one file below `engine`, which says how it is set up and what its commit promises.
+
+pub mod engine;
+pub mod kv;
+
+mod error;
+mod io_count;
+
+pub use error::{Error, Result};

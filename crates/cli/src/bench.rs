@@ -1,0 +1,41 @@
+//! `indelible bench`: workloads and the stores that they compare.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measures stores side by side.
+#[derive(Parser)]
+#[command(name = "indelible bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Random point reads, writes and scans of one table.
+    Kv(bench::kv::Arguments),
+}
+
+/// Does what the arguments behind `indelible` say; the exit code.
+pub(crate) fn bench(arguments: &[String]) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to standard output, complaints to standard error; clap knows which is which.
+            let _ignored = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match arguments.action {
+        Action::Kv(arguments) => bench::kv::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
