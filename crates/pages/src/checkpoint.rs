@@ -33,12 +33,20 @@ pub(crate) struct Checkpoint {
     dirty_pages: Vec<(PageId, Lsn)>,
     min_del: usize,
     max_age: u64,
+    /// Every page was seen; somebody is writing the records that say so.
+    is_ending: bool,
+    redo_start: Lsn,
 }
 
 impl Checkpoint {
     /// The LSN of the record that says it began.
     pub(crate) fn begin(&self) -> Lsn {
         self.begin
+    }
+
+    /// Whether somebody is about to end it.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
     }
 }
 
@@ -135,8 +143,15 @@ impl Core {
         };
         let mut pages = self.pool.table.pages();
         pages.reverse();
-        let dirty_pages = Vec::new();
-        self.checkpoint = Some(Checkpoint { begin, pages, dirty_pages, min_del, max_age });
+        self.checkpoint = Some(Checkpoint {
+            begin,
+            pages,
+            dirty_pages: Vec::new(),
+            min_del,
+            max_age,
+            is_ending: false,
+            redo_start: begin,
+        });
     }
 
     /// Lines 3 to 19 for so many pages. True when there are none left.
@@ -166,56 +181,51 @@ impl Core {
         Ok(is_done)
     }
 
-    /// Lines 20 to 23. Nobody else may be writing the log.
-    pub(crate) fn end_checkpoint(&mut self) -> Result<()> {
-        let Some(checkpoint) = self.checkpoint.take() else { return Ok(()) };
-        let ended = self.save_checkpoint(checkpoint);
-        self.poison_by(ended)?;
-        let is_tight = self.free_percent() < FREE_PERCENT_GOOD;
-        self.pressure = if is_tight { self.pressure + 1 } else { 0 };
-        self.pool.stats.checkpoints += 1;
-        Ok(())
+    /// The last page was seen: what is in the data file now is what the checkpoint record will
+    /// say. True if the data file must be synced before that.
+    pub(crate) fn close_checkpoint(&mut self) -> bool {
+        let checkpoint = self.checkpoint.as_mut().expect("whoever calls has just seen it");
+        checkpoint.is_ending = true;
+        self.pool.freeze_slots();
+        std::mem::take(&mut self.pool.has_unsynced_pages)
     }
 
-    fn save_checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
-        if self.pool.has_unsynced_pages {
-            self.pool.data.sync()?;
-            self.pool.has_unsynced_pages = false;
-        }
+    /// Lines 20 to 22: the checkpoint record, in the log buffer.
+    pub(crate) fn log_checkpoint(&mut self) -> Lsn {
+        let checkpoint = self.checkpoint.as_mut().expect("only who closed it ends it");
         let mut active: Vec<u64> = self.active.iter().copied().collect();
         active.sort_unstable();
         let record = CheckpointRecord {
             begin: checkpoint.begin,
-            dirty_pages: checkpoint.dirty_pages,
+            dirty_pages: std::mem::take(&mut checkpoint.dirty_pages),
             active,
-            slots: self.pool.latest_slots().clone(),
+            slots: self.pool.frozen_slots().clone(),
         };
+        checkpoint.redo_start = record.redo_start();
         let lsn = self.log.append(GroupKind::Checkpoint, &record.encode());
         self.log.append(GroupKind::CheckpointEnd, &[]);
-        self.write_log()?;
-        self.master = Master {
+        lsn
+    }
+
+    /// Line 23: the master record for the checkpoint record at `lsn`, which is durable.
+    pub(crate) fn next_master(&self, lsn: Lsn) -> Master {
+        Master {
             sequence: self.master.sequence + 1,
             checkpoint: lsn,
             durable_end: self.pool.durable_end,
-        };
-        self.pool.data.write_master(&self.master)?;
-        self.pool.settle_slots();
-        self.redo_start = record.redo_start();
-        let files = self.files.as_mut().expect("the caller saw to it");
-        files.remove_before(self.redo_start)
+        }
     }
 
-    /// Writes the log buffer while holding the latch. Nobody else may be writing the log.
-    pub(crate) fn write_log(&mut self) -> Result<()> {
-        if self.log.is_empty() {
-            return Ok(());
-        }
-        let flush = self.log.seal();
-        self.group_since_us = None;
-        let written = self.files.as_mut().expect("the caller saw to it").write(&flush);
-        self.poison_by(written)?;
-        self.note_flush(&flush);
-        Ok(())
+    /// The master record is durable. The log is not needed before the position returned.
+    pub(crate) fn finish_checkpoint(&mut self, master: Master) -> Lsn {
+        let checkpoint = self.checkpoint.take().expect("only who closed it ends it");
+        self.master = master;
+        self.pool.settle_slots();
+        self.redo_start = checkpoint.redo_start;
+        let is_tight = self.free_percent() < FREE_PERCENT_GOOD;
+        self.pressure = if is_tight { self.pressure + 1 } else { 0 };
+        self.pool.stats.checkpoints += 1;
+        self.redo_start
     }
 
     /// What a flush that was written and synced means.

@@ -6,6 +6,7 @@
 //! it succeeds the group goes into the log buffer as a whole, before anything else can see it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
 
 use base::varint;
 
@@ -35,6 +36,12 @@ pub(crate) struct Core {
     pub(crate) redo_start: Lsn,
     /// When the oldest commit in the log buffer was made.
     pub(crate) group_since_us: Option<u64>,
+    /// Threads that wait for their group to be written.
+    pub(crate) group_waiters: usize,
+    /// The thread in the background was told that there is something to do.
+    pub(crate) is_upkeep_wanted: bool,
+    /// The last handle is gone.
+    pub(crate) is_stopping: bool,
     pub(crate) poison: Option<String>,
     pub(crate) next_transaction: u64,
     pub(crate) active: HashSet<u64>,
@@ -68,6 +75,9 @@ impl Core {
             pressure: 0,
             redo_start: Lsn(0),
             group_since_us: None,
+            group_waiters: 0,
+            is_upkeep_wanted: false,
+            is_stopping: false,
             poison: None,
             next_transaction: 1,
             active: HashSet::new(),
@@ -255,6 +265,17 @@ impl Core {
         let root = self.parse_root(&value)?;
         self.roots.insert(table.to_vec(), root);
         Ok(Some(root))
+    }
+
+    /// The names of all tables.
+    pub(crate) fn table_names(&mut self) -> Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        let mut next = self.tree_next(PageId::CATALOG, Bound::Unbounded)?;
+        while let Some(name) = next {
+            next = self.tree_next(PageId::CATALOG, Bound::Excluded(&name))?;
+            names.push(name);
+        }
+        Ok(names)
     }
 
     /// What the catalog says of a table.

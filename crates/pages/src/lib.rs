@@ -27,10 +27,11 @@
 //! | what | where |
 //! |---|---|
 //! | for users | `store`, `transaction`, `table`, `options`, `error`, `check` |
+//! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `online_log` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `log_files` |
-//! | content | `tree` (B+trees), `core` (groups, free pages, large values), `locks` |
+//! | content | `tree` (B+trees), `core` (groups, free pages, large values) |
 //!
 //! # Invariants
 //!
@@ -48,13 +49,11 @@
 //!
 //! ```
 //! # fn main() -> pages::Result<()> {
-//! # let env = pages::Env {
-//! #     disk: std::sync::Arc::new(env_sim::SimDisk::new(1, env_sim::Faults::default())),
-//! #     clock: std::sync::Arc::new(env_sim::SimClock::new(0)),
-//! # };
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! # let dir = dir.path().join("shop");
 //! use pages::{Durability, Options, PageStore};
 //!
-//! let store = PageStore::open(&env, Options::new("/shop"))?;
+//! let store = PageStore::open_path(&dir, Options::default())?; // makes it, or recovers it
 //! let transaction = store.begin()?;
 //! transaction.table("stock").insert("apples", "12")?;
 //! transaction.table("orders").insert(7u64.to_be_bytes(), "apples: 2")?;
@@ -71,11 +70,13 @@
 //! # Ok(()) }
 //! ```
 
+mod background;
 mod check;
 mod checkpoint;
 mod core;
 mod data_file;
 mod error;
+mod latch;
 mod locks;
 mod log_files;
 mod log_page;
@@ -93,10 +94,10 @@ mod tree;
 
 pub use check::Report;
 pub use error::{Error, Result};
-pub use options::{Env, LockWait, Options, Stats};
+pub use options::{Durability, Env, LockWait, Options, Stats, Upkeep};
 pub use page::{KEY_BYTES_MAX, PAGE_BYTES};
 pub use position::{Lsn, PageId};
-pub use store::{Durability, PageStore};
+pub use store::PageStore;
 pub use table::{Range, ReadTable, Table};
 pub use transaction::{ReadTransaction, Transaction};
 pub use tree::Entry;

@@ -22,6 +22,37 @@ pub enum LockWait {
     Refuse,
 }
 
+/// What a commit waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The transaction is durable when the commit returns. The log is written at once;
+    /// transactions of other threads that commit meanwhile share the next write.
+    Immediate,
+    /// The paper's group commit: the transaction is durable when the commit returns, and the log
+    /// is written when its buffer is 80 % full, when [`Options::group_delay_ms`] have passed, or
+    /// when there is no other transaction left to wait for.
+    ///
+    /// With [`Upkeep::Inline`] the commit returns at once. The log is written when its buffer is
+    /// full, or at the first commit, [`crate::PageStore::tick`] or
+    /// [`crate::PageStore::wait_durable`] after the delay.
+    Group,
+    /// The commit returns at once. A crash may lose the transaction whole, and all that were
+    /// committed after it, until the log is written: when its buffer is 80 % full, when
+    /// somebody else's commit waits for that, or after the delay (which only
+    /// [`Upkeep::Background`] knows of). [`crate::PageStore::wait_durable`] makes sure of it.
+    None,
+}
+
+/// Who takes checkpoints and writes the log when nobody waits for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// A thread in the background.
+    Background,
+    /// Whoever commits, a little at a time. The store starts no thread: what happens depends on
+    /// the calls and nothing else, which is how it is simulated.
+    Inline,
+}
+
 /// How a store is opened. Sizes are in bytes.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -34,15 +65,14 @@ pub struct Options {
     pub online_log_bytes: usize,
     /// Group commit writes the log when this buffer is 80 % full.
     pub log_buffer_bytes: usize,
-    /// Group commit writes the log when the oldest commit has waited this long.
+    /// Group commit writes the log when a commit has waited this long.
     pub group_delay_ms: u32,
     /// A checkpoint writes a page that has so many records (Algorithm 1, *`min_del`*).
     pub min_del: usize,
     /// A checkpoint writes a page whose oldest record is so many bytes of log old
     /// (Algorithm 1, *`max_age`*). 0 stands for four times the online log table.
     pub max_age_bytes: u64,
-    /// A checkpoint goes on with so many pages after each commit, so that no commit waits for
-    /// all of it.
+    /// A checkpoint goes on with so many pages at a time, so that no commit waits for all of it.
     pub checkpoint_step_pages: usize,
     /// The size of one log file, for a store that is made: an existing one keeps its own.
     pub log_segment_bytes: u64,
@@ -52,6 +82,15 @@ pub struct Options {
     pub flush_on_eviction: bool,
     /// What a call does when a lock is taken.
     pub lock_wait: LockWait,
+    /// Who takes checkpoints.
+    pub upkeep: Upkeep,
+}
+
+impl Default for Options {
+    /// As [`Options::new`], for [`crate::PageStore::open_path`], which is told the directory.
+    fn default() -> Self {
+        Self::new(PathBuf::new())
+    }
 }
 
 impl Options {
@@ -79,6 +118,7 @@ impl Options {
             log_bytes_max: 256 << 20,
             flush_on_eviction: false,
             lock_wait: LockWait::Block,
+            upkeep: Upkeep::Background,
         }
     }
 }

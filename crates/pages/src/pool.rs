@@ -16,6 +16,7 @@
 //! is referenced across a call that may evict: callers name pages, not frames.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
@@ -49,9 +50,11 @@ pub(crate) struct Pool {
     hand: usize,
     pfat: HashMap<PageId, Pfat>,
     pub(crate) table: OnlineLog,
-    pub(crate) data: DataFile,
+    pub(crate) data: Arc<DataFile>,
     /// The slots that recovery would read.
     stable: Slots,
+    /// The slots that recovery will read once the checkpoint that is about to end is durable.
+    frozen: Option<Slots>,
     /// The slots with the newest images.
     latest: Slots,
     /// Every group before this is durable in the log.
@@ -77,8 +80,9 @@ impl Pool {
             hand: 0,
             pfat: HashMap::new(),
             table: OnlineLog::default(),
-            data,
+            data: Arc::new(data),
             stable: slots.clone(),
+            frozen: None,
             latest: slots,
             durable_end: Lsn(0),
             flush_on_eviction,
@@ -233,7 +237,7 @@ impl Pool {
     fn evict_dirty(&mut self, id: PageId, frame: usize) -> Result<()> {
         let records = self.table.records(id);
         let is_durable = records.last().is_some_and(|last| last.lsn < self.durable_end);
-        if self.flush_on_eviction && is_durable {
+        if self.flush_on_eviction && is_durable && self.is_slot_free(id) {
             let count = records.len();
             self.write_frame(id, frame)?;
             self.table.remove_first(id, count);
@@ -256,6 +260,7 @@ impl Pool {
     /// Writes an image to the slot that recovery does not read.
     fn update_page(&mut self, id: PageId, image: &mut Page) -> Result<()> {
         assert!(image.lsn() < self.durable_end, "no-steal: page {id} has pending changes");
+        assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
         image.seal();
         let slot = !self.stable.get(id);
         self.has_unsynced_pages = true;
@@ -286,14 +291,24 @@ impl Pool {
         Ok(())
     }
 
-    /// What a checkpoint record says of the slots, once the data file is synced.
-    pub(crate) fn latest_slots(&self) -> &Slots {
-        &self.latest
+    /// Every page of a checkpoint is written: the newest images as of now are what its record
+    /// names. Until [`Pool::settle_slots`] neither they nor the stable ones may be written over.
+    pub(crate) fn freeze_slots(&mut self) {
+        self.frozen = Some(self.latest.clone());
     }
 
-    /// A checkpoint is durable: the newest images are what recovery would read.
+    pub(crate) fn frozen_slots(&self) -> &Slots {
+        self.frozen.as_ref().unwrap_or(&self.stable)
+    }
+
+    /// A checkpoint is durable: what its record names is what recovery would read.
     pub(crate) fn settle_slots(&mut self) {
-        self.stable.clone_from(&self.latest);
+        self.stable = self.frozen.take().expect("it was frozen for the record");
+    }
+
+    /// Whether a page has a slot that no checkpoint needs.
+    fn is_slot_free(&self, id: PageId) -> bool {
+        self.frozen.as_ref().is_none_or(|frozen| frozen.get(id) == self.stable.get(id))
     }
 
     /// Proves the invariants that this file states.

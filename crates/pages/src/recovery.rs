@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use base::varint;
 
-use crate::checkpoint::{CheckpointRecord, Effort};
+use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
@@ -27,7 +27,8 @@ use crate::options::{Env, Options};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 
-/// Opens the files and brings the store to where it was.
+/// Opens the files and brings the store to where it was, but for the checkpoint that the caller
+/// then takes (line 18).
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let first = Lsn(LOG_PAGE_BYTES as u64);
     let disk = std::sync::Arc::clone(&env.disk);
@@ -73,11 +74,6 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     if master.checkpoint == Lsn(0) && core.pool.table.records(PageId::META).is_empty() {
         core.bootstrap()?;
     }
-    core.begin_checkpoint(Effort::None);
-    core.write_log()?;
-    while !core.step_checkpoint(usize::MAX)? {}
-    core.end_checkpoint()?;
-    core.meta()?;
     Ok(core)
 }
 

@@ -59,6 +59,22 @@ impl<'t> ReadTable<'t> {
     pub fn last(&self) -> Result<Option<Entry>> {
         self.table.last()
     }
+
+    /// As [`Table::is_empty`].
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.table.is_empty()
+    }
+
+    /// As [`Table::len_estimate`].
+    ///
+    /// # Errors
+    /// As [`Table::len_estimate`].
+    pub fn len_estimate(&self) -> Result<u64> {
+        self.table.len_estimate()
+    }
 }
 
 impl<'t> Table<'t> {
@@ -193,6 +209,26 @@ impl<'t> Table<'t> {
     /// As [`Table::get`].
     pub fn last(&self) -> Result<Option<Entry>> {
         self.iter().next_back().transpose()
+    }
+
+    /// Whether there is no entry. It stays so until the transaction ends: what would become the
+    /// first entry is locked.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+
+    /// About how many entries are committed: exact for a table of one page, from a few samples of
+    /// the tree otherwise. It locks nothing, reads a few pages however large the table is, and
+    /// does not count what this transaction has changed. To count exactly, count
+    /// [`Table::iter`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.
+    pub fn len_estimate(&self) -> Result<u64> {
+        Ok(self.committed(|core, root| core.tree_len_estimate(root).map(Some))?.unwrap_or(0))
     }
 }
 

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use crate::core::{Change, Core};
 use crate::error::{Error, Result};
+use crate::latch::Inner;
 use crate::locks::{LockName, Mode, Outcome};
-use crate::options::LockWait;
+use crate::options::{Durability, LockWait, Upkeep};
 use crate::page::KEY_BYTES_MAX;
 use crate::position::{Lsn, PageId};
-use crate::store::{Durability, Inner};
 use crate::table::{ReadTable, Table};
 
 /// What an entry of an overlay costs beside its key and value.
@@ -161,10 +161,11 @@ impl Transaction {
             drop(core);
             self.release();
             return match durability {
-                Durability::Immediate => {
+                Durability::None => Ok(lsn),
+                Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
+                Durability::Group | Durability::Immediate => {
                     self.inner.flush_past(self.inner.latch(), lsn).map(|_| lsn)
                 }
-                Durability::Group | Durability::None => Ok(lsn),
             };
         }
         let mut core = self.inner.latch();
@@ -177,7 +178,7 @@ impl Transaction {
         core.active.remove(&self.id);
         drop(core);
         self.release();
-        self.inner.settle(lsn, durability)?;
+        self.inner.settle(self.inner.latch(), lsn, durability)?;
         Ok(lsn)
     }
 

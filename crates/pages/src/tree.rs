@@ -164,6 +164,30 @@ impl Core {
         }
     }
 
+    /// About how many keys there are: exactly if there is only one leaf, and otherwise from a few
+    /// ways down, each the product of the numbers of children on it (Knuth 1975).
+    pub(crate) fn tree_len_estimate(&mut self, root: PageId) -> Result<u64> {
+        const WAYS: u64 = 16;
+        let mut sum = 0;
+        for way in 0..WAYS {
+            let mut product = 1;
+            let mut id = root;
+            for depth in 0..u64::from(u8::MAX) {
+                let page = self.pool.page(id)?;
+                let count = page.count() as u64;
+                product *= count;
+                if page.kind() != Some(Kind::Branch) {
+                    break;
+                }
+                // Ways that are evenly spread at every level, and differently at each.
+                let place = (way * (2 * depth + 1) % WAYS * 2 + 1) * count / (2 * WAYS);
+                id = page.child(usize::try_from(place).expect("less than a page has"));
+            }
+            sum += product;
+        }
+        Ok(sum / WAYS)
+    }
+
     /// Sets `key` to `value`.
     pub(crate) fn tree_put(
         &mut self,

@@ -328,3 +328,23 @@ fn it_works_on_a_real_disk() {
     let store = PageStore::open(&env, Options::new(dir.path())).expect("recovered");
     assert_eq!(store.check().expect("sound").keys, 50);
 }
+
+#[test]
+fn tables_are_listed_and_about_counted() {
+    let world = World::new(13);
+    let store = world.open(small());
+    let reader = store.begin_read().expect("healthy");
+    assert!(reader.table("big").is_empty().expect("free"));
+    assert_eq!(reader.table("big").len_estimate().expect("free"), 0);
+    drop(reader);
+    for i in 0..2000_u32 {
+        insert(&store, "big", &format!("{:08}", i * 7919 % 100_000), &[1; 100]);
+    }
+    (0..30_u8).for_each(|i| insert(&store, "small", &i.to_string(), b""));
+    assert_eq!(store.list_tables().expect("sound"), [b"big".to_vec(), b"small".to_vec()]);
+    let reader = store.begin_read().expect("healthy");
+    assert!(!reader.table("big").is_empty().expect("free"));
+    assert_eq!(reader.table("small").len_estimate().expect("free"), 30);
+    let estimate = reader.table("big").len_estimate().expect("free");
+    assert!((1000..4000).contains(&estimate), "{estimate}");
+}

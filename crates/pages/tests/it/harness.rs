@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
-use pages::{Env, LockWait, Options, PageStore};
+use pages::{Env, LockWait, Options, PageStore, Upkeep};
 
 pub(crate) const DIR: &str = "/store";
 
@@ -45,6 +45,7 @@ pub(crate) fn small() -> Options {
         log_segment_bytes: 32 << 10,
         log_bytes_max: 1 << 20,
         lock_wait: LockWait::Refuse,
+        upkeep: Upkeep::Inline,
         ..Options::new(DIR)
     }
 }

@@ -4,3 +4,4 @@ mod basics;
 mod corruption;
 mod harness;
 mod model;
+mod threads;

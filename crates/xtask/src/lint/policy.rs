@@ -20,7 +20,7 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "resp", may_use: &[], tests_may_use: &[] },
     Place { name: "keyspace", may_use: &["base"], tests_may_use: &[] },
     Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
-    Place { name: "pages", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
+    Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "rdb", may_use: &[], tests_may_use: &[] },
     Place { name: "command", may_use: &["base", "keyspace", "rdb", "resp"], tests_may_use: &[] },
     Place {

@@ -1,0 +1,77 @@
+//! The thread in the background: checkpoints, and the delay of commits that nobody waits for.
+//!
+//! It ends with the last handle of the store. A transaction that is still open then does its own
+//! upkeep, as all do with [`crate::Upkeep::Inline`]: who finds the online log table full takes a
+//! checkpoint.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::checkpoint::Effort;
+use crate::error::{Error, Result};
+use crate::latch::{Inner, Latched};
+
+/// Ends the thread when it is dropped.
+pub(crate) struct Background {
+    inner: Arc<Inner>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Self> {
+        let of_thread = Arc::clone(inner);
+        let thread = std::thread::Builder::new()
+            .name(String::from("pages-upkeep"))
+            .spawn(move || {
+                // An error has poisoned the store, or will be met again by who needs the page.
+                while run(&of_thread).is_err() && of_thread.latch().healthy().is_ok() {}
+            })
+            .map_err(Error::io(std::path::Path::new("pages-upkeep"), "start the thread"))?;
+        Ok(Self { inner: Arc::clone(inner), thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Ok(mut core) = self.inner.core.lock() {
+            core.is_stopping = true;
+        }
+        self.inner.upkeep_wanted.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It panics only when an invariant is broken, which it has said then.
+            let _said_already = thread.join();
+        }
+    }
+}
+
+/// Works until the store is closed.
+fn run(inner: &Inner) -> Result<()> {
+    let mut core = inner.latch();
+    while !core.is_stopping {
+        core.healthy()?;
+        if core.checkpoint.is_none() && core.needs_checkpoint() {
+            core.begin_checkpoint(Effort::Normal);
+        }
+        if inner.is_group_late(&mut core) {
+            core = inner.flush_all(core)?;
+        }
+        if core.checkpoint.is_some() {
+            core = inner.advance_checkpoint(core, None)?;
+            // Those who want to commit come first.
+            drop(core);
+            std::thread::yield_now();
+            core = inner.latch();
+            continue;
+        }
+        core.is_upkeep_wanted = false;
+        core = wait(inner, core);
+    }
+    Ok(())
+}
+
+fn wait<'a>(inner: &Inner, core: Latched<'a>) -> Latched<'a> {
+    if core.log.is_empty() {
+        return inner.upkeep_wanted.wait(core).expect("as for the latch");
+    }
+    inner.upkeep_wanted.wait_timeout(core, inner.group_delay).expect("as for the latch").0
+}

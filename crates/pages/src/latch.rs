@@ -1,0 +1,274 @@
+//! What all handles of a store share: the latch, and what is done with it and without it.
+//!
+//! One latch protects [`Core`]. It is held while pages are read and changed; it is never held
+//! while anything is synced:
+//!
+//! ```text
+//!   log         whoever finds the log's files in the core takes them out, lets the latch go,
+//!               writes and syncs everything that has gathered, and puts them back; the others
+//!               wait, and go on together: group commit among threads
+//!   checkpoint  steps of some pages under the latch; data file, checkpoint record and master
+//!               record are synced without it, by the one thread that has seen the last page
+//! ```
+//!
+//! Order of latches: a transaction's own state, then the latch, then the lock table. Nobody waits
+//! for a lock of a transaction, or for a device to sync, while holding any of them.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::checkpoint::Effort;
+use crate::core::Core;
+use crate::error::Result;
+use crate::locks::LockTable;
+use crate::options::{Durability, LockWait, Upkeep};
+use crate::position::Lsn;
+
+/// Group commit writes the log when its buffer is so full (section 5.1, Figure 7).
+const GROUP_PERCENT: usize = 80;
+
+pub(crate) struct Inner {
+    pub(crate) core: Mutex<Core>,
+    /// Something in the core has changed that somebody may wait for: the log was written, a
+    /// checkpoint has ended, nobody is active any more whom a group commit could wait for.
+    pub(crate) changed: Condvar,
+    /// There is something to do for the thread in the background.
+    pub(crate) upkeep_wanted: Condvar,
+    pub(crate) locks: Mutex<LockTable>,
+    pub(crate) lock_released: Condvar,
+    pub(crate) lock_wait: LockWait,
+    pub(crate) clock: Arc<dyn env::Clock>,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) group_delay: Duration,
+    pub(crate) transaction_bytes_max: usize,
+    pub(crate) _lock: Box<dyn env::Lock>,
+}
+
+pub(crate) type Latched<'a> = MutexGuard<'a, Core>;
+
+impl Inner {
+    pub(crate) fn latch(&self) -> Latched<'_> {
+        self.core.lock().expect("a broken invariant has ended a thread that held the latch")
+    }
+
+    /// Forgets a transaction. After a broken invariant there is nothing to forget it in; this may
+    /// run while the panic unwinds, and must not begin another.
+    pub(crate) fn forget(&self, transaction: u64) {
+        if let Ok(mut core) = self.core.lock()
+            && core.active.remove(&transaction)
+        {
+            self.wake_group(&core);
+        }
+    }
+
+    /// What the changes of one transaction may take.
+    pub(crate) fn transaction_bytes_max(&self) -> usize {
+        self.transaction_bytes_max
+    }
+
+    fn wait_for_change<'a>(&self, core: Latched<'a>) -> Latched<'a> {
+        self.changed.wait(core).expect("as for the latch")
+    }
+
+    /// Writes the log until the group at `lsn` is durable, or waits for who is doing so.
+    pub(crate) fn flush_past<'a>(&'a self, mut core: Latched<'a>, lsn: Lsn) -> Result<Latched<'a>> {
+        loop {
+            core.healthy()?;
+            if lsn < core.pool.durable_end {
+                return Ok(core);
+            }
+            let Some(mut files) = core.files.take() else {
+                core = self.wait_for_change(core);
+                continue;
+            };
+            let flush = core.log.seal();
+            core.group_since_us = None;
+            drop(core);
+            let written = files.write(&flush);
+            core = self.latch();
+            core.files = Some(files);
+            self.changed.notify_all();
+            core.poison_by(written)?;
+            core.note_flush(&flush);
+        }
+    }
+
+    /// Writes everything in the log buffer.
+    pub(crate) fn flush_all<'a>(&'a self, core: Latched<'a>) -> Result<Latched<'a>> {
+        // Everything that was appended is before this, and nothing durable is.
+        let last = Lsn(core.log.end().0 - 1);
+        self.flush_past(core, last)
+    }
+
+    /// Moves a checkpoint on, by so many pages or those of a step, and ends it when it has seen
+    /// every page.
+    pub(crate) fn advance_checkpoint<'a>(
+        &'a self,
+        mut core: Latched<'a>,
+        page_count: Option<usize>,
+    ) -> Result<Latched<'a>> {
+        // While the log is being written others may end the checkpoint, and begin a new one.
+        loop {
+            core.healthy()?;
+            let Some(checkpoint) = &core.checkpoint else { return Ok(core) };
+            if checkpoint.is_ending() {
+                return Ok(self.wait_for_change(core));
+            }
+            let begin = checkpoint.begin();
+            if begin < core.pool.durable_end {
+                break;
+            }
+            core = self.flush_past(core, begin)?;
+        }
+        let page_count = page_count.unwrap_or(core.options.checkpoint_step_pages).max(1);
+        if core.step_checkpoint(page_count)? {
+            core = self.end_checkpoint(core)?;
+        }
+        Ok(core)
+    }
+
+    /// Lines 20 to 23 of Algorithm 1: everything that was written is synced, in the order in
+    /// which each relies on what is before it.
+    fn end_checkpoint<'a>(&'a self, mut core: Latched<'a>) -> Result<Latched<'a>> {
+        let needs_sync = core.close_checkpoint();
+        let data = Arc::clone(&core.pool.data);
+        if needs_sync {
+            drop(core);
+            let synced = data.sync();
+            core = self.latch();
+            self.note(&mut core, synced)?;
+        }
+        let lsn = core.log_checkpoint();
+        core = self.flush_past(core, lsn)?;
+        let master = core.next_master(lsn);
+        drop(core);
+        let written = data.write_master(&master);
+        core = self.latch();
+        self.note(&mut core, written)?;
+        let redo_start = core.finish_checkpoint(master);
+        let mut files = loop {
+            match core.files.take() {
+                Some(files) => break files,
+                None => core = self.wait_for_change(core),
+            }
+        };
+        drop(core);
+        let removed = files.remove_before(redo_start);
+        core = self.latch();
+        core.files = Some(files);
+        self.changed.notify_all();
+        self.note(&mut core, removed)?;
+        Ok(core)
+    }
+
+    /// Poisons the core by an error, and wakes whoever waits for what will not come.
+    fn note(&self, core: &mut Core, result: Result<()>) -> Result<()> {
+        if result.is_err() {
+            self.changed.notify_all();
+        }
+        core.poison_by(result)
+    }
+
+    /// Takes a whole checkpoint, after ending one that is being taken.
+    pub(crate) fn whole_checkpoint<'a>(
+        &'a self,
+        mut core: Latched<'a>,
+        effort: Effort,
+    ) -> Result<Latched<'a>> {
+        while core.checkpoint.is_some() {
+            core = self.advance_checkpoint(core, None)?;
+        }
+        core.healthy()?;
+        core.begin_checkpoint(effort);
+        let begin = core.checkpoint.as_ref().map(crate::checkpoint::Checkpoint::begin);
+        // Others may begin the next one as soon as this is done.
+        while core.checkpoint.as_ref().map(crate::checkpoint::Checkpoint::begin) == begin {
+            core = self.advance_checkpoint(core, Some(usize::MAX))?;
+        }
+        Ok(core)
+    }
+
+    /// Before a commit: the online log table has room for it.
+    pub(crate) fn make_room<'a>(&'a self, mut core: Latched<'a>) -> Result<Latched<'a>> {
+        while core.is_table_full() && core.checkpoint.is_some() {
+            core = self.advance_checkpoint(core, None)?;
+        }
+        if core.is_table_full() {
+            core = self.whole_checkpoint(core, Effort::All)?;
+        }
+        Ok(core)
+    }
+
+    /// After a commit: makes it as durable as was asked for, and moves a checkpoint on or has the
+    /// thread in the background do so.
+    pub(crate) fn settle<'a>(
+        &'a self,
+        mut core: Latched<'a>,
+        lsn: Lsn,
+        durability: Durability,
+    ) -> Result<()> {
+        let is_inline = self.upkeep == Upkeep::Inline;
+        if !is_inline {
+            let has_more = durability == Durability::None && !core.log.is_empty();
+            let is_due = core.checkpoint.is_none() && core.needs_checkpoint();
+            if (has_more || is_due) && !core.is_upkeep_wanted {
+                core.is_upkeep_wanted = true;
+                self.upkeep_wanted.notify_one();
+            }
+        }
+        match durability {
+            Durability::Immediate => core = self.flush_past(core, lsn)?,
+            Durability::Group if !is_inline => core = self.flush_with_group(core, lsn)?,
+            Durability::Group if is_log_full(&core) || self.is_group_late(&mut core) => {
+                core = self.flush_past(core, lsn)?;
+            }
+            Durability::None if is_log_full(&core) => core = self.flush_past(core, lsn)?,
+            Durability::Group | Durability::None => {}
+        }
+        if is_inline {
+            if core.checkpoint.is_none() && core.needs_checkpoint() {
+                core.begin_checkpoint(Effort::Normal);
+            }
+            core = self.advance_checkpoint(core, None)?;
+        }
+        drop(core);
+        Ok(())
+    }
+
+    /// Waits until the group is durable, and writes the log when that is worth it: the buffer is
+    /// full enough, the delay is over, or there is nobody who could join the group.
+    fn flush_with_group<'a>(&'a self, mut core: Latched<'a>, lsn: Lsn) -> Result<Latched<'a>> {
+        self.wake_group(&core);
+        core.group_waiters += 1;
+        let is_to_wait = |core: &mut Core| {
+            core.poison.is_none() && lsn >= core.pool.durable_end && !is_group_ripe(core)
+        };
+        let waited = self.changed.wait_timeout_while(core, self.group_delay, is_to_wait);
+        core = waited.expect("as for the latch").0;
+        core.group_waiters -= 1;
+        self.flush_past(core, lsn)
+    }
+
+    /// To be called when the buffer has grown or somebody has ended: is it time to write?
+    fn wake_group(&self, core: &Core) {
+        if core.group_waiters > 0 && is_group_ripe(core) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether the oldest commit in the log buffer has waited long enough.
+    pub(crate) fn is_group_late(&self, core: &mut Core) -> bool {
+        let now_us = self.clock.monotonic_us();
+        !core.log.is_empty()
+            && u128::from(now_us.saturating_sub(*core.group_since_us.get_or_insert(now_us)))
+                >= self.group_delay.as_micros()
+    }
+}
+
+fn is_log_full(core: &Core) -> bool {
+    core.log.len() * 100 / core.options.log_buffer_bytes.max(1) >= GROUP_PERCENT
+}
+
+fn is_group_ripe(core: &Core) -> bool {
+    core.active.is_empty() || is_log_full(core)
+}
