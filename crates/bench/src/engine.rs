@@ -145,6 +145,12 @@ pub trait Engine: Send + Sync {
     /// What it has counted, as far as it counts.
     fn counters(&self) -> Counters;
 
+    /// Puts everything into its place in the data files, so that a start has nothing to redo.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn checkpoint(&self) -> Result<()>;
+
     /// Makes everything durable and closes the store.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Commit, Connection, Counters, Direction, Engine, Kind, Settings, Table};
 use crate::error::{Error, Result};
-use crate::io_count::IoCount;
+use crate::process_count::ProcessCount;
 
 const TABLE: Table = Table(0);
 /// Keys that are put in one transaction while the table is made.
@@ -57,7 +57,7 @@ struct Phase {
     seconds: f64,
     per_second: f64,
     counters: Counters,
-    io: IoCount,
+    process: ProcessCount,
 }
 
 #[derive(Debug, serde::Serialize)]
@@ -111,7 +111,7 @@ impl Bench<'_> {
         limit: Option<u64>,
         mut operation: impl FnMut(&mut Self, u64) -> Result<u64>,
     ) -> Result<Phase> {
-        let (counters, io) = (self.engine.counters(), IoCount::now());
+        let (counters, process) = (self.engine.counters(), ProcessCount::now(&self.arguments.dir));
         let patience = Duration::from_secs_f64(self.arguments.seconds);
         let (began, mut operations) = (Instant::now(), 0);
         while limit.map_or_else(|| began.elapsed() < patience, |limit| operations < limit) {
@@ -121,8 +121,9 @@ impl Bench<'_> {
         #[expect(clippy::cast_precision_loss, reason = "it is for people to read")]
         let per_second = operations as f64 / seconds;
         println!("{what:<10} {per_second:>12.0} /s");
-        let (counters, io) = (self.engine.counters().since(&counters), IoCount::now().since(io));
-        Ok(Phase { what, operations, seconds, per_second, counters, io })
+        let counters = self.engine.counters().since(&counters);
+        let process = ProcessCount::now(&self.arguments.dir).since(process);
+        Ok(Phase { what, operations, seconds, per_second, counters, process })
     }
 
     fn load(&mut self, done: u64) -> Result<u64> {

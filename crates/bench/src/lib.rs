@@ -10,8 +10,9 @@
 
 pub mod engine;
 pub mod kv;
+pub mod tpcc;
 
 mod error;
-mod io_count;
+mod process_count;
 
 pub use error::{Error, Result};

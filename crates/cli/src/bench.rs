@@ -16,6 +16,8 @@ struct Arguments {
 enum Action {
     /// Random point reads, writes and scans of one table.
     Kv(bench::kv::Arguments),
+    /// TPC-C: orders, payments and deliveries of a wholesaler.
+    Tpcc(bench::tpcc::Arguments),
 }
 
 /// Does what the arguments behind `indelible` say; the exit code.
@@ -30,6 +32,7 @@ pub(crate) fn bench(arguments: &[String]) -> ExitCode {
     };
     let done = match arguments.action {
         Action::Kv(arguments) => bench::kv::run(&arguments),
+        Action::Tpcc(arguments) => bench::tpcc::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

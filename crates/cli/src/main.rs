@@ -3,7 +3,7 @@
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
-//!   indelible bench kv|tpcc ...                              measures stores side by side
+//!   indelible bench tpcc|kv ...                              measures stores side by side
 //!   indelible --version | --help
 //! ```
 //!

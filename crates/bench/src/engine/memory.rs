@@ -50,6 +50,10 @@ impl Engine for Memory {
         Counters::default()
     }
 
+    fn checkpoint(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }

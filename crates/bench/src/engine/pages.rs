@@ -81,6 +81,10 @@ impl Engine for Pages {
         }
     }
 
+    fn checkpoint(&self) -> Result<()> {
+        self.store.checkpoint_all().map_err(error)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.store.close().map_err(error)
     }

@@ -1,0 +1,88 @@
+//! Loaded data on disk: made once for each format, copied for each run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Arguments;
+use crate::engine::Kind;
+use crate::error::{Error, Result};
+
+/// Beside the data when all of them are there.
+const COMPLETE: &str = "complete";
+
+pub(super) struct Dataset {
+    loaded: PathBuf,
+    run: PathBuf,
+    is_kept: bool,
+}
+
+impl Dataset {
+    pub(super) fn new(arguments: &Arguments) -> Self {
+        let Arguments { dir, engine, warehouses, seed, tiny, .. } = arguments;
+        let size = if *tiny { "tiny" } else { "w" };
+        let loaded = format!("loaded-{}-{size}{warehouses}-seed{seed}", engine.format());
+        let run = dir.join(format!("run-{}", engine.name()));
+        Self { loaded: dir.join(loaded), run, is_kept: *engine != Kind::Memory }
+    }
+
+    /// The directory of the run.
+    pub(super) fn run_dir(&self) -> PathBuf {
+        self.run.clone()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.loaded.join("data")
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        self.is_kept && self.loaded.join(COMPLETE).exists()
+    }
+
+    /// An empty directory to load into; what an earlier attempt has left is removed.
+    pub(super) fn begin_loading(&self) -> Result<PathBuf> {
+        remove(&self.loaded)?;
+        let data = self.data();
+        fs::create_dir_all(&data).map_err(Error::file(&data))?;
+        Ok(data)
+    }
+
+    pub(super) fn end_loading(&self) -> Result<()> {
+        let path = self.loaded.join(COMPLETE);
+        fs::write(&path, b"").map_err(Error::file(&path))
+    }
+
+    /// The directory of a run, with a copy of the data.
+    pub(super) fn copy(&self) -> Result<PathBuf> {
+        remove(&self.run)?;
+        fs::create_dir_all(&self.run).map_err(Error::file(&self.run))?;
+        copy_files(&self.data(), &self.run).map_err(Error::file(&self.run))?;
+        Ok(self.run.clone())
+    }
+
+    pub(super) fn remove_copy(&self) -> Result<()> {
+        remove(&self.run)
+    }
+}
+
+fn remove(dir: &Path) -> Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file(dir)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Copies files, and syncs them so that writing them back is not part of what is measured.
+fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&target)?;
+            copy_files(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+            fs::File::open(&target)?.sync_all()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! TPC-C at a very small scale: on the tree in memory, on the page store, and broken on purpose.
+
+use std::path::Path;
+
+use super::schema::{
+    DISTRICT, District, Key, NEW_ORDER, ORDER_LINE, Row, TABLES, WAREHOUSE, Warehouse,
+};
+use super::*;
+use crate::engine::Table;
+
+const SCALE: fn() -> Scale = || Scale::tiny(2);
+
+fn arguments(engine: Kind, dir: &Path) -> Arguments {
+    Arguments {
+        engine,
+        dir: dir.to_owned(),
+        warehouses: 2,
+        pool_mb: 4,
+        commit: Commit::Group,
+        abort_percent: None,
+        seconds: 0.0,
+        transactions: Some(2000),
+        warmup_seconds: 0.0,
+        threads: 1,
+        seed: 7,
+        json: None,
+        load_only: false,
+        recover: false,
+        keep: false,
+        online_log_percent: None,
+        group_bytes: None,
+        checkpoint_mb: 60,
+        tiny: true,
+    }
+}
+
+fn loaded(engine: Kind, dir: &Path) -> Box<dyn Engine> {
+    let engine = engine.open(&Settings::new(dir, TABLES, Commit::Group)).unwrap();
+    load::load(engine.as_ref(), SCALE(), 1, true).unwrap();
+    consistency::check(engine.as_ref(), SCALE()).unwrap();
+    engine
+}
+
+#[test]
+fn every_kind_of_transaction_runs_and_leaves_the_conditions_true() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = loaded(Kind::Memory, dir.path());
+    let arguments = arguments(Kind::Memory, dir.path());
+    let tally = work(engine.as_ref(), &arguments, 1, Limit::Transactions(5000)).unwrap();
+    consistency::check(engine.as_ref(), SCALE()).unwrap();
+    assert_eq!(tally.ended(), 5000);
+    let counts = tally.latencies_us.map(|latencies| latencies.len());
+    assert!(
+        counts[0] > 2100 && counts[1] > 2000 && counts[2..].iter().all(|&n| n > 130),
+        "{counts:?}"
+    );
+    // One new order in a hundred.
+    assert!((5..60).contains(&tally.rolled_back), "{}", tally.rolled_back);
+}
+
+#[test]
+fn the_page_store_ends_in_the_same_state_as_the_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let dump = |kind: Kind, dir: &Path| {
+        let engine = loaded(kind, dir);
+        let mut arguments = arguments(kind, dir);
+        arguments.abort_percent = Some(20.0);
+        work(engine.as_ref(), &arguments, 3, Limit::Transactions(1500)).unwrap();
+        consistency::check(engine.as_ref(), SCALE()).unwrap();
+        let mut connection = engine.connect().unwrap();
+        connection.begin().unwrap();
+        // Rows with the time in them differ; keys of all tables but history do not.
+        let mut keys = Vec::new();
+        for table in (0..TABLES.len()).map(Table).filter(|&table| table != schema::HISTORY) {
+            let mut see = |key: &[u8], _: &[u8]| {
+                keys.push((table.0, key.to_vec()));
+                true
+            };
+            connection
+                .scan(table, b"", &[0xff; 40], crate::engine::Direction::Up, &mut see)
+                .unwrap();
+        }
+        let mut rows = Vec::new();
+        for table in [WAREHOUSE, DISTRICT, schema::CUSTOMER, schema::STOCK] {
+            let mut see = |_: &[u8], row: &[u8]| {
+                rows.push(row.to_vec());
+                true
+            };
+            connection
+                .scan(table, b"", &[0xff; 40], crate::engine::Direction::Down, &mut see)
+                .unwrap();
+        }
+        connection.abort().unwrap();
+        drop(connection);
+        engine.close().unwrap();
+        (keys, rows)
+    };
+    let model = dump(Kind::Memory, dir.path());
+    for kind in [Kind::Pages, Kind::PagesFlush] {
+        let found = dump(kind, &dir.path().join(kind.name()));
+        assert!(found == model, "{}", kind.name());
+    }
+}
+
+#[test]
+fn threads_in_each_others_way_leave_the_conditions_true() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = loaded(Kind::Pages, dir.path());
+    let mut arguments = arguments(Kind::Pages, dir.path());
+    arguments.threads = 4;
+    let tally = work(engine.as_ref(), &arguments, 1, Limit::Transactions(1000)).unwrap();
+    assert_eq!(tally.ended(), 1000);
+    consistency::check(engine.as_ref(), SCALE()).unwrap();
+    engine.close().unwrap();
+}
+
+#[test]
+fn loaded_data_are_copied_for_each_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut arguments = arguments(Kind::Pages, dir.path());
+    arguments.json = Some(dir.path().join("out.json"));
+    run(&arguments).unwrap();
+    let loaded = Dataset::new(&arguments);
+    assert!(loaded.is_loaded());
+    run(&arguments).unwrap();
+    let text = std::fs::read_to_string(dir.path().join("out.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["transactions"], 2000);
+    assert!(json["counters"]["log_writes"].as_u64().unwrap() > 0);
+}
+
+/// Breaks something in a loaded store; the number of the condition that is found broken.
+fn condition_broken_by(break_it: impl FnOnce(&mut dyn crate::engine::Connection)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = loaded(Kind::Memory, dir.path());
+    let mut connection = engine.connect().unwrap();
+    connection.begin().unwrap();
+    break_it(connection.as_mut());
+    connection.commit().unwrap();
+    let error = consistency::check(engine.as_ref(), SCALE()).unwrap_err();
+    error.to_string()
+}
+
+#[test]
+fn a_broken_condition_is_found() {
+    let money = condition_broken_by(|connection| {
+        let key = Key::of_warehouse(2);
+        let row = connection.get(WAREHOUSE, &key).unwrap().unwrap();
+        let mut warehouse = Warehouse::decode(&row).unwrap();
+        warehouse.ytd += 1;
+        connection.put(WAREHOUSE, &key, &warehouse.encode()).unwrap();
+    });
+    assert!(money.contains("condition 1"), "{money}");
+    let next = condition_broken_by(|connection| {
+        let key = Key::of_district(1, 3);
+        let row = connection.get(DISTRICT, &key).unwrap().unwrap();
+        let mut district = District::decode(&row).unwrap();
+        district.next_order += 1;
+        connection.put(DISTRICT, &key, &district.encode()).unwrap();
+    });
+    assert!(next.contains("condition 2"), "{next}");
+    let gap = condition_broken_by(|connection| {
+        connection.delete(NEW_ORDER, &Key::in_district(1, 1, 25)).unwrap();
+    });
+    assert!(gap.contains("condition 3"), "{gap}");
+    let line = condition_broken_by(|connection| {
+        connection.delete(ORDER_LINE, &Key::of_line(1, 1, 1, 5)).unwrap();
+    });
+    assert!(line.contains("condition 4"), "{line}");
+}
