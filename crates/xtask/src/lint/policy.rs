@@ -10,8 +10,8 @@ pub(super) struct Place {
     pub(super) tests_may_use: &'static [&'static str],
 }
 
-/// The crates from the bottom to the top (ARCHITECTURE.md). `keyspace`, `redo`, `pages`, `rdb` and
-/// `resp` are siblings: what they have to say to one another goes through a trait that `server` connects.
+/// The crates from the bottom to the top (ARCHITECTURE.md). `keyspace`, `redo`, `pages`, `snapshot`,
+/// `rdb` and `resp` are siblings: what they have to say to one another goes through a trait that `server` connects.
 pub(super) const ORDER: &[Place] = &[
     Place { name: "base", may_use: &[], tests_may_use: &[] },
     Place { name: "env", may_use: &[], tests_may_use: &[] },
@@ -21,6 +21,7 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "keyspace", may_use: &["base"], tests_may_use: &[] },
     Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
+    Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "rdb", may_use: &[], tests_may_use: &[] },
     Place { name: "command", may_use: &["base", "keyspace", "rdb", "resp"], tests_may_use: &[] },
     Place {
@@ -68,4 +69,6 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/cli/tests/it/shutdown_ioctl.rs",
     "crates/keyspace/src/element.rs",
     "crates/keyspace/src/entry.rs",
+    "crates/snapshot/src/cells.rs",
+    "crates/snapshot/src/fork.rs",
 ];

@@ -1,0 +1,392 @@
+//! Row cells and flags: memory that two threads look at, and the only file that knows how.
+//!
+//! ```text
+//!   Rows    row 0                     row 1                  …   a row: 1, 2, … lines of 64 bytes
+//!           ├ line ┼ line ┤           ├ line ┼ line ┤            a line: 8 words, each an atomic
+//!   Flags   one byte a row                                       the paper's "bit arrays"
+//!   Bits    one bit a row, 64 to a word                          what `windowed` uses instead
+//! ```
+//!
+//! # Hazards
+//!
+//! A client may write a row while the snapshotter reads or copies it. With plain memory that would
+//! be undefined behaviour whatever is done with the bytes afterwards. Here every word of a row is an
+//! `AtomicU64`, read and written with `Relaxed`: the same instructions as plain loads and stores on
+//! x86-64 and AArch64, so it costs nothing but the compiler's freedom to use wider ones. What can
+//! go wrong is therefore no memory error but a *torn row* (words of two values), and that the
+//! algorithms prevent, each by its own hand-over.
+//!
+//! # Orderings
+//!
+//! - Words of rows are always `Relaxed`. They are ordered by what goes around them: the gate (a
+//!   mutex) between the periods, and within a period by the flag or lock of the row.
+//! - A flag that *hands over a row* is stored with `Release` after the row's words, and loaded with
+//!   `Acquire` before them: [`Flags::hand_over`], [`Flags::look`], [`Flags::claim`].
+//! - A flag that only its own thread looks at during a period is `Relaxed`: [`Flags::get`],
+//!   [`Flags::set`]. The gate orders it for the other thread.
+//! - [`Bits`] have *one writer a period*: setting a bit is a load and a store, not an atomic
+//!   read-modify-write, which would make the processor wait until all stores before it are done:
+//!   for rows that are in no cache that is 100 ns an update.
+//!
+//! # `unsafe`
+//!
+//! Two uses, neither of them for rows. Filling or negating all flags with byte-wise atomic stores
+//! is several times slower than `memset`, which would be unfair to Copy-on-Update and Zigzag: while
+//! the gate is closed nobody else is there, and [`Flags::exclusively`] gives them out as plain
+//! bytes. And `madvise` says what size of pages the rows shall have.
+
+#![cfg_attr(
+    not(loom),
+    expect(unsafe_code, reason = "bulk access to flags under a closed gate; madvise")
+)]
+
+use crate::error::Error;
+use crate::gate::Closed;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
+
+/// Words of 8 bytes in a line.
+#[cfg(not(loom))]
+pub const LINE_WORDS: usize = 8;
+/// One word is enough to see every order; more would only multiply them.
+#[cfg(loom)]
+pub const LINE_WORDS: usize = 1;
+
+/// Bytes in a line. Rows begin at a multiple of it, so that no row touches a cache line more than
+/// it must.
+pub const LINE_BYTES: usize = LINE_WORDS * 8;
+
+/// How many rows there are, and how large they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    rows: usize,
+    row_lines: usize,
+}
+
+impl Shape {
+    /// `rows` rows of `row_bytes` each.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if a row is empty or no multiple of [`LINE_BYTES`].
+    pub fn new(rows: usize, row_bytes: usize) -> Result<Self, Error> {
+        if row_bytes == 0 || !row_bytes.is_multiple_of(LINE_BYTES) {
+            return Err(Error::Shape { row_bytes });
+        }
+        Ok(Self { rows, row_lines: row_bytes / LINE_BYTES })
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of a row.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.row_lines * LINE_BYTES
+    }
+
+    /// Words of 8 bytes of a row.
+    #[must_use]
+    pub fn row_words(&self) -> usize {
+        self.row_lines * LINE_WORDS
+    }
+}
+
+/// The pages of virtual memory that rows are put into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pages {
+    /// 4 KiB (`MADV_NOHUGEPAGE`).
+    #[default]
+    Ordinary,
+    /// 2 MiB, where the kernel has them to give (`MADV_HUGEPAGE`).
+    Huge,
+}
+
+/// 64 bytes that one cache line holds.
+#[repr(align(64))]
+struct Line([AtomicU64; LINE_WORDS]);
+
+impl Line {
+    fn zero() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+/// An array of rows.
+pub struct Rows {
+    lines: Vec<Line>,
+    row_lines: usize,
+}
+
+impl Rows {
+    /// Rows of zeros, all of their memory present already.
+    #[must_use]
+    pub fn zeroed(shape: Shape, pages: Pages) -> Self {
+        let mut lines = Vec::with_capacity(shape.rows * shape.row_lines);
+        advise(&mut lines, pages);
+        lines.resize_with(shape.rows * shape.row_lines, Line::zero);
+        Self { lines, row_lines: shape.row_lines }
+    }
+
+    #[inline]
+    fn lines_of(&self, row: usize) -> &[Line] {
+        &self.lines[row * self.row_lines..(row + 1) * self.row_lines]
+    }
+
+    /// Copies a row out.
+    ///
+    /// # Panics
+    /// If there is no such row, or `into` is shorter than one.
+    #[inline]
+    pub fn load(&self, row: usize, into: &mut [u64]) {
+        for (line, into) in self.lines_of(row).iter().zip(into.chunks_exact_mut(LINE_WORDS)) {
+            for (cell, word) in line.0.iter().zip(into) {
+                *word = cell.load(Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Writes a row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn store(&self, row: usize, value: &[u64]) {
+        for (line, value) in self.lines_of(row).iter().zip(value.chunks_exact(LINE_WORDS)) {
+            for (cell, word) in line.0.iter().zip(value) {
+                cell.store(*word, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Writes a row with what `from` has there.
+    #[inline]
+    pub fn copy_row(&self, row: usize, from: &Rows) {
+        for (to, from) in self.lines_of(row).iter().zip(from.lines_of(row)) {
+            for (to, from) in to.0.iter().zip(&from.0) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Writes every row with what `from` has. The gate is closed, so nobody writes there.
+    pub(crate) fn copy_all(&self, from: &Rows, _closed: &Closed<'_>) {
+        for (to, from) in self.lines.iter().zip(&from.lines) {
+            for (to, from) in to.0.iter().zip(&from.0) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A byte for each row.
+pub(crate) struct Flags {
+    cells: Vec<AtomicU8>,
+}
+
+impl Flags {
+    /// A flag for each of `rows` rows, all the same.
+    pub(crate) fn new(rows: usize, value: u8) -> Self {
+        Self { cells: (0..rows).map(|_| AtomicU8::new(value)).collect() }
+    }
+
+    /// A flag that no other thread changes in this period.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> u8 {
+        self.cells[row].load(Ordering::Relaxed)
+    }
+
+    /// Changes a flag that no other thread looks at or changes in this period.
+    #[inline]
+    pub(crate) fn set(&self, row: usize, value: u8) {
+        self.cells[row].store(value, Ordering::Relaxed);
+    }
+
+    /// A flag that the other thread may be handing over: what it did before is seen after.
+    #[inline]
+    pub(crate) fn look(&self, row: usize) -> u8 {
+        self.cells[row].load(Ordering::Acquire)
+    }
+
+    /// Hands a row over with the flag: what was done to the row is seen by who looks.
+    #[inline]
+    pub(crate) fn hand_over(&self, row: usize, value: u8) {
+        self.cells[row].store(value, Ordering::Release);
+    }
+
+    /// Changes a flag from `from` to `to`, if it is `from`, before anything that comes after.
+    #[inline]
+    pub(crate) fn claim(&self, row: usize, from: u8, to: u8) -> bool {
+        self.cells[row].compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Makes every flag 0. By the one thread that uses them in this period.
+    pub(crate) fn clear(&self) {
+        for cell in &self.cells {
+            cell.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives every flag the same value while nobody else is there.
+    pub(crate) fn fill(&self, value: u8, closed: &Closed<'_>) {
+        self.exclusively(closed, |flags| flags.fill(value));
+    }
+
+    /// Makes 1 of every 0 in `from`, and 0 of everything else, while nobody else is there.
+    pub(crate) fn fill_with_negation(&self, from: &Flags, closed: &Closed<'_>) {
+        self.exclusively(closed, |flags| {
+            from.exclusively(closed, |from| {
+                for (to, from) in flags.iter_mut().zip(from) {
+                    *to = u8::from(*from == 0);
+                }
+            });
+        });
+    }
+
+    /// All flags as plain bytes, while the gate is closed.
+    #[cfg(not(loom))]
+    fn exclusively(&self, _closed: &Closed<'_>, change: impl FnOnce(&mut [u8])) {
+        // SAFETY: `AtomicU8` is a byte that may be changed through a shared reference, so the
+        // pointer may be written through; it covers `len` of them. Nobody else uses the flags: they
+        // are private to an algorithm, and algorithms are private to a `Database` with one gate,
+        // whose client is kept out as long as there is a `Closed`; the one snapshotter is the
+        // caller. The two arrays of `fill_with_negation` are different ones of one algorithm.
+        let flags = unsafe {
+            std::slice::from_raw_parts_mut(self.cells.as_ptr().cast_mut().cast(), self.cells.len())
+        };
+        change(flags);
+    }
+
+    /// loom's atomics are no bytes: copy them out and in.
+    #[cfg(loom)]
+    fn exclusively(&self, _closed: &Closed<'_>, change: impl FnOnce(&mut [u8])) {
+        let mut flags: Vec<u8> = (0..self.cells.len()).map(|row| self.get(row)).collect();
+        change(&mut flags);
+        for (row, flag) in flags.into_iter().enumerate() {
+            self.set(row, flag);
+        }
+    }
+}
+
+/// A bit for each row, written by one thread a period.
+pub(crate) struct Bits {
+    words: Vec<AtomicU64>,
+}
+
+impl Bits {
+    /// Rows whose bits share a word.
+    pub(crate) const ROWS_A_WORD: usize = 64;
+
+    /// A bit for each of `rows` rows, all clear.
+    pub(crate) fn new(rows: usize) -> Self {
+        let words = rows.div_ceil(Self::ROWS_A_WORD);
+        Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Whether the bit of a row is set. By the thread that writes them, or after what ordered its
+    /// writes.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> bool {
+        let word = self.words[row / Self::ROWS_A_WORD].load(Ordering::Relaxed);
+        word >> (row % Self::ROWS_A_WORD) & 1 != 0
+    }
+
+    /// Sets the bit of a row. By the one thread that writes them in this period.
+    #[inline]
+    pub(crate) fn set(&self, row: usize) {
+        let word = &self.words[row / Self::ROWS_A_WORD];
+        let set = word.load(Ordering::Relaxed) | 1 << (row % Self::ROWS_A_WORD);
+        word.store(set, Ordering::Relaxed);
+    }
+
+    /// The bits of 64 rows, the first of which is `word * 64`.
+    #[inline]
+    pub(crate) fn word(&self, word: usize) -> u64 {
+        self.words[word].load(Ordering::Relaxed)
+    }
+
+    /// Clears the bits of 64 rows. By the one thread that writes them in this period.
+    #[inline]
+    pub(crate) fn clear_word(&self, word: usize) {
+        self.words[word].store(0, Ordering::Relaxed);
+    }
+}
+
+/// Asks for pages of a size for memory that has not been touched yet.
+#[cfg(not(any(loom, miri)))]
+fn advise(lines: &mut Vec<Line>, pages: Pages) {
+    use rustix::mm::{Advice, madvise};
+    let advice = match pages {
+        Pages::Ordinary => Advice::LinuxNoHugepage,
+        Pages::Huge => Advice::LinuxHugepage,
+    };
+    let page_bytes = rustix::param::page_size();
+    let start = lines.as_mut_ptr().addr();
+    let aligned = start.next_multiple_of(page_bytes);
+    let end = (start + lines.capacity() * size_of::<Line>()) / page_bytes * page_bytes;
+    if aligned < end {
+        let first = lines.as_mut_ptr().wrapping_byte_add(aligned - start);
+        // SAFETY: whole pages inside the allocation of `lines`; this advice changes the size of the
+        // pages that will back them, never what is in them. If the kernel refuses it (a kernel
+        // without huge pages) the rows work as well, so the result does not matter.
+        let _ = unsafe { madvise(first.cast(), end - aligned, advice) };
+    }
+}
+
+#[cfg(any(loom, miri))]
+fn advise(_lines: &mut Vec<Line>, _pages: Pages) {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::gate::Gate;
+
+    #[test]
+    fn a_row_comes_back_and_its_neighbours_stay() {
+        let shape = Shape::new(3, 128).unwrap();
+        let rows = Rows::zeroed(shape, Pages::Huge);
+        let value: Vec<u64> = (1..=16).collect();
+        rows.store(1, &value);
+        let mut read = vec![9; 16];
+        for row in [0, 2] {
+            rows.load(row, &mut read);
+            assert_eq!(read, [0; 16], "row {row}");
+        }
+        let copy = Rows::zeroed(shape, Pages::Ordinary);
+        copy.copy_row(1, &rows);
+        copy.load(1, &mut read);
+        assert_eq!(read, value);
+    }
+
+    #[test]
+    fn rows_are_whole_cache_lines() {
+        assert!(Shape::new(1, 0).is_err());
+        assert!(Shape::new(1, 72).is_err());
+        let rows = Rows::zeroed(Shape::new(2, 64).unwrap(), Pages::Ordinary);
+        assert_eq!(rows.lines.as_ptr().addr() % 64, 0);
+    }
+
+    #[test]
+    fn flags_in_bulk() {
+        let gate = Gate::new();
+        let (a, b) = (Flags::new(5, 1), Flags::new(5, 1));
+        a.set(2, 0);
+        b.fill_with_negation(&a, &gate.close());
+        assert_eq!([0, 1, 2, 3, 4].map(|row| b.get(row)), [0, 0, 1, 0, 0]);
+        b.fill(7, &gate.close());
+        assert_eq!(b.get(4), 7);
+        assert!(b.claim(4, 7, 8) && !b.claim(4, 7, 9));
+    }
+
+    #[test]
+    fn bits_are_one_a_row() {
+        let bits = Bits::new(130);
+        bits.set(64);
+        bits.set(129);
+        let set: Vec<usize> = (0..130).filter(|row| bits.get(*row)).collect();
+        assert_eq!(set, [64, 129]);
+        bits.clear_word(1);
+        assert!(!bits.get(64) && bits.get(129) && bits.word(2) == 2);
+    }
+}

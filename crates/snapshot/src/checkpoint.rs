@@ -1,0 +1,140 @@
+//! Checkpoints: full dumps, one after the other, also from snapshots that hold changes only.
+//!
+//! ```text
+//!   full snapshot      ─────────────────────────────► dump n
+//!   changes since n-1  ─────────┐ merged by row       ▲
+//!   dump n-1           ─────────┴─────────────────────┘   read and written in one pass
+//! ```
+//!
+//! The paper's *Merge*: the last checkpoint is read in order while the changes are traversed in the
+//! same order, and each row is taken from the changes if it is there. The last checkpoint is removed
+//! when its successor is durable; a crash in between leaves both, and [`Checkpoints::latest`] finds
+//! the newer one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use env::Disk;
+
+use crate::algorithm::{Algorithm, Content};
+use crate::database::Snapshot;
+use crate::dump::{Reader, Summary, Writer};
+use crate::error::{Error, Result};
+
+const SUFFIX: &str = ".snapshot";
+
+/// A directory of checkpoints.
+pub struct Checkpoints {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+}
+
+impl Checkpoints {
+    /// Checkpoints in `directory`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn open(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Result<Self> {
+        let directory = directory.into();
+        disk.create_dir_all(&directory)
+            .map_err(|error| Error::Io { path: directory.clone(), error })?;
+        Ok(Self { disk, directory })
+    }
+
+    fn path(&self, sequence: u64) -> PathBuf {
+        self.directory.join(format!("{sequence:010}{SUFFIX}"))
+    }
+
+    fn sequences(&self) -> Result<Vec<u64>> {
+        let names = self
+            .disk
+            .list(&self.directory)
+            .map_err(|error| Error::Io { path: self.directory.clone(), error })?;
+        let parse = |name: &std::ffi::OsString| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok();
+        let mut sequences: Vec<u64> = names.iter().filter_map(parse).collect();
+        sequences.sort_unstable();
+        Ok(sequences)
+    }
+
+    /// The newest checkpoint.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn latest(&self) -> Result<Option<PathBuf>> {
+        Ok(self.sequences()?.last().map(|sequence| self.path(*sequence)))
+    }
+
+    /// Makes a full checkpoint of a snapshot, finishes the snapshot, and removes older checkpoints.
+    /// If it fails, the snapshot is unfinished and the older checkpoints are there.
+    ///
+    /// # Errors
+    /// What the disk says; [`Error::Corrupt`] if the last checkpoint, which is to be merged with, is
+    /// damaged.
+    pub fn make<A: Algorithm>(&self, mut snapshot: Snapshot<'_, A>) -> Result<Summary> {
+        let sequence = snapshot.sequence();
+        let path = self.path(sequence);
+        snapshot.write_to_online();
+        let summary = match snapshot.algorithm().dump_elsewhere(&path, sequence) {
+            Some(summary) => summary?,
+            None => {
+                let disk = self.disk.as_ref();
+                let mut writer =
+                    Writer::create(disk, &path, snapshot.shape(), Content::Full, sequence)?;
+                if A::CONTENT == Content::Changes && sequence > 1 {
+                    self.merge(&mut snapshot, &mut writer)?;
+                } else {
+                    snapshot.traverse(|row, value| writer.row(row, value))?;
+                }
+                writer.finish()?
+            }
+        };
+        snapshot.finish();
+        self.remove_before(sequence)?;
+        Ok(summary)
+    }
+
+    /// Writes the rows of a snapshot of changes, and between them those of the checkpoint before.
+    fn merge<A: Algorithm>(
+        &self,
+        snapshot: &mut Snapshot<'_, A>,
+        writer: &mut Writer<'_>,
+    ) -> Result<()> {
+        let shape = snapshot.shape();
+        let mut before = Reader::open(self.disk.as_ref(), &self.path(snapshot.sequence() - 1))?;
+        before.expect_shape(shape)?;
+        let mut old = vec![0; shape.row_words()];
+        let mut next = 0;
+        snapshot.traverse(|changed, value| {
+            while next < changed {
+                before.next_row(&mut old)?;
+                writer.row(next, &old)?;
+                next += 1;
+            }
+            // The row that the change replaces.
+            before.next_row(&mut old)?;
+            writer.row(changed, value)?;
+            next += 1;
+            Ok(())
+        })?;
+        while let Some(row) = before.next_row(&mut old)? {
+            writer.row(row, &old)?;
+        }
+        Ok(())
+    }
+
+    fn remove_before(&self, sequence: u64) -> Result<()> {
+        let mut removed = false;
+        for old in self.sequences()?.into_iter().filter(|old| *old < sequence) {
+            let path = self.path(old);
+            self.disk.remove(&path).map_err(|error| Error::Io { path, error })?;
+            removed = true;
+        }
+        if removed {
+            let path = || self.directory.clone();
+            self.disk
+                .sync_dir(&self.directory)
+                .map_err(|error| Error::Io { path: path(), error })?;
+        }
+        Ok(())
+    }
+}
