@@ -6,8 +6,6 @@
 //! ```
 //!
 
-
-
 mod model;
 mod threads;
 
