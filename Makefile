@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first ycsb
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
 	@echo 'make soak         the simulator for MINUTES (10) from SEED, and the long tests with SOAK_FLAGS=--tests'
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
+	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible bench'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
 run:
@@ -53,6 +54,10 @@ bench-first:
 	@tests/install-tools build redis python
 	$(CARGO) build --release --bin indelible
 	bench/first-numbers $(BENCH_FLAGS)
+
+bench-peers:
+	@tests/install-tools build peers
+	$(CARGO) build --release --bin indelible --features bench-peers
 
 ycsb:
 	@tests/install-tools build java

@@ -15,8 +15,18 @@
 //! | redb | written and synced | one commit in 10 ms is written and synced |
 //! | sqlite | WAL written and synced | WAL written, and synced every 10 ms |
 
+#[cfg(any(feature = "bdb", feature = "lmdb", feature = "sqlite"))]
+mod background;
+#[cfg(feature = "bdb")]
+mod bdb;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 mod memory;
 mod pages;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -229,6 +239,16 @@ impl Kind {
             Self::Pages => pages::open(settings, false),
             Self::PagesFlush => pages::open(settings, true),
             Self::Memory => Ok(memory::open(settings)),
+            #[cfg(feature = "bdb")]
+            Self::Bdb => bdb::open(settings),
+            #[cfg(feature = "lmdb")]
+            Self::Lmdb => lmdb::open(settings),
+            #[cfg(feature = "redb")]
+            Self::Redb => redb::open(settings),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite => sqlite::open(settings),
+            #[expect(clippy::allow_attributes, reason = "whether it is met depends on features")]
+            #[allow(unreachable_patterns, reason = "every peer may be built in")]
             other => Err(Error::NotBuilt { engine: other.name() }),
         }
     }

@@ -63,13 +63,11 @@ pub(super) struct Scale {
 
 impl Scale {
     /// That of the specification.
-
     pub(super) fn full(warehouses: u16) -> Self {
         Self { warehouses, districts: 10, customers: 3000, items: 100_000 }
     }
 
     /// A very small one, for tests.
-
     pub(super) fn tiny(warehouses: u16) -> Self {
         Self { warehouses, districts: 3, customers: 30, items: 200 }
     }

@@ -34,6 +34,16 @@ fn arguments(engine: Kind, dir: &Path) -> Arguments {
     }
 }
 
+/// The stores on disk that this program was built with.
+fn built_in() -> Vec<Kind> {
+    let mut kinds = vec![Kind::Pages, Kind::PagesFlush];
+    kinds.extend(cfg!(feature = "bdb").then_some(Kind::Bdb));
+    kinds.extend(cfg!(feature = "lmdb").then_some(Kind::Lmdb));
+    kinds.extend(cfg!(feature = "redb").then_some(Kind::Redb));
+    kinds.extend(cfg!(feature = "sqlite").then_some(Kind::Sqlite));
+    kinds
+}
+
 fn loaded(engine: Kind, dir: &Path) -> Box<dyn Engine> {
     let engine = engine.open(&Settings::new(dir, TABLES, Commit::Group)).unwrap();
     load::load(engine.as_ref(), SCALE(), 1, true).unwrap();
@@ -59,7 +69,7 @@ fn every_kind_of_transaction_runs_and_leaves_the_conditions_true() {
 }
 
 #[test]
-fn the_page_store_ends_in_the_same_state_as_the_model() {
+fn every_store_ends_in_the_same_state_as_the_model() {
     let dir = tempfile::tempdir().unwrap();
     let dump = |kind: Kind, dir: &Path| {
         let engine = loaded(kind, dir);
@@ -96,7 +106,7 @@ fn the_page_store_ends_in_the_same_state_as_the_model() {
         (keys, rows)
     };
     let model = dump(Kind::Memory, dir.path());
-    for kind in [Kind::Pages, Kind::PagesFlush] {
+    for kind in built_in() {
         let found = dump(kind, &dir.path().join(kind.name()));
         assert!(found == model, "{}", kind.name());
     }
@@ -104,14 +114,28 @@ fn the_page_store_ends_in_the_same_state_as_the_model() {
 
 #[test]
 fn threads_in_each_others_way_leave_the_conditions_true() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = loaded(Kind::Pages, dir.path());
-    let mut arguments = arguments(Kind::Pages, dir.path());
-    arguments.threads = 4;
-    let tally = work(engine.as_ref(), &arguments, 1, Limit::Transactions(1000)).unwrap();
-    assert_eq!(tally.ended(), 1000);
-    consistency::check(engine.as_ref(), SCALE()).unwrap();
-    engine.close().unwrap();
+    for kind in built_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = loaded(kind, dir.path());
+        let mut arguments = arguments(kind, dir.path());
+        arguments.threads = 4;
+        let tally = work(engine.as_ref(), &arguments, 1, Limit::Transactions(1000)).unwrap();
+        assert_eq!(tally.ended(), 1000, "{}", kind.name());
+        consistency::check(engine.as_ref(), SCALE()).unwrap();
+        engine.close().unwrap();
+    }
+}
+
+#[test]
+fn what_a_closed_store_had_is_there_when_it_is_opened_again() {
+    for kind in built_in() {
+        let dir = tempfile::tempdir().unwrap();
+        loaded(kind, dir.path()).close().unwrap();
+        let settings = Settings::new(dir.path(), TABLES, Commit::Immediate);
+        let engine = kind.open(&settings).unwrap();
+        consistency::check(engine.as_ref(), SCALE()).unwrap();
+        engine.close().unwrap();
+    }
 }
 
 #[test]

@@ -1,0 +1,162 @@
+//! redb: a copy-on-write B+tree with checksums, one writer at a time, no log.
+//!
+//! The pool is its cache. A commit with group durability is kept in memory but for one in 10 ms,
+//! which makes all before it durable; nothing else is needed for the promise, except that a
+//! program that stops committing would have to end with a durable one, as `close` does.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use ::redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+};
+
+use super::{
+    Commit, Connection, Counters, Direction, Engine, GROUP_DELAY_MS, Settings, Table, Visitor,
+};
+use crate::error::{Error, Result};
+
+type Bytes = &'static [u8];
+
+struct Redb {
+    database: Database,
+    tables: &'static [&'static str],
+    commit: Commit,
+    /// When a commit was durable for the last time.
+    durable_at: Mutex<Instant>,
+}
+
+struct RedbConnection<'e> {
+    redb: &'e Redb,
+    transaction: Option<WriteTransaction>,
+}
+
+fn error(error: impl std::fmt::Display) -> Error {
+    Error::engine("redb")(&error)
+}
+
+pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
+    std::fs::create_dir_all(&settings.dir).map_err(Error::file(&settings.dir))?;
+    let path = settings.dir.join("data.redb");
+    let mut builder = Database::builder();
+    builder.set_cache_size(settings.pool_bytes);
+    let database = builder.create(path).map_err(error)?;
+    let redb = Redb {
+        database,
+        tables: settings.tables,
+        commit: settings.commit,
+        durable_at: Mutex::new(Instant::now()),
+    };
+    // Tables are made now, so that reading one never fails.
+    let transaction = redb.database.begin_write().map_err(error)?;
+    for table in 0..settings.tables.len() {
+        transaction.open_table(redb.definition(Table(table))).map_err(error)?;
+    }
+    transaction.commit().map_err(error)?;
+    Ok(Box::new(redb))
+}
+
+impl Redb {
+    fn definition(&self, table: Table) -> TableDefinition<'static, Bytes, Bytes> {
+        TableDefinition::new(self.tables[table.0])
+    }
+
+    /// Whether the next commit is the one in 10 ms that is durable.
+    fn is_durable_due(&self) -> bool {
+        let mut durable_at = self.durable_at.lock().expect("nobody panics with it");
+        let is_due = self.commit == Commit::Immediate
+            || durable_at.elapsed() >= Duration::from_millis(u64::from(GROUP_DELAY_MS));
+        if is_due {
+            *durable_at = Instant::now();
+        }
+        is_due
+    }
+}
+
+impl Engine for Redb {
+    fn connect(&self) -> Result<Box<dyn Connection + '_>> {
+        Ok(Box::new(RedbConnection { redb: self, transaction: None }))
+    }
+
+    fn counters(&self) -> Counters {
+        let stats = self.database.cache_stats();
+        Counters { more: [("evictions_clean", stats.evictions())].into(), ..Counters::default() }
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        let transaction = self.database.begin_write().map_err(error)?;
+        transaction.commit().map_err(error)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.checkpoint()
+    }
+}
+
+impl RedbConnection<'_> {
+    fn table(&self, table: Table) -> Result<::redb::Table<'_, Bytes, Bytes>> {
+        let transaction = self.transaction.as_ref().expect("a transaction was begun");
+        transaction.open_table(self.redb.definition(table)).map_err(error)
+    }
+}
+
+impl Connection for RedbConnection<'_> {
+    fn begin(&mut self) -> Result<()> {
+        let mut transaction = self.redb.database.begin_write().map_err(error)?;
+        if self.redb.commit == Commit::Group {
+            transaction.set_durability(Durability::None).map_err(error)?;
+        }
+        self.transaction = Some(transaction);
+        Ok(())
+    }
+
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.table(table)?.get(key).map_err(error)?.map(|value| value.value().to_vec()))
+    }
+
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.table(table)?.insert(key, value).map(drop).map_err(error)
+    }
+
+    fn delete(&mut self, table: Table, key: &[u8]) -> Result<()> {
+        self.table(table)?.remove(key).map(drop).map_err(error)
+    }
+
+    fn scan(
+        &mut self,
+        table: Table,
+        low: &[u8],
+        high: &[u8],
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        let table = self.table(table)?;
+        let mut range = table.range(low..high).map_err(error)?;
+        let mut next = || match direction {
+            Direction::Up => range.next(),
+            Direction::Down => range.next_back(),
+        };
+        while let Some(entry) = next() {
+            let (key, value) = entry.map_err(error)?;
+            if !visit(key.value(), value.value()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let mut transaction = self.transaction.take().expect("a transaction was begun");
+        if self.redb.is_durable_due() {
+            transaction.set_durability(Durability::Immediate).map_err(error)?;
+        }
+        transaction.commit().map_err(error)
+    }
+
+    fn abort(&mut self) -> Result<()> {
+        match self.transaction.take() {
+            Some(transaction) => transaction.abort().map_err(error),
+            None => Ok(()),
+        }
+    }
+}
