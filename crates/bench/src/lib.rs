@@ -10,6 +10,7 @@
 
 pub mod engine;
 pub mod kv;
+pub mod snapshot;
 pub mod tpcc;
 
 mod error;

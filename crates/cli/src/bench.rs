@@ -16,6 +16,8 @@ struct Arguments {
 enum Action {
     /// Random point reads, writes and scans of one table.
     Kv(bench::kv::Arguments),
+    /// Snapshot algorithms under a client that writes in ticks.
+    Snapshot(bench::snapshot::Arguments),
     /// TPC-C: orders, payments and deliveries of a wholesaler.
     Tpcc(bench::tpcc::Arguments),
 }
@@ -32,6 +34,7 @@ pub(crate) fn bench(arguments: &[String]) -> ExitCode {
     };
     let done = match arguments.action {
         Action::Kv(arguments) => bench::kv::run(&arguments),
+        Action::Snapshot(arguments) => bench::snapshot::run(&arguments),
         Action::Tpcc(arguments) => bench::tpcc::run(&arguments),
     };
     match done {

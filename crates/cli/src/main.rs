@@ -3,7 +3,7 @@
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
-//!   indelible bench tpcc|kv ...                              measures stores side by side
+//!   indelible bench tpcc|kv|snapshot                        measures stores side by side
 //!   indelible --version | --help
 //! ```
 //!
@@ -34,8 +34,8 @@ Usage:
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.
-  indelible bench kv|tpcc --help
-      Measures the page store beside other stores.
+  indelible bench kv|snapshot|tpcc --help
+      Measures the page store beside other stores, and the snapshot algorithms.
   indelible --version
   indelible --help
 

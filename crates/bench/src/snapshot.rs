@@ -1,0 +1,179 @@
+//! Snapshot algorithms under a client that writes in ticks: the benchmark of paper 004, section 5.2.
+//!
+//! ```text
+//!   client       │ updates │ idle ····│ updates │ idle ····│ waits: taken phase │ updates │ ···
+//!                0 ms                10 ms               20 ms: trigger
+//!   snapshotter                                          │ taken │ write to online, dump ·····
+//! ```
+//!
+//! A tick begins every 10 ms and has a fixed number of updates, made up beforehand. Its latency is
+//! the time until they are done. A checkpoint is triggered at the beginning of a tick, so what the
+//! taken phase costs is in the latency of that tick; later ones meet the snapshotter's work in the
+//! background. Client and snapshotter have a processor each.
+
+mod memory;
+mod ticks;
+mod updates;
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+pub use updates::Distribution;
+
+/// What `indelible bench snapshot` is told.
+#[derive(Debug, Clone, clap::Args, serde::Serialize)]
+pub struct Arguments {
+    /// The algorithm.
+    #[arg(long, value_enum)]
+    pub algorithm: Algorithm,
+    /// Size of all rows together.
+    #[arg(long, default_value_t = 1024)]
+    pub rows_mb: usize,
+    /// Size of a row: a multiple of 64.
+    #[arg(long, default_value_t = 64)]
+    pub row_bytes: usize,
+    /// How many rows a tick writes.
+    #[arg(long, default_value_t = 32 * 1024)]
+    pub updates_per_tick: usize,
+    /// Which rows: `uniform` or `zipf:0.9`.
+    #[arg(long, default_value = "uniform")]
+    pub distribution: Distribution,
+    /// How many ticks of 10 ms; more if the checkpoints are not done by then.
+    #[arg(long, default_value_t = 1000)]
+    pub ticks: usize,
+    /// How many checkpoints, one after the other.
+    #[arg(long, default_value_t = 5)]
+    pub checkpoints: usize,
+    /// Put the rows into huge pages.
+    #[arg(long)]
+    pub huge_pages: bool,
+    /// Where the checkpoints are written.
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// Where the random numbers begin.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A file for the result, with the latency of each tick.
+    #[arg(long)]
+    #[serde(skip)]
+    pub json: Option<PathBuf>,
+}
+
+/// The algorithms of the crate `snapshot`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Naive Snapshot.
+    Naive,
+    /// Copy-on-Update.
+    Cou,
+    /// The operating system's copy-on-write.
+    Fork,
+    /// Zigzag.
+    Zigzag,
+    /// Ping-Pong.
+    PingPong,
+    /// Hourglass.
+    Hourglass,
+    /// Piggyback.
+    Piggyback,
+    /// Windowed Piggyback.
+    Windowed,
+}
+
+/// What a run measured.
+#[derive(Debug, serde::Serialize)]
+struct Outcome<'a> {
+    arguments: &'a Arguments,
+    average_us: f64,
+    maximum_us: f64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    /// The first tick of each checkpoint, without: what the background costs at most.
+    maximum_background_us: f64,
+    taken_average_us: f64,
+    taken_maximum_us: f64,
+    dump_average_ms: f64,
+    peak_memory_mb: f64,
+    run: &'a ticks::Run,
+}
+
+impl<'a> Outcome<'a> {
+    fn of(arguments: &'a Arguments, run: &'a ticks::Run) -> Self {
+        let mut sorted = run.tick_us.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rank = |share: f64| {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a rank among some thousands"
+            )]
+            let rank = ((sorted.len() as f64 * share).ceil() as usize).max(1);
+            sorted[rank.min(sorted.len()) - 1]
+        };
+        let triggers: Vec<usize> = run.checkpoints.iter().map(|c| c.tick).collect();
+        let background =
+            run.tick_us.iter().enumerate().filter(|(tick, _)| !triggers.contains(tick));
+        let taken: Vec<f64> = run.checkpoints.iter().map(|c| c.taken_us).collect();
+        let dumps: Vec<f64> = run.checkpoints.iter().map(|c| c.dump_ms).collect();
+        Self {
+            arguments,
+            average_us: mean(&run.tick_us),
+            maximum_us: rank(1.0),
+            p50_us: rank(0.5),
+            p99_us: rank(0.99),
+            p999_us: rank(0.999),
+            maximum_background_us: background.map(|(_, us)| *us).fold(0.0, f64::max),
+            taken_average_us: mean(&taken),
+            taken_maximum_us: taken.iter().copied().fold(0.0, f64::max),
+            dump_average_ms: mean(&dumps),
+            peak_memory_mb: run.peak_memory_mb,
+            run,
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "some thousands")]
+    let count = values.len().max(1) as f64;
+    values.iter().sum::<f64>() / count
+}
+
+/// Measures, and says what came out.
+///
+/// # Errors
+/// A size that rows cannot have; what the disk says.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Naive, Piggyback, PingPong, Windowed, Zigzag};
+    let run = match arguments.algorithm {
+        Algorithm::Naive => ticks::run::<Naive>(arguments),
+        Algorithm::Cou => ticks::run::<CopyOnUpdate>(arguments),
+        Algorithm::Fork => ticks::run::<Fork>(arguments),
+        Algorithm::Zigzag => ticks::run::<Zigzag>(arguments),
+        Algorithm::PingPong => ticks::run::<PingPong>(arguments),
+        Algorithm::Hourglass => ticks::run::<Hourglass>(arguments),
+        Algorithm::Piggyback => ticks::run::<Piggyback>(arguments),
+        Algorithm::Windowed => ticks::run::<Windowed>(arguments),
+    }?;
+    let outcome = Outcome::of(arguments, &run);
+    println!(
+        "{:?}: tick average {:.0} us, maximum {:.0} us (background {:.0} us), p99 {:.0} us; \
+         taken {:.1} us; dump {:.0} ms; peak memory {:.0} MB",
+        arguments.algorithm,
+        outcome.average_us,
+        outcome.maximum_us,
+        outcome.maximum_background_us,
+        outcome.p99_us,
+        outcome.taken_average_us,
+        outcome.dump_average_ms,
+        outcome.peak_memory_mb,
+    );
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_vec(&outcome).expect("numbers and names");
+        std::fs::write(path, text).map_err(Error::file(path))?;
+    }
+    Ok(())
+}

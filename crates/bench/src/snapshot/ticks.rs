@@ -1,0 +1,175 @@
+//! The client's ticks and the snapshotter's checkpoints.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use ::snapshot::{Checkpoints, Client, Database, Pages, Setup, Shape, Snapshotter};
+
+use super::memory::Peak;
+use super::{Arguments, updates};
+use crate::error::{Error, Result};
+
+/// How often a tick begins.
+const TICK: Duration = Duration::from_millis(10);
+/// Ticks before the first checkpoint.
+const WARM_UP_TICKS: usize = 20;
+/// No more updates than this are made up; then they come again.
+const UPDATES_MAX: usize = 1 << 27;
+
+/// One checkpoint.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Checkpoint {
+    /// The tick at whose beginning it was triggered.
+    pub(super) tick: usize,
+    /// The taken phase, during which the client waits.
+    pub(super) taken_us: f64,
+    /// Bringing the client's copy up to date.
+    pub(super) online_ms: f64,
+    /// Traversing, merging, writing and syncing.
+    pub(super) dump_ms: f64,
+    /// The size of the file.
+    pub(super) bytes: u64,
+}
+
+/// What happened.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Run {
+    pub(super) tick_us: Vec<f64>,
+    pub(super) checkpoints: Vec<Checkpoint>,
+    pub(super) peak_memory_mb: f64,
+}
+
+/// Keeps this thread on one processor, if the system lets it.
+fn stay_on(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Engine { engine: "snapshot", what: error.to_string() }
+}
+
+/// The client's ticks, until there were enough of them and all checkpoints are done.
+fn client<A: ::snapshot::Algorithm>(
+    mut client: Client<'_, A>,
+    arguments: &Arguments,
+    updates: &[u32],
+    trigger: &SyncSender<usize>,
+    taken: &Receiver<()>,
+    done: &AtomicBool,
+) -> Vec<f64> {
+    stay_on(0);
+    let mut value = vec![0; arguments.row_bytes / 8];
+    let mut ticks_us = Vec::with_capacity(arguments.ticks * 2);
+    let mut updates = updates.chunks_exact(arguments.updates_per_tick).cycle();
+    let every = (arguments.ticks - WARM_UP_TICKS) / arguments.checkpoints.max(1);
+    let mut triggered = 0;
+    let mut next = Instant::now();
+    while ticks_us.len() < arguments.ticks || !done.load(Ordering::Acquire) {
+        let now = Instant::now();
+        if next > now {
+            std::thread::sleep(next - now);
+        } else {
+            next = now;
+        }
+        let tick_number = ticks_us.len();
+        let due = tick_number >= WARM_UP_TICKS + triggered * every;
+        let rows = updates.next().expect("there is at least one tick's worth");
+        value.fill(tick_number as u64);
+        let begin = Instant::now();
+        // The paper's Trigger: if the one before is done.
+        if due && triggered < arguments.checkpoints && trigger.try_send(tick_number).is_ok() {
+            triggered += 1;
+            let _ = taken.recv();
+        }
+        let mut tick = client.tick();
+        for row in rows {
+            tick.write(*row as usize, &value);
+        }
+        drop(tick);
+        ticks_us.push(microseconds(begin.elapsed()));
+        next += TICK;
+    }
+    ticks_us
+}
+
+/// Takes and writes a checkpoint for each trigger.
+fn snapshotter<A: ::snapshot::Algorithm>(
+    mut snapshotter: Snapshotter<'_, A>,
+    checkpoints: &Checkpoints,
+    count: usize,
+    triggers: &Receiver<usize>,
+    taken: &SyncSender<()>,
+) -> ::snapshot::Result<Vec<Checkpoint>> {
+    stay_on(1);
+    let mut done = Vec::with_capacity(count);
+    for _ in 0..count {
+        let Ok(tick) = triggers.recv() else { break };
+        let begin = Instant::now();
+        let mut taken_us = 0.0;
+        let mut snapshot = snapshotter.take_with(|| {
+            taken_us = microseconds(begin.elapsed());
+            let _ = taken.send(());
+        })?;
+        let begin = Instant::now();
+        snapshot.write_to_online();
+        let online_ms = microseconds(begin.elapsed()) / 1e3;
+        let summary = checkpoints.make(snapshot)?;
+        let dump_ms = microseconds(begin.elapsed()) / 1e3 - online_ms;
+        done.push(Checkpoint { tick, taken_us, online_ms, dump_ms, bytes: summary.bytes });
+    }
+    Ok(done)
+}
+
+/// Loads the rows and runs both threads.
+pub(super) fn run<A: ::snapshot::Algorithm>(arguments: &Arguments) -> Result<Run> {
+    let peak = Peak::new();
+    let rows = arguments.rows_mb * (1 << 20) / arguments.row_bytes.max(1);
+    let shape = Shape::new(rows, arguments.row_bytes).map_err(failed)?;
+    let disk: Arc<dyn env::Disk> = Arc::new(env_os::OsDisk);
+    let mut database: Database<A> = Database::new(&Setup {
+        shape,
+        pages: if arguments.huge_pages { Pages::Huge } else { Pages::Ordinary },
+        child_disk: Some(disk.clone()),
+        initial: &|row, value| value.fill(row as u64),
+    });
+    let count = (arguments.updates_per_tick * arguments.ticks).min(UPDATES_MAX);
+    let updates = updates::make_up(rows, count, arguments.distribution, arguments.seed);
+    let checkpoints = Checkpoints::open(disk, &arguments.dir).map_err(failed)?;
+
+    let (client_side, snapshotter_side) = database.split();
+    // A trigger is taken only by a snapshotter that waits for one: it has no place to lie in.
+    let (trigger, triggers) = sync_channel(0);
+    let (send_taken, taken) = sync_channel(1);
+    let (done, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let memory = scope.spawn(|| {
+            stay_on(1);
+            peak.watch(&stop)
+        });
+        let (done_ref, checkpoints) = (&done, &checkpoints);
+        let snapshots = scope.spawn(move || {
+            let made = snapshotter(
+                snapshotter_side,
+                checkpoints,
+                arguments.checkpoints,
+                &triggers,
+                &send_taken,
+            );
+            done_ref.store(true, Ordering::Release);
+            made
+        });
+        let tick_us = client(client_side, arguments, &updates, &trigger, &taken, &done);
+        let made = snapshots.join().map_err(|_| failed("the snapshotter has panicked"));
+        stop.store(true, Ordering::Relaxed);
+        let peak_memory_mb = memory.join().unwrap_or(0.0);
+        Ok(Run { tick_us, checkpoints: made?.map_err(failed)?, peak_memory_mb })
+    })
+}
