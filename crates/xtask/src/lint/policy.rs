@@ -29,7 +29,11 @@ pub(super) const ORDER: &[Place] = &[
         may_use: &["base", "env", "env-os", "resp", "keyspace", "redo", "command"],
         tests_may_use: &["env-sim"],
     },
-    Place { name: "bench", may_use: &["env", "env-os", "pages", "snapshot"], tests_may_use: &["env-sim"] },
+    Place {
+        name: "bench",
+        may_use: &["env", "env-os", "pages", "snapshot"],
+        tests_may_use: &["env-sim"],
+    },
     Place {
         name: "cli",
         may_use: &[
