@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
-use crate::latch::{Inner, Latched};
+use crate::latch::{Inner, Latched, RECLAIM_PAGES, Sleep, is_log_full};
 
 /// Ends the thread when it is dropped.
 pub(crate) struct Background {
@@ -52,7 +52,7 @@ fn run(inner: &Inner) -> Result<()> {
         if core.checkpoint.is_none() && core.needs_checkpoint() {
             core.begin_checkpoint(Effort::Normal);
         }
-        if inner.is_group_late(&mut core) {
+        if is_log_full(&core) || inner.is_group_late(&mut core) {
             core = inner.flush_all(core)?;
         }
         if core.checkpoint.is_some() {
@@ -63,15 +63,25 @@ fn run(inner: &Inner) -> Result<()> {
             core = inner.latch();
             continue;
         }
-        core.is_upkeep_wanted = false;
+        if core.has_deleted_tables {
+            core = inner.make_room(core)?;
+            core.reclaim(RECLAIM_PAGES);
+            continue;
+        }
         core = wait(inner, core);
     }
     Ok(())
 }
 
-fn wait<'a>(inner: &Inner, core: Latched<'a>) -> Latched<'a> {
+fn wait<'a>(inner: &Inner, mut core: Latched<'a>) -> Latched<'a> {
     if core.log.is_empty() {
-        return inner.upkeep_wanted.wait(core).expect("as for the latch");
+        core.background = Sleep::UntilWoken;
+        core = inner.upkeep_wanted.wait(core).expect("as for the latch");
+    } else {
+        core.background = Sleep::UntilLate;
+        let waited = inner.upkeep_wanted.wait_timeout(core, inner.group_delay);
+        core = waited.expect("as for the latch").0;
     }
-    inner.upkeep_wanted.wait_timeout(core, inner.group_delay).expect("as for the latch").0
+    core.background = Sleep::Awake;
+    core
 }

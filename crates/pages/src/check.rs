@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalog::is_deleted;
 use crate::core::Core;
 use crate::error::Result;
 use crate::page::Kind;
@@ -42,14 +43,19 @@ pub(crate) fn check(core: &mut Core) -> Result<Report> {
     let mut walk = Walk { core, seen: BTreeSet::new(), report: Report::default() };
     walk.mark(PageId::META)?;
     let mut roots = Vec::new();
-    walk.tree(PageId::CATALOG, &mut |core, value| {
-        roots.push(core.parse_root(value)?);
+    walk.tree(PageId::CATALOG, &mut |core, name, value| {
+        roots.push((core.parse_root(value)?, is_deleted(name)));
         Ok(())
     })?;
     walk.report.keys = 0;
-    for root in roots {
-        walk.report.tables += 1;
-        walk.tree(root, &mut |_, _| Ok(()))?;
+    for (root, is_deleted) in roots {
+        let keys = walk.report.keys;
+        walk.tree(root, &mut |_, _, _| Ok(()))?;
+        if is_deleted {
+            walk.report.keys = keys;
+        } else {
+            walk.report.tables += 1;
+        }
     }
     let mut next = meta.free_head;
     while next != 0 {
@@ -87,7 +93,7 @@ impl Walk<'_> {
     fn tree(
         &mut self,
         root: PageId,
-        value: &mut dyn FnMut(&Core, &[u8]) -> Result<()>,
+        entry: &mut impl FnMut(&Core, &[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut next = vec![Visit { id: root, level: None, low: Vec::new(), high: None }];
         while let Some(visit) = next.pop() {
@@ -115,7 +121,7 @@ impl Walk<'_> {
                     if cell.is_overflow {
                         self.overflow(visit.id, cell.value)?;
                     } else {
-                        value(self.core, cell.value)?;
+                        entry(self.core, cell.key, cell.value)?;
                     }
                     continue;
                 }

@@ -5,13 +5,14 @@
 //! cannot be read) both are dropped, as section 3.3 of the paper drops an aborted transaction. If
 //! it succeeds the group goes into the log buffer as a whole, before anything else can see it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Bound;
+use std::collections::BTreeSet;
 
 use base::varint;
+use hashbrown::{HashMap, HashSet};
 
 use crate::data_file::Master;
 use crate::error::{Error, Result};
+use crate::latch::Sleep;
 use crate::log_files::LogFiles;
 use crate::log_page::{GroupKind, LogBuffer, put_record};
 use crate::options::{Options, Stats};
@@ -38,13 +39,17 @@ pub(crate) struct Core {
     pub(crate) group_since_us: Option<u64>,
     /// Threads that wait for their group to be written.
     pub(crate) group_waiters: usize,
-    /// The thread in the background was told that there is something to do.
-    pub(crate) is_upkeep_wanted: bool,
+    /// What the thread in the background is doing.
+    pub(crate) background: Sleep,
     /// The last handle is gone.
     pub(crate) is_stopping: bool,
     pub(crate) poison: Option<String>,
     pub(crate) next_transaction: u64,
     pub(crate) active: HashSet<u64>,
+    /// There may be pages of deleted tables to give back.
+    pub(crate) has_deleted_tables: bool,
+    /// The record that is being encoded.
+    scratch: Vec<u8>,
     pub(crate) options: Options,
 }
 
@@ -76,11 +81,13 @@ impl Core {
             redo_start: Lsn(0),
             group_since_us: None,
             group_waiters: 0,
-            is_upkeep_wanted: false,
+            background: Sleep::Awake,
             is_stopping: false,
             poison: None,
             next_transaction: 1,
             active: HashSet::new(),
+            has_deleted_tables: true,
+            scratch: Vec::new(),
             options,
         }
     }
@@ -140,11 +147,11 @@ impl Core {
         id: PageId,
         op: &Op<'_>,
     ) -> Result<()> {
-        let mut bytes = Vec::new();
-        op.encode(&mut bytes);
+        self.scratch.clear();
+        op.encode(&mut self.scratch);
         change.touched.insert(id);
-        self.pool.change(id, change.lsn, op, &bytes)?;
-        put_record(&mut change.body, id, &bytes);
+        self.pool.change(id, change.lsn, op, &self.scratch)?;
+        put_record(&mut change.body, id, &self.scratch);
         Ok(())
     }
 
@@ -267,15 +274,9 @@ impl Core {
         Ok(Some(root))
     }
 
-    /// The names of all tables.
-    pub(crate) fn table_names(&mut self) -> Result<Vec<Vec<u8>>> {
-        let mut names = Vec::new();
-        let mut next = self.tree_next(PageId::CATALOG, Bound::Unbounded)?;
-        while let Some(name) = next {
-            next = self.tree_next(PageId::CATALOG, Bound::Excluded(&name))?;
-            names.push(name);
-        }
-        Ok(names)
+    /// The table is deleted; if that comes to nothing, its root is found again.
+    pub(crate) fn forget_root(&mut self, table: &[u8]) {
+        self.roots.remove(table);
     }
 
     /// What the catalog says of a table.

@@ -217,9 +217,8 @@ impl DataFile {
     }
 
     /// Reads the image of a page and proves that it is one.
-    pub(crate) fn read_page(&self, id: PageId, slot: bool) -> Result<Page> {
+    pub(crate) fn read_page(&self, id: PageId, slot: bool, page: &mut Page) -> Result<()> {
         let offset = Self::offset(id, slot);
-        let mut page = Page::blank();
         match self.file.read_exact_at(page.bytes_mut(), offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(Error::corrupt(&self.path, offset, format!("page {id} is missing")));
@@ -227,8 +226,7 @@ impl DataFile {
             other => other.map_err(Error::io(&self.path, "read"))?,
         }
         let wrong = |what| Error::corrupt(&self.path, offset, format!("page {id}: {what}"));
-        page.verify(id).map_err(wrong)?;
-        Ok(page)
+        page.verify(id).map_err(wrong)
     }
 
     /// Writes an image.

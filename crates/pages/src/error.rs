@@ -71,6 +71,15 @@ pub enum Error {
         max: usize,
     },
 
+    /// The name of a table is longer than [`crate::TABLE_NAME_BYTES_MAX`].
+    #[error("the name of a table, of {bytes} bytes, is too long, the longest is {max}")]
+    NameTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest that is possible.
+        max: usize,
+    },
+
     /// The changes of one transaction do not fit the share of the online log table that one
     /// transaction may take.
     #[error(

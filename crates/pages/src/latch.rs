@@ -27,6 +27,11 @@ use crate::position::Lsn;
 /// Group commit writes the log when its buffer is so full (section 5.1, Figure 7).
 const GROUP_PERCENT: usize = 80;
 
+/// Commits that wait for nothing wait all the same when the buffer is so full.
+const BEHIND_PERCENT: usize = 1000;
+/// So many pages of deleted tables are given back at a time.
+pub(crate) const RECLAIM_PAGES: usize = 8;
+
 pub(crate) struct Inner {
     pub(crate) core: Mutex<Core>,
     /// Something in the core has changed that somebody may wait for: the log was written, a
@@ -44,11 +49,25 @@ pub(crate) struct Inner {
     pub(crate) _lock: Box<dyn env::Lock>,
 }
 
+/// What the thread in the background is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    Awake,
+    /// For the delay of a commit in the log buffer.
+    UntilLate,
+    /// For somebody to have something to do.
+    UntilWoken,
+}
+
 pub(crate) type Latched<'a> = MutexGuard<'a, Core>;
 
 impl Inner {
     pub(crate) fn latch(&self) -> Latched<'_> {
         self.core.lock().expect("a broken invariant has ended a thread that held the latch")
+    }
+
+    pub(crate) fn lock_table(&self) -> MutexGuard<'_, LockTable> {
+        self.locks.lock().expect("the lock table does not panic")
     }
 
     /// Forgets a transaction. After a broken invariant there is nothing to forget it in; this may
@@ -207,14 +226,10 @@ impl Inner {
         lsn: Lsn,
         durability: Durability,
     ) -> Result<()> {
+        self.wake_group(&core);
         let is_inline = self.upkeep == Upkeep::Inline;
         if !is_inline {
-            let has_more = durability == Durability::None && !core.log.is_empty();
-            let is_due = core.checkpoint.is_none() && core.needs_checkpoint();
-            if (has_more || is_due) && !core.is_upkeep_wanted {
-                core.is_upkeep_wanted = true;
-                self.upkeep_wanted.notify_one();
-            }
+            self.wake_background(&mut core, durability);
         }
         match durability {
             Durability::Immediate => core = self.flush_past(core, lsn)?,
@@ -222,10 +237,13 @@ impl Inner {
             Durability::Group if is_log_full(&core) || self.is_group_late(&mut core) => {
                 core = self.flush_past(core, lsn)?;
             }
+            // The thread in the background writes it, but must not be left behind.
+            Durability::None if !is_inline && log_fill(&core) < BEHIND_PERCENT => {}
             Durability::None if is_log_full(&core) => core = self.flush_past(core, lsn)?,
             Durability::Group | Durability::None => {}
         }
         if is_inline {
+            core.reclaim(RECLAIM_PAGES);
             if core.checkpoint.is_none() && core.needs_checkpoint() {
                 core.begin_checkpoint(Effort::Normal);
             }
@@ -235,10 +253,25 @@ impl Inner {
         Ok(())
     }
 
+    fn wake_background(&self, core: &mut Core, durability: Durability) {
+        let is_waited_for = durability != Durability::None;
+        let is_due = core.has_deleted_tables
+            || (core.checkpoint.is_none() && core.needs_checkpoint())
+            || (!is_waited_for && is_log_full(core));
+        let is_to_wake = match core.background {
+            Sleep::Awake => false,
+            Sleep::UntilLate => is_due,
+            Sleep::UntilWoken => is_due || (!is_waited_for && !core.log.is_empty()),
+        };
+        if is_to_wake {
+            core.background = Sleep::Awake;
+            self.upkeep_wanted.notify_one();
+        }
+    }
+
     /// Waits until the group is durable, and writes the log when that is worth it: the buffer is
     /// full enough, the delay is over, or there is nobody who could join the group.
     fn flush_with_group<'a>(&'a self, mut core: Latched<'a>, lsn: Lsn) -> Result<Latched<'a>> {
-        self.wake_group(&core);
         core.group_waiters += 1;
         let is_to_wait = |core: &mut Core| {
             core.poison.is_none() && lsn >= core.pool.durable_end && !is_group_ripe(core)
@@ -265,8 +298,12 @@ impl Inner {
     }
 }
 
-fn is_log_full(core: &Core) -> bool {
-    core.log.len() * 100 / core.options.log_buffer_bytes.max(1) >= GROUP_PERCENT
+fn log_fill(core: &Core) -> usize {
+    core.log.len() * 100 / core.options.log_buffer_bytes.max(1)
+}
+
+pub(crate) fn is_log_full(core: &Core) -> bool {
+    log_fill(core) >= GROUP_PERCENT
 }
 
 fn is_group_ripe(core: &Core) -> bool {

@@ -31,7 +31,7 @@
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `online_log` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `log_files` |
-//! | content | `tree` (B+trees), `core` (groups, free pages, large values) |
+//! | content | `tree` (B+trees), `catalog`, `core` (groups, free pages, large values) |
 //!
 //! # Invariants
 //!
@@ -71,6 +71,7 @@
 //! ```
 
 mod background;
+mod catalog;
 mod check;
 mod checkpoint;
 mod core;
@@ -99,5 +100,5 @@ pub use page::{KEY_BYTES_MAX, PAGE_BYTES};
 pub use position::{Lsn, PageId};
 pub use store::PageStore;
 pub use table::{Range, ReadTable, Table};
-pub use transaction::{ReadTransaction, Transaction};
+pub use transaction::{ReadTransaction, TABLE_NAME_BYTES_MAX, Transaction};
 pub use tree::Entry;

@@ -1,6 +1,7 @@
 //! Locks of transactions: on records and on the gaps between them, with deadlock detection.
 //!
 //! ```text
+//!   table       Shared: it is used                    Exclusive: it is deleted
 //!   record(k)   Shared: k was read, there or not      Exclusive: k is written
 //!   gap(k)      Shared: between the key before k and k was scanned
 //!               Insert: something is put in there or taken out; many may at once
@@ -17,17 +18,39 @@
 //! waits for whom is searched from it: if it leads back, the request is refused. As inheriting
 //! adds edges too, waiters look again from time to time.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
 
 /// What can be locked.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct LockName {
-    pub(crate) table: u32,
-    /// `None`: the end of the table.
-    pub(crate) key: Option<Vec<u8>>,
-    /// The gap before the key, not its record.
-    pub(crate) is_gap: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockName<'a> {
+    /// All of a table: shared by whoever uses it, exclusive for who deletes it.
+    Table(u32),
+    /// A key of a table, there or not.
+    Record(u32, &'a [u8]),
+    /// What is between a key, or the end of the table, and the key before it.
+    Gap(u32, Option<&'a [u8]>),
 }
+
+impl LockName<'_> {
+    fn encode(self, out: &mut Vec<u8>) {
+        let (kind, table, key) = match self {
+            Self::Table(table) => (0, table, &[][..]),
+            Self::Record(table, key) => (1, table, key),
+            Self::Gap(table, None) => (2, table, &[][..]),
+            Self::Gap(table, Some(key)) => (3, table, key),
+        };
+        out.clear();
+        out.extend_from_slice(&table.to_le_bytes());
+        out.push(kind);
+        out.extend_from_slice(key);
+    }
+}
+
+/// A name as it is kept: one piece of memory, shared by all lists it is in.
+type Name = Arc<[u8]>;
 
 /// How something is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,10 +131,12 @@ impl Lock {
 /// All locks.
 #[derive(Debug, Default)]
 pub(crate) struct LockTable {
-    locks: HashMap<LockName, Lock>,
-    held: HashMap<TransactionId, HashSet<LockName>>,
-    waiting: HashMap<TransactionId, (LockName, Mode)>,
+    locks: HashMap<Name, Lock>,
+    held: HashMap<TransactionId, Vec<Name>>,
+    waiting: HashMap<TransactionId, (Name, Mode)>,
     tables: HashMap<Vec<u8>, u32>,
+    /// The name that is being looked for.
+    scratch: Vec<u8>,
 }
 
 impl LockTable {
@@ -126,15 +151,29 @@ impl LockTable {
     }
 
     /// Asks for a lock, or again for one that was waited for.
-    pub(crate) fn request(&mut self, id: TransactionId, name: &LockName, mode: Mode) -> Outcome {
+    pub(crate) fn request(&mut self, id: TransactionId, name: LockName<'_>, mode: Mode) -> Outcome {
+        let mut encoded = std::mem::take(&mut self.scratch);
+        name.encode(&mut encoded);
+        let outcome = self.request_encoded(id, &encoded, mode);
+        self.scratch = encoded;
+        outcome
+    }
+
+    fn request_encoded(&mut self, id: TransactionId, name: &[u8], mode: Mode) -> Outcome {
         match self.waiting.get(&id) {
-            Some((waited, waited_mode)) if waited == name && *waited_mode == mode => {
+            Some((waited, waited_mode)) if waited.as_ref() == name && *waited_mode == mode => {
                 return self.judge(id);
             }
-            Some(_) => self.cancel(id),
+            Some(_) => _ = self.cancel(id),
             None => {}
         }
-        let lock = self.locks.entry(name.clone()).or_default();
+        let Some((name, lock)) = self.locks.get_key_value_mut(name) else {
+            let name = Name::from(name);
+            let lock = Lock { holders: vec![(id, mode)], waiters: VecDeque::new() };
+            self.locks.insert(Arc::clone(&name), lock);
+            self.held.entry(id).or_default().push(name);
+            return Outcome::Granted;
+        };
         let held = |(holder, held): &(TransactionId, Mode)| *holder == id && held.covers(mode);
         let agrees = lock.agrees_with_holders(id, mode);
         let is_holder = lock.holders.iter().any(|(holder, _)| *holder == id);
@@ -144,7 +183,10 @@ impl LockTable {
         let is_next = is_holder || lock.waiters.iter().all(|(_, ahead)| ahead.agrees(mode));
         if agrees && is_next {
             lock.grant(id, mode);
-            self.held.entry(id).or_default().insert(name.clone());
+            if !is_holder {
+                let name = Arc::clone(name);
+                self.held.entry(id).or_default().push(name);
+            }
             return Outcome::Granted;
         }
         // Who holds the lock already goes ahead: the others wait for it in any case.
@@ -153,7 +195,8 @@ impl LockTable {
         } else {
             lock.waiters.push_back((id, mode));
         }
-        self.waiting.insert(id, (name.clone(), mode));
+        let name = Arc::clone(name);
+        self.waiting.insert(id, (name, mode));
         self.judge(id)
     }
 
@@ -164,6 +207,11 @@ impl LockTable {
             return Outcome::Deadlock;
         }
         Outcome::Waiting
+    }
+
+    /// Whether nobody else holds any lock.
+    pub(crate) fn is_alone(&self, id: TransactionId) -> bool {
+        self.held.len() <= usize::from(self.held.contains_key(&id))
     }
 
     #[cfg(test)]
@@ -189,49 +237,75 @@ impl LockTable {
         false
     }
 
-    fn cancel(&mut self, id: TransactionId) {
-        if let Some((name, _)) = self.waiting.remove(&id) {
-            if let Some(lock) = self.locks.get_mut(&name) {
-                lock.waiters.retain(|(waiter, _)| *waiter != id);
+    fn cancel(&mut self, id: TransactionId) -> bool {
+        let Some((name, _)) = self.waiting.remove(&id) else { return false };
+        if let Some(lock) = self.locks.get_mut(&name) {
+            lock.waiters.retain(|(waiter, _)| *waiter != id);
+        }
+        self.pump(&name)
+    }
+
+    /// Grants what can be granted; true if that is anything.
+    fn pump(&mut self, name: &Name) -> bool {
+        let Some(lock) = self.locks.get_mut(name) else { return false };
+        if lock.waiters.is_empty() {
+            if lock.holders.is_empty() {
+                self.locks.remove(name);
             }
-            self.pump(&name);
+            return false;
         }
+        let granted = lock.pump();
+        for id in &granted {
+            self.waiting.remove(id);
+            let held = self.held.entry(*id).or_default();
+            // Who has waited for more of a lock holds it already.
+            if !held.contains(name) {
+                held.push(Arc::clone(name));
+            }
+        }
+        !granted.is_empty()
     }
 
-    fn pump(&mut self, name: &LockName) {
-        let Some(lock) = self.locks.get_mut(name) else { return };
-        for id in lock.pump() {
-            self.waiting.remove(&id);
-            self.held.entry(id).or_default().insert(name.clone());
-        }
-        if lock.holders.is_empty() && lock.waiters.is_empty() {
-            self.locks.remove(name);
-        }
-    }
-
-    /// Gives back everything that a transaction holds or waits for.
-    pub(crate) fn release(&mut self, id: TransactionId) {
-        self.cancel(id);
+    /// Gives back everything that a transaction holds or waits for; true if somebody who waited
+    /// has got something.
+    pub(crate) fn release(&mut self, id: TransactionId) -> bool {
+        let mut is_news = self.cancel(id);
         for name in self.held.remove(&id).unwrap_or_default() {
             if let Some(lock) = self.locks.get_mut(&name) {
                 lock.holders.retain(|(holder, _)| *holder != id);
             }
-            self.pump(&name);
+            is_news |= self.pump(&name);
         }
+        is_news
     }
 
     /// Lets everybody but `except` who may insert into gap `from` insert into gap `to` as well: a
     /// commit has divided or united the two.
-    pub(crate) fn inherit(&mut self, from: &LockName, to: &LockName, except: TransactionId) {
-        let Some(lock) = self.locks.get(from) else { return };
-        let heirs: Vec<TransactionId> = (lock.holders.iter())
-            .filter(|(holder, mode)| *holder != except && *mode == Mode::Insert)
-            .map(|(holder, _)| *holder)
-            .collect();
-        for heir in heirs {
-            self.locks.entry(to.clone()).or_default().grant(heir, Mode::Insert);
-            self.held.entry(heir).or_default().insert(to.clone());
+    pub(crate) fn inherit(&mut self, from: LockName<'_>, to: LockName<'_>, except: TransactionId) {
+        let mut encoded = std::mem::take(&mut self.scratch);
+        from.encode(&mut encoded);
+        let heirs: Vec<TransactionId> = match self.locks.get(encoded.as_slice()) {
+            Some(lock) => (lock.holders.iter())
+                .filter(|(holder, mode)| *holder != except && *mode == Mode::Insert)
+                .map(|(holder, _)| *holder)
+                .collect(),
+            None => Vec::new(),
+        };
+        to.encode(&mut encoded);
+        if !heirs.is_empty() {
+            let name = match self.locks.get_key_value(encoded.as_slice()) {
+                Some((name, _)) => Arc::clone(name),
+                None => Name::from(encoded.as_slice()),
+            };
+            let lock = self.locks.entry(Arc::clone(&name)).or_default();
+            for heir in heirs {
+                if !lock.holders.iter().any(|(holder, _)| *holder == heir) {
+                    self.held.entry(heir).or_default().push(Arc::clone(&name));
+                }
+                lock.grant(heir, Mode::Insert);
+            }
         }
+        self.scratch = encoded;
     }
 }
 
@@ -239,22 +313,22 @@ impl LockTable {
 mod tests {
     use super::*;
 
-    fn record(key: &[u8]) -> LockName {
-        LockName { table: 0, key: Some(key.to_vec()), is_gap: false }
+    fn record(key: &[u8]) -> LockName<'_> {
+        LockName::Record(0, key)
     }
 
-    fn gap(key: &[u8]) -> LockName {
-        LockName { is_gap: true, ..record(key) }
+    fn gap(key: &[u8]) -> LockName<'_> {
+        LockName::Gap(0, Some(key))
     }
 
     #[test]
     fn readers_share_and_a_writer_waits_for_them() {
         let mut locks = LockTable::default();
-        assert_eq!(locks.request(1, &record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(2, &record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(3, &record(b"a"), Mode::Exclusive), Outcome::Waiting);
+        assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
+        assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
+        assert_eq!(locks.request(3, record(b"a"), Mode::Exclusive), Outcome::Waiting);
         // A reader that comes later does not overtake the writer.
-        assert_eq!(locks.request(4, &record(b"a"), Mode::Shared), Outcome::Waiting);
+        assert_eq!(locks.request(4, record(b"a"), Mode::Shared), Outcome::Waiting);
         locks.release(1);
         assert!(locks.is_waiting(3));
         locks.release(2);
@@ -267,11 +341,11 @@ mod tests {
     fn circles_are_refused() {
         let mut locks = LockTable::default();
         for (id, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
-            assert_eq!(locks.request(id, &record(key), Mode::Exclusive), Outcome::Granted);
+            assert_eq!(locks.request(id, record(key), Mode::Exclusive), Outcome::Granted);
         }
-        assert_eq!(locks.request(1, &record(b"b"), Mode::Shared), Outcome::Waiting);
-        assert_eq!(locks.request(2, &record(b"c"), Mode::Exclusive), Outcome::Waiting);
-        assert_eq!(locks.request(3, &record(b"a"), Mode::Shared), Outcome::Deadlock);
+        assert_eq!(locks.request(1, record(b"b"), Mode::Shared), Outcome::Waiting);
+        assert_eq!(locks.request(2, record(b"c"), Mode::Exclusive), Outcome::Waiting);
+        assert_eq!(locks.request(3, record(b"a"), Mode::Shared), Outcome::Deadlock);
         locks.release(3);
         assert!(!locks.is_waiting(2));
     }
@@ -279,23 +353,23 @@ mod tests {
     #[test]
     fn two_readers_that_both_want_to_write_are_a_circle() {
         let mut locks = LockTable::default();
-        assert_eq!(locks.request(1, &record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(2, &record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(1, &record(b"a"), Mode::Exclusive), Outcome::Waiting);
-        assert_eq!(locks.request(2, &record(b"a"), Mode::Exclusive), Outcome::Deadlock);
+        assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
+        assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
+        assert_eq!(locks.request(1, record(b"a"), Mode::Exclusive), Outcome::Waiting);
+        assert_eq!(locks.request(2, record(b"a"), Mode::Exclusive), Outcome::Deadlock);
         locks.release(2);
-        assert_eq!(locks.request(1, &record(b"a"), Mode::Exclusive), Outcome::Granted);
+        assert_eq!(locks.request(1, record(b"a"), Mode::Exclusive), Outcome::Granted);
     }
 
     #[test]
     fn inserters_share_a_gap_and_bar_scanners_also_after_it_was_divided() {
         let mut locks = LockTable::default();
-        assert_eq!(locks.request(1, &gap(b"m"), Mode::Insert), Outcome::Granted);
-        assert_eq!(locks.request(2, &gap(b"m"), Mode::Insert), Outcome::Granted);
-        assert_eq!(locks.request(3, &gap(b"m"), Mode::Shared), Outcome::Waiting);
-        locks.inherit(&gap(b"m"), &gap(b"k"), 1);
+        assert_eq!(locks.request(1, gap(b"m"), Mode::Insert), Outcome::Granted);
+        assert_eq!(locks.request(2, gap(b"m"), Mode::Insert), Outcome::Granted);
+        assert_eq!(locks.request(3, gap(b"m"), Mode::Shared), Outcome::Waiting);
+        locks.inherit(gap(b"m"), gap(b"k"), 1);
         locks.release(1);
-        assert_eq!(locks.request(4, &gap(b"k"), Mode::Shared), Outcome::Waiting);
+        assert_eq!(locks.request(4, gap(b"k"), Mode::Shared), Outcome::Waiting);
         locks.release(2);
         assert!(!locks.is_waiting(3) && !locks.is_waiting(4));
     }

@@ -4,7 +4,7 @@
 //! *pending* until its group is durable in the log, which is what the paper calls uncommitted
 //! wherever storage is concerned: no image with a pending record is ever written (ADR 9).
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::position::{Lsn, PageId};
 
@@ -54,7 +54,8 @@ impl OnlineLog {
         self.pages.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) {
+    /// Adds a record; true if the page was clean.
+    pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) -> bool {
         let mut is_new = false;
         let records = self.pages.entry(id).or_insert_with(|| {
             is_new = true;
@@ -64,6 +65,7 @@ impl OnlineLog {
         records.push(LogRecord { lsn, op: op.into() });
         self.bytes += op.len() + RECORD_OVERHEAD_BYTES;
         self.bytes += if is_new { PAGE_OVERHEAD_BYTES } else { 0 };
+        is_new
     }
 
     /// Drops the first `count` records of a page: its image in storage has them.

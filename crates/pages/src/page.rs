@@ -109,8 +109,8 @@ pub(crate) struct Meta {
     pub(crate) free_count: u64,
 }
 
-/// The image of a page.
-#[derive(Clone, PartialEq, Eq)]
+/// The image of a page. The default is none: it stands where a page was taken from.
+#[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Page {
     bytes: Box<[u8]>,
 }
@@ -326,22 +326,38 @@ impl Page {
         self.used_bytes() - replaced + cell.bytes() <= BODY_BYTES
     }
 
-    /// Inserts a cell, or replaces the one of its key. It must fit.
-    pub(crate) fn put(&mut self, cell: &Cell<'_>) {
-        if let Ok(i) = self.search(cell.key) {
-            self.remove_at(i);
-        }
+    /// Inserts a cell, or replaces the one of its key; false if it does not fit.
+    #[must_use]
+    pub(crate) fn put(&mut self, cell: &Cell<'_>) -> bool {
         let len = CELL_HEADER_BYTES + cell.key.len() + cell.value.len();
+        let flag = if cell.is_overflow { OVERFLOW_FLAG } else { 0 };
+        let lengths = (short(cell.value.len()) | flag).to_le_bytes();
+        let i = match self.search(cell.key) {
+            Ok(i) => {
+                let old = self.cell(i);
+                if old.value.len() == cell.value.len() {
+                    let at = self.u16_at(HEADER_BYTES + i * SLOT_BYTES);
+                    self.bytes[at + 2..at + 4].copy_from_slice(&lengths);
+                    let value_at = at + CELL_HEADER_BYTES + cell.key.len();
+                    self.bytes[value_at..at + len].copy_from_slice(cell.value);
+                    return true;
+                }
+                if self.used_bytes() - old.bytes() + cell.bytes() > BODY_BYTES {
+                    return false;
+                }
+                self.remove_at(i);
+                i
+            }
+            Err(_) if self.used_bytes() + cell.bytes() > BODY_BYTES => return false,
+            Err(i) => i,
+        };
         let slots_end = HEADER_BYTES + (self.count() + 1) * SLOT_BYTES;
         if slots_end + len > self.u16_at(AT_HEAP) {
             self.compact();
         }
-        let i = self.search(cell.key).expect_err("it was removed");
         let at = self.u16_at(AT_HEAP) - len;
         self.put_u16(at, cell.key.len());
-        let flag = if cell.is_overflow { OVERFLOW_FLAG } else { 0 };
-        let lengths = short(cell.value.len()) | flag;
-        self.bytes[at + 2..at + 4].copy_from_slice(&lengths.to_le_bytes());
+        self.bytes[at + 2..at + 4].copy_from_slice(&lengths);
         let key_at = at + CELL_HEADER_BYTES;
         self.bytes[key_at..key_at + cell.key.len()].copy_from_slice(cell.key);
         self.bytes[key_at + cell.key.len()..at + len].copy_from_slice(cell.value);
@@ -351,6 +367,7 @@ impl Page {
         self.put_u16(from, at);
         self.put_u16(AT_HEAP, at);
         self.put_u16(AT_COUNT, self.count() + 1);
+        true
     }
 
     /// Removes the cell at place `i`.
@@ -365,9 +382,7 @@ impl Page {
 
     /// Removes every cell from place `i` on.
     pub(crate) fn truncate(&mut self, i: usize) {
-        while self.count() > i {
-            self.remove_at(self.count() - 1);
-        }
+        self.put_u16(AT_COUNT, i.min(self.count()));
         self.compact();
     }
 
@@ -409,8 +424,9 @@ mod tests {
                 } else {
                     let value = vec![1; usize::try_from(rng.below(300)).expect("small")];
                     let cell = Cell { key: &key, value: &value, is_overflow: false };
-                    if page.fits(&cell) {
-                        page.put(&cell);
+                    let fits = page.fits(&cell);
+                    assert_eq!(page.put(&cell), fits);
+                    if fits {
                         model.insert(key, value);
                     }
                 }
@@ -425,7 +441,7 @@ mod tests {
     fn every_flipped_bit_is_seen() {
         let mut page = Page::blank();
         page.format(PageId(7), Kind::Leaf, 0, 0);
-        page.put(&Cell { key: b"key", value: b"value", is_overflow: false });
+        assert!(page.put(&Cell { key: b"key", value: b"value", is_overflow: false }));
         page.seal();
         assert_eq!(page.verify(PageId(7)), Ok(()));
         assert!(page.verify(PageId(8)).is_err());

@@ -15,8 +15,10 @@
 //! with records whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame
 //! is referenced across a call that may evict: callers name pages, not frames.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
@@ -105,8 +107,9 @@ impl Pool {
         let path = self.data.path();
         op.apply(&mut self.frames[frame].image, id, lsn)
             .map_err(|what| Error::corrupt(path, DataFile::offset(id, false), what))?;
-        self.table.add(id, lsn, bytes);
-        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
+        if self.table.add(id, lsn, bytes) {
+            self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
+        }
         Ok(())
     }
 
@@ -149,10 +152,16 @@ impl Pool {
             self.stats.page_hits += 1;
             return Ok(*frame);
         }
-        let image = self.image(id, None)?;
-        let is_dirty = self.pfat.contains_key(&id);
         let frame = self.free_frame()?;
-        self.frames[frame] = Frame { page: Some(id), image, is_recent: true };
+        let mut image = std::mem::take(&mut self.frames[frame].image);
+        let read = self.read(id, None, &mut image);
+        self.frames[frame] = Frame { page: None, image, is_recent: true };
+        if let Err(error) = read {
+            self.unused.push(frame);
+            return Err(error);
+        }
+        let is_dirty = self.pfat.contains_key(&id);
+        self.frames[frame].page = Some(id);
         self.pfat.insert(id, Pfat::InFrame { frame, is_dirty });
         Ok(frame)
     }
@@ -163,13 +172,23 @@ impl Pool {
             return Ok(*frame);
         }
         let frame = self.free_frame()?;
-        self.frames[frame] = Frame { page: Some(id), image: Page::blank(), is_recent: true };
+        self.frames[frame].page = Some(id);
+        self.frames[frame].is_recent = true;
+        // The table may know it already; the frame is news.
+        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
         Ok(frame)
     }
 
     /// On-the-fly redo: the image in storage and the records of the page that are newer, those
     /// from `before` on left out.
     pub(crate) fn image(&mut self, id: PageId, before: Option<Lsn>) -> Result<Page> {
+        let mut page = Page::blank();
+        self.read(id, before, &mut page)?;
+        Ok(page)
+    }
+
+    /// As [`Pool::image`], into a page that there is, whose contents do not matter.
+    fn read(&mut self, id: PageId, before: Option<Lsn>, page: &mut Page) -> Result<()> {
         if id >= PageId::END {
             let what = format!("something points to page {id}, which no store has");
             return Err(Error::corrupt(self.data.path(), 0, what));
@@ -186,22 +205,19 @@ impl Pool {
             ops.push((record.lsn, op));
         }
         let whole = ops.iter().rposition(|(_, op)| op.is_whole());
-        let mut page = if whole.is_some() {
-            Page::blank()
-        } else {
+        if whole.is_none() {
             self.stats.page_reads += 1;
-            self.data.read_page(id, self.latest.get(id))?
-        };
+            self.data.read_page(id, self.latest.get(id), page)?;
+        }
         if ops.is_empty() {
-            return Ok(page);
+            return Ok(());
         }
         self.stats.redos += 1;
         let base = if whole.is_some() { Lsn(0) } else { page.lsn() };
         for (lsn, op) in ops.iter().skip(whole.unwrap_or(0)).filter(|(lsn, _)| *lsn > base) {
-            op.apply(&mut page, id, *lsn).map_err(wrong)?;
+            op.apply(page, id, *lsn).map_err(wrong)?;
         }
-        page.verify_shape().map_err(wrong)?;
-        Ok(page)
+        page.verify_shape().map_err(wrong)
     }
 
     /// A frame that nothing is in: a new one, or that of a victim.
@@ -251,7 +267,7 @@ impl Pool {
     }
 
     fn write_frame(&mut self, id: PageId, frame: usize) -> Result<()> {
-        let mut image = std::mem::replace(&mut self.frames[frame].image, Page::blank());
+        let mut image = std::mem::take(&mut self.frames[frame].image);
         let written = self.update_page(id, &mut image);
         self.frames[frame].image = image;
         written

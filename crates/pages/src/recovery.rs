@@ -12,9 +12,8 @@
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.
 
-use std::collections::HashMap;
-
 use base::varint;
+use hashbrown::HashMap;
 
 use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;

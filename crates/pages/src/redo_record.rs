@@ -179,11 +179,10 @@ impl<'a> Op<'a> {
 }
 
 fn put(page: &mut Page, cell: &Cell<'_>) -> Result<(), &'static str> {
-    if !cell.is_small() || !page.fits(cell) {
-        return Err("a record puts more on a page than fits");
+    if cell.is_small() && page.put(cell) {
+        return Ok(());
     }
-    page.put(cell);
-    Ok(())
+    Err("a record puts more on a page than fits")
 }
 
 fn put_all(page: &mut Page, mut cells: &[u8]) -> Result<(), &'static str> {
@@ -232,7 +231,7 @@ mod tests {
             }
             let mut page = Page::blank();
             page.format(PageId(3), Kind::Leaf, 0, 0);
-            page.put(&Cell { key: b"b", value: b"", is_overflow: false });
+            assert!(page.put(&Cell { key: b"b", value: b"", is_overflow: false }));
             if let Some(op) = Op::decode(&bytes) {
                 let _either = op.apply(&mut page, PageId(3), Lsn(1));
             }

@@ -2,6 +2,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use crate::catalog::slice;
 use crate::core::Core;
 use crate::error::Result;
 use crate::locks::{LockName, Mode};
@@ -79,34 +80,54 @@ impl<'t> ReadTable<'t> {
 
 impl<'t> Table<'t> {
     pub(crate) fn new(transaction: &'t Transaction, name: &[u8]) -> Self {
-        let mut locks = transaction.inner().locks.lock().expect("the lock table does not panic");
-        let lock_table = locks.table(name);
+        let lock_table = transaction.inner().lock_table().table(name);
         Self { transaction, name: name.to_vec(), lock_table }
     }
 
-    fn record(&self, key: &[u8]) -> LockName {
-        LockName { table: self.lock_table, key: Some(key.to_vec()), is_gap: false }
-    }
-
-    fn gap(&self, before: Option<&[u8]>) -> LockName {
-        LockName { table: self.lock_table, key: before.map(<[u8]>::to_vec), is_gap: true }
-    }
-
-    /// Asks the committed tree, if there is one.
+    /// Asks the committed tree; there is none if nothing was committed, or the transaction
+    /// deletes the table.
     fn committed<T>(
         &self,
-        ask: impl FnOnce(&mut Core, PageId) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
+        ask: impl FnOnce(Option<(&mut Core, PageId)>) -> Result<T>,
+    ) -> Result<T> {
+        let is_deleted = self.transaction.deletes(&self.name);
         let mut core = self.transaction.inner().latch();
         core.healthy()?;
-        match core.root(&self.name)? {
-            Some(root) => ask(&mut core, root),
-            None => Ok(None),
-        }
+        let root = if is_deleted { None } else { core.root(&self.name)? };
+        ask(root.map(|root| (&mut *core, root)))
     }
 
     fn own(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
         self.transaction.state().writes.get(&self.name)?.get(key).cloned()
+    }
+
+    fn record<'k>(&self, key: &'k [u8]) -> LockName<'k> {
+        LockName::Record(self.lock_table, key)
+    }
+
+    fn gap<'k>(&self, before: Option<&'k [u8]>) -> LockName<'k> {
+        LockName::Gap(self.lock_table, before)
+    }
+
+    /// Locks two things for reading, without waiting; what of them is taken.
+    fn try_lock_all(&self, names: [Option<LockName<'_>>; 2]) -> Taken {
+        let try_lock = |name: Option<LockName<'_>>| {
+            name.is_none_or(|name| self.transaction.try_lock(name, Mode::Shared))
+        };
+        let [first, second] = names;
+        if !try_lock(first) {
+            Taken::First
+        } else if !try_lock(second) {
+            Taken::Second
+        } else {
+            Taken::Nothing
+        }
+    }
+
+    /// Makes sure that the table may be used at all.
+    fn enter(&self) -> Result<()> {
+        Transaction::check_name(&self.name)?;
+        self.transaction.enter(self.lock_table)
     }
 
     /// The value of `key`.
@@ -117,12 +138,15 @@ impl<'t> Table<'t> {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         Transaction::check_key(key)?;
-        self.transaction.usable()?;
+        self.enter()?;
         if let Some(value) = self.own(key) {
             return Ok(value);
         }
-        self.transaction.lock(&self.record(key), Mode::Shared)?;
-        self.committed(|core, root| core.tree_get(root, key))
+        self.transaction.lock(self.record(key), Mode::Shared)?;
+        self.committed(|tree| match tree {
+            Some((core, root)) => core.tree_get(root, key),
+            None => Ok(None),
+        })
     }
 
     /// Sets `key` to `value`, whether it was there or not.
@@ -132,8 +156,7 @@ impl<'t> Table<'t> {
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         self.lock_for_writing(key)?;
-        let is_there = self.committed(|core, root| core.tree_has(root, key).map(Some))?;
-        if is_there != Some(true) {
+        if !self.is_committed(key)? {
             self.lock_gap_after(key)?;
         }
         self.transaction.write(&self.name, key, Some(value.as_ref()))
@@ -146,10 +169,9 @@ impl<'t> Table<'t> {
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         self.lock_for_writing(key)?;
-        let is_committed = self.committed(|core, root| core.tree_has(root, key).map(Some))?;
-        let is_committed = is_committed == Some(true);
+        let is_committed = self.is_committed(key)?;
         if is_committed {
-            self.transaction.lock(&self.gap(Some(key)), Mode::Insert)?;
+            self.transaction.lock(self.gap(Some(key)), Mode::Insert)?;
             self.lock_gap_after(key)?;
         }
         let is_there = self.own(key).map_or(is_committed, |own| own.is_some());
@@ -161,20 +183,32 @@ impl<'t> Table<'t> {
 
     fn lock_for_writing(&self, key: &[u8]) -> Result<()> {
         Transaction::check_key(key)?;
-        self.transaction.usable()?;
-        self.transaction.lock(&self.record(key), Mode::Exclusive)
+        self.enter()?;
+        self.transaction.lock(self.record(key), Mode::Exclusive)
+    }
+
+    fn is_committed(&self, key: &[u8]) -> Result<bool> {
+        self.committed(|tree| match tree {
+            Some((core, root)) => core.tree_has(root, key),
+            None => Ok(false),
+        })
     }
 
     /// Locks the gap that `key` is in, or would unite with, for inserting.
     fn lock_gap_after(&self, key: &[u8]) -> Result<()> {
+        let transaction = self.transaction;
+        let try_lock = |next: Option<&[u8]>| {
+            let is_granted = transaction.try_lock(self.gap(next), Mode::Insert);
+            (!is_granted).then(|| next.map(<[u8]>::to_vec))
+        };
         loop {
-            let next = |core: &mut Core, root| core.tree_next(root, Bound::Excluded(key));
-            let found = self.committed(next)?;
-            self.transaction.lock(&self.gap(found.as_deref()), Mode::Insert)?;
-            // While it waited for the lock, another key may have become the next one.
-            if self.committed(next)? == found {
-                return Ok(());
-            }
+            // Under the latch no other key becomes the next one.
+            let taken = self.committed(|tree| match tree {
+                Some((core, root)) => core.tree_next(root, Bound::Excluded(key), try_lock),
+                None => Ok(try_lock(None)),
+            })?;
+            let Some(next) = taken else { return Ok(()) };
+            transaction.lock(self.gap(next.as_deref()), Mode::Insert)?;
         }
     }
 
@@ -228,8 +262,19 @@ impl<'t> Table<'t> {
     /// # Errors
     /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.
     pub fn len_estimate(&self) -> Result<u64> {
-        Ok(self.committed(|core, root| core.tree_len_estimate(root).map(Some))?.unwrap_or(0))
+        Transaction::check_name(&self.name)?;
+        self.committed(|tree| match tree {
+            Some((core, root)) => core.tree_len_estimate(root),
+            None => Ok(0),
+        })
     }
+}
+
+/// What somebody else has locked.
+enum Taken {
+    Nothing,
+    First,
+    Second,
 }
 
 /// Entries of a table in order. An error is the last thing it gives.
@@ -240,10 +285,6 @@ pub struct Range<'t> {
     /// The gap that the upper end is in is locked.
     is_high_locked: bool,
     is_done: bool,
-}
-
-fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
 }
 
 impl Range<'_> {
@@ -271,51 +312,84 @@ impl Range<'_> {
         entry.map(|(key, value)| (key.clone(), value.clone()))
     }
 
-    /// The lowest committed key, locked with the gap before it.
-    fn lock_lowest(&self) -> Result<Option<Vec<u8>>> {
+    /// The lowest committed entry, locked with the gap before it.
+    fn lock_lowest(&self) -> Result<Option<Entry>> {
         let table = self.table;
         loop {
-            let next = |core: &mut Core, root| core.tree_next(root, slice(&self.low));
-            let found = table.committed(next)?;
-            table.transaction.lock(&table.gap(found.as_deref()), Mode::Shared)?;
-            let inside = found.clone().filter(|key| self.has(key));
-            if let Some(key) = &inside {
-                table.transaction.lock(&table.record(key), Mode::Shared)?;
-            }
-            if table.committed(next)? == found {
-                return Ok(inside);
+            let (found, taken) = table.committed(|tree| {
+                let found = match tree {
+                    Some((core, root)) => core.tree_next_entry(root, slice(&self.low))?,
+                    None => None,
+                };
+                let key = found.as_ref().map(|(key, _)| key.as_slice());
+                let inside = key.filter(|key| self.has(key));
+                let taken =
+                    table.try_lock_all([Some(table.gap(key)), inside.map(|key| table.record(key))]);
+                Ok((found, taken))
+            })?;
+            // What was found is what is there as long as the latch is held: only if all was locked
+            // by then is it still so.
+            let key = found.as_ref().map(|(key, _)| key.as_slice());
+            match taken {
+                Taken::Nothing => return Ok(found.filter(|(key, _)| self.has(key))),
+                Taken::First => table.transaction.lock(table.gap(key), Mode::Shared)?,
+                Taken::Second => {
+                    let key = key.expect("a record is locked only if it is there");
+                    table.transaction.lock(table.record(key), Mode::Shared)?;
+                }
             }
         }
     }
 
-    /// The highest committed key, locked with the gaps on both sides of it.
-    fn lock_highest(&mut self) -> Result<Option<Vec<u8>>> {
+    /// Locks the gap that the upper end is in.
+    fn lock_end(&self) -> Result<()> {
         let table = self.table;
-        while !self.is_high_locked {
-            let from = match &self.high {
-                Bound::Included(key) => Some(Bound::Excluded(key.as_slice())),
-                Bound::Excluded(key) => Some(Bound::Included(key.as_slice())),
-                Bound::Unbounded => None,
-            };
-            let next = |core: &mut Core, root| match from {
-                Some(from) => core.tree_next(root, from),
-                None => Ok(None),
-            };
-            let found = table.committed(next)?;
-            table.transaction.lock(&table.gap(found.as_deref()), Mode::Shared)?;
-            self.is_high_locked = table.committed(next)? == found;
-        }
+        let from = match &self.high {
+            Bound::Included(key) => Some(Bound::Excluded(key.as_slice())),
+            Bound::Excluded(key) => Some(Bound::Included(key.as_slice())),
+            Bound::Unbounded => None,
+        };
+        let try_lock = |next: Option<&[u8]>| {
+            let is_granted = table.transaction.try_lock(table.gap(next), Mode::Shared);
+            (!is_granted).then(|| next.map(<[u8]>::to_vec))
+        };
         loop {
-            let previous = |core: &mut Core, root| core.tree_previous(root, slice(&self.high));
-            let found = table.committed(previous)?;
-            let inside = found.clone().filter(|key| self.has(key));
-            if let Some(key) = &inside {
-                table.transaction.lock(&table.record(key), Mode::Shared)?;
-                table.transaction.lock(&table.gap(Some(key)), Mode::Shared)?;
-            }
-            if table.committed(previous)? == found {
-                return Ok(inside);
-            }
+            let taken = table.committed(|tree| match (tree, from) {
+                (Some((core, root)), Some(from)) => core.tree_next(root, from, try_lock),
+                _ => Ok(try_lock(None)),
+            })?;
+            let Some(next) = taken else { return Ok(()) };
+            table.transaction.lock(table.gap(next.as_deref()), Mode::Shared)?;
+        }
+    }
+
+    /// The highest committed entry, locked with the gaps on both sides of it.
+    fn lock_highest(&mut self) -> Result<Option<Entry>> {
+        if !self.is_high_locked {
+            self.lock_end()?;
+            self.is_high_locked = true;
+        }
+        let table = self.table;
+        loop {
+            let (found, taken) = table.committed(|tree| {
+                let found = match tree {
+                    Some((core, root)) => core.tree_previous_entry(root, slice(&self.high))?,
+                    None => None,
+                };
+                let inside = found.filter(|(key, _)| self.has(key));
+                let key = inside.as_ref().map(|(key, _)| key.as_slice());
+                let taken = table.try_lock_all([
+                    key.map(|key| table.record(key)),
+                    key.map(|key| table.gap(Some(key))),
+                ]);
+                Ok((inside, taken))
+            })?;
+            let name = match (&found, taken) {
+                (_, Taken::Nothing) | (None, _) => return Ok(found),
+                (Some((key, _)), Taken::First) => table.record(key),
+                (Some((key, _)), Taken::Second) => table.gap(Some(key)),
+            };
+            table.transaction.lock(name, Mode::Shared)?;
         }
     }
 
@@ -327,7 +401,7 @@ impl Range<'_> {
     }
 
     fn step(&mut self, from_above: bool) -> Result<Option<Entry>> {
-        self.table.transaction.usable()?;
+        self.table.enter()?;
         loop {
             if self.is_done || self.is_empty() {
                 return Ok(None);
@@ -341,15 +415,14 @@ impl Range<'_> {
                 }
                 (Some(_), None) => false,
                 (None, Some(_)) => true,
-                (Some(committed), Some((own, _))) if from_above => own >= committed,
-                (Some(committed), Some((own, _))) => own <= committed,
+                (Some((committed, _)), Some((own, _))) if from_above => own >= committed,
+                (Some((committed, _)), Some((own, _))) => own <= committed,
             };
             let (key, value) = if is_own {
                 own.expect("it was chosen")
             } else {
-                let key = committed.expect("it was chosen");
-                let value = self.table.committed(|core, root| core.tree_get(root, &key))?;
-                (key, value)
+                let (key, value) = committed.expect("it was chosen");
+                (key, Some(value))
             };
             let passed = Bound::Excluded(key.clone());
             *(if from_above { &mut self.high } else { &mut self.low }) = passed;

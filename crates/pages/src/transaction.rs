@@ -11,7 +11,7 @@
 //! buffer, before it is durable: whoever reads it then commits behind it in the log, and a commit
 //! that promises durability waits for everything before it, a reader's too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -30,14 +30,25 @@ const WRITE_OVERHEAD_BYTES: usize = 64;
 /// How long a thread waits before it looks again whether it is in a circle.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
+/// The longest name of a table.
+pub const TABLE_NAME_BYTES_MAX: usize = 255;
+
 /// The changes of one table.
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) writes: BTreeMap<Vec<u8>, Overlay>,
+    /// Tables that the transaction deletes, before its other changes.
+    deleted: BTreeSet<Vec<u8>>,
+    /// Tables whose lock it has.
+    entered: Vec<u32>,
     bytes: usize,
     has_failed: bool,
+}
+
+fn cost(key: &[u8], value: Option<&[u8]>) -> usize {
+    key.len() + value.map_or(0, <[u8]>::len) + WRITE_OVERHEAD_BYTES
 }
 
 /// A transaction that may read and write. Dropping it aborts it.
@@ -102,9 +113,80 @@ impl Transaction {
         if self.state().has_failed { Err(Error::TransactionFailed) } else { Ok(()) }
     }
 
+    /// Makes sure that a table can be used: the transaction is in order, and nobody deletes the
+    /// table before it ends.
+    pub(crate) fn enter(&self, table: u32) -> Result<()> {
+        let state = self.state();
+        if state.has_failed {
+            return Err(Error::TransactionFailed);
+        }
+        if state.entered.contains(&table) {
+            return Ok(());
+        }
+        drop(state);
+        self.lock(LockName::Table(table), Mode::Shared)?;
+        self.state().entered.push(table);
+        Ok(())
+    }
+
+    /// Deletes a table with everything in it, and says whether there was one. Its pages are given
+    /// back by and by after the commit, so that this is quick and takes no memory however large
+    /// the table is. Waits for every transaction that uses the table.
+    ///
+    /// ```
+    /// # fn main() -> pages::Result<()> {
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// # use pages::{Durability, Options, PageStore};
+    /// # let store = PageStore::open_path(dir.path(), Options::default())?;
+    /// let transaction = store.begin()?;
+    /// transaction.table("old").insert("key", "value")?;
+    /// transaction.commit(Durability::Immediate)?;
+    ///
+    /// let transaction = store.begin()?;
+    /// assert!(transaction.delete_table("old")?);
+    /// assert!(!transaction.delete_table("never made")?);
+    /// transaction.commit(Durability::Immediate)?;
+    /// assert!(store.list_tables()?.is_empty());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn delete_table(&self, name: impl AsRef<[u8]>) -> Result<bool> {
+        let name = name.as_ref();
+        Self::check_name(name)?;
+        self.usable()?;
+        let table = self.inner.lock_table().table(name);
+        self.lock(LockName::Table(table), Mode::Exclusive)?;
+        let mut core = self.inner.latch();
+        core.healthy()?;
+        let is_committed = core.root(name)?.is_some();
+        drop(core);
+        let mut state = self.state();
+        let overlay = state.writes.remove(name).unwrap_or_default();
+        state.bytes -= overlay.iter().map(|(k, v)| cost(k, v.as_deref())).sum::<usize>();
+        let is_there = is_committed && !state.deleted.contains(name);
+        if is_committed {
+            state.deleted.insert(name.to_vec());
+        }
+        Ok(is_there || overlay.values().any(Option::is_some))
+    }
+
+    /// Whether what is committed in a table is to be deleted.
+    pub(crate) fn deletes(&self, table: &[u8]) -> bool {
+        let state = self.state();
+        !state.deleted.is_empty() && state.deleted.contains(table)
+    }
+
+    /// Asks for a lock without waiting for it, for who holds the latch: on anything but a grant,
+    /// let it go and ask with [`Transaction::lock`].
+    pub(crate) fn try_lock(&self, name: LockName<'_>, mode: Mode) -> bool {
+        self.inner.lock_table().request(self.id, name, mode) == Outcome::Granted
+    }
+
     /// Takes a lock, as [`LockWait`] says.
-    pub(crate) fn lock(&self, name: &LockName, mode: Mode) -> Result<()> {
-        let mut locks = self.inner.locks.lock().expect("the lock table does not panic");
+    pub(crate) fn lock(&self, name: LockName<'_>, mode: Mode) -> Result<()> {
+        let mut locks = self.inner.lock_table();
         loop {
             match locks.request(self.id, name, mode) {
                 Outcome::Granted => return Ok(()),
@@ -131,17 +213,18 @@ impl Transaction {
     pub(crate) fn write(&self, table: &[u8], key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let max = self.inner.transaction_bytes_max();
         let mut state = self.state();
-        let overlay = state.writes.entry(table.to_vec()).or_default();
-        let cost =
-            |value: Option<&[u8]>| key.len() + value.map_or(0, <[u8]>::len) + WRITE_OVERHEAD_BYTES;
-        let before = overlay.get(key).map_or(0, |old| cost(old.as_deref()));
-        let bytes = state.bytes - before + cost(value);
+        let old = state.writes.get(table).and_then(|overlay| overlay.get(key));
+        let before = old.map_or(0, |old| cost(key, old.as_deref()));
+        let bytes = state.bytes - before + cost(key, value);
         if bytes > max {
             return Err(Error::TransactionTooLarge { max });
         }
         state.bytes = bytes;
-        let overlay = state.writes.get_mut(table).expect("it was just made");
-        overlay.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        let value = value.map(<[u8]>::to_vec);
+        match state.writes.get_mut(table) {
+            Some(overlay) => overlay.insert(key.to_vec(), value),
+            None => state.writes.entry(table.to_vec()).or_default().insert(key.to_vec(), value),
+        };
         Ok(())
     }
 
@@ -153,26 +236,18 @@ impl Transaction {
     /// poisons the store; whether the transaction is durable shows when it is opened again.
     pub fn commit(self, durability: Durability) -> Result<Lsn> {
         self.usable()?;
-        let writes = std::mem::take(&mut self.state().writes);
-        if writes.values().all(Overlay::is_empty) {
-            let core = self.inner.latch();
-            core.healthy()?;
-            let lsn = Lsn(core.log.end().0 - 1);
-            drop(core);
-            self.release();
-            return match durability {
-                Durability::None => Ok(lsn),
-                Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
-                Durability::Group | Durability::Immediate => {
-                    self.inner.flush_past(self.inner.latch(), lsn).map(|_| lsn)
-                }
-            };
+        let (writes, deleted) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.writes), std::mem::take(&mut state.deleted))
+        };
+        if deleted.is_empty() && writes.values().all(Overlay::is_empty) {
+            return self.commit_reads(durability);
         }
         let mut core = self.inner.latch();
         core.healthy()?;
         core = self.inner.make_room(core)?;
         let mut change = core.begin_change(self.id);
-        let made = self.apply(&mut core, &mut change, &writes);
+        let made = self.apply(&mut core, &mut change, &deleted, &writes);
         let lsn = core.end_change(change, made)?;
         core.pool.stats.commits += 1;
         core.active.remove(&self.id);
@@ -182,30 +257,50 @@ impl Transaction {
         Ok(lsn)
     }
 
+    fn commit_reads(&self, durability: Durability) -> Result<Lsn> {
+        let mut core = self.inner.latch();
+        core.healthy()?;
+        core.active.remove(&self.id);
+        let lsn = Lsn(core.log.end().0 - 1);
+        drop(core);
+        self.release();
+        match durability {
+            Durability::None => Ok(lsn),
+            Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
+            Durability::Group | Durability::Immediate => {
+                self.inner.flush_past(self.inner.latch(), lsn).map(|_| lsn)
+            }
+        }
+    }
+
     fn apply(
         &self,
         core: &mut Core,
         change: &mut Change,
+        deleted: &BTreeSet<Vec<u8>>,
         writes: &BTreeMap<Vec<u8>, Overlay>,
     ) -> Result<()> {
+        for table in deleted {
+            core.delete_table(change, table)?;
+        }
         for (table, overlay) in writes.iter().filter(|(_, overlay)| !overlay.is_empty()) {
             let root = core.root_for_writing(change, table)?;
-            let lock_table = self.inner.locks.lock().expect("it does not panic").table(table);
+            let lock_table = self.inner.lock_table().table(table);
             for (key, value) in overlay {
-                let was_there = core.tree_has(root, key)?;
-                if was_there != value.is_some() {
-                    self.pass_gap_on(core, root, lock_table, key, was_there)?;
-                }
-                match value {
+                let was_there = match value {
                     Some(value) => core.tree_put(change, root, key, value)?,
                     None => core.tree_remove(change, root, key)?,
+                };
+                if was_there != value.is_some() {
+                    self.pass_gap_on(core, root, lock_table, key, was_there)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A key appears and divides a gap, or disappears and unites two: who may insert there.
+    /// A key has appeared and divided a gap, or has disappeared and united two: who may insert
+    /// there. Nobody sees the one before the other, as this is done under the latch.
     fn pass_gap_on(
         &self,
         core: &mut Core,
@@ -214,16 +309,14 @@ impl Transaction {
         key: &[u8],
         is_united: bool,
     ) -> Result<()> {
-        let next = core.tree_next(root, Bound::Excluded(key))?;
-        let own = LockName { table, key: Some(key.to_vec()), is_gap: true };
-        let next = LockName { table, key: next, is_gap: true };
-        let mut locks = self.inner.locks.lock().expect("the lock table does not panic");
-        if is_united {
-            locks.inherit(&own, &next, self.id);
-        } else {
-            locks.inherit(&next, &own, self.id);
+        if self.inner.lock_table().is_alone(self.id) {
+            return Ok(());
         }
-        Ok(())
+        core.tree_next(root, Bound::Excluded(key), |next| {
+            let (own, next) = (LockName::Gap(table, Some(key)), LockName::Gap(table, next));
+            let (from, to) = if is_united { (own, next) } else { (next, own) };
+            self.inner.lock_table().inherit(from, to, self.id);
+        })
     }
 
     /// Forgets every change.
@@ -232,10 +325,20 @@ impl Transaction {
     }
 
     fn release(&self) {
-        if let Ok(mut locks) = self.inner.locks.lock() {
-            locks.release(self.id);
+        let Ok(mut locks) = self.inner.locks.lock() else { return };
+        let is_news = locks.release(self.id);
+        drop(locks);
+        if is_news {
+            self.inner.lock_released.notify_all();
         }
-        self.inner.lock_released.notify_all();
+    }
+
+    /// Refuses names of tables that the catalog could not hold.
+    pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+        if name.len() > TABLE_NAME_BYTES_MAX {
+            return Err(Error::NameTooLong { bytes: name.len(), max: TABLE_NAME_BYTES_MAX });
+        }
+        Ok(())
     }
 
     /// Refuses keys that no page could hold.

@@ -43,33 +43,45 @@ fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
     Cell { key, value: child, is_overflow: false }
 }
 
+/// Which child of a page leads to the leaf for `key` or, if `is_below`, for the keys right below
+/// it; no key stands for the end. `None` if the page is that leaf. `level` is that of its parent.
+fn way_down(
+    page: &Page,
+    level: Option<u8>,
+    key: Option<&[u8]>,
+    is_below: bool,
+) -> std::result::Result<Option<usize>, &'static str> {
+    let is_right_level = level.is_none_or(|level| page.level().checked_add(1) == Some(level));
+    if !is_right_level || (page.kind() == Some(Kind::Leaf)) != (page.level() == 0) {
+        return Err("it is not of the level that its parent says");
+    }
+    match page.kind() {
+        Some(Kind::Leaf) => return Ok(None),
+        Some(Kind::Branch) => {}
+        _ => return Err("a tree leads to a page of another kind"),
+    }
+    Ok(Some(match key {
+        None => page.count() - 1,
+        Some(key) => match page.search(key) {
+            Ok(i) if is_below => i.saturating_sub(1),
+            Ok(i) => i,
+            Err(i) => i.saturating_sub(1),
+        },
+    }))
+}
+
 impl Core {
-    /// Goes down to the leaf for `key`, or, if `is_below`, for the keys right below it. No key
-    /// stands for the end.
+    /// Goes down to a leaf as [`way_down`] says, and remembers how.
     fn descend(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<Path> {
         let mut path = Path { pages: vec![root], low: Vec::new(), high: None };
         let mut level: Option<u8> = None;
         loop {
             let id = *path.pages.last().expect("it has the root");
             let page = self.pool.page(id)?;
-            let kind = page.kind();
-            let is_right_level =
-                level.is_none_or(|level| page.level().checked_add(1) == Some(level));
-            if !is_right_level || (kind == Some(Kind::Leaf)) != (page.level() == 0) {
-                return Err(self.corrupt_page(id, "it is not of the level that its parent says"));
-            }
-            match kind {
-                Some(Kind::Leaf) => return Ok(path),
-                Some(Kind::Branch) => {}
-                _ => return Err(self.corrupt_page(id, "a tree leads to a page of another kind")),
-            }
-            let i = match key {
-                None => page.count() - 1,
-                Some(key) => match page.search(key) {
-                    Ok(i) if is_below => i.saturating_sub(1),
-                    Ok(i) => i,
-                    Err(i) => i.saturating_sub(1),
-                },
+            let i = match way_down(page, level, key, is_below) {
+                Ok(Some(i)) => i,
+                Ok(None) => return Ok(path),
+                Err(what) => return Err(self.corrupt_page(id, what)),
             };
             if i > 0 {
                 path.low = page.cell(i).key.to_vec();
@@ -82,14 +94,45 @@ impl Core {
         }
     }
 
+    /// Goes down to a leaf as [`way_down`] says.
+    fn leaf_of(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<PageId> {
+        let mut id = root;
+        let mut level: Option<u8> = None;
+        loop {
+            let page = self.pool.page(id)?;
+            match way_down(page, level, key, is_below) {
+                Ok(Some(i)) => {
+                    level = Some(page.level());
+                    id = page.child(i);
+                }
+                Ok(None) => return Ok(id),
+                Err(what) => return Err(self.corrupt_page(id, what)),
+            }
+        }
+    }
+
+    fn leaf(&mut self, root: PageId, key: &[u8]) -> Result<PageId> {
+        self.leaf_of(root, Some(key), false)
+    }
+
+    /// The pages from the root to the last leaf.
+    pub(crate) fn last_path(&mut self, root: PageId) -> Result<Vec<PageId>> {
+        self.descend(root, None, false).map(|path| path.pages)
+    }
+
     /// The value of `key`.
     pub(crate) fn tree_get(&mut self, root: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let leaf = self.leaf(root, key)?;
         let page = self.pool.page(leaf)?;
         let Ok(i) = page.search(key) else { return Ok(None) };
-        let cell = page.cell(i);
+        self.value(leaf, i).map(Some)
+    }
+
+    /// The value of the cell at place `i` of a leaf.
+    fn value(&mut self, leaf: PageId, i: usize) -> Result<Vec<u8>> {
+        let cell = self.pool.page(leaf)?.cell(i);
         let (value, is_overflow) = (cell.value.to_vec(), cell.is_overflow);
-        if is_overflow { self.read_overflow(leaf, &value).map(Some) } else { Ok(Some(value)) }
+        if is_overflow { self.read_overflow(leaf, &value) } else { Ok(value) }
     }
 
     /// Whether `key` is there.
@@ -98,70 +141,111 @@ impl Core {
         Ok(self.pool.page(leaf)?.search(key).is_ok())
     }
 
-    fn leaf(&mut self, root: PageId, key: &[u8]) -> Result<PageId> {
-        let path = self.descend(root, Some(key), false)?;
-        Ok(*path.pages.last().expect("it has the root"))
-    }
-
-    /// The first key from `from` on.
-    pub(crate) fn tree_next(
+    /// Shows the first key from `from` on.
+    pub(crate) fn tree_next<T>(
         &mut self,
         root: PageId,
         from: Bound<&[u8]>,
-    ) -> Result<Option<Vec<u8>>> {
-        let mut from = from.map(<[u8]>::to_vec);
-        loop {
-            let key = match &from {
-                Bound::Included(key) | Bound::Excluded(key) => key.clone(),
-                Bound::Unbounded => Vec::new(),
-            };
-            let path = self.descend(root, Some(&key), false)?;
-            let page = self.pool.page(*path.pages.last().expect("it has the root"))?;
-            let i = match (page.search(&key), &from) {
-                (Ok(i), Bound::Excluded(_)) => i + 1,
-                (Ok(i) | Err(i), _) => i,
-            };
-            if i < page.count() {
-                return Ok(Some(page.cell(i).key.to_vec()));
-            }
-            match path.high {
-                Some(high) => from = Bound::Included(high),
-                None => return Ok(None),
-            }
+        see: impl FnOnce(Option<&[u8]>) -> T,
+    ) -> Result<T> {
+        match self.next_place(root, from)? {
+            Some((leaf, i)) => Ok(see(Some(self.pool.page(leaf)?.cell(i).key))),
+            None => Ok(see(None)),
         }
     }
 
-    /// The last key up to `to`.
-    pub(crate) fn tree_previous(
+    /// The first entry from `from` on.
+    pub(crate) fn tree_next_entry(
+        &mut self,
+        root: PageId,
+        from: Bound<&[u8]>,
+    ) -> Result<Option<Entry>> {
+        let place = self.next_place(root, from)?;
+        self.entry(place)
+    }
+
+    /// The last entry up to `to`.
+    pub(crate) fn tree_previous_entry(
         &mut self,
         root: PageId,
         to: Bound<&[u8]>,
-    ) -> Result<Option<Vec<u8>>> {
-        let mut to = to.map(<[u8]>::to_vec);
-        loop {
-            let (key, is_below) = match &to {
-                Bound::Included(key) => (Some(key.clone()), false),
-                Bound::Excluded(key) => (Some(key.clone()), true),
-                Bound::Unbounded => (None, false),
-            };
-            let path = self.descend(root, key.as_deref(), is_below)?;
-            let page = self.pool.page(*path.pages.last().expect("it has the root"))?;
-            let end = match &key {
-                None => page.count(),
-                Some(key) => match page.search(key) {
-                    Ok(i) if is_below => i,
-                    Ok(i) => i + 1,
-                    Err(i) => i,
-                },
-            };
-            if end > 0 {
-                return Ok(Some(page.cell(end - 1).key.to_vec()));
-            }
-            if path.low.is_empty() {
-                return Ok(None);
-            }
-            to = Bound::Excluded(path.low);
+    ) -> Result<Option<Entry>> {
+        let place = self.previous_place(root, to)?;
+        self.entry(place)
+    }
+
+    fn entry(&mut self, place: Option<(PageId, usize)>) -> Result<Option<Entry>> {
+        let Some((leaf, i)) = place else { return Ok(None) };
+        let key = self.pool.page(leaf)?.cell(i).key.to_vec();
+        Ok(Some((key, self.value(leaf, i)?)))
+    }
+
+    /// The leaf, and the place in it, of the first key from `from` on.
+    fn next_place(&mut self, root: PageId, from: Bound<&[u8]>) -> Result<Option<(PageId, usize)>> {
+        let key = match from {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        };
+        let leaf = self.leaf(root, key)?;
+        let page = self.pool.page(leaf)?;
+        let i = match (page.search(key), from) {
+            (Ok(i), Bound::Excluded(_)) => i + 1,
+            (Ok(i) | Err(i), _) => i,
+        };
+        if i < page.count() {
+            return Ok(Some((leaf, i)));
         }
+        // It is the first of a leaf further on.
+        let mut high = self.descend(root, Some(key), false)?.high;
+        while let Some(key) = high {
+            let path = self.descend(root, Some(&key), false)?;
+            let leaf = *path.pages.last().expect("it has the root");
+            let page = self.pool.page(leaf)?;
+            let i = page.search(&key).unwrap_or_else(|i| i);
+            if i < page.count() {
+                return Ok(Some((leaf, i)));
+            }
+            high = path.high;
+        }
+        Ok(None)
+    }
+
+    /// The leaf, and the place in it, of the last key up to `to`.
+    fn previous_place(
+        &mut self,
+        root: PageId,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<(PageId, usize)>> {
+        let (key, is_below) = match to {
+            Bound::Included(key) => (Some(key), false),
+            Bound::Excluded(key) => (Some(key), true),
+            Bound::Unbounded => (None, false),
+        };
+        let end = |page: &Page, key: Option<&[u8]>, is_below: bool| match key {
+            None => page.count(),
+            Some(key) => match page.search(key) {
+                Ok(i) if is_below => i,
+                Ok(i) => i + 1,
+                Err(i) => i,
+            },
+        };
+        let leaf = self.leaf_of(root, key, is_below)?;
+        let count = end(self.pool.page(leaf)?, key, is_below);
+        if count > 0 {
+            return Ok(Some((leaf, count - 1)));
+        }
+        // It is the last of a leaf further back.
+        let mut low = self.descend(root, key, is_below)?.low;
+        while !low.is_empty() {
+            let path = self.descend(root, Some(&low), true)?;
+            let leaf = *path.pages.last().expect("it has the root");
+            let count = end(self.pool.page(leaf)?, Some(&low), true);
+            if count > 0 {
+                return Ok(Some((leaf, count - 1)));
+            }
+            low = path.low;
+        }
+        Ok(None)
     }
 
     /// About how many keys there are: exactly if there is only one leaf, and otherwise from a few
@@ -188,16 +272,16 @@ impl Core {
         Ok(sum / WAYS)
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`; true if it was there.
     pub(crate) fn tree_put(
         &mut self,
         change: &mut Change,
         root: PageId,
         key: &[u8],
         value: &[u8],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let leaf = self.leaf(root, key)?;
-        self.free_overflow_of(change, leaf, key)?;
+        let was_there = self.free_overflow_of(change, leaf, key)?;
         let direct = Cell { key, value, is_overflow: false };
         let address;
         let cell = if direct.is_small() {
@@ -206,42 +290,45 @@ impl Core {
             address = self.write_overflow(change, value)?;
             Cell { key, value: &address, is_overflow: true }
         };
-        loop {
+        let mut leaf = leaf;
+        while !self.pool.page(leaf)?.fits(&cell) {
             let path = self.descend(root, Some(key), false)?;
-            let leaf = *path.pages.last().expect("it has the root");
-            if self.pool.page(leaf)?.fits(&cell) {
-                return self.change_page(change, leaf, &Op::Put(cell));
-            }
             self.split(change, &path.pages, Some(key))?;
+            leaf = self.leaf(root, key)?;
         }
+        self.change_page(change, leaf, &Op::Put(cell))?;
+        Ok(was_there)
     }
 
-    /// Removes `key`, if it is there.
+    /// Removes `key`, if it is there; true if it was.
     pub(crate) fn tree_remove(
         &mut self,
         change: &mut Change,
         root: PageId,
         key: &[u8],
-    ) -> Result<()> {
-        let path = self.descend(root, Some(key), false)?;
-        let leaf = *path.pages.last().expect("it has the root");
-        if self.pool.page(leaf)?.search(key).is_err() {
-            return Ok(());
+    ) -> Result<bool> {
+        let leaf = self.leaf(root, key)?;
+        if !self.free_overflow_of(change, leaf, key)? {
+            return Ok(false);
         }
-        self.free_overflow_of(change, leaf, key)?;
         self.change_page(change, leaf, &Op::Remove { key })?;
-        self.merge(change, &path.pages)
+        if leaf != root && self.pool.page(leaf)?.used_bytes() < UNDERFULL_BYTES {
+            let path = self.descend(root, Some(key), false)?;
+            self.merge(change, &path.pages)?;
+        }
+        Ok(true)
     }
 
-    fn free_overflow_of(&mut self, change: &mut Change, leaf: PageId, key: &[u8]) -> Result<()> {
+    /// Frees the pages of the value of `key`, if it has any; true if the key is there.
+    fn free_overflow_of(&mut self, change: &mut Change, leaf: PageId, key: &[u8]) -> Result<bool> {
         let page = self.pool.page(leaf)?;
-        let Ok(i) = page.search(key) else { return Ok(()) };
+        let Ok(i) = page.search(key) else { return Ok(false) };
         let cell = page.cell(i);
         if cell.is_overflow {
             let address = cell.value.to_vec();
             self.free_overflow(change, leaf, &address)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Splits the last page of `path`, or what has to be split before that can be done.

@@ -348,3 +348,59 @@ fn tables_are_listed_and_about_counted() {
     let estimate = reader.table("big").len_estimate().expect("free");
     assert!((1000..4000).contains(&estimate), "{estimate}");
 }
+
+#[test]
+fn a_deleted_table_gives_all_of_its_pages_back() {
+    let world = World::new(14);
+    let store = world.open(small());
+    for i in 0..300_u32 {
+        let len = if i.is_multiple_of(40) { 15_000 } else { 300 };
+        insert(&store, "big", &format!("{i:08}"), &vec![1; len]);
+    }
+    insert(&store, "other", "k", b"v");
+    let reader = store.begin_read().expect("healthy");
+    assert!(reader.table("big").first().expect("free").is_some());
+    let transaction = store.begin().expect("healthy");
+    assert!(matches!(transaction.delete_table("big"), Err(Error::Busy)));
+    drop(reader);
+    assert!(transaction.delete_table("big").expect("nobody uses it any more"));
+    assert!(!transaction.delete_table("big").expect("its own"));
+    assert!(transaction.table("big").is_empty().expect("its own"));
+    transaction.table("big").insert("new", "1").expect("its own");
+    let other = store.begin_read().expect("healthy");
+    assert!(matches!(other.table("big").get("new"), Err(Error::Busy)));
+    transaction.commit(Durability::Immediate).expect("no faults");
+    assert_eq!(other.table("big").iter().count(), 1);
+    drop(other);
+    assert_eq!(store.list_tables().expect("sound"), [b"big".to_vec(), b"other".to_vec()]);
+    let before = store.check().expect("sound");
+    assert!(before.tree_pages > 5, "{before:?}: not all at once");
+    drop(store);
+    world.disk.crash();
+    world.disk.restart();
+    let store = world.open(small());
+    for i in 0..40_u8 {
+        insert(&store, "other", &i.to_string(), b"v");
+        store.check().expect("sound");
+    }
+    let report = store.check().expect("sound");
+    assert_eq!((report.tables, report.keys, report.tree_pages), (2, 42, 3));
+    assert_eq!(report.overflow_pages, 0);
+}
+
+#[test]
+fn a_deletion_of_a_table_can_be_taken_back() {
+    let world = World::new(15);
+    let store = world.open(small());
+    insert(&store, "t", "a", b"1");
+    let transaction = store.begin().expect("healthy");
+    transaction.table("t").insert("b", "2").expect("free");
+    assert!(transaction.delete_table("t").expect("free"));
+    transaction.abort();
+    let reader = store.begin_read().expect("healthy");
+    assert_eq!(reader.table("t").iter().count(), 1);
+    let transaction = store.begin().expect("healthy");
+    let long = [b'x'; 256];
+    assert!(matches!(transaction.table(long).get("a"), Err(Error::NameTooLong { .. })));
+    assert!(matches!(transaction.delete_table(long), Err(Error::NameTooLong { .. })));
+}
