@@ -80,10 +80,13 @@ pub enum Error {
         max: usize,
     },
 
-    /// The changes of one transaction do not fit the share of the online log table that one
-    /// transaction may take.
+    /// The changes of one transaction do not fit the share that one may take of the online log
+    /// table: a quarter of [`crate::Options::online_log_bytes`]. The call has changed nothing, and
+    /// the transaction goes on without it: what was done before can be committed, and the rest in
+    /// another transaction.
     #[error(
-        "the transaction changes more than {max} bytes: commit in smaller portions, or enlarge the online log table"
+        "the transaction changes more than {max} bytes: commit in smaller portions, or open the store with more memory (online_log_bytes at least {})",
+        .max.saturating_mul(8)
     )]
     TransactionTooLarge {
         /// What one transaction may change.

@@ -61,7 +61,8 @@ pub struct Options {
     /// Memory for page frames; at least 16 pages are had.
     pub pool_bytes: usize,
     /// Memory for the online log table: records of pages whose image in storage is older.
-    /// The paper finds 30 % of the memory, and no less than 10 MB, to be best.
+    /// The paper finds 30 % of the memory, and no less than 10 MB, to be best. One transaction may
+    /// change a quarter of this; keys and values count, and 64 bytes for each change.
     pub online_log_bytes: usize,
     /// Group commit writes the log when this buffer is 80 % full.
     pub log_buffer_bytes: usize,

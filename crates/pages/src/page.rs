@@ -291,6 +291,13 @@ impl Page {
         }
     }
 
+    /// The key of the cell at place `i`: all that a search looks at.
+    fn key(&self, i: usize) -> &[u8] {
+        let at = self.u16_at(HEADER_BYTES + i * SLOT_BYTES);
+        let key_at = at + CELL_HEADER_BYTES;
+        &self.bytes[key_at..key_at + self.u16_at(at)]
+    }
+
     /// The child of a branch at place `i`.
     pub(crate) fn child(&self, i: usize) -> PageId {
         PageId(u64::from_le_bytes(self.cell(i).value.try_into().expect("verified: eight bytes")))
@@ -305,7 +312,7 @@ impl Page {
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let middle = usize::midpoint(low, high);
-            match self.cell(middle).key.cmp(key) {
+            match self.key(middle).cmp(key) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return Ok(middle),
                 std::cmp::Ordering::Greater => high = middle,

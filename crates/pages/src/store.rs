@@ -149,6 +149,36 @@ impl PageStore {
         Transaction::begin(&self.inner).map(ReadTransaction::new)
     }
 
+    /// What the changes of one transaction may take: keys, values, and 64 bytes for each change.
+    /// Who has more to change commits several times:
+    ///
+    /// ```
+    /// # fn main() -> pages::Result<()> {
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// # use pages::{Durability, Error, Options, PageStore};
+    /// let store = PageStore::open_path(dir.path(), Options::with_memory("", 1 << 20))?;
+    /// let rows = (0..30_000_u32).map(|i| (i.to_be_bytes(), [b'v'; 100]));
+    ///
+    /// let mut transaction = store.begin()?;
+    /// for (key, value) in rows {
+    ///     match transaction.table("large").insert(key, value) {
+    ///         Err(Error::TransactionTooLarge { .. }) => {
+    ///             transaction.commit(Durability::None)?;
+    ///             transaction = store.begin()?;
+    ///             transaction.table("large").insert(key, value)?;
+    ///         }
+    ///         other => other?,
+    ///     }
+    /// }
+    /// transaction.commit(Durability::Immediate)?; // and all before it
+    /// assert_eq!(store.begin_read()?.table("large").iter().count(), 30_000);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn transaction_bytes_max(&self) -> usize {
+        self.inner.transaction_bytes_max()
+    }
+
     /// Makes durable whatever is committed.
     ///
     /// # Errors
