@@ -395,6 +395,9 @@ impl Range<'_> {
 
     /// A step; there is none after an error, so that nobody counts errors for ever.
     fn step_or_end(&mut self, from_above: bool) -> Option<Result<Entry>> {
+        if self.is_done {
+            return None;
+        }
         let stepped = self.step(from_above);
         self.is_done |= stepped.is_err();
         stepped.transpose()
@@ -403,7 +406,7 @@ impl Range<'_> {
     fn step(&mut self, from_above: bool) -> Result<Option<Entry>> {
         self.table.enter()?;
         loop {
-            if self.is_done || self.is_empty() {
+            if self.is_empty() {
                 return Ok(None);
             }
             let committed = if from_above { self.lock_highest()? } else { self.lock_lowest()? };

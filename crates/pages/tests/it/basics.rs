@@ -231,6 +231,8 @@ fn a_deadlock_is_refused_and_the_other_transaction_goes_on() {
     assert!(matches!(one.table("t").get("b"), Err(Error::Busy)));
     assert!(matches!(two.table("t").get("a"), Err(Error::Deadlock)));
     assert!(matches!(two.table("t").get("a"), Err(Error::TransactionFailed)));
+    // Also to who collects errors, they come to an end.
+    assert_eq!(two.table("t").iter().count(), 1);
     assert_eq!(one.table("t").get("b").expect("released"), None);
     one.commit(Durability::Immediate).expect("no faults");
     assert!(matches!(two.commit(Durability::Immediate), Err(Error::TransactionFailed)));

@@ -4,4 +4,5 @@ mod basics;
 mod corruption;
 mod harness;
 mod model;
+mod serializability;
 mod threads;

@@ -87,6 +87,7 @@ enum Call {
     Remove(&'static str, Vec<u8>),
     Get(&'static str, Vec<u8>),
     Scan(&'static str, Vec<u8>, Vec<u8>, bool),
+    DeleteTable(&'static str),
 }
 
 pub(crate) struct Model {
@@ -134,6 +135,9 @@ impl Model {
     fn call(&mut self) -> Call {
         let table = TABLES[self.world.below(3)];
         let key = self.key();
+        if self.world.below(150) == 0 {
+            return Call::DeleteTable(table);
+        }
         match self.world.below(10) {
             0..=4 => {
                 let len = self.world.below(self.plan.value_bytes_max);
@@ -177,6 +181,18 @@ impl Model {
                 let was_there = running.transaction.table(table).remove(key)?;
                 assert_eq!(was_there, self.seen(running, table, key).is_some(), "{:?}", self.plan);
                 running.changes.insert((table, key.clone()), None);
+            }
+            Call::DeleteTable(table) => {
+                let was_there = running.transaction.delete_table(table)?;
+                let empty = Table::new();
+                let committed = self.committed().get(table).unwrap_or(&empty);
+                let own = running.changes.keys().filter(|(of, _)| of == table);
+                let keys: Vec<_> =
+                    own.map(|(_, key)| key).chain(committed.keys()).cloned().collect();
+                let is_any = keys.iter().any(|key| self.seen(running, table, key).is_some());
+                // A table that was made may be empty.
+                assert!(was_there || !is_any, "{:?}", self.plan);
+                running.changes.extend(keys.into_iter().map(|key| ((*table, key), None)));
             }
             Call::Get(table, key) => {
                 let value = running.transaction.table(table).get(key)?;
