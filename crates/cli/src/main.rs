@@ -4,6 +4,7 @@
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
 //!   indelible bench tpcc|kv|snapshot                        measures stores side by side
+//!   indelible pages check|stats|dump DIR                     looks at a page store
 //!   indelible --version | --help
 //! ```
 //!
@@ -13,6 +14,7 @@
 mod bench;
 mod host;
 mod log;
+mod pages;
 mod run;
 
 use std::process::ExitCode;
@@ -36,6 +38,12 @@ Usage:
       with what is good. The old files are kept.
   indelible bench kv|snapshot|tpcc --help
       Measures the page store beside other stores, and the snapshot algorithms.
+  indelible pages check DIR
+      Checks every page of a page store that nobody has open; the exit code says whether it is good.
+  indelible pages stats DIR
+      Says how large it is, and its tables.
+  indelible pages dump DIR [--table NAME] [--json]
+      Shows what is in it.
   indelible --version
   indelible --help
 
@@ -64,6 +72,7 @@ fn main() -> ExitCode {
         }
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
+        ["pages", ..] => pages::pages(&arguments),
         ["bench", ..] => bench::bench(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");

@@ -27,7 +27,8 @@ const MAGIC: &[u8; 8] = b"INDELPGS";
 const MASTER_MAGIC: &[u8; 8] = b"INDELMST";
 const BLOCK_BYTES: usize = 4096;
 const PAGES_AT: u64 = 4 * BLOCK_BYTES as u64;
-const NAME: &str = "pages.data";
+/// What the file is called.
+pub(crate) const NAME: &str = "pages.data";
 
 /// The master record: where the last checkpoint is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,7 +28,7 @@
 //! |---|---|
 //! | for users | `store`, `transaction`, `table`, `options`, `error`, `check` |
 //! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
-//! | bytes | `page`, `redo_record`, `log_page`, `data_file`; `docs/format/pages.md` |
+//! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `online_log` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `log_files` |
 //! | content | `tree` (B+trees), `catalog`, `core` (groups, free pages, large values) |
@@ -76,6 +76,7 @@ mod check;
 mod checkpoint;
 mod core;
 mod data_file;
+mod detached;
 mod error;
 mod latch;
 mod locks;

@@ -109,6 +109,33 @@ impl PageStore {
         Ok(Self { inner, _background: background })
     }
 
+    /// Opens a store and leaves its files alone: whatever recovery or transactions write is kept
+    /// in memory, and forgotten. For looking at a store that may be damaged.
+    ///
+    /// ```
+    /// # fn main() -> pages::Result<()> {
+    /// # let dir = tempfile::tempdir().expect("a directory");
+    /// # use pages::{Durability, Options, PageStore};
+    /// # PageStore::open_path(dir.path(), Options::default())?.close()?;
+    /// let store = PageStore::open_detached(dir.path(), Options::default())?;
+    /// println!("{:?}", store.check()?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PageStore::open`]; [`Error::Io`] if there is no store.
+    pub fn open_detached(dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
+        let (dir, real) = (dir.into(), Arc::new(env_os::OsDisk));
+        let path = dir.join(crate::data_file::NAME);
+        let is_there = env::Disk::exists(real.as_ref(), &path).map_err(Error::io(&path, "find"))?;
+        if !is_there {
+            return Err(Error::io(&path, "find")(std::io::ErrorKind::NotFound.into()));
+        }
+        let disk = Arc::new(crate::detached::DetachedDisk::new(real));
+        let env = Env { disk, clock: Arc::new(env_os::OsClock::new()) };
+        Self::open(&env, Options { dir, upkeep: Upkeep::Inline, ..options })
+    }
+
     /// Begins a transaction that may read and write, serializable with all others.
     ///
     /// ```

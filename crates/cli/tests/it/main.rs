@@ -13,6 +13,7 @@
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   command_line                                  configuration and data directories that must be refused
+//!   page_store                                    page stores: checked, shown, damaged, open
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
@@ -42,6 +43,7 @@ mod listening;
 mod log_switch;
 mod loop_device;
 mod overload;
+mod page_store;
 mod power_cut;
 mod process;
 mod random_commands;

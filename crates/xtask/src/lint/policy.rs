@@ -37,7 +37,8 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "cli",
         may_use: &[
-            "base", "env", "env-os", "resp", "keyspace", "redo", "command", "server", "bench",
+            "base", "env", "env-os", "resp", "keyspace", "redo", "command", "server", "pages",
+            "bench",
         ],
         tests_may_use: &["env-sim"],
     },

@@ -1,0 +1,193 @@
+//! `indelible pages`: looks at a page store that nobody has open, and changes nothing of it.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write as _, stdout};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use pages::{Options, PageStore};
+
+/// A dump reads so many entries in a transaction: each holds locks until its transaction ends.
+const ENTRIES: usize = 1000;
+
+/// Looks at a page store that nobody has open; nothing is changed.
+#[derive(Parser)]
+#[command(name = "indelible pages", version)]
+struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Checks every page; exits with 0 when the store is good.
+    Check {
+        /// The directory of the store.
+        directory: PathBuf,
+    },
+    /// Says how large the store is, and its tables.
+    Stats {
+        /// The directory of the store.
+        directory: PathBuf,
+    },
+    /// Shows every entry of every table in order.
+    Dump {
+        /// The directory of the store.
+        directory: PathBuf,
+        /// Only this table.
+        #[arg(long, value_name = "NAME")]
+        table: Option<String>,
+        /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what the arguments behind `indelible` say; the exit code.
+pub(crate) fn pages(arguments: &[String]) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to standard output, complaints to standard error; clap knows which is which.
+            let _ignored = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    match arguments.action.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open(directory: &Path) -> pages::Result<PageStore> {
+    PageStore::open_detached(directory, Options::default())
+}
+
+impl Action {
+    fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Check { directory } => {
+                let report = open(&directory)?.check()?;
+                println!(
+                    "good: {} tables, {} keys, {} pages of trees, {} of large values, {} free",
+                    report.tables,
+                    report.keys,
+                    report.tree_pages,
+                    report.overflow_pages,
+                    report.free_pages
+                );
+            }
+            Self::Stats { directory } => stats(&open(&directory)?)?,
+            Self::Dump { directory, table, json } => {
+                let store = open(&directory)?;
+                let mut out = BufWriter::new(stdout().lock());
+                let tables = match table {
+                    Some(table) => vec![table.into_bytes()],
+                    None => store.list_tables()?,
+                };
+                for table in tables {
+                    dump(&store, &table, json, &mut out)?;
+                }
+                out.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stats(store: &PageStore) -> anyhow::Result<()> {
+    let stats = store.stats();
+    println!("pages {} free {}", stats.pages, stats.free_pages);
+    println!(
+        "pages older in storage than in the log {}, records of them {} bytes",
+        stats.dirty_pages, stats.online_log_bytes
+    );
+    let reader = store.begin_read()?;
+    for table in store.list_tables()? {
+        let entries = reader.table(&table).len_estimate()?;
+        let mut line = String::from("table ");
+        text_bytes(&mut line, &table);
+        println!("{line} about {entries} entries");
+    }
+    Ok(())
+}
+
+fn dump(
+    store: &PageStore,
+    table: &[u8],
+    json: bool,
+    out: &mut impl std::io::Write,
+) -> anyhow::Result<()> {
+    let mut from = Bound::Unbounded;
+    loop {
+        let reader = store.begin_read()?;
+        let mut count = 0;
+        for entry in reader.table(table).range((from.clone(), Bound::Unbounded)).take(ENTRIES) {
+            let (key, value) = entry?;
+            let mut line = String::new();
+            for (name, bytes) in [("table", table), ("key", &key), ("value", &value)] {
+                line.push(if !json {
+                    ' '
+                } else if line.is_empty() {
+                    '{'
+                } else {
+                    ','
+                });
+                if json { json_bytes(&mut line, name, bytes) } else { text_bytes(&mut line, bytes) }
+            }
+            writeln!(out, "{}{}", line.trim_start(), if json { "}" } else { "" })?;
+            from = Bound::Excluded(key);
+            count += 1;
+        }
+        if count < ENTRIES {
+            return Ok(());
+        }
+    }
+}
+
+/// `"name":"…"`, or `"name_hex":"…"` for what is not UTF-8.
+fn json_bytes(line: &mut String, name: &str, bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        push(line, format_args!(r#""{name}_hex":""#));
+        bytes.iter().for_each(|byte| push(line, format_args!("{byte:02x}")));
+        line.push('"');
+        return;
+    };
+    push(line, format_args!(r#""{name}":""#));
+    for char in text.chars() {
+        match char {
+            '"' => line.push_str("\\\""),
+            '\\' => line.push_str("\\\\"),
+            char if u32::from(char) < 0x20 => {
+                push(line, format_args!("\\u{:04x}", u32::from(char)))
+            }
+            char => line.push(char),
+        }
+    }
+    line.push('"');
+}
+
+/// As redis-cli shows strings.
+fn text_bytes(line: &mut String, bytes: &[u8]) {
+    line.push('"');
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => line.extend(['\\', char::from(byte)]),
+            b'\n' => line.push_str("\\n"),
+            b'\r' => line.push_str("\\r"),
+            b'\t' => line.push_str("\\t"),
+            0x20..=0x7e => line.push(char::from(byte)),
+            _ => push(line, format_args!("\\x{byte:02x}")),
+        }
+    }
+    line.push('"');
+}
+
+fn push(line: &mut String, args: std::fmt::Arguments<'_>) {
+    line.write_fmt(args).expect("a string takes everything");
+}
