@@ -9,7 +9,7 @@
 //! | | immediate | group |
 //! |---|---|---|
 //! | promise | a commit that returned survives the loss of power | a crash or the loss of power takes at most the last 10 ms |
-//! | pages | log written and synced | log written and synced when its buffer is 80 % full, or after 10 ms |
+//! | pages | log written and synced | log in memory, written and synced when its buffer is 80 % full, or after 10 ms |
 //! | bdb | log written and synced | log in memory, written and synced every 10 ms |
 //! | lmdb | pages and meta page written and synced | neither is synced but every 10 ms (weaker: the file may be damaged by the loss of power) |
 //! | redb | written and synced | one commit in 10 ms is written and synced |
@@ -27,11 +27,14 @@ mod pages;
 mod redb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod traced_disk;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::flash::trace::Trace;
 
 /// The largest loss that group commit allows.
 pub const GROUP_DELAY_MS: u32 = 10;
@@ -96,6 +99,8 @@ pub struct Settings {
     pub group_bytes: Option<usize>,
     /// Berkeley DB only: a checkpoint is taken after so much log.
     pub checkpoint_bytes: u64,
+    /// Pages and Berkeley DB only: gathers what is read and written.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 impl Settings {
@@ -110,6 +115,7 @@ impl Settings {
             online_log_percent: None,
             group_bytes: None,
             checkpoint_bytes: 60 << 20,
+            trace: None,
         }
     }
 }

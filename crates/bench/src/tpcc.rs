@@ -24,11 +24,12 @@ mod stock_level;
 mod terminal;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Commit, Engine, Kind, Settings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process_count::ProcessCount;
 use dataset::Dataset;
 use outcome::{Outcome, Recovery};
@@ -96,6 +97,9 @@ pub struct Arguments {
     /// Berkeley DB only: a checkpoint is taken after so much log.
     #[arg(long, default_value_t = 60)]
     pub checkpoint_mb: u64,
+    /// Pages and Berkeley DB only: a file for what is read and written, for `indelible bench flash`.
+    #[arg(long)]
+    pub trace: Option<PathBuf>,
     /// A few hundred rows instead of 100 MB a warehouse.
     #[arg(long, hide = true)]
     pub tiny: bool,
@@ -124,7 +128,7 @@ impl Arguments {
 /// Loads, runs and checks.
 ///
 /// # Errors
-/// Those of the store and its files; [`crate::Error::Damaged`] when a condition does not hold.
+/// Those of the store and its files; [`Error::Damaged`] when a condition does not hold.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let dataset = Dataset::new(arguments);
     if arguments.recover {
@@ -142,13 +146,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.load_only {
         return Ok(());
     }
-    let settings = arguments.settings(dataset.copy()?);
+    let mut settings = arguments.settings(dataset.copy()?);
+    settings.trace = arguments.trace.is_some().then(Arc::default);
     let engine = arguments.engine.open(&settings)?;
     if arguments.warmup_seconds > 0.0 {
         let patience = Duration::from_secs_f64(arguments.warmup_seconds);
         work(engine.as_ref(), arguments, arguments.seed ^ u64::MAX, Limit::Time(patience))?;
     }
     let outcome = measure(engine.as_ref(), arguments)?;
+    if let (Some(path), Some(trace)) = (&arguments.trace, &settings.trace) {
+        std::fs::write(path, trace.encode()).map_err(Error::file(path))?;
+    }
     consistency::check(engine.as_ref(), arguments.scale())?;
     engine.close()?;
     println!("{outcome}");

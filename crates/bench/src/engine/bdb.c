@@ -213,6 +213,42 @@ int bdb_count(struct bdb *bdb, struct bdb_counters *counters)
 	return 0;
 }
 
+static void (*trace)(int kind, int fd, const char *path, uint64_t offset, uint64_t bytes);
+
+static ssize_t traced_pread(int fd, void *buffer, size_t bytes, off_t offset)
+{
+	trace(1, fd, NULL, offset, bytes);
+	return pread(fd, buffer, bytes, offset);
+}
+
+static ssize_t traced_pwrite(int fd, const void *buffer, size_t bytes, off_t offset)
+{
+	trace(2, fd, NULL, offset, bytes);
+	return pwrite(fd, buffer, bytes, offset);
+}
+
+static ssize_t traced_write(int fd, const void *buffer, size_t bytes)
+{
+	trace(2, fd, NULL, lseek(fd, 0, SEEK_CUR), bytes);
+	return write(fd, buffer, bytes);
+}
+
+static int traced_unlink(const char *path)
+{
+	trace(3, -1, path, 0, 0);
+	return unlink(path);
+}
+
+/* Tells `tracer` of every read (1), write (2) and removal (3); before any environment is made. */
+void bdb_trace(void (*tracer)(int, int, const char *, uint64_t, uint64_t))
+{
+	trace = tracer;
+	db_env_set_func_pread(traced_pread);
+	db_env_set_func_pwrite(traced_pwrite);
+	db_env_set_func_write(traced_write);
+	db_env_set_func_unlink(traced_unlink);
+}
+
 const char *bdb_text(int error)
 {
 	return db_strerror(error);

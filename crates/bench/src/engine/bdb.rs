@@ -11,8 +11,9 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::background::Background;
@@ -20,6 +21,7 @@ use super::{
     Commit, Connection, Counters, Direction, Engine, GROUP_DELAY_MS, Settings, Table, Visitor,
 };
 use crate::error::{Error, Result};
+use crate::flash::trace::{Trace, What};
 
 /// What a value may be long at first; buffers grow when one is longer.
 const BUFFER_BYTES: usize = 4096;
@@ -109,6 +111,7 @@ unsafe extern "C" {
     fn bdb_flush_log(bdb: *mut Raw) -> c_int;
     fn bdb_checkpoint(bdb: *mut Raw, log_kilobytes: u32) -> c_int;
     fn bdb_count(bdb: *mut Raw, counters: *mut RawCounters) -> c_int;
+    fn bdb_trace(tracer: extern "C" fn(c_int, c_int, *const c_char, u64, u64));
     fn bdb_text(error: c_int) -> *const c_char;
     fn bdb_is(error: c_int, what: c_int) -> c_int;
 }
@@ -172,6 +175,28 @@ impl Drop for Environment {
     }
 }
 
+/// Where the hooks of the library, of which there is one set a process, put what they see.
+static TRACE: OnceLock<Arc<Trace>> = OnceLock::new();
+
+/// What the hooks call. Speed does not matter: no run with a trace is measured.
+extern "C" fn see(kind: c_int, fd: c_int, path: *const c_char, offset: u64, bytes: u64) {
+    let Some(trace) = TRACE.get() else { return };
+    let path = if path.is_null() {
+        std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default()
+    } else {
+        // SAFETY: the library calls the hook with a path that ends with a zero.
+        PathBuf::from(unsafe { CStr::from_ptr(path) }.to_string_lossy().as_ref())
+    };
+    let len = std::fs::metadata(&path).map(|metadata| metadata.len()).unwrap_or_default();
+    let file = trace.file(&path, len);
+    let what = match kind {
+        1 => What::Read,
+        2 => What::Write,
+        _ => What::Removed,
+    };
+    trace.add(what, file, offset, bytes);
+}
+
 struct Bdb {
     // Dropped first: their threads use the environment.
     _background: Vec<Background>,
@@ -186,6 +211,12 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     let names = settings.tables.iter().map(|name| c_string(name.as_bytes()));
     let names: Vec<CString> = names.collect::<Result<_>>()?;
     let pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    if let Some(trace) = &settings.trace
+        && TRACE.set(Arc::clone(trace)).is_ok()
+    {
+        // SAFETY: the hooks are set before the first environment is made: only once, above.
+        unsafe { bdb_trace(see) };
+    }
     let mut raw = ptr::null_mut();
     // SAFETY: all texts end with a zero and live until the call returns.
     check(unsafe {

@@ -1,13 +1,16 @@
 //! The page store, as it is meant to be used and with flush-on-eviction.
 //!
 //! The pool is frames and online log table together. Files are read and written through the
-//! kernel's page cache.
+//! kernel's page cache. Group commit is `Durability::None` with a thread in the background that
+//! writes and syncs the log when its buffer is 80 % full or the delay has passed.
 
 use std::sync::Arc;
 
+use env::Disk;
 use env_os::{OsClock, OsDisk};
 use pages::{Durability, Env, Options, PageStore, Transaction};
 
+use super::traced_disk::TracedDisk;
 use super::{
     Commit, Connection, Counters, Direction, Engine, GROUP_DELAY_MS, Settings, Table, Visitor,
 };
@@ -34,7 +37,11 @@ fn error(error: pages::Error) -> Error {
 }
 
 pub(super) fn open(settings: &Settings, flush_on_eviction: bool) -> Result<Box<dyn Engine>> {
-    let env = Env { disk: Arc::new(OsDisk), clock: Arc::new(OsClock::new()) };
+    let disk: Arc<dyn Disk> = match &settings.trace {
+        Some(trace) => Arc::new(TracedDisk::new(Arc::clone(trace))),
+        None => Arc::new(OsDisk),
+    };
+    let env = Env { disk, clock: Arc::new(OsClock::new()) };
     let mut options = Options::with_memory(&settings.dir, settings.pool_bytes);
     if let Some(percent) = settings.online_log_percent {
         options.online_log_bytes = settings.pool_bytes / 100 * percent;
@@ -47,7 +54,7 @@ pub(super) fn open(settings: &Settings, flush_on_eviction: bool) -> Result<Box<d
     options.group_delay_ms = GROUP_DELAY_MS;
     let durability = match settings.commit {
         Commit::Immediate => Durability::Immediate,
-        Commit::Group => Durability::Group,
+        Commit::Group => Durability::None,
     };
     let store = PageStore::open(&env, options).map_err(error)?;
     Ok(Box::new(Pages { store, tables: settings.tables, durability }))

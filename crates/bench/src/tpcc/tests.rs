@@ -30,6 +30,7 @@ fn arguments(engine: Kind, dir: &Path) -> Arguments {
         online_log_percent: None,
         group_bytes: None,
         checkpoint_mb: 60,
+        trace: None,
         tiny: true,
     }
 }
@@ -87,7 +88,7 @@ fn every_store_ends_in_the_same_state_as_the_model() {
                 true
             };
             connection
-                .scan(table, b"", &[0xff; 40], crate::engine::Direction::Up, &mut see)
+                .scan(table, &[0], &[0xff; 40], crate::engine::Direction::Up, &mut see)
                 .unwrap();
         }
         let mut rows = Vec::new();
@@ -97,7 +98,7 @@ fn every_store_ends_in_the_same_state_as_the_model() {
                 true
             };
             connection
-                .scan(table, b"", &[0xff; 40], crate::engine::Direction::Down, &mut see)
+                .scan(table, &[0], &[0xff; 40], crate::engine::Direction::Down, &mut see)
                 .unwrap();
         }
         connection.abort().unwrap();
@@ -151,6 +152,29 @@ fn loaded_data_are_copied_for_each_run() {
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["transactions"], 2000);
     assert!(json["counters"]["log_writes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_traced_run_wears_the_model_of_flash() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut arguments = arguments(Kind::Pages, dir.path());
+    let (trace, json) = (dir.path().join("trace"), dir.path().join("flash.json"));
+    arguments.trace = Some(trace.clone());
+    run(&arguments).unwrap();
+    let flash = crate::flash::Arguments {
+        trace,
+        block_pages: 256,
+        over_provisioning_percent: 7.0,
+        read_us: 60.0,
+        program_us: 600.0,
+        erase_us: 3000.0,
+        json: Some(json.clone()),
+    };
+    crate::flash::run(&flash).unwrap();
+    let text = std::fs::read_to_string(json).unwrap();
+    let outcome: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(outcome["host_writes"].as_u64().unwrap() > 100, "{outcome}");
+    assert!(outcome["write_amplification"].as_f64().unwrap() >= 1.0, "{outcome}");
 }
 
 /// Breaks something in a loaded store; the number of the condition that is found broken.

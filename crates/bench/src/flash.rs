@@ -1,0 +1,113 @@
+//! A model of a flash device: what a run's page I/O costs it (`indelible bench flash`).
+//!
+//! ```text
+//!   run with --trace FILE ──► reads, writes, files removed ──► Device ──► erases, amplification, time
+//!                                                               │
+//!      logical page ──map──► page of an erase block;  a write goes to the open block,
+//!      what it replaces is garbage;  few free blocks: the block with the least valid
+//!      pages is copied to the open block and erased (greedy garbage collection)
+//! ```
+//!
+//! The device is the paper's kind of SSD: a page-mapped translation layer. Pages are 4 KiB, a
+//! block has 256, and 7 % of the blocks are beyond what the logical pages need. Files are laid out
+//! on logical pages as they grow; a file that is removed is trimmed. What a file had when the trace
+//! began was written before, and is not counted.
+
+mod device;
+pub(crate) mod trace;
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use device::{Costs, Device};
+
+/// What `indelible bench flash` is told.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// The trace of a run, from `indelible bench tpcc --trace`.
+    pub trace: PathBuf,
+    /// Pages of an erase block.
+    #[arg(long, default_value_t = 256)]
+    pub block_pages: usize,
+    /// Blocks beyond those that the data need.
+    #[arg(long, default_value_t = 7.0)]
+    pub over_provisioning_percent: f64,
+    /// What reading a page takes.
+    #[arg(long, default_value_t = 60.0)]
+    pub read_us: f64,
+    /// What programming a page takes.
+    #[arg(long, default_value_t = 600.0)]
+    pub program_us: f64,
+    /// What erasing a block takes.
+    #[arg(long, default_value_t = 3000.0)]
+    pub erase_us: f64,
+    /// A file for the result.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+/// What the device did.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+struct Outcome {
+    logical_pages: usize,
+    blocks: usize,
+    host_reads: u64,
+    host_writes: u64,
+    page_programs: u64,
+    erases: u64,
+    write_amplification: f64,
+    seconds: f64,
+}
+
+/// Runs a trace through the model.
+///
+/// # Errors
+/// When the trace cannot be read or the result cannot be written.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let text = std::fs::read(&arguments.trace).map_err(Error::file(&arguments.trace))?;
+    let outcome = simulate(arguments, &trace::decode(&text)?);
+    println!(
+        "{} pages on {} blocks: {} reads, {} writes; {} programs (amplification {:.2}), {} erases, \
+         {:.1} s",
+        outcome.logical_pages,
+        outcome.blocks,
+        outcome.host_reads,
+        outcome.host_writes,
+        outcome.page_programs,
+        outcome.write_amplification,
+        outcome.erases,
+        outcome.seconds
+    );
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&outcome).expect("it is plain data");
+        std::fs::write(path, text).map_err(Error::file(path))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a model, for people and plots")]
+fn simulate(arguments: &Arguments, events: &[trace::Event]) -> Outcome {
+    let accesses = trace::lay_out(events);
+    let logical_pages = accesses.logical_pages;
+    let mut device =
+        Device::new(logical_pages, arguments.block_pages, arguments.over_provisioning_percent);
+    accesses.before.iter().for_each(|&page| device.write(page));
+    let before = device.counts();
+    accesses.during.iter().for_each(|&access| device.access(access));
+    let counts = device.counts().since(before);
+    let costs = Costs {
+        read_us: arguments.read_us,
+        program_us: arguments.program_us,
+        erase_us: arguments.erase_us,
+    };
+    Outcome {
+        logical_pages,
+        blocks: device.block_count(),
+        host_reads: counts.host_reads,
+        host_writes: counts.host_writes,
+        page_programs: counts.programs,
+        erases: counts.erases,
+        write_amplification: counts.programs as f64 / counts.host_writes.max(1) as f64,
+        seconds: counts.time_us(costs) / 1e6,
+    }
+}
