@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers ycsb
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -15,6 +15,7 @@ help:
 	@echo 'make soak         the simulator for MINUTES (10) from SEED, and the long tests with SOAK_FLAGS=--tests'
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
 	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible bench'
+	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
 run:
@@ -58,6 +59,10 @@ bench-first:
 bench-peers:
 	@tests/install-tools build peers
 	$(CARGO) build --release --bin indelible --features bench-peers
+
+figures-pages: bench-peers
+	mkdir -p results/pages target/figures
+	target/release/indelible bench figures pages --dir target/figures --results results/pages $(FIGURES_FLAGS)
 
 ycsb:
 	@tests/install-tools build java

@@ -9,6 +9,7 @@
 //! a store is one file below `engine`, which says how it is set up and what its commit promises.
 
 pub mod engine;
+pub mod figures;
 pub mod flash;
 pub mod kv;
 pub mod snapshot;

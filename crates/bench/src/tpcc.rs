@@ -73,9 +73,12 @@ pub struct Arguments {
     /// Connections that run transactions.
     #[arg(long, default_value_t = 1)]
     pub threads: u16,
-    /// Where the random numbers begin.
+    /// Where the random numbers of the data begin.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Where those of the transactions begin.
+    #[arg(long, default_value_t = 1)]
+    pub run_seed: u64,
     /// A file for the result.
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -151,7 +154,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let engine = arguments.engine.open(&settings)?;
     if arguments.warmup_seconds > 0.0 {
         let patience = Duration::from_secs_f64(arguments.warmup_seconds);
-        work(engine.as_ref(), arguments, arguments.seed ^ u64::MAX, Limit::Time(patience))?;
+        work(engine.as_ref(), arguments, arguments.run_seed ^ u64::MAX, Limit::Time(patience))?;
     }
     let outcome = measure(engine.as_ref(), arguments)?;
     if let (Some(path), Some(trace)) = (&arguments.trace, &settings.trace) {
@@ -178,7 +181,7 @@ fn measure(engine: &dyn Engine, arguments: &Arguments) -> Result<Outcome> {
     };
     let (counters, process) = (engine.counters(), ProcessCount::now(&arguments.dir));
     let began = Instant::now();
-    let tally = work(engine, arguments, arguments.seed, limit)?;
+    let tally = work(engine, arguments, arguments.run_seed, limit)?;
     let elapsed = began.elapsed();
     let counters = engine.counters().since(&counters);
     let process = ProcessCount::now(&arguments.dir).since(process);
@@ -231,7 +234,7 @@ fn recover(arguments: &Arguments, dataset: &Dataset) -> Result<()> {
         engine.connect()?,
         arguments.scale(),
         arguments.threads + 1,
-        arguments.seed,
+        arguments.run_seed,
         arguments.rollbacks(),
     );
     terminal.step()?;

@@ -18,6 +18,8 @@ enum Action {
     Kv(bench::kv::Arguments),
     /// Snapshot algorithms under a client that writes in ticks.
     Snapshot(bench::snapshot::Arguments),
+    /// Reruns the figures of a paper; goes on where it was interrupted.
+    Figures(bench::figures::Arguments),
     /// What the trace of a run costs a flash device, by a model of one.
     Flash(bench::flash::Arguments),
     /// TPC-C: orders, payments and deliveries of a wholesaler.
@@ -37,6 +39,7 @@ pub(crate) fn bench(arguments: &[String]) -> ExitCode {
     let done = match arguments.action {
         Action::Kv(arguments) => bench::kv::run(&arguments),
         Action::Snapshot(arguments) => bench::snapshot::run(&arguments),
+        Action::Figures(arguments) => bench::figures::run(&arguments),
         Action::Flash(arguments) => bench::flash::run(&arguments),
         Action::Tpcc(arguments) => bench::tpcc::run(&arguments),
     };

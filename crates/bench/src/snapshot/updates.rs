@@ -99,7 +99,7 @@ pub(super) fn make_up(
             // Popular rows are scattered: neighbours have nothing in common.
             let scatter = |rank: u64| {
                 let hash = rank.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                let row = u128::from(hash) * u128::from(bound) >> 64;
+                let row = (u128::from(hash) * u128::from(bound)) >> 64;
                 u32::try_from(row).expect("below the number of rows")
             };
             (0..count).map(|_| scatter(zipf.next(&mut random))).collect()

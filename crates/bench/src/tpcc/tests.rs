@@ -23,6 +23,7 @@ fn arguments(engine: Kind, dir: &Path) -> Arguments {
         warmup_seconds: 0.0,
         threads: 1,
         seed: 7,
+        run_seed: 7,
         json: None,
         load_only: false,
         recover: false,

@@ -23,6 +23,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bench_kill;
 mod command_line;
 mod compaction;
 mod conformance;

@@ -1,0 +1,135 @@
+//! Makes runs, each in a process of its own, and reads their results.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Arguments;
+use super::plan::{Figure, Measure, Run, commit_name};
+use crate::error::{Error, Result};
+
+/// The file of a result.
+fn path(arguments: &Arguments, run: &Run, round: usize) -> PathBuf {
+    let Arguments { dir, warehouses, transactions, .. } = arguments;
+    dir.join("runs").join(format!("w{warehouses}-t{transactions}-{}-{round}.json", run.name()))
+}
+
+/// Makes what is missing, round by round, until there is no more patience.
+pub(super) fn make(
+    arguments: &Arguments,
+    figures: &[Figure],
+    began: Instant,
+    patience: Option<Duration>,
+) -> Result<()> {
+    let runs: BTreeMap<String, &Run> = figures
+        .iter()
+        .flat_map(|figure| &figure.points)
+        .map(|point| (point.run.name(), &point.run))
+        .collect();
+    let dir = arguments.dir.join("runs");
+    std::fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
+    let total = runs.len() * arguments.rounds;
+    let rounds =
+        (0..arguments.rounds).flat_map(|round| runs.values().map(move |&run| (round, run)));
+    for (number, (round, run)) in (1..).zip(rounds) {
+        let path = path(arguments, run, round);
+        if path.exists() {
+            continue;
+        }
+        if patience.is_some_and(|patience| began.elapsed() >= patience) {
+            eprintln!("{} of {total} runs are made; the rest is for another time", number - 1);
+            return Ok(());
+        }
+        eprintln!("{number}/{total}, round {}: {}", round + 1, run.name());
+        make_one(arguments, run, &path, round)?;
+    }
+    Ok(())
+}
+
+fn make_one(arguments: &Arguments, run: &Run, path: &Path, round: usize) -> Result<()> {
+    let program = std::env::current_exe().map_err(Error::file("the program itself".as_ref()))?;
+    // Loading is none of the measured process' work, and its data have a seed of their own.
+    for is_load in [true, false] {
+        let mut command = Command::new(&program);
+        command.args(["bench", "tpcc", "--engine", run.engine.name()]);
+        command.arg("--dir").arg(&arguments.dir);
+        command.args(["--warehouses", &arguments.warehouses.to_string()]);
+        if is_load {
+            command.arg("--load-only");
+        } else {
+            command.args(["--commit", commit_name(run.commit)]);
+            command.args(["--pool-mb", &run.pool_mb.to_string()]);
+            command.args(["--transactions", &arguments.transactions.to_string()]);
+            command.args(["--run-seed", &(round + 1).to_string()]);
+            for (option, value) in &run.options {
+                command.args([format!("--{option}"), value.to_string()]);
+            }
+            command.arg("--json").arg(path);
+        }
+        let output = command.output().map_err(Error::file(&program))?;
+        if !output.status.success() {
+            let what = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(Error::Engine { engine: run.engine.name(), what });
+        }
+    }
+    Ok(())
+}
+
+/// The results of a run that are there, by round.
+pub(super) fn results(arguments: &Arguments, run: &Run) -> Result<Vec<Value>> {
+    let paths = (0..arguments.rounds).map(|round| path(arguments, run, round));
+    paths
+        .filter(|path| path.exists())
+        .map(|path| {
+            let text = std::fs::read(&path).map_err(Error::file(&path))?;
+            serde_json::from_slice(&text)
+                .map_err(|error| Error::damaged(format!("{}: {error}", path.display())))
+        })
+        .collect()
+}
+
+/// A value of a result.
+pub(super) fn value(result: &Value, measure: Measure) -> f64 {
+    let of = |pointer: &str| result.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    let per_transaction = |pointer: &str| of(pointer) / of("/transactions");
+    match measure {
+        Measure::SecondsPer10k => 10_000.0 / of("/per_second"),
+        Measure::TransactionsPerSecond => of("/per_second"),
+        Measure::PageReads => per_transaction("/counters/page_reads"),
+        Measure::PageWrites => per_transaction("/counters/page_writes"),
+        Measure::LogWrites => per_transaction("/counters/log_writes"),
+    }
+}
+
+/// Median, minimum and maximum of the rounds; nothing if there are none.
+pub(super) fn median(results: &[Value], measure: Measure) -> Option<(f64, f64, f64)> {
+    let mut values: Vec<f64> = results.iter().map(|result| value(result, measure)).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let median = match values.len() {
+        0 => return None,
+        len if len % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    };
+    Some((median, values[0], values[values.len() - 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        let results: Vec<Value> = [5.0, 1.0, 3.0, 9.0]
+            .iter()
+            .map(|per_second| serde_json::json!({ "per_second": per_second }))
+            .collect();
+        let of = |count: usize| median(&results[..count], Measure::TransactionsPerSecond);
+        assert_eq!(of(0), None);
+        assert_eq!(of(3), Some((3.0, 1.0, 5.0)));
+        assert_eq!(of(4), Some((4.0, 1.0, 9.0)));
+    }
+}

@@ -1,0 +1,54 @@
+//! `indelible bench tpcc` killed in the middle: what is left opens, and the conditions of TPC-C hold.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a run must have written before it is killed: many commits, and checkpoints.
+const WRITTEN_BYTES: u64 = 8 << 20;
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn tpcc(dir: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    command.args(["bench", "tpcc", "--tiny", "--warehouses", "2", "--pool-mb", "2", "--dir"]);
+    command.arg(dir).args(options).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn written_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap();
+    line.parse().unwrap()
+}
+
+#[test]
+fn a_killed_run_of_tpcc_recovers_with_its_conditions_true() {
+    for (engine, commit) in [("pages", "immediate"), ("pages", "group"), ("pages-flush", "group")] {
+        let dir = tempfile::tempdir().unwrap();
+        let run = ["--engine", engine, "--commit", commit];
+        assert!(tpcc(dir.path(), &run).arg("--load-only").status().unwrap().success());
+        let mut child =
+            tpcc(dir.path(), &run).args(["--seconds", "600", "--threads", "2"]).spawn().unwrap();
+        let began = Instant::now();
+        while written_bytes(child.id()) < WRITTEN_BYTES {
+            assert!(child.try_wait().unwrap().is_none(), "{engine} ended by itself");
+            assert!(began.elapsed() < PATIENCE, "{engine} writes too little");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let json = dir.path().join("recovery.json");
+        let json_text = json.to_str().unwrap();
+        let recovered = tpcc(dir.path(), &run)
+            .args(["--recover", "--threads", "2", "--json", json_text])
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let complaint = String::from_utf8_lossy(&recovered.stderr);
+        assert!(recovered.status.success(), "{engine}, {commit}: {complaint}");
+        let text = std::fs::read_to_string(&json).unwrap();
+        assert!(text.contains("first_transaction_ms"), "{text}");
+    }
+}
