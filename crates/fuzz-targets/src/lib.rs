@@ -25,7 +25,10 @@ mod compaction;
 mod config;
 mod footer;
 mod log_directory;
+mod log_page;
 mod manifest;
+mod page;
+mod page_store;
 mod payload;
 mod record;
 mod replay;
@@ -156,5 +159,28 @@ pub const TARGETS: &[Target] = &[
         seeds: compaction::seeds,
         fixed_bytes: 64 << 20,
         bytes_per_byte: 8 << 10,
+    },
+    Target {
+        name: "page",
+        run: page::run,
+        seeds: page::seeds,
+        // A few copies of a page, and the lists of what is in it.
+        fixed_bytes: 128 << 10,
+        bytes_per_byte: 64,
+    },
+    Target {
+        name: "log_page",
+        run: log_page::run,
+        seeds: log_page::seeds,
+        fixed_bytes: 64 << 10,
+        bytes_per_byte: 64,
+    },
+    Target {
+        name: "page_store",
+        run: page_store::run,
+        seeds: page_store::seeds,
+        // The files of the store, several times, and what is read of them.
+        fixed_bytes: 64 << 20,
+        bytes_per_byte: 0,
     },
 ];

@@ -168,10 +168,12 @@ impl Core {
 
     pub(crate) fn meta(&mut self) -> Result<Meta> {
         let page = self.pool.page(PageId::META)?;
-        if page.kind() != Some(Kind::Meta) || page.meta().page_count > PageId::END.0 {
+        let (kind, meta) = (page.kind(), page.meta());
+        let is_meta = kind == Some(Kind::Meta);
+        if !is_meta || meta.page_count > PageId::END.0 || meta.free_count > meta.page_count {
             return Err(self.corrupt_page(PageId::META, "it is not the meta page"));
         }
-        Ok(page.meta())
+        Ok(meta)
     }
 
     /// A page for something new: a free one, or one more. What it holds is up to the caller, who
@@ -232,6 +234,9 @@ impl Core {
         let (first, len) = address.split_at(8);
         let mut next = u64::from_le_bytes(first.try_into().expect("eight bytes"));
         let mut left = u64::from_le_bytes(len.try_into().expect("eight bytes"));
+        if left > self.meta()?.page_count * BODY_BYTES as u64 {
+            return Err(self.corrupt_page(owner, "a large value is larger than all pages"));
+        }
         while left > 0 {
             let id = PageId(next);
             let page = self.pool.page(id)?;

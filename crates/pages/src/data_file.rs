@@ -191,6 +191,7 @@ impl DataFile {
                 .map_err(Error::io(&self.path, "read the master record of"))?;
             if let Ok(Some([sequence, checkpoint, durable_end, salt])) = words(&bytes, MASTER_MAGIC)
                 && salt == self.salt
+                && sequence < u64::MAX
                 && newest.is_none_or(|newest| newest.sequence < sequence)
             {
                 let (checkpoint, durable_end) = (Lsn(checkpoint), Lsn(durable_end));

@@ -78,6 +78,8 @@ mod core;
 mod data_file;
 mod detached;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod latch;
 mod locks;
 mod log_files;

@@ -141,17 +141,18 @@ impl LogFiles {
         mut visit: impl FnMut(Group<'_>) -> std::result::Result<(), String>,
     ) -> Result<LogEnd> {
         let mut reader = Reader { files: self, salt, segment: None };
+        let at = usize::try_from(start.0 % LOG_PAGE_BYTES as u64).expect("less than a page");
+        let Some(first_skip) = at.checked_sub(HEADER_BYTES) else {
+            let what = "the log is to be read from where no group can begin";
+            return Err(reader.corrupt(start, String::from(what)));
+        };
         let mut page = page_of(start);
         let mut previous_crc = None;
         let mut last: Option<Flush> = None;
         loop {
             let read = reader.flush(page, previous_crc)?;
             let Some(read) = read else { break };
-            let skip = if page == page_of(start) {
-                usize::try_from(start.0 % LOG_PAGE_BYTES as u64).expect("small") - HEADER_BYTES
-            } else {
-                0
-            };
+            let skip = if page == page_of(start) { first_skip } else { 0 };
             let payload = read.payload.get(skip..).unwrap_or_default();
             let starts: Vec<(usize, Lsn)> = (read.starts.iter())
                 .map(|(at, lsn)| match at.checked_sub(skip) {

@@ -69,7 +69,7 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let log = LogBuffer::new(salt, end.next_page, end.previous_crc);
     let mut core = Core::new(pool, log, files, master, options);
     core.redo_start = redo_start;
-    core.next_transaction = last_transaction + 1;
+    core.next_transaction = last_transaction.min(u64::MAX / 2) + 1;
     if master.checkpoint == Lsn(0) && core.pool.table.records(PageId::META).is_empty() {
         core.bootstrap()?;
     }

@@ -252,14 +252,14 @@ impl Core {
     /// ways down, each the product of the numbers of children on it (Knuth 1975).
     pub(crate) fn tree_len_estimate(&mut self, root: PageId) -> Result<u64> {
         const WAYS: u64 = 16;
-        let mut sum = 0;
+        let mut sum: u64 = 0;
         for way in 0..WAYS {
-            let mut product = 1;
+            let mut product: u64 = 1;
             let mut id = root;
             for depth in 0..u64::from(u8::MAX) {
                 let page = self.pool.page(id)?;
                 let count = page.count() as u64;
-                product *= count;
+                product = product.saturating_mul(count);
                 if page.kind() != Some(Kind::Branch) {
                     break;
                 }
@@ -267,7 +267,7 @@ impl Core {
                 let place = (way * (2 * depth + 1) % WAYS * 2 + 1) * count / (2 * WAYS);
                 id = page.child(usize::try_from(place).expect("less than a page has"));
             }
-            sum += product;
+            sum = sum.saturating_add(product);
         }
         Ok(sum / WAYS)
     }

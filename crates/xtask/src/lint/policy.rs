@@ -51,6 +51,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "fuzz-targets",
         may_use: &[
             "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "command", "server",
+            "pages",
         ],
         tests_may_use: &[],
     },
