@@ -11,6 +11,7 @@
 //! taken phase costs is in the latency of that tick; later ones meet the snapshotter's work in the
 //! background. Client and snapshotter have a processor each.
 
+mod direct_disk;
 mod memory;
 mod ticks;
 mod updates;
@@ -91,8 +92,9 @@ struct Outcome<'a> {
     p50_us: f64,
     p99_us: f64,
     p999_us: f64,
-    /// The first tick of each checkpoint, without: what the background costs at most.
-    maximum_background_us: f64,
+    /// The largest latency that every checkpoint has caused: the smallest of their maxima. What
+    /// the host does to the machine once in a while is not in it.
+    repeated_maximum_us: f64,
     taken_average_us: f64,
     taken_maximum_us: f64,
     dump_average_ms: f64,
@@ -126,7 +128,7 @@ impl<'a> Outcome<'a> {
             p50_us: rank(0.5),
             p99_us: rank(0.99),
             p999_us: rank(0.999),
-            maximum_background_us: background.map(|(_, us)| *us).fold(0.0, f64::max),
+            repeated_maximum_us: maxima.reduce(f64::min).unwrap_or(0.0),
             taken_average_us: mean(&taken),
             taken_maximum_us: taken.iter().copied().fold(0.0, f64::max),
             dump_average_ms: mean(&dumps),
@@ -160,12 +162,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }?;
     let outcome = Outcome::of(arguments, &run);
     println!(
-        "{:?}: tick average {:.0} us, maximum {:.0} us (background {:.0} us), p99 {:.0} us; \
+        "{:?}: tick average {:.0} us, maximum {:.0} us (in every checkpoint {:.0} us), p99 {:.0} us; \
          taken {:.1} us; dump {:.0} ms; peak memory {:.0} MB",
         arguments.algorithm,
         outcome.average_us,
         outcome.maximum_us,
-        outcome.maximum_background_us,
+        outcome.repeated_maximum_us,
         outcome.p99_us,
         outcome.taken_average_us,
         outcome.dump_average_ms,
