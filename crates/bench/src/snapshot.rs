@@ -117,8 +117,11 @@ impl<'a> Outcome<'a> {
             sorted[rank.min(sorted.len()) - 1]
         };
         let triggers: Vec<usize> = run.checkpoints.iter().map(|c| c.tick).collect();
-        let background =
-            run.tick_us.iter().enumerate().filter(|(tick, _)| !triggers.contains(tick));
+        let ends = triggers.iter().skip(1).copied().chain([run.tick_us.len()]);
+        let maxima = triggers
+            .iter()
+            .zip(ends)
+            .map(|(begin, end)| run.tick_us[*begin..end].iter().copied().fold(0.0, f64::max));
         let taken: Vec<f64> = run.checkpoints.iter().map(|c| c.taken_us).collect();
         let dumps: Vec<f64> = run.checkpoints.iter().map(|c| c.dump_ms).collect();
         Self {

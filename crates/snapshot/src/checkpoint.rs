@@ -11,17 +11,44 @@
 //! when its successor is durable; a crash in between leaves both, and [`Checkpoints::latest`] finds
 //! the newer one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env::Disk;
 
-use crate::algorithm::{Algorithm, Content};
-use crate::database::Snapshot;
+use crate::algorithm::Content;
+use crate::cells::Shape;
 use crate::dump::{Reader, Summary, Writer};
 use crate::error::{Error, Result};
 
 const SUFFIX: &str = ".snapshot";
+
+/// A snapshot that can be made a checkpoint of.
+pub trait Source: Sized {
+    /// Full, or changes since the one before.
+    const CONTENT: Content;
+
+    /// Size and number of the rows.
+    fn shape(&self) -> Shape;
+
+    /// How many snapshots there were, with this one.
+    fn sequence(&self) -> u64;
+
+    /// Shows `visit` every row that the snapshot has, in ascending order.
+    ///
+    /// # Errors
+    /// The first one of `visit`.
+    fn traverse(&mut self, visit: impl FnMut(usize, &[u64]) -> Result<()>) -> Result<()>;
+
+    /// Dumps the snapshot without traversing it, where somebody else can do that.
+    fn dump_elsewhere(&mut self, path: &Path) -> Option<Result<Summary>> {
+        let _ = path;
+        None
+    }
+
+    /// The snapshot is not needed any more.
+    fn finish(self);
+}
 
 /// A directory of checkpoints.
 pub struct Checkpoints {
@@ -70,17 +97,16 @@ impl Checkpoints {
     /// # Errors
     /// What the disk says; [`Error::Corrupt`] if the last checkpoint, which is to be merged with, is
     /// damaged.
-    pub fn make<A: Algorithm>(&self, mut snapshot: Snapshot<'_, A>) -> Result<Summary> {
+    pub fn make<S: Source>(&self, mut snapshot: S) -> Result<Summary> {
         let sequence = snapshot.sequence();
         let path = self.path(sequence);
-        snapshot.write_to_online();
-        let summary = match snapshot.algorithm().dump_elsewhere(&path, sequence) {
+        let summary = match snapshot.dump_elsewhere(&path) {
             Some(summary) => summary?,
             None => {
                 let disk = self.disk.as_ref();
                 let mut writer =
                     Writer::create(disk, &path, snapshot.shape(), Content::Full, sequence)?;
-                if A::CONTENT == Content::Changes && sequence > 1 {
+                if S::CONTENT == Content::Changes && sequence > 1 {
                     self.merge(&mut snapshot, &mut writer)?;
                 } else {
                     snapshot.traverse(|row, value| writer.row(row, value))?;
@@ -94,11 +120,7 @@ impl Checkpoints {
     }
 
     /// Writes the rows of a snapshot of changes, and between them those of the checkpoint before.
-    fn merge<A: Algorithm>(
-        &self,
-        snapshot: &mut Snapshot<'_, A>,
-        writer: &mut Writer<'_>,
-    ) -> Result<()> {
+    fn merge<S: Source>(&self, snapshot: &mut S, writer: &mut Writer<'_>) -> Result<()> {
         let shape = snapshot.shape();
         let mut before = Reader::open(self.disk.as_ref(), &self.path(snapshot.sequence() - 1))?;
         before.expect_shape(shape)?;

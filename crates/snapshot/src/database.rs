@@ -6,12 +6,16 @@
 //! ```
 //!
 //! A `Snapshot` borrows its snapshotter, so there is one at a time: the paper's "if previous snapshot
-//! done". One that is dropped without [`Snapshot::finish`] (a full disk, say) is not lost:
+//! done". One that is dropped without [`Source::finish`] (a full disk, say) is not lost:
 //! [`Snapshotter::unfinished`] gives it back, to be traversed from the beginning once more. With an
 //! algorithm whose snapshots hold changes only, skipping it would lose them.
 
-use crate::algorithm::{Algorithm, Online, Setup};
+use std::path::Path;
+
+use crate::algorithm::{Algorithm, Content, Online, Setup};
 use crate::cells::Shape;
+use crate::checkpoint::Source;
+use crate::dump::Summary;
 use crate::error::{Error, Result};
 use crate::gate::{Closed, Entered, Gate};
 use crate::sync::Backoff;
@@ -153,23 +157,6 @@ pub struct Snapshot<'a, A> {
 }
 
 impl<A: Algorithm> Snapshot<'_, A> {
-    /// Size and number of the rows.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    /// How many snapshots there were, with this one.
-    #[must_use]
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// The algorithm, for what it can do by itself.
-    pub(crate) fn algorithm(&self) -> &A {
-        self.algorithm
-    }
-
     fn cursor(&mut self) -> &mut Cursor {
         self.outstanding.as_mut().expect("a snapshot exists as long as it is outstanding")
     }
@@ -218,12 +205,20 @@ impl<A: Algorithm> Snapshot<'_, A> {
         }
         Ok(None)
     }
+}
 
-    /// Shows `visit` every row that the snapshot has, in ascending order, from the beginning.
-    ///
-    /// # Errors
-    /// The first one of `visit`; the snapshot can be traversed again.
-    pub fn traverse(&mut self, mut visit: impl FnMut(usize, &[u64]) -> Result<()>) -> Result<()> {
+impl<A: Algorithm> Source for Snapshot<'_, A> {
+    const CONTENT: Content = A::CONTENT;
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn traverse(&mut self, mut visit: impl FnMut(usize, &[u64]) -> Result<()>) -> Result<()> {
         self.write_to_online();
         if self.cursor().traversed > 0 {
             self.algorithm.rewind()?;
@@ -236,8 +231,11 @@ impl<A: Algorithm> Snapshot<'_, A> {
         Ok(())
     }
 
-    /// The snapshot is not needed any more: the next one can be taken.
-    pub fn finish(mut self) {
+    fn dump_elsewhere(&mut self, path: &Path) -> Option<Result<Summary>> {
+        self.algorithm.dump_elsewhere(path, self.sequence)
+    }
+
+    fn finish(mut self) {
         self.write_to_online();
         self.algorithm.finish();
         *self.outstanding = None;

@@ -47,23 +47,30 @@ const IN_SHADOW: u8 = 2;
 /// Bit of a flag: it is being copied to the other one.
 const COPYING: u8 = 4;
 
-/// See the module.
-pub struct Piggyback {
+/// Both copies of the rows, and where the latest value of each is: what [`Piggyback`] has in common
+/// with [`crate::transactions::piggyback`]. Which copy is `*pU` its user says.
+pub(crate) struct Copies {
     /// D and D̄.
     copies: [Rows; 2],
     /// D̄b: where the latest value of each row is.
     state: Flags,
-    /// pU: the copy that the client writes. Changes under the closed gate only.
-    up: AtomicU8,
     /// Whether `WriteToOnline` still has rows to copy.
     copying: AtomicBool,
     rows: usize,
 }
 
-impl Piggyback {
-    #[inline]
-    fn up(&self) -> u8 {
-        self.up.load(Ordering::Relaxed) & 1
+impl Copies {
+    pub(crate) fn load(setup: &Setup<'_>) -> Self {
+        Self {
+            copies: [setup.initial_rows(), setup.initial_rows()],
+            state: Flags::new(setup.shape.rows(), SAME),
+            copying: AtomicBool::new(false),
+            rows: setup.shape.rows(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Makes the row the client's before the snapshotter begins to copy it, or after it is copied.
@@ -82,25 +89,10 @@ impl Piggyback {
             }
         }
     }
-}
 
-impl Algorithm for Piggyback {
-    const NAME: &'static str = "piggyback";
-    const CONTENT: Content = Content::Full;
-
-    fn load(setup: &Setup<'_>) -> Self {
-        Self {
-            copies: [setup.initial_rows(), setup.initial_rows()],
-            state: Flags::new(setup.shape.rows(), SAME),
-            up: AtomicU8::new(0),
-            copying: AtomicBool::new(false),
-            rows: setup.shape.rows(),
-        }
-    }
-
+    /// Client::Write, to the copy `up`.
     #[inline]
-    fn write(&self, row: usize, value: &[u64]) {
-        let up = self.up();
+    pub(crate) fn write(&self, up: u8, row: usize, value: &[u64]) {
         if self.copying.load(Ordering::Acquire) {
             self.claim(row, LATEST_IN_D + up);
         } else {
@@ -109,38 +101,88 @@ impl Algorithm for Piggyback {
         self.copies[usize::from(up)].store(row, value);
     }
 
+    /// Client::Read.
     #[inline]
-    fn read(&self, row: usize, into: &mut [u64]) {
+    pub(crate) fn read(&self, row: usize, into: &mut [u64]) {
         let in_shadow = self.state.look(row) & IN_SHADOW != 0;
         self.copies[usize::from(in_shadow)].load(row, into);
     }
 
+    /// From the next write on, rows are handed over. Before the client sees the swap.
+    pub(crate) fn begin_to_copy(&self) {
+        self.copying.store(true, Ordering::Release);
+    }
+
+    /// Snapshotter::WriteToOnline, one row of it, to the copy `up`.
+    #[inline]
+    pub(crate) fn write_to_online(&self, up: u8, row: usize) {
+        let down = up ^ 1;
+        let latest_down = LATEST_IN_D + down;
+        if self.state.get(row) == latest_down
+            && self.state.claim(row, latest_down, latest_down | COPYING)
+        {
+            self.copies[usize::from(up)].copy_row(row, &self.copies[usize::from(down)]);
+            self.state.hand_over(row, SAME);
+        }
+        if row + 1 == self.rows {
+            self.copying.store(false, Ordering::Release);
+        }
+    }
+
+    /// Snapshotter::TraverseSnapshot, one row of it.
+    #[inline]
+    pub(crate) fn load_row(&self, copy: u8, row: usize, into: &mut [u64]) {
+        self.copies[usize::from(copy)].load(row, into);
+    }
+}
+
+/// See the module.
+pub struct Piggyback {
+    copies: Copies,
+    /// pU: the copy that the client writes. Changes under the closed gate only.
+    up: AtomicU8,
+}
+
+impl Piggyback {
+    #[inline]
+    fn up(&self) -> u8 {
+        self.up.load(Ordering::Relaxed) & 1
+    }
+}
+
+impl Algorithm for Piggyback {
+    const NAME: &'static str = "piggyback";
+    const CONTENT: Content = Content::Full;
+
+    fn load(setup: &Setup<'_>) -> Self {
+        Self { copies: Copies::load(setup), up: AtomicU8::new(0) }
+    }
+
+    #[inline]
+    fn write(&self, row: usize, value: &[u64]) {
+        self.copies.write(self.up(), row, value);
+    }
+
+    #[inline]
+    fn read(&self, row: usize, into: &mut [u64]) {
+        self.copies.read(row, into);
+    }
+
     fn take(&self, _closed: &Closed<'_>) -> Result<()> {
         self.up.fetch_xor(1, Ordering::Relaxed);
-        self.copying.store(true, Ordering::Relaxed);
+        self.copies.begin_to_copy();
         Ok(())
     }
 
     #[inline]
     fn write_to_online(&self, from: usize, _gate: &Gate) -> Online {
-        let up = self.up();
-        let down = up ^ 1;
-        let latest_down = LATEST_IN_D + down;
-        if self.state.get(from) == latest_down
-            && self.state.claim(from, latest_down, latest_down | COPYING)
-        {
-            self.copies[usize::from(up)].copy_row(from, &self.copies[usize::from(down)]);
-            self.state.hand_over(from, SAME);
-        }
-        if from + 1 == self.rows {
-            self.copying.store(false, Ordering::Release);
-        }
+        self.copies.write_to_online(self.up(), from);
         Online::From(from + 1)
     }
 
     #[inline]
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> Result<bool> {
-        self.copies[usize::from(self.up() ^ 1)].load(row, into);
+        self.copies.load_row(self.up() ^ 1, row, into);
         Ok(true)
     }
 

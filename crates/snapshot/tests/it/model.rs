@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use snapshot::{Algorithm, Content, Database, Pages, Setup, Shape, Snapshot, Tick};
+use snapshot::{Algorithm, Content, Database, Pages, Setup, Shape, Snapshot, Source, Tick};
 
 use crate::value;
 

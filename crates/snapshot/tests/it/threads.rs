@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use snapshot::{Algorithm, Content, Database, Pages, Setup, Shape};
+use snapshot::{Algorithm, Content, Database, Pages, Setup, Shape, Source};
 
 use crate::value;
 

@@ -1,0 +1,84 @@
+//! Row locks for strict two-phase locking.
+//!
+//! A byte a row: 0 free, n shared by n readers, 255 exclusive. Who does not get a lock after some
+//! tries gives up and lets go of everything, so there are no deadlocks to find.
+
+use crate::sync::{AtomicU8, Backoff, Ordering};
+
+const FREE: u8 = 0;
+const EXCLUSIVE: u8 = u8::MAX;
+const SHARED_MAX: u8 = EXCLUSIVE - 1;
+/// How often to try before giving up.
+const TRIES_MAX: usize = if cfg!(loom) { 1 } else { 200 };
+
+/// What a lock allows, the weaker first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Reading, beside other readers.
+    Shared,
+    /// Writing, alone.
+    Exclusive,
+}
+
+/// A lock for each row.
+pub(super) struct Locks {
+    cells: Vec<AtomicU8>,
+}
+
+impl Locks {
+    pub(super) fn new(rows: usize) -> Self {
+        Self { cells: (0..rows).map(|_| AtomicU8::new(FREE)).collect() }
+    }
+
+    /// Gets the lock in `mode` for who has it as `held`: whether it was to be had.
+    pub(super) fn acquire(&self, row: usize, held: Option<Mode>, mode: Mode) -> bool {
+        let mut backoff = Backoff::new();
+        for _ in 0..TRIES_MAX {
+            let state = self.cells[row].load(Ordering::Relaxed);
+            let wanted = match (held, mode) {
+                (None, Mode::Shared) if state < SHARED_MAX => Some(state + 1),
+                (None, Mode::Exclusive) if state == FREE => Some(EXCLUSIVE),
+                // The one reader is the one who asks.
+                (Some(_), Mode::Exclusive) if state == 1 => Some(EXCLUSIVE),
+                _ => None,
+            };
+            if wanted.is_some_and(|wanted| {
+                self.cells[row]
+                    .compare_exchange(state, wanted, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            }) {
+                return true;
+            }
+            backoff.wait();
+        }
+        false
+    }
+
+    /// Gives a lock back.
+    pub(super) fn release(&self, row: usize, mode: Mode) {
+        match mode {
+            Mode::Shared => {
+                self.cells[row].fetch_sub(1, Ordering::Release);
+            }
+            Mode::Exclusive => self.cells[row].store(FREE, Ordering::Release),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let locks = Locks::new(1);
+        assert!(locks.acquire(0, None, Mode::Shared) && locks.acquire(0, None, Mode::Shared));
+        assert!(!locks.acquire(0, None, Mode::Exclusive), "there are readers");
+        assert!(!locks.acquire(0, Some(Mode::Shared), Mode::Exclusive), "there is another reader");
+        locks.release(0, Mode::Shared);
+        assert!(locks.acquire(0, Some(Mode::Shared), Mode::Exclusive));
+        assert!(!locks.acquire(0, None, Mode::Shared), "there is a writer");
+        locks.release(0, Mode::Exclusive);
+        assert!(locks.acquire(0, None, Mode::Exclusive));
+    }
+}
