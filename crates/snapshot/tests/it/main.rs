@@ -1,13 +1,16 @@
 //! What holds for every algorithm.
 //!
 //! ```text
-//!   model     one thread, a script: steps of client and snapshotter in any order, against a plain Vec
-//!   threads   two real threads; each snapshot is compared with the ticks replayed up to it
+//!   model         one thread, a script: steps of client and snapshotter in any order, against a Vec
+//!   threads       two real threads; each snapshot is compared with the ticks replayed up to it
+//!   transactions  several threads; each snapshot is the state after as many commits as it says
+//!   dumps         files: the format, corruption of each byte, merging, what can fail
 //! ```
-//!
 
+mod dumps;
 mod model;
 mod threads;
+mod transactions;
 
 /// A value whose words all differ and all tell which value it is: a torn row equals no value.
 pub fn value(seed: u64, words: usize) -> Vec<u64> {
