@@ -41,9 +41,11 @@ pub struct CompactionOptions {
     /// At least so many of its records must be garbage; or a 64th of all that it ever had, if that
     /// is less.
     pub invalid_count_min: u32,
-    /// At least this share of its records must be garbage; 0.5 keeps the disk below twice the
-    /// live data.
+    /// At least this share of its records must be garbage.
     pub invalid_share_min: f64,
+    /// As long as the garbage of the whole log is less than this share of its live data, only files
+    /// that are mostly garbage are compacted; 0 makes [`Self::invalid_share_min`] count alone.
+    pub garbage_share_min: f64,
     /// So many small files on a device are worth being made one.
     pub gathered_min: usize,
     /// How many bytes a second the compactor reads at most; 0 for no limit.
@@ -56,6 +58,7 @@ impl Default for CompactionOptions {
             enabled: true,
             invalid_count_min: 1024,
             invalid_share_min: 0.4,
+            garbage_share_min: 0.5,
             gathered_min: 8,
             rate_bytes_per_s: 128 << 20,
         }

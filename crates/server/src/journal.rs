@@ -22,12 +22,17 @@ use redo::{
     CompactionOptions, Compactor, DeviceState, Flusher, Health, Log, Opened, Scrubber, Step,
     SyncPolicy,
 };
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
 
 use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{LogControl, LogHealth};
 
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
+
+/// The niceness of threads that nobody waits for.
+const BACKGROUND_NICENESS: i32 = 5;
 
 type Shared = Arc<Mutex<Log>>;
 
@@ -119,11 +124,21 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogC
         threads.push(flusher_thread(threads.len()).spawn(move || run_flusher(flusher))?);
     }
     let thread = std::thread::Builder::new().name("compactor".to_owned());
-    threads.push(thread.spawn(move || run_compactor(compactor))?);
+    threads.push(thread.spawn(in_background(move || run_compactor(compactor)))?);
     let scrubber = log.scrubber();
     let thread = std::thread::Builder::new().name("scrubber".to_owned());
-    threads.push(thread.spawn(move || run_scrubber(scrubber))?);
+    threads.push(thread.spawn(in_background(move || run_scrubber(scrubber)))?);
     Ok(connect(log, Box::new(Threads(threads))))
+}
+
+/// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
+/// those that somebody waits for go first. It still gets a quarter of a core that is always busy,
+/// which is more than keeping up takes.
+fn in_background(run: impl FnOnce()) -> impl FnOnce() {
+    move || {
+        let _refused = setpriority_process(Some(gettid()), BACKGROUND_NICENESS);
+        run();
+    }
 }
 
 /// A thread a flusher, one for the compactor, one for the scrubber.
@@ -218,11 +233,12 @@ pub(crate) fn sync_policy(policy: FsyncPolicy) -> SyncPolicy {
 /// When segments are compacted.
 pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
     #[expect(clippy::cast_precision_loss, reason = "a percentage")]
-    let invalid_share_min = options.compaction_invalid_percentage as f64 / 100.0;
+    let share = |percentage: u64| percentage as f64 / 100.0;
     CompactionOptions {
         enabled: options.compaction_enabled,
         invalid_count_min: u32::try_from(options.compaction_invalid_min).unwrap_or(u32::MAX),
-        invalid_share_min,
+        invalid_share_min: share(options.compaction_invalid_percentage),
+        garbage_share_min: share(options.compaction_garbage_percentage),
         rate_bytes_per_s: options.compaction_bytes_per_second,
         ..CompactionOptions::default()
     }

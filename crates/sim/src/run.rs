@@ -331,6 +331,7 @@ fn configuration(policy: usize, compaction: u64) -> Config {
         ["--enable-debug-command", "yes"],
         ["--appendfsync", policy],
         ["--log-compaction-invalid-min", "2"],
+        ["--log-compaction-garbage-percentage", "0"],
         ["--log-compaction-invalid-percentage", percentage],
         ["--log-compaction-bytes-per-second", "0"],
         ["--latency-tracking", "no"],

@@ -34,6 +34,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::{Lsn, SegmentId};
+use env::{Access, File};
 
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
 use crate::compact::segments::Part;
@@ -47,6 +48,10 @@ use crate::write::segment_writer::is_full;
 /// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
 /// piece.
 const LARGE_BYTES: u64 = 1 << 20;
+
+/// Files that nobody needs any more are given back so many bytes at a time: a file system that frees a
+/// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
+const SHRINK_BYTES: u64 = 1 << 20;
 
 /// Files to compact into one.
 pub(crate) struct Job {
@@ -228,6 +233,8 @@ struct Running {
     is_copied: bool,
     /// The new file may be in its place.
     is_replaced: bool,
+    /// Old files that have no name any more, and how much of them is left.
+    nameless: Vec<(Box<dyn File>, u64)>,
 }
 
 impl Running {
@@ -251,12 +258,16 @@ impl Running {
             started_us: 0,
             is_copied: false,
             is_replaced: false,
+            nameless: Vec::new(),
         }
     }
 
     fn step(&mut self, shared: &Shared) -> Result<Progress> {
         if self.output.is_none() {
             self.begin(shared)?;
+        }
+        if !self.nameless.is_empty() {
+            return Ok(self.shrink());
         }
         if self.is_copied {
             return self.finish(shared);
@@ -366,6 +377,15 @@ impl Running {
         }
         self.announce(shared)?;
         let disk = &*shared.disk;
+        if self.aside.is_none() {
+            // Whoever holds a file keeps the file system from freeing it.
+            let files = self.sources.iter().map(|(path, _)| disk.open(path, Access::ReadWrite));
+            self.nameless = files
+                .flatten()
+                .filter_map(|file| Some((file.len().ok()?, file)))
+                .map(|(len, file)| (file, len))
+                .collect();
+        }
         let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
@@ -385,7 +405,19 @@ impl Running {
             shared.manifest.update(|_| true)?;
         }
         self.remove_sources(shared, new_path.as_deref())?;
-        Ok(Progress::Done)
+        Ok(if self.nameless.is_empty() { Progress::Done } else { Progress::Worked })
+    }
+
+    /// Gives back some of a file that is no longer needed, and has no name.
+    fn shrink(&mut self) -> Progress {
+        if let Some((file, len)) = self.nameless.last_mut() {
+            *len = len.saturating_sub(SHRINK_BYTES);
+            if file.set_len(*len).is_err() || *len == 0 {
+                // Closing it gives back the rest.
+                self.nameless.pop();
+            }
+        }
+        if self.nameless.is_empty() { Progress::Done } else { Progress::Worked }
     }
 
     /// Writes into the manifest what the rename makes true: which segments need not be there any

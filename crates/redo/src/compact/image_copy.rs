@@ -26,6 +26,10 @@ use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
 /// How much is read, and gathered for a write, at a time.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
+/// What is written is synced so many bytes at a time: one large sync at the end would hold up the
+/// small ones of a flusher on the same disk.
+const SYNC_BYTES: u64 = 1 << 20;
+
 /// The file that images are copied into.
 pub(crate) struct Output {
     pub(crate) path: PathBuf,
@@ -33,6 +37,8 @@ pub(crate) struct Output {
     buffer: Vec<u8>,
     /// Where the buffer will be written.
     at: u64,
+    /// What lies before is synced.
+    synced: u64,
 }
 
 impl Output {
@@ -42,7 +48,7 @@ impl Output {
             disk.remove(&path).at(&path, "remove")?;
         }
         let file = disk.create(&path).at(&path, "create")?;
-        Ok(Self { path, file, buffer: Vec::with_capacity(CHUNK_BYTES), at: 0 })
+        Ok(Self { path, file, buffer: Vec::with_capacity(CHUNK_BYTES), at: 0, synced: 0 })
     }
 
     /// Where what is put next will be.
@@ -54,12 +60,17 @@ impl Output {
         self.file.write_all_at(&self.buffer, self.at).at(&self.path, "write")?;
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
-        Ok(())
+        if self.at - self.synced >= SYNC_BYTES { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.synced = self.at;
+        self.file.sync_data().at(&self.path, "sync")
     }
 
     pub(crate) fn write_and_sync(&mut self) -> Result<()> {
         self.write_out()?;
-        self.file.sync_data().at(&self.path, "sync")
+        self.sync()
     }
 }
 

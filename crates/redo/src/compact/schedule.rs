@@ -5,6 +5,15 @@
 //! and for how long it will stay so (old garbage-poor data changes little), over what has to be
 //! read and written again.
 //!
+//! Compaction is lazy: the longer a file waits the less of it is left to copy. The log may be twice
+//! its live data, so there is no hurry before its garbage comes near that:
+//!
+//! ```text
+//!   garbage / live data   0 ───────────── 0.5 ──────────── 0.65 ─────────── 1
+//!   triggered               mostly garbage │ the usual share │
+//!   rate                    as configured  │                 │ as fast as it goes
+//! ```
+//!
 //! When no file is triggered, small ones are gathered: segments that compaction has left little of,
 //! or that a restart has ended early, come to share a file.
 
@@ -38,8 +47,11 @@ const ROLL_BYTES_MIN: u64 = 4 << 20;
 /// On a full device less garbage is worth a compaction.
 const SHARE_MIN_WHEN_FULL: f64 = 0.1;
 
-/// Compaction is behind when garbage is more than one in so many of the live data's bytes.
-const BEHIND_SHARE: u64 = 2;
+/// Compaction is behind when garbage is more than this share of the live data's bytes.
+const BEHIND_SHARE: f64 = 0.65;
+
+/// A file with this share of garbage is worth it while there is little garbage in the whole log.
+const MOSTLY_GARBAGE: f64 = 0.75;
 
 /// Delete records are worth a compaction elsewhere when they are one in so many of all records.
 const HELD_SHARE: u64 = 4;
@@ -188,8 +200,11 @@ impl Log {
         if !self.schedule.options.enabled {
             return None;
         }
+        let is_little_garbage = self.garbage_share() < self.schedule.options.garbage_share_min;
         let mut best = None;
-        for file in files.iter().filter(|file| file.is_sealed && self.is_triggered(file)) {
+        let is_candidate =
+            |file: &&FileFigures| file.is_sealed && self.is_triggered(file, is_little_garbage);
+        for file in files.iter().filter(is_candidate) {
             let garbage_share = file.garbage_share();
             #[expect(clippy::cast_precision_loss, reason = "an age, to compare with others")]
             let age = (self.open_lsn().0 - file.max_lsn.0) as f64;
@@ -269,11 +284,17 @@ impl Log {
         (is_many && holder.is_sealed && self.is_usable(holder)).then_some(holder.leader)
     }
 
-    fn is_triggered(&self, file: &FileFigures) -> bool {
+    fn is_triggered(&self, file: &FileFigures, is_little_garbage: bool) -> bool {
         let options = &self.schedule.options;
         let is_all = file.garbage_count == file.present_count;
         let is_full = self.shared.devices[file.device].state() == DeviceState::Full;
-        let share_min = if is_full { SHARE_MIN_WHEN_FULL } else { options.invalid_share_min };
+        let share_min = if is_full {
+            SHARE_MIN_WHEN_FULL
+        } else if is_little_garbage {
+            options.invalid_share_min.max(MOSTLY_GARBAGE)
+        } else {
+            options.invalid_share_min
+        };
         // The count keeps what is left of large segments from being copied for a handful of
         // records; for segments of few large records it must not be out of reach.
         let count_min =
@@ -348,12 +369,21 @@ impl Log {
     /// on the device as long as compaction keeps up, and the log must not grow past twice its
     /// live data.
     fn is_behind(&self) -> bool {
+        self.garbage_share() > BEHIND_SHARE
+    }
+
+    /// What the log takes beyond its live data, as a share of that: garbage, and room that segments
+    /// which are written have reserved.
+    #[expect(clippy::cast_precision_loss, reason = "a share of bytes")]
+    fn garbage_share(&self) -> f64 {
+        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
         let (mut bytes, mut live_bytes) = (0, 0);
         for segment in self.segments.iter() {
-            bytes += segment.bytes;
+            let reserved_bytes = if segment.is_sealed { 0 } else { roll_bytes };
+            bytes += segment.bytes.max(reserved_bytes);
             live_bytes += segment.live_bytes();
         }
-        bytes - live_bytes.min(bytes) > live_bytes / BEHIND_SHARE
+        bytes.saturating_sub(live_bytes) as f64 / live_bytes.max(1) as f64
     }
 
     /// Takes note of how a compaction has ended.

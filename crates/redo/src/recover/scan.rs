@@ -216,6 +216,8 @@ pub(crate) struct BlockCursor {
     next_ordinal: u32,
     block_count: u64,
     chunk: Arc<Vec<u8>>,
+    /// The chunk before it, which blocks that were given out may still hold.
+    previous: Arc<Vec<u8>>,
     /// Where in the image the chunk begins.
     chunk_at: u64,
     chunk_bytes: usize,
@@ -236,6 +238,7 @@ impl BlockCursor {
             next_ordinal: 0,
             block_count: 0,
             chunk: Arc::default(),
+            previous: Arc::default(),
             chunk_at: 0,
             chunk_bytes,
         })
@@ -392,8 +395,9 @@ impl BlockCursor {
         }
         let rest = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
         let want = self.chunk_bytes.max(bytes).min(rest);
-        // Blocks given out may still hold the old chunk; it is reused when none does.
-        let mut buffer = Arc::try_unwrap(std::mem::take(&mut self.chunk)).unwrap_or_default();
+        // Whoever reads blocks in turn has let go of the one before the last.
+        let previous = std::mem::replace(&mut self.previous, std::mem::take(&mut self.chunk));
+        let mut buffer = Arc::try_unwrap(previous).unwrap_or_default();
         buffer.resize(want, 0);
         let at = self.source.start + offset;
         self.file.read_exact_at(&mut buffer, at).at(&self.source.path, "read")?;

@@ -47,6 +47,7 @@ impl World {
         options.reserve_bytes = 2048;
         options.compaction.invalid_count_min = 2;
         options.compaction.invalid_share_min = 0.2;
+        options.compaction.garbage_share_min = 0.0;
         options.devices = (0..rng.below(4)).map(|n| PathBuf::from(format!("/disk{n}"))).collect();
         options.policy = match rng.below(4) {
             0 => SyncPolicy::EverySec,

@@ -76,6 +76,9 @@ pub struct LogOptions {
     pub in_flight_bytes: u64,
     /// The share of invalid records, in percent, that makes a segment worth compacting.
     pub compaction_invalid_percentage: u64,
+    /// The share of garbage in the whole log, in percent of the live data, up to which only segments that
+    /// are mostly garbage are compacted.
+    pub compaction_garbage_percentage: u64,
     /// The number of invalid records that makes a segment worth compacting.
     pub compaction_invalid_min: u64,
     /// Whether segments are compacted without being asked to.
@@ -154,6 +157,7 @@ impl Config {
                 block_bytes: self.number("log-block-bytes"),
                 in_flight_bytes: self.number("log-in-flight-bytes"),
                 compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
+                compaction_garbage_percentage: self.number("log-compaction-garbage-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
                 compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),

@@ -186,6 +186,7 @@ impl Shape {
             enabled: true,
             invalid_count_min: 2,
             invalid_share_min: self.invalid_share_min,
+            garbage_share_min: 0.0,
             gathered_min: self.gathered_min,
             rate_bytes_per_s: 0,
         };
