@@ -58,7 +58,7 @@ impl Default for CompactionOptions {
             enabled: true,
             invalid_count_min: 1024,
             invalid_share_min: 0.4,
-            garbage_share_min: 0.5,
+            garbage_share_min: 0.45,
             gathered_min: 8,
             rate_bytes_per_s: 128 << 20,
         }

@@ -9,7 +9,7 @@
 //! its live data, so there is no hurry before its garbage comes near that:
 //!
 //! ```text
-//!   garbage / live data   0 ───────────── 0.5 ──────────── 0.65 ─────────── 1
+//!   garbage / live data   0 ──────────── 0.45 ─────────── 0.5 ──────────── 1
 //!   triggered               mostly garbage │ the usual share │
 //!   rate                    as configured  │                 │ as fast as it goes
 //! ```
@@ -48,7 +48,7 @@ const ROLL_BYTES_MIN: u64 = 4 << 20;
 const SHARE_MIN_WHEN_FULL: f64 = 0.1;
 
 /// Compaction is behind when garbage is more than this share of the live data's bytes.
-const BEHIND_SHARE: f64 = 0.65;
+const BEHIND_SHARE: f64 = 0.5;
 
 /// A file with this share of garbage is worth it while there is little garbage in the whole log.
 const MOSTLY_GARBAGE: f64 = 0.75;

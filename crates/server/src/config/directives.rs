@@ -288,7 +288,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     yes_no("log-compaction", true),
     integer("log-compaction-invalid-percentage", 1..=100, 40),
-    integer("log-compaction-garbage-percentage", 0..=100, 50),
+    integer("log-compaction-garbage-percentage", 0..=100, 45),
     integer("log-compaction-invalid-min", 1..=UINT_MAX, 1024),
     memory("log-compaction-bytes-per-second", 0..=LONG_MAX, 128 * MB),
     memory("log-scrub-bytes-per-second", 0..=LONG_MAX, 4 * MB),
