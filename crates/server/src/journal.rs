@@ -199,7 +199,8 @@ fn run_flusher(mut flusher: Flusher) {
 fn run_compactor(mut compactor: Compactor) {
     loop {
         match compactor.step() {
-            Step::Worked => {}
+            // A scheduler lets whoever runs use up a slice of milliseconds, however many wait.
+            Step::Worked => std::thread::yield_now(),
             Step::Idle => compactor.wait(IDLE_WAIT),
             Step::Finished => return,
         }
