@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages ycsb
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot loom-snapshot miri-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -16,6 +16,9 @@ help:
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
 	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible bench'
 	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
+	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
+	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
+	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
 run:
@@ -68,3 +71,17 @@ ycsb:
 	@tests/install-tools build java
 	$(CARGO) build --release --bin indelible
 	bench/ycsb/run
+
+# Two processors and nothing else on them; goes on where it was interrupted.
+figures-snapshot:
+	@tests/install-tools build
+	$(CARGO) build --release --bin indelible
+	bench/snapshot/sweep target/release/indelible target/figures/snapshots
+	target/release/indelible bench snapshot-figures --runs target/figures/snapshots --results results/snapshots
+
+loom-snapshot:
+	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p snapshot --test loom
+
+miri-snapshot:
+	MIRIFLAGS='-Zmiri-disable-isolation' PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
+		$(CARGO) +nightly miri test --target-dir target/miri -p snapshot

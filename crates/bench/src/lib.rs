@@ -13,6 +13,7 @@ pub mod figures;
 pub mod flash;
 pub mod kv;
 pub mod snapshot;
+pub mod snapshot_transactions;
 pub mod tpcc;
 
 mod error;

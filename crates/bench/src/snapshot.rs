@@ -11,8 +11,10 @@
 //! taken phase costs is in the latency of that tick; later ones meet the snapshotter's work in the
 //! background. Client and snapshotter have a processor each.
 
-mod direct_disk;
+pub(crate) mod direct_disk;
+pub mod figures;
 mod memory;
+mod plot;
 mod ticks;
 mod updates;
 
@@ -141,7 +143,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     let count = values.len().max(1) as f64;
     values.iter().sum::<f64>() / count

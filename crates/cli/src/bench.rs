@@ -22,6 +22,10 @@ enum Action {
     Figures(bench::figures::Arguments),
     /// What the trace of a run costs a flash device, by a model of one.
     Flash(bench::flash::Arguments),
+    /// Figures and tables of the runs of `bench/snapshot/sweep`.
+    SnapshotFigures(bench::snapshot::figures::Arguments),
+    /// Snapshots under concurrent transactions.
+    SnapshotTransactions(bench::snapshot_transactions::Arguments),
     /// TPC-C: orders, payments and deliveries of a wholesaler.
     Tpcc(bench::tpcc::Arguments),
 }
@@ -41,6 +45,8 @@ pub(crate) fn bench(arguments: &[String]) -> ExitCode {
         Action::Snapshot(arguments) => bench::snapshot::run(&arguments),
         Action::Figures(arguments) => bench::figures::run(&arguments),
         Action::Flash(arguments) => bench::flash::run(&arguments),
+        Action::SnapshotFigures(arguments) => bench::snapshot::figures::run(&arguments),
+        Action::SnapshotTransactions(arguments) => bench::snapshot_transactions::run(&arguments),
         Action::Tpcc(arguments) => bench::tpcc::run(&arguments),
     };
     match done {

@@ -21,7 +21,7 @@ const ALIGNMENT: usize = 4096;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The operating system's disk, but for files that are created.
-pub(super) struct DirectDisk;
+pub(crate) struct DirectDisk;
 
 /// The end of a file, not written yet. `bytes` has room for aligning `BUFFER_BYTES` in it.
 struct Tail {

@@ -7,6 +7,8 @@
 //!   dumps         files: the format, corruption of each byte, merging, what can fail
 //! ```
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod dumps;
 mod model;
 mod threads;
