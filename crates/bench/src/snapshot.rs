@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Put the rows into huge pages.
     #[arg(long)]
     pub huge_pages: bool,
+    /// Traverse the snapshots and write nothing: what the algorithm costs, without the disk.
+    #[arg(long)]
+    pub discard: bool,
     /// Where the checkpoints are written.
     #[arg(long)]
     pub dir: PathBuf,

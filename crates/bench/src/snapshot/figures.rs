@@ -33,6 +33,8 @@ struct Run {
     updates: f64,
     /// 0 for uniform.
     theta: f64,
+    /// Nothing was written.
+    discarded: bool,
     json: Value,
 }
 
@@ -47,6 +49,7 @@ impl Run {
             row_bytes: arguments["row_bytes"].as_f64()?,
             updates: arguments["updates_per_tick"].as_f64()?,
             theta: arguments["distribution"]["zipf"].as_f64().unwrap_or(0.0),
+            discarded: arguments["discard"].as_bool().unwrap_or(false),
             json,
         })
     }
@@ -117,6 +120,7 @@ fn lines(
     runs: &[Run],
     series: &[&str],
     parameter: Parameter,
+    discarded: bool,
     value: impl Fn(&Run) -> f64,
 ) -> Vec<Line> {
     series
@@ -125,6 +129,7 @@ fn lines(
             let mut points: Vec<(f64, f64)> = runs
                 .iter()
                 .filter(|run| run.series == *name && run.is_default(parameter))
+                .filter(|run| run.discarded == discarded)
                 .map(|run| (parameter.of(run), value(run)))
                 .collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -168,19 +173,20 @@ const MEASURES: [&str; 10] = [
 
 fn csv(runs: &[Run]) -> String {
     let mut text = format!(
-        "algorithm,rows_mb,row_bytes,updates_per_tick,theta,ticks,online_ms,{}\n",
+        "algorithm,rows_mb,row_bytes,updates_per_tick,theta,discarded,ticks,online_ms,{}\n",
         MEASURES.join(",")
     );
     for run in runs {
         let ticks = run.json["run"]["tick_us"].as_array().map_or(0, Vec::len);
         let _ = write!(
             text,
-            "{},{},{},{},{},{ticks},{:.1}",
+            "{},{},{},{},{},{},{ticks},{:.1}",
             run.series,
             run.rows_mb,
             run.row_bytes,
             run.updates,
             run.theta,
+            u8::from(run.discarded),
             run.online_ms()
         );
         for measure in MEASURES {
@@ -220,7 +226,7 @@ fn traces(runs: &[Run], rows_mb: f64) -> Vec<Panel> {
 fn sweep_panels(
     runs: &[Run],
     title: &str,
-    logarithmic: bool,
+    (logarithmic, discarded): (bool, bool),
     value: fn(&Run) -> f64,
 ) -> Vec<Panel> {
     Parameter::ALL
@@ -231,7 +237,7 @@ fn sweep_panels(
             y_label: "ms",
             logarithmic,
             marks: true,
-            lines: lines(runs, &SERIES, parameter, value),
+            lines: lines(runs, &SERIES, parameter, discarded, value),
         })
         .collect()
 }
@@ -259,16 +265,20 @@ fn transaction_panel(transactions: &[Value]) -> Panel {
     }
 }
 
-fn table(runs: &[Run], rows_mb: f64) -> String {
+fn table(runs: &[Run], rows_mb: f64, discarded: bool) -> String {
+    let written = if discarded { "Snapshots are traversed, and nothing is written. " } else { "" };
     let mut text = format!(
-        "{rows_mb} MB of 64-byte rows, 32 Ki uniform updates a tick. Times of ticks and taken phases \
+        "{written}{rows_mb} MB of 64-byte rows, 32 Ki uniform updates a tick. Times of ticks and taken phases \
          in µs.\n\n| algorithm | average | p50 | p99 | maximum | maximum of every checkpoint | taken \
          phase | to online, ms | dump, ms | peak memory, MB |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for name in SERIES {
         for run in runs.iter().filter(|run| {
-            run.series == name && run.rows_mb == rows_mb && run.is_default(Parameter::RowsMb)
+            run.series == name
+                && run.rows_mb == rows_mb
+                && run.discarded == discarded
+                && run.is_default(Parameter::RowsMb)
         }) {
             let _ = writeln!(
                 text,
@@ -333,36 +343,44 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         sizes
     };
     let largest = sizes.last().copied().unwrap_or(0.0);
-    let tables: String = sizes.iter().map(|size| table(&runs, *size)).collect();
+    let tables: String = [false, true]
+        .into_iter()
+        .flat_map(|discarded| sizes.iter().map(move |size| (*size, discarded)))
+        .map(|(size, discarded)| table(&runs, size, discarded))
+        .collect();
     write(&results.join("tables.md"), &tables)?;
     draw(&results.join("figure-09.svg"), 3, &traces(&runs, largest))?;
-    let mut panels =
-        sweep_panels(&runs, "average tick latency", false, |run| run.number("average_us") / 1e3);
-    panels.extend(sweep_panels(&runs, "maximum tick latency of every checkpoint", true, |run| {
-        run.number("repeated_maximum_us") / 1e3
-    }));
-    panels.extend(sweep_panels(&runs, "taken phase", true, |run| {
+    let mut panels = sweep_panels(&runs, "average tick latency", (false, false), |run| {
+        run.number("average_us") / 1e3
+    });
+    panels.extend(sweep_panels(
+        &runs,
+        "maximum tick latency, nothing written",
+        (true, true),
+        |run| run.number("repeated_maximum_us") / 1e3,
+    ));
+    panels.extend(sweep_panels(&runs, "taken phase", (true, false), |run| {
         run.number("taken_average_us") / 1e3
     }));
-    panels.extend(sweep_panels(&runs, "checkpoint overhead", false, |run| {
+    panels.extend(sweep_panels(&runs, "checkpoint overhead", (false, false), |run| {
         run.number("dump_average_ms") + run.online_ms()
     }));
     draw(&results.join("figure-10.svg"), 4, &panels)?;
     let huge = ["fork", "fork-huge", "hourglass", "piggyback", "windowed"];
-    let huge_panel = |title: &str, measure: &'static str| Panel {
+    let huge_panel = |title: &str, measure: &'static str, discarded| Panel {
         title: title.to_owned(),
         x_label: "data set, MB",
         y_label: "ms",
         logarithmic: true,
         marks: true,
-        lines: lines(&runs, &huge, Parameter::RowsMb, |run| run.number(measure) / 1e3),
+        lines: lines(&runs, &huge, Parameter::RowsMb, discarded, |run| run.number(measure) / 1e3),
     };
     draw(
         &results.join("figure-11.svg"),
         2,
         &[
-            huge_panel("maximum tick latency of every checkpoint", "repeated_maximum_us"),
-            huge_panel("average tick latency", "average_us"),
+            huge_panel("maximum tick latency, nothing written", "repeated_maximum_us", true),
+            huge_panel("average tick latency", "average_us", false),
         ],
     )?;
     draw(&results.join("figure-12.svg"), 1, &[transaction_panel(&transactions)])

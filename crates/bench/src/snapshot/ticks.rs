@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use ::snapshot::{Checkpoints, Client, Database, Pages, Setup, Shape, Snapshotter};
+use ::snapshot::{Checkpoints, Client, Database, Pages, Setup, Shape, Snapshotter, Source};
 
 use super::direct_disk::DirectDisk;
 use super::memory::Peak;
@@ -126,10 +126,23 @@ fn client<A: ::snapshot::Algorithm>(
     (ticks_us, ticks_waited_us)
 }
 
+/// Reads all of a snapshot, as a dump does, and keeps nothing of it.
+fn discard(mut snapshot: impl Source) -> ::snapshot::Result<u64> {
+    let (mut bytes, mut sum) = (0, 0_u64);
+    snapshot.traverse(|_, value| {
+        bytes += value.len() as u64 * 8;
+        sum = value.iter().fold(sum, |sum, word| sum.rotate_left(5) ^ word);
+        Ok(())
+    })?;
+    std::hint::black_box(sum);
+    snapshot.finish();
+    Ok(bytes)
+}
+
 /// Takes and writes a checkpoint for each trigger.
 fn snapshotter<A: ::snapshot::Algorithm>(
     mut snapshotter: Snapshotter<'_, A>,
-    checkpoints: &Checkpoints,
+    checkpoints: Option<&Checkpoints>,
     count: usize,
     triggers: &Receiver<usize>,
     taken: &SyncSender<()>,
@@ -147,9 +160,12 @@ fn snapshotter<A: ::snapshot::Algorithm>(
         let begin = Instant::now();
         snapshot.write_to_online();
         let online_ms = microseconds(begin.elapsed()) / 1e3;
-        let summary = checkpoints.make(snapshot)?;
+        let bytes = match checkpoints {
+            Some(checkpoints) => checkpoints.make(snapshot)?.bytes,
+            None => discard(snapshot)?,
+        };
         let dump_ms = microseconds(begin.elapsed()) / 1e3 - online_ms;
-        done.push(Checkpoint { tick, taken_us, online_ms, dump_ms, bytes: summary.bytes });
+        done.push(Checkpoint { tick, taken_us, online_ms, dump_ms, bytes });
     }
     Ok(done)
 }
@@ -180,7 +196,8 @@ pub(super) fn run<A: ::snapshot::Algorithm>(arguments: &Arguments) -> Result<Run
             stay_on(1);
             peak.watch(&stop)
         });
-        let (done_ref, checkpoints) = (&done, &checkpoints);
+        let done_ref = &done;
+        let checkpoints = (!arguments.discard).then_some(&checkpoints);
         let snapshots = scope.spawn(move || {
             let made = snapshotter(
                 snapshotter_side,
