@@ -1,7 +1,7 @@
 //! `indelible bench tpcc` killed in the middle: what is left opens, and the conditions of TPC-C hold.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a run must have written before it is killed: many commits, and checkpoints.
@@ -14,6 +14,16 @@ fn tpcc(dir: &Path, options: &[&str]) -> Command {
     command.args(["bench", "tpcc", "--tiny", "--warehouses", "2", "--pool-mb", "2", "--dir"]);
     command.arg(dir).args(options).stdin(Stdio::null()).stdout(Stdio::null());
     command
+}
+
+/// A process that is killed when this is dropped, by a failing test too.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
 }
 
 fn written_bytes(pid: u32) -> u64 {
@@ -31,13 +41,12 @@ fn a_killed_run_of_tpcc_recovers_with_its_conditions_true() {
         let mut child =
             tpcc(dir.path(), &run).args(["--seconds", "600", "--threads", "2"]).spawn().unwrap();
         let began = Instant::now();
-        while written_bytes(child.id()) < WRITTEN_BYTES {
-            assert!(child.try_wait().unwrap().is_none(), "{engine} ended by itself");
+        while written_bytes(child.0.id()) < WRITTEN_BYTES {
+            assert!(child.0.try_wait().unwrap().is_none(), "{engine} ended by itself");
             assert!(began.elapsed() < PATIENCE, "{engine} writes too little");
             std::thread::sleep(Duration::from_millis(5));
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child);
 
         let json = dir.path().join("recovery.json");
         let json_text = json.to_str().unwrap();
