@@ -38,8 +38,9 @@ fn a_killed_run_of_tpcc_recovers_with_its_conditions_true() {
         let dir = tempfile::tempdir().unwrap();
         let run = ["--engine", engine, "--commit", commit];
         assert!(tpcc(dir.path(), &run).arg("--load-only").status().unwrap().success());
-        let mut child =
-            tpcc(dir.path(), &run).args(["--seconds", "600", "--threads", "2"]).spawn().unwrap();
+        let mut endless = tpcc(dir.path(), &run);
+        endless.args(["--seconds", "600", "--threads", "2"]);
+        let mut child = Killed(endless.spawn().unwrap());
         let began = Instant::now();
         while written_bytes(child.0.id()) < WRITTEN_BYTES {
             assert!(child.0.try_wait().unwrap().is_none(), "{engine} ended by itself");
