@@ -172,11 +172,11 @@ impl Inner {
             }
         };
         drop(core);
-        let removed = files.remove_before(redo_start);
+        let recycled = files.recycle_before(redo_start);
         core = self.latch();
         core.files = Some(files);
         self.changed.notify_all();
-        self.note(&mut core, removed)?;
+        self.note(&mut core, recycled)?;
         Ok(core)
     }
 

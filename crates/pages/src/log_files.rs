@@ -4,6 +4,12 @@
 //!   log page n is in segment n / (pages a segment)    DIR/00000000.log  DIR/00000001.log  …
 //! ```
 //!
+//! A segment has its full size from the start: a new one is filled with zeros, and one that is no
+//! longer needed gets the number after the last, contents and all. So a flush overwrites what the
+//! file system has long allocated, and its sync has no metadata to write. What is left of an
+//! earlier life is no danger: every page says its number, counted over the whole log, and is taken
+//! only where that number belongs.
+//!
 //! [`LogFiles::write`] is the only way in: it writes a flush and syncs it, and a new segment's
 //! name too. [`LogFiles::scan`] is the only way out: it gives the groups of every whole flush from
 //! a position on, and tells the end of the log from damage in it: a bad page is damage if any
@@ -26,7 +32,12 @@ pub(crate) struct LogFiles {
     dir: PathBuf,
     pages_per_segment: u64,
     open: BTreeMap<u64, Box<dyn File>>,
+    /// The segment after the last that has been written to.
+    next_new: u64,
 }
+
+/// Zeros are written so many bytes at a time.
+const ZEROS_BYTES: usize = 1 << 20;
 
 /// Where a log ends.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +55,7 @@ fn page_of(lsn: Lsn) -> u64 {
 impl LogFiles {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> Self {
         let pages_per_segment = (segment_bytes / LOG_PAGE_BYTES as u64).max(1);
-        Self { disk, dir: dir.to_path_buf(), pages_per_segment, open: BTreeMap::new() }
+        Self { disk, dir: dir.to_path_buf(), pages_per_segment, open: BTreeMap::new(), next_new: 0 }
     }
 
     fn path(&self, segment: u64) -> PathBuf {
@@ -82,22 +93,54 @@ impl LogFiles {
                 other => other,
             };
             let file = file.map_err(Error::io(&path, "open"))?;
+            self.fill(file.as_ref(), &path)?;
             self.disk.sync_dir(&self.dir).map_err(Error::io(&self.dir, "sync"))?;
             // Only the newest segment is written; the others were synced with their last page.
             self.open.clear();
             self.open.insert(segment, file);
+            self.next_new = self.next_new.max(segment + 1);
         }
         Ok(self.open[&segment].as_ref())
     }
 
-    /// Removes the segments that end before `start`. They may come back after a crash: nobody
-    /// reads them then.
-    pub(crate) fn remove_before(&mut self, start: Lsn) -> Result<()> {
+    /// Gives a segment its full size, in zeros that are really written: space that was merely
+    /// reserved would have to be marked as written by the sync of each flush.
+    fn fill(&self, file: &dyn File, path: &Path) -> Result<()> {
+        let end = self.pages_per_segment * LOG_PAGE_BYTES as u64;
+        let mut at = file.len().map_err(Error::io(path, "measure"))?;
+        if at >= end {
+            return Ok(());
+        }
+        let zeros = vec![0; ZEROS_BYTES];
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS_BYTES);
+            file.write_all_at(&zeros[..count], at).map_err(Error::io(path, "write"))?;
+            at += count as u64;
+        }
+        file.sync_data().map_err(Error::io(path, "sync"))
+    }
+
+    /// Gives the segments that end before `start` to what will be written next, or removes them
+    /// if more are waiting for that than this checkpoint set free. They may come back under their
+    /// old names after a crash: nobody reads them then. Their new names are durable before
+    /// anything is written to them.
+    pub(crate) fn recycle_before(&mut self, start: Lsn) -> Result<()> {
         let first = page_of(start) / self.pages_per_segment;
-        for segment in self.segments()?.into_iter().filter(|segment| *segment < first) {
-            self.open.remove(&segment);
-            let path = self.path(segment);
-            self.disk.remove(&path).map_err(Error::io(&path, "remove"))?;
+        let segments = self.segments()?;
+        let free: Vec<u64> = segments.iter().copied().filter(|number| *number < first).collect();
+        let mut spare_count = segments.iter().filter(|number| **number >= self.next_new).count();
+        let mut next = segments.last().map_or(0, |last| last + 1).max(self.next_new);
+        for segment in &free {
+            self.open.remove(segment);
+            let path = self.path(*segment);
+            if self.next_new > first && spare_count < free.len() {
+                let to = self.path(next);
+                self.disk.rename(&path, &to).map_err(Error::io(&path, "rename"))?;
+                spare_count += 1;
+                next += 1;
+            } else {
+                self.disk.remove(&path).map_err(Error::io(&path, "remove"))?;
+            }
         }
         Ok(())
     }
@@ -251,7 +294,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Proves that what is not there from page `end` on never was durable.
+    /// Proves that what is not there from page `end` on never was durable. The log is written from
+    /// front to back: a whole segment without a page of its own has none behind it either.
     fn prove_end(&mut self, end: u64, durable_end: Lsn) -> Result<()> {
         let missing = |reader: &Self| {
             let lsn = Lsn(end * LOG_PAGE_BYTES as u64);
@@ -266,16 +310,22 @@ impl Reader<'_> {
                 continue;
             }
             let first = segment * per_segment;
+            let mut has_any = segment == end / per_segment;
             for number in first.max(end)..first + per_segment {
                 let salt = self.salt;
                 let bytes = self.page(number)?;
                 if bytes.is_empty() {
                     break;
                 }
-                let page = LogPage::parse(bytes, number, salt);
-                if page.is_some_and(|page| page.flush_first > end) {
-                    return missing(self);
+                if let Some(page) = LogPage::parse(bytes, number, salt) {
+                    has_any = true;
+                    if page.flush_first > end {
+                        return missing(self);
+                    }
                 }
+            }
+            if !has_any {
+                break;
             }
         }
         Ok(())
@@ -324,5 +374,44 @@ mod tests {
             assert_eq!(scan(&mut files), (1, 0), "page {page} is the older flush's");
             new.bytes[range].copy_from_slice(&kept);
         }
+    }
+
+    #[test]
+    fn a_segment_of_an_earlier_life_is_not_read_again() {
+        let disk = SimDisk::new(1, Faults::default());
+        let dir = Path::new("/log");
+        disk.create_dir_all(dir).expect("no faults");
+        let mut files = LogFiles::new(Arc::new(disk.clone()), dir, 4 * LOG_PAGE_BYTES as u64);
+        let mut buffer = LogBuffer::new(7, 1, 0);
+        let mut starts = Vec::new();
+        let mut flush_one = |files: &mut LogFiles| {
+            starts.push(buffer.append(GroupKind::Commit, &[9; 700]));
+            files.write(&buffer.seal()).expect("no faults");
+            *starts.last().expect("pushed")
+        };
+        (0..12).for_each(|_| drop(flush_one(&mut files)));
+        let start = flush_one(&mut files);
+        files.recycle_before(start).expect("no faults");
+        assert_eq!(files.segments().expect("no faults"), [3, 4, 5, 6]);
+        // Every page of the spare ones is whole, of this log, and of another place in it.
+        for written in 1..=12 {
+            let mut count = 0;
+            let end = files.scan(7, start, Lsn(0), false, |_| {
+                count += 1;
+                Ok(())
+            });
+            assert_eq!((end.expect("not damaged").next_page, count), (13 + written, written));
+            flush_one(&mut files);
+        }
+        let names = files.segments().expect("no faults");
+        assert_eq!(names, [3, 4, 5, 6], "written over in place");
+        // A write that was lost leaves the old page, and the later ones prove that it is damage.
+        let lost = dir.join("00000004.log");
+        let file = disk.open(&lost, Access::ReadWrite).expect("it is there");
+        let mut old = LogBuffer::new(7, 1, 0);
+        old.append(GroupKind::Commit, &[8; 700]);
+        file.write_all_at(&old.seal().bytes, LOG_PAGE_BYTES as u64).expect("no faults");
+        let scanned = files.scan(7, start, Lsn(0), false, |_| Ok(()));
+        assert!(matches!(scanned, Err(Error::Corrupt { .. })));
     }
 }

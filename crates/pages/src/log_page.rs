@@ -6,7 +6,8 @@
 //!   │ groups ……… │ zeros │ groups …         did not come to its end, ignored as a whole
 //! ```
 //!
-//! A page that was written is never written with other contents, so a torn write can hurt only
+//! A page of the log is never written twice with different contents once it is durable (its place in
+//! a file is, when the file is used again), so a torn write can hurt only
 //! what nobody was told is durable. Every page names the flush that it belongs to and the checksum
 //! of the page before, so that pages of a flush that was cut off never mix with later ones.
 //! Byte by byte: `docs/format/pages.md`.
@@ -182,13 +183,17 @@ impl<'a> LogPage<'a> {
     pub(crate) fn parse(bytes: &'a [u8], number: u64, salt: u64) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-        if bytes.len() != LOG_PAGE_BYTES || u32_at(0) != checksum::crc32c(&bytes[4..]) {
+        // What is left of an earlier life of the file is told by its number, without a checksum.
+        if bytes.len() != LOG_PAGE_BYTES || u64_at(8) != number || u64_at(32) != salt {
+            return None;
+        }
+        if u32_at(0) != checksum::crc32c(&bytes[4..]) {
             return None;
         }
         let used = usize::try_from(u32_at(28)).ok()?;
         let (flush_first, flush_pages) = (u64_at(16), u32_at(24));
         let is_in_flush = number >= flush_first && number - flush_first < u64::from(flush_pages);
-        if u64_at(8) != number || u64_at(32) != salt || used > PAYLOAD_BYTES || !is_in_flush {
+        if used > PAYLOAD_BYTES || !is_in_flush {
             return None;
         }
         Some(Self {

@@ -13,7 +13,7 @@ type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 const FILES: [&str; 2] = ["pages.data", "00000000.log"];
 
 fn options() -> Options {
-    Options { log_segment_bytes: 1 << 20, online_log_bytes: 1 << 20, ..small() }
+    Options { log_segment_bytes: 128 << 10, online_log_bytes: 1 << 20, ..small() }
 }
 
 /// A store with leaves, a branch, a large value, free pages, a checkpoint, and records after it.

@@ -42,7 +42,7 @@ pub(crate) fn small() -> Options {
         pool_bytes: 16 * 8192,
         online_log_bytes: 64 << 10,
         log_buffer_bytes: 8 << 10,
-        log_segment_bytes: 32 << 10,
+        log_segment_bytes: 16 << 10,
         log_bytes_max: 1 << 20,
         lock_wait: LockWait::Refuse,
         upkeep: Upkeep::Inline,
