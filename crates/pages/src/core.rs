@@ -19,7 +19,10 @@ use crate::options::{Options, Stats};
 use crate::page::{BODY_BYTES, Kind, Meta};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
-use crate::redo_record::Op;
+use crate::redo_record::{Op, put_runs};
+
+/// A shorter value is logged whole.
+const PATCH_BYTES_MIN: usize = 16;
 
 /// What the latch protects.
 pub(crate) struct Core {
@@ -50,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) has_deleted_tables: bool,
     /// The record that is being encoded.
     scratch: Vec<u8>,
+    /// The runs of a patch that is being made.
+    runs: Vec<u8>,
     pub(crate) options: Options,
 }
 
@@ -88,6 +93,7 @@ impl Core {
             active: HashSet::new(),
             has_deleted_tables: true,
             scratch: Vec::new(),
+            runs: Vec::new(),
             options,
         }
     }
@@ -147,11 +153,36 @@ impl Core {
         id: PageId,
         op: &Op<'_>,
     ) -> Result<()> {
-        self.scratch.clear();
-        op.encode(&mut self.scratch);
+        self.encode(id, op)?;
         change.touched.insert(id);
         self.pool.change(id, change.lsn, op, &self.scratch)?;
         put_record(&mut change.body, id, &self.scratch);
+        Ok(())
+    }
+
+    /// The record, in the scratch buffer. A put of a value that differs little from the one there
+    /// is a patch: the less a record takes, the more changes of a page share one write of it.
+    fn encode(&mut self, id: PageId, op: &Op<'_>) -> Result<()> {
+        self.scratch.clear();
+        if let Op::Put(cell) = op
+            && !cell.is_overflow
+            && cell.value.len() >= PATCH_BYTES_MIN
+        {
+            let page = self.pool.page(id)?;
+            let old = page.search(cell.key).ok().map(|i| page.cell(i));
+            if let Some(old) = old
+                && !old.is_overflow
+                && old.value.len() == cell.value.len()
+            {
+                self.runs.clear();
+                put_runs(&mut self.runs, old.value, cell.value);
+                if self.runs.len() < cell.value.len() {
+                    Op::Patch { key: cell.key, runs: &self.runs }.encode(&mut self.scratch);
+                    return Ok(());
+                }
+            }
+        }
+        op.encode(&mut self.scratch);
         Ok(())
     }
 

@@ -22,6 +22,9 @@ pub(crate) enum Op<'a> {
     Meta(Meta),
     /// A cell is inserted, or replaces the one of its key.
     Put(Cell<'a>),
+    /// Some bytes of the value of this key change: for each run, how many bytes after the one
+    /// before it begins, and its bytes. What a put of a value of the same length is logged as.
+    Patch { key: &'a [u8], runs: &'a [u8] },
     /// The cell of this key goes.
     Remove { key: &'a [u8] },
     /// Every cell of this key or a larger one goes: the left half of a split.
@@ -39,6 +42,10 @@ const PUT_OVERFLOW: u8 = 6;
 const REMOVE: u8 = 7;
 const CUT_FROM: u8 = 8;
 const APPEND: u8 = 9;
+const PATCH: u8 = 10;
+
+/// Two runs with fewer equal bytes between them are one.
+const RUN_GAP_BYTES: usize = 4;
 
 /// Appends a cell to a list of cells.
 pub(crate) fn put_cell(out: &mut Vec<u8>, cell: &Cell<'_>) {
@@ -88,6 +95,11 @@ impl<'a> Op<'a> {
                 varint::put_bytes(out, cell.key);
                 out.extend_from_slice(cell.value);
             }
+            Self::Patch { key, runs } => {
+                out.push(PATCH);
+                varint::put_bytes(out, key);
+                out.extend_from_slice(runs);
+            }
             Self::Remove { key } => {
                 out.push(REMOVE);
                 out.extend_from_slice(key);
@@ -128,6 +140,7 @@ impl<'a> Op<'a> {
                 let key = varint::take_bytes(&mut rest)?;
                 Self::Put(Cell { key, value: rest, is_overflow: *tag == PUT_OVERFLOW })
             }
+            PATCH => Self::Patch { key: varint::take_bytes(&mut rest)?, runs: rest },
             REMOVE => Self::Remove { key: rest },
             CUT_FROM => Self::CutFrom { key: rest },
             APPEND => Self::Append { cells: rest },
@@ -163,6 +176,7 @@ impl<'a> Op<'a> {
             Self::Free { next } => page.format(id, Kind::Free, 0, *next),
             Self::Meta(meta) => page.set_meta(id, *meta),
             Self::Put(cell) => put(page, cell)?,
+            Self::Patch { key, runs } => patch(page, key, runs)?,
             Self::Remove { key } => match page.search(key) {
                 Ok(i) => page.remove_at(i),
                 Err(_) => return Err("a record removes a key that is not there"),
@@ -183,6 +197,39 @@ fn put(page: &mut Page, cell: &Cell<'_>) -> Result<(), &'static str> {
         return Ok(());
     }
     Err("a record puts more on a page than fits")
+}
+
+/// The runs that make `old` to `new`, which are of one length.
+pub(crate) fn put_runs(out: &mut Vec<u8>, old: &[u8], new: &[u8]) {
+    let mut at = 0;
+    while let Some(skip) = old[at..].iter().zip(&new[at..]).position(|(a, b)| a != b) {
+        let start = at + skip;
+        let mut last = start;
+        while let Some(next) =
+            (last + 1..new.len()).take(RUN_GAP_BYTES).find(|i| old[*i] != new[*i])
+        {
+            last = next;
+        }
+        varint::put(out, (start - at) as u64);
+        varint::put_bytes(out, &new[start..=last]);
+        at = last + 1;
+    }
+}
+
+fn patch(page: &mut Page, key: &[u8], mut runs: &[u8]) -> Result<(), &'static str> {
+    const WRONG: &str = "a record changes bytes that are not there";
+    let old = page.cell(page.search(key).map_err(|_| WRONG)?);
+    let (mut value, is_overflow) = (old.value.to_vec(), old.is_overflow);
+    let mut rest = &mut value[..];
+    while !runs.is_empty() {
+        let skip = varint::take(&mut runs).and_then(|skip| usize::try_from(skip).ok());
+        let run = varint::take_bytes(&mut runs).ok_or(WRONG)?;
+        let (_, from) = rest.split_at_mut_checked(skip.ok_or(WRONG)?).ok_or(WRONG)?;
+        let (changed, after) = from.split_at_mut_checked(run.len()).ok_or(WRONG)?;
+        changed.copy_from_slice(run);
+        rest = after;
+    }
+    put(page, &Cell { key, value: &value, is_overflow })
 }
 
 fn put_all(page: &mut Page, mut cells: &[u8]) -> Result<(), &'static str> {
@@ -209,6 +256,7 @@ mod tests {
             Op::Meta(meta),
             Op::Put(Cell { key: b"key", value: b"", is_overflow: false }),
             Op::Put(Cell { key: b"", value: b"value", is_overflow: true }),
+            Op::Patch { key: b"key", runs: &[2, 1, b'x'] },
             Op::Remove { key: b"key" },
             Op::CutFrom { key: b"key" },
             Op::Append { cells: &cells },
@@ -220,6 +268,29 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_makes_what_the_put_does() {
+        let mut rng = env_sim::SimEntropy::new(2);
+        for _ in 0..2000 {
+            let len = usize::try_from(rng.below(60)).expect("small");
+            let mut old = vec![0; len];
+            env::Entropy::fill(&mut rng, &mut old);
+            let mut new = old.clone();
+            for _ in 0..rng.below(5) {
+                let at = usize::try_from(rng.below(60)).expect("small");
+                new.iter_mut().skip(at).take(3).for_each(|byte| *byte ^= 1);
+            }
+            let mut runs = Vec::new();
+            put_runs(&mut runs, &old, &new);
+            let mut page = Page::blank();
+            page.format(PageId(3), Kind::Leaf, 0, 0);
+            assert!(page.put(&Cell { key: b"k", value: &old, is_overflow: false }));
+            let op = Op::Patch { key: b"k", runs: &runs };
+            assert_eq!(op.apply(&mut page, PageId(3), Lsn(1)), Ok(()));
+            assert_eq!(page.cell(0).value, new);
+        }
+    }
+
+    #[test]
     fn any_bytes_are_a_record_or_refused() {
         let mut rng = env_sim::SimEntropy::new(1);
         for _ in 0..20_000 {
@@ -227,7 +298,7 @@ mod tests {
             let mut bytes = vec![0; len];
             env::Entropy::fill(&mut rng, &mut bytes);
             if let Some(first) = bytes.first_mut() {
-                *first %= 11;
+                *first %= 12;
             }
             let mut page = Page::blank();
             page.format(PageId(3), Kind::Leaf, 0, 0);

@@ -140,9 +140,16 @@ impl Model {
         }
         match self.world.below(10) {
             0..=4 => {
-                let len = self.world.below(self.plan.value_bytes_max);
+                // Values of one length that differ in a few bytes are logged as patches.
+                let is_patch = self.world.below(2) == 0;
+                let len = match self.world.below(self.plan.value_bytes_max) {
+                    _ if is_patch => 50.min(self.plan.value_bytes_max),
+                    len => len,
+                };
                 let fill = u8::try_from(self.world.below(256)).expect("a byte");
-                Call::Insert(table, key, vec![fill; len])
+                let mut value = vec![if is_patch { b'p' } else { fill }; len];
+                value.iter_mut().skip(usize::from(fill) % 40).take(3).for_each(|byte| *byte = fill);
+                Call::Insert(table, key, value)
             }
             5 | 6 => Call::Remove(table, key),
             7 => Call::Get(table, key),
