@@ -20,6 +20,7 @@ use crate::page::{BODY_BYTES, Kind, Meta};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 use crate::redo_record::{Op, put_runs};
+use crate::tree::LeafHints;
 
 /// A shorter value is logged whole.
 const PATCH_BYTES_MIN: usize = 16;
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) files: Option<LogFiles>,
     /// The roots of tables that were looked up.
     roots: HashMap<Vec<u8>, PageId>,
+    pub(crate) leaf_hints: LeafHints,
     pub(crate) master: Master,
     pub(crate) checkpoint: Option<crate::checkpoint::Checkpoint>,
     /// How much harder checkpoints try, as the last ones freed too little.
@@ -80,6 +82,7 @@ impl Core {
             log,
             files: Some(files),
             roots: HashMap::new(),
+            leaf_hints: LeafHints::default(),
             master,
             checkpoint: None,
             pressure: 0,

@@ -1,34 +1,88 @@
 //! The online log table: redo records in memory, by page, in the order of their LSNs.
 //!
+//! ```text
+//!   page ─► records:  lsn, end │ lsn, end │ …        one piece of memory each, grown by an eighth
+//!           bytes:    operation│ operation│ …
+//! ```
+//!
 //! A page is *dirty* when it has records here: its image in storage lacks them. A record is
 //! *pending* until its group is durable in the log, which is what the paper calls uncommitted
 //! wherever storage is concerned: no image with a pending record is ever written (ADR 9).
+//!
+//! Memory that is used here is not there for frames, so records of a page lie together, and what
+//! counts is the memory that they take, not only what is in it.
 
 use hashbrown::HashMap;
 
 use crate::position::{Lsn, PageId};
 
-/// What a record costs beside its bytes: its entry in the page's list, and the allocation.
-const RECORD_OVERHEAD_BYTES: usize = 40;
-/// What a page costs: its list and its place in the table.
-const PAGE_OVERHEAD_BYTES: usize = 64;
+/// What a page costs: its two lists and its place in the table.
+const PAGE_OVERHEAD_BYTES: usize = 96;
 
-/// A redo record.
-#[derive(Debug)]
+/// A redo record: its operation is in the bytes of its page, up to `end`.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct LogRecord {
     pub(crate) lsn: Lsn,
-    pub(crate) op: Box<[u8]>,
+    end: u32,
+}
+
+/// The records of one page.
+#[derive(Debug, Default)]
+struct PageLog {
+    records: Vec<LogRecord>,
+    bytes: Vec<u8>,
+}
+
+fn place(at: u32) -> usize {
+    usize::try_from(at).expect("an address has at least 32 bits")
+}
+
+/// Makes room for `more` and a little beyond.
+fn grow<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more + list.len() / 8);
+    }
+}
+
+impl PageLog {
+    /// The memory that it takes.
+    fn cost(&self) -> usize {
+        self.records.capacity() * size_of::<LogRecord>() + self.bytes.capacity()
+    }
+
+    fn start(&self, i: usize) -> usize {
+        i.checked_sub(1).map_or(0, |before| place(self.records[before].end))
+    }
+
+    fn add(&mut self, lsn: Lsn, op: &[u8]) {
+        grow(&mut self.records, 1);
+        grow(&mut self.bytes, op.len());
+        self.bytes.extend_from_slice(op);
+        let end = u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page");
+        self.records.push(LogRecord { lsn, end });
+    }
+
+    fn remove_first(&mut self, count: usize) {
+        let cut = self.start(count);
+        self.records.drain(..count);
+        self.bytes.drain(..cut);
+        let cut = u32::try_from(cut).expect("it is the end of a record");
+        self.records.iter_mut().for_each(|record| record.end -= cut);
+        self.records.shrink_to_fit();
+        self.bytes.shrink_to_fit();
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.bytes.truncate(self.start(count));
+        self.records.truncate(count);
+    }
 }
 
 /// The table.
 #[derive(Debug, Default)]
 pub(crate) struct OnlineLog {
-    pages: HashMap<PageId, Vec<LogRecord>>,
+    pages: HashMap<PageId, PageLog>,
     bytes: usize,
-}
-
-fn cost(records: &[LogRecord]) -> usize {
-    records.iter().map(|record| record.op.len() + RECORD_OVERHEAD_BYTES).sum()
 }
 
 impl OnlineLog {
@@ -51,44 +105,78 @@ impl OnlineLog {
 
     /// The records of a page, the oldest first.
     pub(crate) fn records(&self, id: PageId) -> &[LogRecord] {
-        self.pages.get(&id).map_or(&[], Vec::as_slice)
+        self.pages.get(&id).map_or(&[], |log| log.records.as_slice())
+    }
+
+    /// The records of a page with their operations, the oldest first.
+    pub(crate) fn operations(
+        &self,
+        id: PageId,
+    ) -> impl DoubleEndedIterator<Item = (Lsn, &[u8])> + ExactSizeIterator {
+        static NONE: PageLog = PageLog { records: Vec::new(), bytes: Vec::new() };
+        let log = self.pages.get(&id).unwrap_or(&NONE);
+        (0..log.records.len()).map(|i| {
+            let record = log.records[i];
+            (record.lsn, &log.bytes[log.start(i)..place(record.end)])
+        })
     }
 
     /// Adds a record; true if the page was clean.
     pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) -> bool {
-        let mut is_new = false;
-        let records = self.pages.entry(id).or_insert_with(|| {
-            is_new = true;
-            Vec::new()
-        });
-        assert!(records.last().is_none_or(|last| last.lsn <= lsn), "records come in order");
-        records.push(LogRecord { lsn, op: op.into() });
-        self.bytes += op.len() + RECORD_OVERHEAD_BYTES;
+        let log = self.pages.entry(id).or_default();
+        let is_new = log.records.is_empty();
+        assert!(log.records.last().is_none_or(|last| last.lsn <= lsn), "records come in order");
+        let before = log.cost();
+        log.add(lsn, op);
+        self.bytes += log.cost() - before;
         self.bytes += if is_new { PAGE_OVERHEAD_BYTES } else { 0 };
         is_new
     }
 
     /// Drops the first `count` records of a page: its image in storage has them.
     pub(crate) fn remove_first(&mut self, id: PageId, count: usize) {
-        let Some(records) = self.pages.get_mut(&id) else { return };
-        self.bytes -= cost(&records[..count]);
-        records.drain(..count);
-        self.forget_if_empty(id);
+        self.change(id, |log| log.remove_first(count));
     }
 
     /// Drops the records of a page from `lsn` on: their group came to nothing.
     pub(crate) fn remove_from(&mut self, id: PageId, lsn: Lsn) {
-        let Some(records) = self.pages.get_mut(&id) else { return };
-        let keep = records.partition_point(|record| record.lsn < lsn);
-        self.bytes -= cost(&records[keep..]);
-        records.truncate(keep);
-        self.forget_if_empty(id);
+        self.change(id, |log| log.truncate(log.records.partition_point(|r| r.lsn < lsn)));
     }
 
-    fn forget_if_empty(&mut self, id: PageId) {
-        if self.pages.get(&id).is_some_and(Vec::is_empty) {
+    fn change(&mut self, id: PageId, change: impl FnOnce(&mut PageLog)) {
+        let Some(log) = self.pages.get_mut(&id) else { return };
+        self.bytes -= log.cost();
+        change(log);
+        if log.records.is_empty() {
             self.pages.remove(&id);
             self.bytes -= PAGE_OVERHEAD_BYTES;
+        } else {
+            self.bytes += log.cost();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_as_they_were_added_and_memory_is_given_back() {
+        let mut table = OnlineLog::default();
+        let page = PageId(3);
+        for lsn in 1..100 {
+            let op = vec![7; usize::try_from(lsn).expect("small")];
+            assert_eq!(table.add(page, Lsn(lsn), &op), lsn == 1);
+        }
+        table.remove_first(page, 10);
+        table.remove_from(page, Lsn(90));
+        let left: Vec<(Lsn, usize)> =
+            table.operations(page).map(|(lsn, op)| (lsn, op.len())).collect();
+        let wanted: Vec<(Lsn, usize)> =
+            (11..90).zip(11..).map(|(lsn, len)| (Lsn(lsn), len)).collect();
+        assert_eq!(left, wanted);
+        assert!(table.bytes() >= (11..90).sum::<usize>());
+        table.remove_first(page, 79);
+        assert_eq!((table.bytes(), table.page_count()), (0, 0));
     }
 }

@@ -24,9 +24,9 @@ use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::online_log::OnlineLog;
 use crate::options::Stats;
-use crate::page::{PAGE_BYTES, Page};
+use crate::page::{Kind, PAGE_BYTES, Page};
 use crate::position::{Lsn, PageId};
-use crate::redo_record::Op;
+use crate::redo_record::{self, Op};
 
 /// An entry of the page/frame addressing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +37,12 @@ pub(crate) enum Pfat {
     EvictedDirty,
 }
 
+/// What a page that was used counts.
+const RECENT: u8 = 1;
+
 struct Frame {
     page: Option<PageId>,
     image: Page,
-    /// Used since the hand of the clock last came by.
-    is_recent: bool,
 }
 
 /// Frames, PFAT, online log table, and the storage beneath them.
@@ -50,6 +51,12 @@ pub(crate) struct Pool {
     frame_count_max: usize,
     unused: Vec<usize>,
     hand: usize,
+    /// For each frame, how often the hand of the clock passes it by before it is a victim.
+    recent: Vec<u8>,
+    /// The frame that was looked at last.
+    last: usize,
+    /// Goes up with every change of which page has which keys.
+    shape: u64,
     pfat: HashMap<PageId, Pfat>,
     pub(crate) table: OnlineLog,
     pub(crate) data: Arc<DataFile>,
@@ -80,6 +87,9 @@ impl Pool {
             frame_count_max: (pool_bytes / PAGE_BYTES).max(16),
             unused: Vec::new(),
             hand: 0,
+            recent: Vec::new(),
+            last: 0,
+            shape: 0,
             pfat: HashMap::new(),
             table: OnlineLog::default(),
             data: Arc::new(data),
@@ -100,10 +110,24 @@ impl Pool {
         Ok(&self.frames[frame].image)
     }
 
+    /// The page as it is now, if it is in a frame.
+    pub(crate) fn page_in_frame(&mut self, id: PageId) -> Option<&Page> {
+        let frame = self.frame_of(id)?;
+        Some(&self.frames[frame].image)
+    }
+
+    /// As long as this stays the same, each key is in the page where it was, if it is anywhere.
+    pub(crate) fn shape(&self) -> u64 {
+        self.shape
+    }
+
     /// Changes a page: its record goes into the table, and the frame shows it. The record is
     /// pending until the log is durable past `lsn`.
     pub(crate) fn change(&mut self, id: PageId, lsn: Lsn, op: &Op<'_>, bytes: &[u8]) -> Result<()> {
         let frame = if op.is_whole() { self.frame_for_whole(id)? } else { self.fetch(id)? };
+        if !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. } | Op::Meta(_)) {
+            self.shape += 1;
+        }
         let path = self.data.path();
         op.apply(&mut self.frames[frame].image, id, lsn)
             .map_err(|what| Error::corrupt(path, DataFile::offset(id, false), what))?;
@@ -116,6 +140,7 @@ impl Pool {
     /// Takes changes back that came to nothing (section 3.3): the frames are dropped, and what
     /// was there before comes back by on-the-fly redo.
     pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
+        self.shape += 1;
         for id in pages {
             self.drop_frame(*id);
             self.table.remove_from(*id, lsn);
@@ -146,22 +171,33 @@ impl Pool {
         }
     }
 
+    fn frame_of(&mut self, id: PageId) -> Option<usize> {
+        if self.frames.get(self.last).is_some_and(|frame| frame.page == Some(id)) {
+            return Some(self.last);
+        }
+        let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) else { return None };
+        self.last = *frame;
+        self.recent[*frame] = RECENT;
+        self.stats.page_hits += 1;
+        Some(*frame)
+    }
+
     fn fetch(&mut self, id: PageId) -> Result<usize> {
-        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
-            self.frames[*frame].is_recent = true;
-            self.stats.page_hits += 1;
-            return Ok(*frame);
+        if let Some(frame) = self.frame_of(id) {
+            return Ok(frame);
         }
         let frame = self.free_frame()?;
         let mut image = std::mem::take(&mut self.frames[frame].image);
         let read = self.read(id, None, &mut image);
-        self.frames[frame] = Frame { page: None, image, is_recent: true };
+        self.frames[frame] = Frame { page: None, image };
         if let Err(error) = read {
             self.unused.push(frame);
             return Err(error);
         }
         let is_dirty = self.pfat.contains_key(&id);
         self.frames[frame].page = Some(id);
+        self.recent[frame] = RECENT;
+        self.last = frame;
         self.pfat.insert(id, Pfat::InFrame { frame, is_dirty });
         Ok(frame)
     }
@@ -173,7 +209,7 @@ impl Pool {
         }
         let frame = self.free_frame()?;
         self.frames[frame].page = Some(id);
-        self.frames[frame].is_recent = true;
+        self.recent[frame] = RECENT;
         // The table may know it already; the frame is news.
         self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
         Ok(frame)
@@ -193,31 +229,34 @@ impl Pool {
             let what = format!("something points to page {id}, which no store has");
             return Err(Error::corrupt(self.data.path(), 0, what));
         }
-        let records = self.table.records(id);
-        let end =
-            before.map_or(records.len(), |lsn| records.partition_point(|record| record.lsn < lsn));
         let path = self.data.path();
         let offset = DataFile::offset(id, self.latest.get(id));
         let wrong = |what: &str| Error::corrupt(path, offset, format!("page {id}: {what}"));
-        let mut ops = Vec::with_capacity(end);
-        for record in &records[..end] {
-            let op = Op::decode(&record.op).ok_or_else(|| wrong("a record of it is none"))?;
-            ops.push((record.lsn, op));
-        }
-        let whole = ops.iter().rposition(|(_, op)| op.is_whole());
+        let records = self.table.records(id);
+        let end =
+            before.map_or(records.len(), |lsn| records.partition_point(|record| record.lsn < lsn));
+        let operations = || self.table.operations(id).take(end);
+        let whole = operations().rposition(|(_, op)| redo_record::is_whole(op));
         if whole.is_none() {
             self.stats.page_reads += 1;
             self.data.read_page(id, self.latest.get(id), page)?;
         }
-        if ops.is_empty() {
+        if end == 0 {
             return Ok(());
         }
         self.stats.redos += 1;
         let base = if whole.is_some() { Lsn(0) } else { page.lsn() };
-        for (lsn, op) in ops.iter().skip(whole.unwrap_or(0)).filter(|(lsn, _)| *lsn > base) {
-            op.apply(page, id, *lsn).map_err(wrong)?;
+        let mut is_to_verify = false;
+        for (lsn, op) in operations().skip(whole.unwrap_or(0)).filter(|(lsn, _)| *lsn > base) {
+            let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;
+            op.apply(page, id, lsn).map_err(wrong)?;
+            // A single cell is checked as it is applied.
+            is_to_verify |= !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. });
         }
-        page.verify_shape().map_err(wrong)
+        if is_to_verify || page.kind() != Some(Kind::Leaf) {
+            page.verify_shape().map_err(wrong)?;
+        }
+        Ok(())
     }
 
     /// A frame that nothing is in: a new one, or that of a victim.
@@ -226,16 +265,17 @@ impl Pool {
             return Ok(frame);
         }
         if self.frames.len() < self.frame_count_max {
-            self.frames.push(Frame { page: None, image: Page::blank(), is_recent: false });
+            self.frames.push(Frame { page: None, image: Page::blank() });
+            self.recent.push(0);
             return Ok(self.frames.len() - 1);
         }
         loop {
             self.hand = (self.hand + 1) % self.frames.len();
-            let frame = &mut self.frames[self.hand];
-            if !frame.is_recent {
+            let recent = &mut self.recent[self.hand];
+            if *recent == 0 {
                 break;
             }
-            frame.is_recent = false;
+            *recent -= 1;
         }
         let victim = self.hand;
         let id = self.frames[victim].page.expect("a frame without a page is in the unused list");

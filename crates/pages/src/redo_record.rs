@@ -67,6 +67,11 @@ fn take_cell<'a>(input: &mut &'a [u8]) -> Option<Cell<'a>> {
     Some(Cell { key, value, is_overflow })
 }
 
+/// Whether the bytes of a record are those of one that gives a page all of its content.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&(FORMAT | OVERFLOW | FREE | META)))
+}
+
 impl<'a> Op<'a> {
     /// Appends the record to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {

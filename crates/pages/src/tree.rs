@@ -27,8 +27,76 @@ const UNDERFULL_BYTES: usize = BODY_BYTES / 4;
 /// Merging stops short of full, so that the next insert does not split again.
 const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 
+/// The place of a key in a leaf, or the place that it would have there.
+type Place = std::result::Result<usize, usize>;
+
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// Ways down that are remembered.
+const HINTS: usize = 1024;
+
+/// In which leaves keys were found lately, so that who gets a key and then writes it, or goes from
+/// one key to the next, need not descend again. A hint is good as long as no page was split,
+/// merged or made anew, and if the leaf has keys on both sides of the one that is looked for.
+pub(crate) struct LeafHints {
+    hints: Vec<Hint>,
+}
+
+#[derive(Clone, Copy)]
+struct Hint {
+    root: PageId,
+    hash: u64,
+    shape: u64,
+    leaf: PageId,
+}
+
+/// The same in every run, as what is evicted depends on it.
+fn hash(root: PageId, key: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = root.0.wrapping_mul(FACTOR);
+    for part in key.chunks(8) {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
+    }
+    hash
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+fn slot(hash: u64) -> usize {
+    hash as usize % HINTS
+}
+
+impl Default for LeafHints {
+    fn default() -> Self {
+        let none = Hint { root: PageId::META, hash: 0, shape: 0, leaf: PageId::META };
+        Self { hints: vec![none; HINTS] }
+    }
+}
+
+impl LeafHints {
+    fn get(&self, root: PageId, hash: u64, shape: u64) -> Option<PageId> {
+        let hint = self.hints[slot(hash)];
+        let is_good = hint.root == root && hint.hash == hash && hint.shape == shape;
+        is_good.then_some(hint.leaf)
+    }
+
+    fn set(&mut self, root: PageId, hash: u64, shape: u64, leaf: PageId) {
+        self.hints[slot(hash)] = Hint { root, hash, shape, leaf };
+    }
+}
+
+/// Where `key` is in a leaf, or would be, if its neighbours there leave no doubt.
+fn place_inside(page: &Page, key: &[u8]) -> Option<Place> {
+    if page.kind() != Some(Kind::Leaf) {
+        return None;
+    }
+    let place = page.search(key);
+    let is_inside = place.is_ok() || place.is_err_and(|i| 0 < i && i < page.count());
+    is_inside.then_some(place)
+}
 
 /// The way from the root to a leaf.
 struct Path {
@@ -111,8 +179,32 @@ impl Core {
         }
     }
 
-    fn leaf(&mut self, root: PageId, key: &[u8]) -> Result<PageId> {
-        self.leaf_of(root, Some(key), false)
+    /// The leaf for `key`, and where in it the key is or would be.
+    fn find(&mut self, root: PageId, key: &[u8]) -> Result<(PageId, Place)> {
+        let hash = hash(root, key);
+        if let Some(found) = self.find_by_hint(root, key, hash) {
+            return Ok(found);
+        }
+        let leaf = self.leaf_of(root, Some(key), false)?;
+        self.leaf_hints.set(root, hash, self.pool.shape(), leaf);
+        Ok((leaf, self.pool.page(leaf)?.search(key)))
+    }
+
+    fn find_by_hint(&mut self, root: PageId, key: &[u8], hash: u64) -> Option<(PageId, Place)> {
+        let leaf = self.leaf_hints.get(root, hash, self.pool.shape())?;
+        let place = place_inside(self.pool.page_in_frame(leaf)?, key)?;
+        Some((leaf, place))
+    }
+
+    /// As [`Core::find`], for who is likely to stay in the leaf that the last one was in.
+    fn find_near(&mut self, root: PageId, key: &[u8]) -> Result<(PageId, Place)> {
+        let near = hash(root, &[]);
+        if let Some(found) = self.find_by_hint(root, key, near) {
+            return Ok(found);
+        }
+        let found = self.find(root, key)?;
+        self.leaf_hints.set(root, near, self.pool.shape(), found.0);
+        Ok(found)
     }
 
     /// The pages from the root to the last leaf.
@@ -122,10 +214,10 @@ impl Core {
 
     /// The value of `key`.
     pub(crate) fn tree_get(&mut self, root: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let leaf = self.leaf(root, key)?;
-        let page = self.pool.page(leaf)?;
-        let Ok(i) = page.search(key) else { return Ok(None) };
-        self.value(leaf, i).map(Some)
+        match self.find(root, key)? {
+            (leaf, Ok(i)) => self.value(leaf, i).map(Some),
+            (_, Err(_)) => Ok(None),
+        }
     }
 
     /// The value of the cell at place `i` of a leaf.
@@ -137,8 +229,7 @@ impl Core {
 
     /// Whether `key` is there.
     pub(crate) fn tree_has(&mut self, root: PageId, key: &[u8]) -> Result<bool> {
-        let leaf = self.leaf(root, key)?;
-        Ok(self.pool.page(leaf)?.search(key).is_ok())
+        Ok(self.find(root, key)?.1.is_ok())
     }
 
     /// Shows the first key from `from` on.
@@ -186,13 +277,12 @@ impl Core {
             Bound::Included(key) | Bound::Excluded(key) => key,
             Bound::Unbounded => &[],
         };
-        let leaf = self.leaf(root, key)?;
-        let page = self.pool.page(leaf)?;
-        let i = match (page.search(key), from) {
+        let (leaf, place) = self.find_near(root, key)?;
+        let i = match (place, from) {
             (Ok(i), Bound::Excluded(_)) => i + 1,
             (Ok(i) | Err(i), _) => i,
         };
-        if i < page.count() {
+        if i < self.pool.page(leaf)?.count() {
             return Ok(Some((leaf, i)));
         }
         // It is the first of a leaf further on.
@@ -280,8 +370,8 @@ impl Core {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool> {
-        let leaf = self.leaf(root, key)?;
-        let was_there = self.free_overflow_of(change, leaf, key)?;
+        let (mut leaf, place) = self.find(root, key)?;
+        let was_there = self.free_overflow_of(change, leaf, place)?;
         let direct = Cell { key, value, is_overflow: false };
         let address;
         let cell = if direct.is_small() {
@@ -290,11 +380,10 @@ impl Core {
             address = self.write_overflow(change, value)?;
             Cell { key, value: &address, is_overflow: true }
         };
-        let mut leaf = leaf;
         while !self.pool.page(leaf)?.fits(&cell) {
             let path = self.descend(root, Some(key), false)?;
             self.split(change, &path.pages, Some(key))?;
-            leaf = self.leaf(root, key)?;
+            leaf = self.find(root, key)?.0;
         }
         self.change_page(change, leaf, &Op::Put(cell))?;
         Ok(was_there)
@@ -307,8 +396,8 @@ impl Core {
         root: PageId,
         key: &[u8],
     ) -> Result<bool> {
-        let leaf = self.leaf(root, key)?;
-        if !self.free_overflow_of(change, leaf, key)? {
+        let (leaf, place) = self.find(root, key)?;
+        if !self.free_overflow_of(change, leaf, place)? {
             return Ok(false);
         }
         self.change_page(change, leaf, &Op::Remove { key })?;
@@ -319,11 +408,15 @@ impl Core {
         Ok(true)
     }
 
-    /// Frees the pages of the value of `key`, if it has any; true if the key is there.
-    fn free_overflow_of(&mut self, change: &mut Change, leaf: PageId, key: &[u8]) -> Result<bool> {
-        let page = self.pool.page(leaf)?;
-        let Ok(i) = page.search(key) else { return Ok(false) };
-        let cell = page.cell(i);
+    /// Frees the pages of the value at a place, if it has any; true if a key is there.
+    fn free_overflow_of(
+        &mut self,
+        change: &mut Change,
+        leaf: PageId,
+        place: Place,
+    ) -> Result<bool> {
+        let Ok(i) = place else { return Ok(false) };
+        let cell = self.pool.page(leaf)?.cell(i);
         if cell.is_overflow {
             let address = cell.value.to_vec();
             self.free_overflow(change, leaf, &address)?;
