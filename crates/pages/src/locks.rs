@@ -21,6 +21,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 
 /// What can be locked.
@@ -80,6 +81,9 @@ pub(crate) enum Outcome {
 
 type TransactionId = u64;
 
+/// So many locks that nobody holds are kept.
+const SPARE_LOCKS: usize = 1024;
+
 #[derive(Debug, Default)]
 struct Lock {
     holders: Vec<(TransactionId, Mode)>,
@@ -135,6 +139,8 @@ pub(crate) struct LockTable {
     held: HashMap<TransactionId, Vec<Name>>,
     waiting: HashMap<TransactionId, (Name, Mode)>,
     tables: HashMap<Vec<u8>, u32>,
+    /// Locks that nobody holds: their memory is for the next ones.
+    spare: Vec<Lock>,
     /// The name that is being looked for.
     scratch: Vec<u8>,
 }
@@ -169,7 +175,8 @@ impl LockTable {
         }
         let Some((name, lock)) = self.locks.get_key_value_mut(name) else {
             let name = Name::from(name);
-            let lock = Lock { holders: vec![(id, mode)], waiters: VecDeque::new() };
+            let mut lock = self.spare.pop().unwrap_or_default();
+            lock.holders.push((id, mode));
             self.locks.insert(Arc::clone(&name), lock);
             self.held.entry(id).or_default().push(name);
             return Outcome::Granted;
@@ -271,10 +278,19 @@ impl LockTable {
     pub(crate) fn release(&mut self, id: TransactionId) -> bool {
         let mut is_news = self.cancel(id);
         for name in self.held.remove(&id).unwrap_or_default() {
-            if let Some(lock) = self.locks.get_mut(&name) {
-                lock.holders.retain(|(holder, _)| *holder != id);
+            let EntryRef::Occupied(mut entry) = self.locks.entry_ref(name.as_ref()) else {
+                continue;
+            };
+            let lock = entry.get_mut();
+            lock.holders.retain(|(holder, _)| *holder != id);
+            if !lock.waiters.is_empty() {
+                is_news |= self.pump(&name);
+            } else if lock.holders.is_empty() {
+                let lock = entry.remove();
+                if self.spare.len() < SPARE_LOCKS {
+                    self.spare.push(lock);
+                }
             }
-            is_news |= self.pump(&name);
         }
         is_news
     }

@@ -136,13 +136,25 @@ impl<'t> Table<'t> {
     /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked, [`crate::Error::Corrupt`] or
     /// [`crate::Error::Io`] if a page cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
+        self.get_locked(key.as_ref(), Mode::Shared)
+    }
+
+    /// The value of `key`, which nobody else may read before this transaction has ended: for who
+    /// is going to write it. Two that both get a value and then write it would wait for each other.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.get_locked(key.as_ref(), Mode::Exclusive)
+    }
+
+    fn get_locked(&self, key: &[u8], mode: Mode) -> Result<Option<Vec<u8>>> {
         Transaction::check_key(key)?;
         self.enter()?;
         if let Some(value) = self.own(key) {
             return Ok(value);
         }
-        self.transaction.lock(self.record(key), Mode::Shared)?;
+        self.transaction.lock(self.record(key), mode)?;
         self.committed(|tree| match tree {
             Some((core, root)) => core.tree_get(root, key),
             None => Ok(None),

@@ -114,6 +114,10 @@ impl Connection for PagesConnection<'_> {
         self.table(table).get(key).map_err(error)
     }
 
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.table(table).get_for_update(key).map_err(error)
+    }
+
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
         self.table(table).insert(key, value).map_err(error)
     }
