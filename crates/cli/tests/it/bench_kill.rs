@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run must have written before it is killed: many commits, and checkpoints.
-const WRITTEN_BYTES: u64 = 8 << 20;
+/// What a run must have written before it is killed, beside its copy of what was loaded: a new segment of
+/// the log, many commits, and checkpoints.
+const WRITTEN_BYTES: u64 = 24 << 20;
 /// How long that may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -26,6 +27,16 @@ impl Drop for Killed {
     }
 }
 
+/// How long all files below a directory are together.
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let bytes = entries.map(|entry| match entry.metadata().unwrap() {
+        found if found.is_dir() => bytes_below(&entry.path()),
+        found => found.len(),
+    });
+    bytes.sum()
+}
+
 fn written_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap();
@@ -38,11 +49,12 @@ fn a_killed_run_of_tpcc_recovers_with_its_conditions_true() {
         let dir = tempfile::tempdir().unwrap();
         let run = ["--engine", engine, "--commit", commit];
         assert!(tpcc(dir.path(), &run).arg("--load-only").status().unwrap().success());
+        let wanted_bytes = bytes_below(dir.path()) + WRITTEN_BYTES;
         let mut endless = tpcc(dir.path(), &run);
         endless.args(["--seconds", "600", "--threads", "2"]);
         let mut child = Killed(endless.spawn().unwrap());
         let began = Instant::now();
-        while written_bytes(child.0.id()) < WRITTEN_BYTES {
+        while written_bytes(child.0.id()) < wanted_bytes {
             assert!(child.0.try_wait().unwrap().is_none(), "{engine} ended by itself");
             assert!(began.elapsed() < PATIENCE, "{engine} writes too little");
             std::thread::sleep(Duration::from_millis(5));
