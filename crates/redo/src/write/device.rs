@@ -21,6 +21,7 @@ use env::{Clock, Disk, Lock};
 use crate::compact::compactor::Outcome;
 use crate::compact::segments::Part;
 use crate::format::manifest::{Id, Manifest, ManifestStore};
+use crate::inspect::stats::DeviceStats;
 use crate::mend::scrubber::Finding;
 use crate::options::Waker;
 use crate::write::devices::Devices;
@@ -164,6 +165,22 @@ impl Device {
 
     pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
         lock(&self.inbox)
+    }
+
+    /// How it is, with so many segments that have their file on it.
+    pub(crate) fn stats(&self, segments: usize) -> DeviceStats {
+        DeviceStats {
+            path: self.path.clone(),
+            id: self.id,
+            state: self.state(),
+            is_draining: self.service() == Service::Leaving,
+            segments,
+            queued_bytes: self.queued_bytes.load(Ordering::Relaxed),
+            written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            written_blocks: self.written_blocks.load(Ordering::Relaxed),
+            syncs: self.sync_count.load(Ordering::Relaxed),
+            last_error: self.last_error(),
+        }
     }
 
     /// Queues an order; gives it back when the device is poisoned.

@@ -23,7 +23,7 @@ use crate::compact::segments::{Segment, Segments};
 use crate::format::block;
 use crate::format::record;
 use crate::format::segment::OFFSET_EVERY;
-use crate::inspect::stats::{DeviceStats, Stats};
+use crate::inspect::stats::Stats;
 use crate::mend::healing::Healing;
 use crate::mend::scrubber::ScrubQueue;
 use crate::options::{CompactionOptions, SyncPolicy};
@@ -508,18 +508,8 @@ impl Log {
             if device.service() == Service::Gone {
                 continue;
             }
-            stats.devices.push(DeviceStats {
-                path: device.path.clone(),
-                id: device.id,
-                state: device.state(),
-                is_draining: device.service() == Service::Leaving,
-                segments: self.segments.iter().filter(|segment| segment.device == index).count(),
-                queued_bytes: device.queued_bytes.load(Ordering::Relaxed),
-                written_bytes: device.written_bytes.load(Ordering::Relaxed),
-                written_blocks: device.written_blocks.load(Ordering::Relaxed),
-                syncs: device.sync_count.load(Ordering::Relaxed),
-                last_error: device.last_error(),
-            });
+            let ours = self.segments.iter().filter(|segment| segment.device == index);
+            stats.devices.push(device.stats(ours.count()));
         }
         stats
     }

@@ -194,7 +194,11 @@ fn nothing_written_nothing_changes<A: Algorithm>() {
 /// A row written in each period, in every second one, in none: what one copy has and another has not.
 fn alternating_writes<A: Algorithm>() {
     let ticks = |period: usize| {
-        let writes = [Some(0), (period % 2 == 0).then_some(1), (period % 3 == 0).then_some(70)];
+        let writes = [
+            Some(0),
+            period.is_multiple_of(2).then_some(1),
+            period.is_multiple_of(3).then_some(70),
+        ];
         vec![(vec![], writes.into_iter().flatten().map(Step::Write).collect())]
     };
     run::<A>(&(0..8).map(ticks).collect::<Vec<Ticks>>());
@@ -209,9 +213,7 @@ fn one_at_a_time<A: Algorithm>() {
     });
     let (mut client, mut snapshotter) = database.split();
     assert!(snapshotter.unfinished().unwrap().is_none());
-    let mut first = snapshotter.take().unwrap();
-    first.next_row(&mut [0; WORDS]).unwrap();
-    drop(first);
+    snapshotter.take().unwrap().next_row(&mut [0; WORDS]).unwrap();
     client.tick().write(1, &[9; WORDS]);
     assert!(matches!(snapshotter.take(), Err(snapshot::Error::Unfinished)));
     // It is still there, from the beginning, and as it was.
