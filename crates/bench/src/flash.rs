@@ -19,6 +19,7 @@ pub(crate) mod trace;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::json;
 use device::{Costs, Device};
 
 /// What `indelible bench flash` is told.
@@ -78,11 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         outcome.erases,
         outcome.seconds
     );
-    if let Some(path) = &arguments.json {
-        let text = serde_json::to_string_pretty(&outcome).expect("it is plain data");
-        std::fs::write(path, text).map_err(Error::file(path))?;
-    }
-    Ok(())
+    json::write(arguments.json.as_deref(), &outcome)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a model, for people and plots")]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Commit, Connection, Counters, Direction, Engine, Kind, Settings, Table};
 use crate::error::{Error, Result};
+use crate::json;
 use crate::process_count::ProcessCount;
 
 const TABLE: Table = Table(0);
@@ -188,11 +189,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     ];
     drop(bench);
     engine.close()?;
-    if let Some(path) = &arguments.json {
-        let Arguments { engine, commit, keys, value_bytes, pool_mb, .. } = *arguments;
-        let outcome = Outcome { engine, commit, keys, value_bytes, pool_mb, phases: &phases };
-        let text = serde_json::to_string_pretty(&outcome).expect("it is plain data");
-        std::fs::write(path, text).map_err(Error::file(path))?;
-    }
-    Ok(())
+    let Arguments { engine, commit, keys, value_bytes, pool_mb, .. } = *arguments;
+    let outcome = Outcome { engine, commit, keys, value_bytes, pool_mb, phases: &phases };
+    json::write(arguments.json.as_deref(), &outcome)
 }

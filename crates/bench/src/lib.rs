@@ -17,6 +17,7 @@ pub mod snapshot_transactions;
 pub mod tpcc;
 
 mod error;
+mod json;
 mod process_count;
 
 pub use error::{Error, Result};

@@ -20,7 +20,8 @@ mod updates;
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::json;
 
 pub use updates::Distribution;
 
@@ -181,9 +182,5 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         outcome.dump_average_ms,
         outcome.peak_memory_mb,
     );
-    if let Some(path) = &arguments.json {
-        let text = serde_json::to_vec(&outcome).expect("numbers and names");
-        std::fs::write(path, text).map_err(Error::file(path))?;
-    }
-    Ok(())
+    json::write(arguments.json.as_deref(), &outcome)
 }

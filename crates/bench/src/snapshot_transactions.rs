@@ -15,6 +15,7 @@ use ::snapshot::{
 };
 
 use crate::error::{Error, Result};
+use crate::json;
 use crate::snapshot::direct_disk::DirectDisk;
 
 /// What `indelible bench snapshot-transactions` is told.
@@ -188,9 +189,5 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         outcome.snapshots,
         outcome.take_average_ms,
     );
-    if let Some(path) = &arguments.json {
-        let text = serde_json::to_vec(&outcome).expect("numbers and names");
-        std::fs::write(path, text).map_err(Error::file(path))?;
-    }
-    Ok(())
+    json::write(arguments.json.as_deref(), &outcome)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
-//!   indelible bench tpcc|kv|snapshot                        measures stores side by side
+//!   indelible bench tpcc|kv|flash|figures|snapshot|...        measures stores and algorithms side by side
 //!   indelible pages check|stats|dump DIR                     looks at a page store
 //!   indelible --version | --help
 //! ```
@@ -36,8 +36,8 @@ Usage:
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.
-  indelible bench kv|snapshot|tpcc --help
-      Measures the page store beside other stores, and the snapshot algorithms.
+  indelible bench --help
+      Measures the page store beside other stores (TPC-C, points, flash), and the snapshot algorithms.
   indelible pages check DIR
       Checks every page of a page store that nobody has open; the exit code says whether it is good.
   indelible pages stats DIR

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::Arguments;
 use super::terminal::{Kind, Tally};
 use crate::engine::Counters;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::json;
 use crate::process_count::ProcessCount;
 
 /// Latencies of one kind of transactions, in microseconds.
@@ -82,14 +83,8 @@ impl Outcome {
     }
 
     pub(super) fn write(&self, path: Option<&Path>) -> Result<()> {
-        write(self, path)
+        json::write(path, self)
     }
-}
-
-fn write(what: &impl serde::Serialize, path: Option<&Path>) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(what).expect("it is plain data");
-    std::fs::write(path, text).map_err(Error::file(path))
 }
 
 impl fmt::Display for Outcome {
@@ -139,7 +134,7 @@ impl Recovery {
     }
 
     pub(super) fn write(&self, path: Option<&Path>) -> Result<()> {
-        write(self, path)
+        json::write(path, self)
     }
 }
 

@@ -382,8 +382,10 @@ impl Running {
             let files = self.sources.iter().map(|(path, _)| disk.open(path, Access::ReadWrite));
             self.nameless = files
                 .flatten()
-                .filter_map(|file| Some((file.len().ok()?, file)))
-                .map(|(len, file)| (file, len))
+                .filter_map(|file| {
+                    let len = file.len().ok()?;
+                    Some((file, len))
+                })
                 .collect();
         }
         let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
