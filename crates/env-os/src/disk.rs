@@ -14,6 +14,8 @@ use env::{Access, Disk, File, Lock};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::durable_writer::DurableWriter;
+
 /// The file systems of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsDisk;
@@ -63,12 +65,12 @@ impl Disk for OsDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        Ok(Box::new(OsFile(file.map_err(|error| about(path, &error))?)))
+        Ok(Box::new(OsFile::new(file.map_err(|error| about(path, &error))?)))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
         let file = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path);
-        Ok(Box::new(OsFile(file.map_err(|error| about(path, &error))?)))
+        Ok(Box::new(OsFile::new(file.map_err(|error| about(path, &error))?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -108,12 +110,21 @@ impl Disk for OsDisk {
 
 /// An open file of the operating system.
 #[derive(Debug)]
-struct OsFile(fs::File);
+struct OsFile {
+    file: fs::File,
+    durable: DurableWriter,
+}
+
+impl OsFile {
+    fn new(file: fs::File) -> Self {
+        Self { file, durable: DurableWriter::default() }
+    }
+}
 
 impl File for OsFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
-            match self.0.read_at(buf, offset) {
+            match self.file.read_at(buf, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
@@ -121,26 +132,30 @@ impl File for OsFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
+    }
+
+    fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.durable.write(&self.file, bytes, offset)
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         if len == 0 {
             return Ok(());
         }
-        match retry_on_intr(|| fallocate(&self.0, FallocateFlags::KEEP_SIZE, offset, len)) {
+        match retry_on_intr(|| fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)) {
             // File systems that cannot reserve (NFS before 4.2, some FUSE) are used all the same.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(error) => Err(error.into()),
@@ -149,12 +164,12 @@ impl File for OsFile {
 
     fn advise_sequential(&self) {
         // Advice: where it is refused, reading is merely slower.
-        let _refused = fadvise(&self.0, 0, None, Advice::Sequential);
+        let _refused = fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
     fn drop_cache(&self, offset: u64, len: u64) {
         if let Some(len) = NonZeroU64::new(len) {
-            let _refused = fadvise(&self.0, offset, Some(len), Advice::DontNeed);
+            let _refused = fadvise(&self.file, offset, Some(len), Advice::DontNeed);
         }
     }
 }

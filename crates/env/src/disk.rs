@@ -7,6 +7,8 @@
 //!   that the file is there, by this name   Disk::sync_dir of its directory
 //! ```
 //!
+//! [`File::write_durably_at`] is a write and the first half in one call.
+//!
 //! Until the call has returned `Ok`, a crash may keep any part of what it would have made durable:
 //! some of several writes, in any order; some sectors of one write; a rename or not. The one thing
 //! that is atomic is a rename: after a crash `to` is the old file or the new one.
@@ -90,6 +92,15 @@ pub trait File: Send + Sync {
 
     /// Makes durable every byte written and the length set, by any handle, before the call.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset` and makes them durable, as [`File::write_all_at`] and
+    /// [`File::sync_data`] do, but says nothing of what was written before. For logs: cheapest
+    /// where offset and length are whole sectors of 512 bytes, and bytes of the file already.
+    /// What is written may have to be read from the device.
+    fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)?;
+        self.sync_data()
+    }
 
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;

@@ -89,6 +89,11 @@ impl File for TracedFile {
         self.file.write_all_at(bytes, offset)
     }
 
+    fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.trace.add(What::Write, self.number, offset, bytes.len() as u64);
+        self.file.write_durably_at(bytes, offset)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }
