@@ -42,7 +42,9 @@ pub(crate) struct Core {
     pub(crate) redo_start: Lsn,
     /// When the oldest commit in the log buffer was made.
     pub(crate) group_since_us: Option<u64>,
-    /// Threads that wait for their group to be written.
+    /// Threads that wait for a change.
+    pub(crate) waiters: usize,
+    /// Those of them that wait for their group to be written.
     pub(crate) group_waiters: usize,
     /// What the thread in the background is doing.
     pub(crate) background: Sleep,
@@ -88,6 +90,7 @@ impl Core {
             pressure: 0,
             redo_start: Lsn(0),
             group_since_us: None,
+            waiters: 0,
             group_waiters: 0,
             background: Sleep::Awake,
             is_stopping: false,

@@ -85,8 +85,19 @@ impl Inner {
         self.transaction_bytes_max
     }
 
-    fn wait_for_change<'a>(&self, core: Latched<'a>) -> Latched<'a> {
-        self.changed.wait(core).expect("as for the latch")
+    fn wait_for_change<'a>(&self, mut core: Latched<'a>) -> Latched<'a> {
+        core.waiters += 1;
+        core = self.changed.wait(core).expect("as for the latch");
+        core.waiters -= 1;
+        core
+    }
+
+    /// To be called under the latch whenever something has changed that [`Inner::changed`] is
+    /// about. Waking nobody would be a system call all the same.
+    fn wake_waiters(&self, core: &Core) {
+        if core.waiters > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Writes the log until the group at `lsn` is durable, or waits for who is doing so.
@@ -106,9 +117,10 @@ impl Inner {
             let written = files.write(&flush);
             core = self.latch();
             core.files = Some(files);
-            self.changed.notify_all();
+            self.wake_waiters(&core);
             core.poison_by(written)?;
             core.note_flush(&flush);
+            core.log.reuse(flush);
         }
     }
 
@@ -175,7 +187,7 @@ impl Inner {
         let recycled = files.recycle_before(redo_start);
         core = self.latch();
         core.files = Some(files);
-        self.changed.notify_all();
+        self.wake_waiters(&core);
         self.note(&mut core, recycled)?;
         Ok(core)
     }
@@ -183,7 +195,7 @@ impl Inner {
     /// Poisons the core by an error, and wakes whoever waits for what will not come.
     fn note(&self, core: &mut Core, result: Result<()>) -> Result<()> {
         if result.is_err() {
-            self.changed.notify_all();
+            self.wake_waiters(core);
         }
         core.poison_by(result)
     }
@@ -273,19 +285,21 @@ impl Inner {
     /// full enough, the delay is over, or there is nobody who could join the group.
     fn flush_with_group<'a>(&'a self, mut core: Latched<'a>, lsn: Lsn) -> Result<Latched<'a>> {
         core.group_waiters += 1;
+        core.waiters += 1;
         let is_to_wait = |core: &mut Core| {
             core.poison.is_none() && lsn >= core.pool.durable_end && !is_group_ripe(core)
         };
         let waited = self.changed.wait_timeout_while(core, self.group_delay, is_to_wait);
         core = waited.expect("as for the latch").0;
         core.group_waiters -= 1;
+        core.waiters -= 1;
         self.flush_past(core, lsn)
     }
 
     /// To be called when the buffer has grown or somebody has ended: is it time to write?
     fn wake_group(&self, core: &Core) {
         if core.group_waiters > 0 && is_group_ripe(core) {
-            self.changed.notify_all();
+            self.wake_waiters(core);
         }
     }
 

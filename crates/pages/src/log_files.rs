@@ -77,8 +77,7 @@ impl LogFiles {
             let len = usize::try_from(count).expect("not more than there is") * LOG_PAGE_BYTES;
             let (offset, path) = (self.offset(page), self.path(segment));
             let file = self.file_to_write(segment)?;
-            file.write_all_at(&bytes[..len], offset).map_err(Error::io(&path, "write"))?;
-            file.sync_data().map_err(Error::io(&path, "sync"))?;
+            file.write_durably_at(&bytes[..len], offset).map_err(Error::io(&path, "write"))?;
             page += count;
             bytes = &bytes[len..];
         }

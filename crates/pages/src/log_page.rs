@@ -22,6 +22,9 @@ pub(crate) const LOG_PAGE_BYTES: usize = 2048;
 pub(crate) const HEADER_BYTES: usize = 40;
 const PAYLOAD_BYTES: usize = LOG_PAGE_BYTES - HEADER_BYTES;
 
+/// The memory of a larger flush is given back to the system.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
 /// The first page of a log is number 1: LSN 0 is before everything.
 pub(crate) const FIRST_LSN: Lsn = Lsn((LOG_PAGE_BYTES + HEADER_BYTES) as u64);
 
@@ -73,6 +76,8 @@ pub(crate) struct LogBuffer {
     pages: Vec<u8>,
     /// Payload bytes in the last page of `pages`.
     used: usize,
+    /// The memory of a flush that was written, for the next pages.
+    spare: Vec<u8>,
 }
 
 /// Pages with their checksums.
@@ -92,7 +97,14 @@ impl Flush {
 impl LogBuffer {
     /// An empty buffer that goes on after page `first_page - 1`.
     pub(crate) fn new(salt: u64, first_page: u64, previous_crc: u32) -> Self {
-        Self { salt, first_page, previous_crc, pages: Vec::new(), used: PAYLOAD_BYTES }
+        Self {
+            salt,
+            first_page,
+            previous_crc,
+            pages: Vec::new(),
+            used: PAYLOAD_BYTES,
+            spare: Vec::new(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -144,7 +156,7 @@ impl LogBuffer {
 
     /// Takes the pages, to be written as they are; the next group begins a page of its own.
     pub(crate) fn seal(&mut self) -> Flush {
-        let mut bytes = std::mem::take(&mut self.pages);
+        let mut bytes = std::mem::replace(&mut self.pages, std::mem::take(&mut self.spare));
         let count = bytes.len() / LOG_PAGE_BYTES;
         let pages = u32::try_from(count).expect("a log buffer is bounded far below 8 TiB");
         for (i, page) in bytes.chunks_exact_mut(LOG_PAGE_BYTES).enumerate() {
@@ -163,6 +175,14 @@ impl LogBuffer {
         self.first_page += count as u64;
         self.used = PAYLOAD_BYTES;
         flush
+    }
+
+    /// Takes back the memory of a flush that was written.
+    pub(crate) fn reuse(&mut self, flush: Flush) {
+        if flush.bytes.capacity() <= SPARE_BYTES_MAX {
+            self.spare = flush.bytes;
+            self.spare.clear();
+        }
     }
 }
 
