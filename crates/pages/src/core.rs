@@ -16,11 +16,11 @@ use crate::latch::Sleep;
 use crate::log_files::LogFiles;
 use crate::log_page::{GroupKind, LogBuffer, put_record};
 use crate::options::{Options, Stats};
-use crate::page::{BODY_BYTES, Kind, Meta};
+use crate::page::{BODY_BYTES, Cell, Kind, Meta};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 use crate::redo_record::{Op, put_runs};
-use crate::tree::LeafHints;
+use crate::tree::{LeafHints, Place};
 
 /// A shorter value is logged whole.
 const PATCH_BYTES_MIN: usize = 16;
@@ -159,37 +159,52 @@ impl Core {
         id: PageId,
         op: &Op<'_>,
     ) -> Result<()> {
-        self.encode(id, op)?;
+        self.scratch.clear();
+        op.encode(&mut self.scratch);
+        self.change_page_as_encoded(change, id, op)
+    }
+
+    fn change_page_as_encoded(
+        &mut self,
+        change: &mut Change,
+        id: PageId,
+        op: &Op<'_>,
+    ) -> Result<()> {
         change.touched.insert(id);
         self.pool.change(id, change.lsn, op, &self.scratch)?;
         put_record(&mut change.body, id, &self.scratch);
         Ok(())
     }
 
-    /// The record, in the scratch buffer. A put of a value that differs little from the one there
-    /// is a patch: the less a record takes, the more changes of a page share one write of it.
-    fn encode(&mut self, id: PageId, op: &Op<'_>) -> Result<()> {
+    /// Puts a cell on a page, at the place that a search has found for it. A value that differs
+    /// little from the one there is logged as a patch: the less a record takes, the more changes
+    /// of a page share one write of it.
+    pub(crate) fn put_cell(
+        &mut self,
+        change: &mut Change,
+        id: PageId,
+        place: Place,
+        cell: Cell<'_>,
+    ) -> Result<()> {
         self.scratch.clear();
-        if let Op::Put(cell) = op
+        if let Ok(i) = place
             && !cell.is_overflow
             && cell.value.len() >= PATCH_BYTES_MIN
         {
-            let page = self.pool.page(id)?;
-            let old = page.search(cell.key).ok().map(|i| page.cell(i));
-            if let Some(old) = old
-                && !old.is_overflow
-                && old.value.len() == cell.value.len()
-            {
+            let old = self.pool.page(id)?.cell(i);
+            if !old.is_overflow && old.value.len() == cell.value.len() {
                 self.runs.clear();
                 put_runs(&mut self.runs, old.value, cell.value);
                 if self.runs.len() < cell.value.len() {
                     Op::Patch { key: cell.key, runs: &self.runs }.encode(&mut self.scratch);
-                    return Ok(());
                 }
             }
         }
-        op.encode(&mut self.scratch);
-        Ok(())
+        let op = Op::Put(cell);
+        if self.scratch.is_empty() {
+            op.encode(&mut self.scratch);
+        }
+        self.change_page_as_encoded(change, id, &op)
     }
 
     /// The first group of a new store: page 0, and an empty catalog.

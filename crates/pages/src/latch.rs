@@ -297,7 +297,7 @@ impl Inner {
     }
 
     /// To be called when the buffer has grown or somebody has ended: is it time to write?
-    fn wake_group(&self, core: &Core) {
+    pub(crate) fn wake_group(&self, core: &Core) {
         if core.group_waiters > 0 && is_group_ripe(core) {
             self.wake_waiters(core);
         }

@@ -26,7 +26,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | for users | `store`, `transaction`, `table`, `options`, `error`, `check` |
+//! | for users | `store`, `transaction`, `table`, `range`, `options`, `error`, `check` |
 //! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `online_log` |
@@ -89,6 +89,7 @@ mod options;
 mod page;
 mod pool;
 mod position;
+mod range;
 mod recovery;
 mod redo_record;
 mod store;
@@ -101,7 +102,8 @@ pub use error::{Error, Result};
 pub use options::{Durability, Env, LockWait, Options, Stats, Upkeep};
 pub use page::{KEY_BYTES_MAX, PAGE_BYTES};
 pub use position::{Lsn, PageId};
+pub use range::Range;
 pub use store::PageStore;
-pub use table::{Range, ReadTable, Table};
+pub use table::{ReadTable, Table};
 pub use transaction::{ReadTransaction, TABLE_NAME_BYTES_MAX, Transaction};
 pub use tree::Entry;

@@ -160,12 +160,33 @@ impl LockTable {
     pub(crate) fn request(&mut self, id: TransactionId, name: LockName<'_>, mode: Mode) -> Outcome {
         let mut encoded = std::mem::take(&mut self.scratch);
         name.encode(&mut encoded);
-        let outcome = self.request_encoded(id, &encoded, mode);
+        let outcome = self.request_encoded(id, &encoded, mode, true);
         self.scratch = encoded;
         outcome
     }
 
-    fn request_encoded(&mut self, id: TransactionId, name: &[u8], mode: Mode) -> Outcome {
+    /// Takes a lock if nobody is in the way; true if it is held then. Nothing waits for it
+    /// otherwise.
+    pub(crate) fn take_if_free(
+        &mut self,
+        id: TransactionId,
+        name: LockName<'_>,
+        mode: Mode,
+    ) -> bool {
+        let mut encoded = std::mem::take(&mut self.scratch);
+        name.encode(&mut encoded);
+        let outcome = self.request_encoded(id, &encoded, mode, false);
+        self.scratch = encoded;
+        outcome == Outcome::Granted
+    }
+
+    fn request_encoded(
+        &mut self,
+        id: TransactionId,
+        name: &[u8],
+        mode: Mode,
+        is_to_wait: bool,
+    ) -> Outcome {
         match self.waiting.get(&id) {
             Some((waited, waited_mode)) if waited.as_ref() == name && *waited_mode == mode => {
                 return self.judge(id);
@@ -195,6 +216,9 @@ impl LockTable {
                 self.held.entry(id).or_default().push(name);
             }
             return Outcome::Granted;
+        }
+        if !is_to_wait {
+            return Outcome::Waiting;
         }
         // Who holds the lock already goes ahead: the others wait for it in any case.
         if is_holder {

@@ -329,7 +329,12 @@ impl Page {
 
     /// Whether `cell` fits, in place of the one with its key if there is one.
     pub(crate) fn fits(&self, cell: &Cell<'_>) -> bool {
-        let replaced = self.search(cell.key).map_or(0, |i| self.cell(i).bytes());
+        self.fits_at(self.search(cell.key), cell)
+    }
+
+    /// As [`Page::fits`], for who has searched.
+    pub(crate) fn fits_at(&self, place: Result<usize, usize>, cell: &Cell<'_>) -> bool {
+        let replaced = place.map_or(0, |i| self.cell(i).bytes());
         self.used_bytes() - replaced + cell.bytes() <= BODY_BYTES
     }
 

@@ -11,7 +11,7 @@
 //! buffer, before it is durable: whoever reads it then commits behind it in the log, and a commit
 //! that promises durability waits for everything before it, a reader's too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -36,15 +36,85 @@ pub const TABLE_NAME_BYTES_MAX: usize = 255;
 /// The changes of one table.
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
+/// A table that a transaction has named.
+pub(crate) struct UsedTable {
+    pub(crate) name: Vec<u8>,
+    /// What the lock table calls it.
+    pub(crate) lock_name: u32,
+    /// The lock of the table is held: nobody else deletes it.
+    is_entered: bool,
+    /// What is committed in it is deleted, before the other changes.
+    pub(crate) is_deleted: bool,
+    /// Its root, once it was found: that stays where it is as long as the table is locked.
+    pub(crate) root: Option<PageId>,
+    pub(crate) writes: Overlay,
+}
+
+/// A key that was last read in order to be written, and whether it is committed: known as long as
+/// it is locked, which is to the end.
+#[derive(Default)]
+pub(crate) struct FoundKey {
+    table: usize,
+    key: Vec<u8>,
+    is_committed: bool,
+    is_known: bool,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) writes: BTreeMap<Vec<u8>, Overlay>,
-    /// Tables that the transaction deletes, before its other changes.
-    deleted: BTreeSet<Vec<u8>>,
-    /// Tables whose lock it has.
-    entered: Vec<u32>,
+    /// Few, so that looking for a name goes through them.
+    pub(crate) tables: Vec<UsedTable>,
+    found: FoundKey,
     bytes: usize,
     has_failed: bool,
+    /// It was committed: nothing is left to give back.
+    is_over: bool,
+}
+
+impl State {
+    /// Notes what a read for writing has found.
+    pub(crate) fn note_found(&mut self, table: usize, key: &[u8], is_committed: bool) {
+        self.found.key.clear();
+        self.found.key.extend_from_slice(key);
+        (self.found.table, self.found.is_committed) = (table, is_committed);
+        self.found.is_known = true;
+    }
+
+    /// Whether everything is locked that writing this key takes: it was written before, or was
+    /// read in order to be written and is there.
+    pub(crate) fn may_write(&self, table: usize, key: &[u8]) -> bool {
+        let found = &self.found;
+        (found.is_known && found.is_committed && found.table == table && found.key == key)
+            || self.tables[table].writes.contains_key(key)
+    }
+
+    /// Notes a change that is locked for. `max` is what all changes may take.
+    pub(crate) fn write(
+        &mut self,
+        table: usize,
+        key: &[u8],
+        value: Option<&[u8]>,
+        max: usize,
+    ) -> Result<()> {
+        let overlay = &mut self.tables[table].writes;
+        let cost_now = cost(key, value);
+        match overlay.get_mut(key) {
+            Some(old) => {
+                let bytes = self.bytes - cost(key, old.as_deref()) + cost_now;
+                if bytes > max {
+                    return Err(Error::TransactionTooLarge { max });
+                }
+                self.bytes = bytes;
+                *old = value.map(<[u8]>::to_vec);
+            }
+            None if self.bytes + cost_now > max => return Err(Error::TransactionTooLarge { max }),
+            None => {
+                self.bytes += cost_now;
+                overlay.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn cost(key: &[u8], value: Option<&[u8]>) -> usize {
@@ -113,20 +183,36 @@ impl Transaction {
         if self.state().has_failed { Err(Error::TransactionFailed) } else { Ok(()) }
     }
 
+    /// The number of a table in [`State::tables`].
+    pub(crate) fn number_of(&self, name: &[u8]) -> usize {
+        let mut state = self.state();
+        if let Some(number) = state.tables.iter().position(|table| table.name == name) {
+            return number;
+        }
+        state.tables.push(UsedTable {
+            name: name.to_vec(),
+            lock_name: self.inner.lock_table().table(name),
+            is_entered: false,
+            is_deleted: false,
+            root: None,
+            writes: Overlay::new(),
+        });
+        state.tables.len() - 1
+    }
+
     /// Makes sure that a table can be used: the transaction is in order, and nobody deletes the
     /// table before it ends.
-    pub(crate) fn enter(&self, table: u32) -> Result<()> {
-        let state = self.state();
-        if state.has_failed {
-            return Err(Error::TransactionFailed);
+    pub(crate) fn enter(&self, table: usize) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        if !state.has_failed && !state.tables[table].is_entered {
+            Self::check_name(&state.tables[table].name)?;
+            let name = LockName::Table(state.tables[table].lock_name);
+            drop(state);
+            self.lock(name, Mode::Shared)?;
+            state = self.state();
+            state.tables[table].is_entered = true;
         }
-        if state.entered.contains(&table) {
-            return Ok(());
-        }
-        drop(state);
-        self.lock(LockName::Table(table), Mode::Shared)?;
-        self.state().entered.push(table);
-        Ok(())
+        if state.has_failed { Err(Error::TransactionFailed) } else { Ok(state) }
     }
 
     /// Deletes a table with everything in it, and says whether there was one. Its pages are given
@@ -156,32 +242,32 @@ impl Transaction {
         let name = name.as_ref();
         Self::check_name(name)?;
         self.usable()?;
-        let table = self.inner.lock_table().table(name);
-        self.lock(LockName::Table(table), Mode::Exclusive)?;
+        let number = self.number_of(name);
+        let lock_name = self.state().tables[number].lock_name;
+        self.lock(LockName::Table(lock_name), Mode::Exclusive)?;
         let mut core = self.inner.latch();
         core.healthy()?;
         let is_committed = core.root(name)?.is_some();
         drop(core);
         let mut state = self.state();
-        let overlay = state.writes.remove(name).unwrap_or_default();
+        state.found.is_known = false;
+        let table = &mut state.tables[number];
+        let overlay = std::mem::take(&mut table.writes);
+        let is_there = is_committed && !table.is_deleted;
+        table.is_deleted |= is_committed;
         state.bytes -= overlay.iter().map(|(k, v)| cost(k, v.as_deref())).sum::<usize>();
-        let is_there = is_committed && !state.deleted.contains(name);
-        if is_committed {
-            state.deleted.insert(name.to_vec());
-        }
         Ok(is_there || overlay.values().any(Option::is_some))
-    }
-
-    /// Whether what is committed in a table is to be deleted.
-    pub(crate) fn deletes(&self, table: &[u8]) -> bool {
-        let state = self.state();
-        !state.deleted.is_empty() && state.deleted.contains(table)
     }
 
     /// Asks for a lock without waiting for it, for who holds the latch: on anything but a grant,
     /// let it go and ask with [`Transaction::lock`].
     pub(crate) fn try_lock(&self, name: LockName<'_>, mode: Mode) -> bool {
         self.inner.lock_table().request(self.id, name, mode) == Outcome::Granted
+    }
+
+    /// As [`Transaction::try_lock`], but without a place in the queue if it is not granted.
+    pub(crate) fn lock_if_free(&self, name: LockName<'_>, mode: Mode) -> bool {
+        self.inner.lock_table().take_if_free(self.id, name, mode)
     }
 
     /// Takes a lock, as [`LockWait`] says.
@@ -209,25 +295,6 @@ impl Transaction {
         }
     }
 
-    /// Notes a change that is locked for.
-    pub(crate) fn write(&self, table: &[u8], key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let max = self.inner.transaction_bytes_max();
-        let mut state = self.state();
-        let old = state.writes.get(table).and_then(|overlay| overlay.get(key));
-        let before = old.map_or(0, |old| cost(key, old.as_deref()));
-        let bytes = state.bytes - before + cost(key, value);
-        if bytes > max {
-            return Err(Error::TransactionTooLarge { max });
-        }
-        state.bytes = bytes;
-        let value = value.map(<[u8]>::to_vec);
-        match state.writes.get_mut(table) {
-            Some(overlay) => overlay.insert(key.to_vec(), value),
-            None => state.writes.entry(table.to_vec()).or_default().insert(key.to_vec(), value),
-        };
-        Ok(())
-    }
-
     /// Commits, and says where in the log: [`crate::PageStore::wait_durable`] takes that.
     ///
     /// # Errors
@@ -236,23 +303,21 @@ impl Transaction {
     /// poisons the store; whether the transaction is durable shows when it is opened again.
     pub fn commit(self, durability: Durability) -> Result<Lsn> {
         self.usable()?;
-        let (writes, deleted) = {
-            let mut state = self.state();
-            (std::mem::take(&mut state.writes), std::mem::take(&mut state.deleted))
-        };
-        if deleted.is_empty() && writes.values().all(Overlay::is_empty) {
+        let tables = std::mem::take(&mut self.state().tables);
+        if tables.iter().all(|table| !table.is_deleted && table.writes.is_empty()) {
             return self.commit_reads(durability);
         }
         let mut core = self.inner.latch();
         core.healthy()?;
         core = self.inner.make_room(core)?;
         let mut change = core.begin_change(self.id);
-        let made = self.apply(&mut core, &mut change, &deleted, &writes);
+        let made = self.apply(&mut core, &mut change, &tables);
         let lsn = core.end_change(change, made)?;
         core.pool.stats.commits += 1;
         core.active.remove(&self.id);
         drop(core);
         self.release();
+        self.state().is_over = true;
         self.inner.settle(self.inner.latch(), lsn, durability)?;
         Ok(lsn)
     }
@@ -261,9 +326,11 @@ impl Transaction {
         let mut core = self.inner.latch();
         core.healthy()?;
         core.active.remove(&self.id);
+        self.inner.wake_group(&core);
         let lsn = Lsn(core.log.end().0 - 1);
         drop(core);
         self.release();
+        self.state().is_over = true;
         match durability {
             Durability::None => Ok(lsn),
             Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
@@ -273,26 +340,21 @@ impl Transaction {
         }
     }
 
-    fn apply(
-        &self,
-        core: &mut Core,
-        change: &mut Change,
-        deleted: &BTreeSet<Vec<u8>>,
-        writes: &BTreeMap<Vec<u8>, Overlay>,
-    ) -> Result<()> {
-        for table in deleted {
-            core.delete_table(change, table)?;
+    fn apply(&self, core: &mut Core, change: &mut Change, tables: &[UsedTable]) -> Result<()> {
+        for table in tables.iter().filter(|table| table.is_deleted) {
+            core.delete_table(change, &table.name)?;
         }
-        for (table, overlay) in writes.iter().filter(|(_, overlay)| !overlay.is_empty()) {
-            let root = core.root_for_writing(change, table)?;
-            let lock_table = self.inner.lock_table().table(table);
-            for (key, value) in overlay {
+        // Who holds nothing yet gets no gap before the latch is let go.
+        let is_alone = self.inner.lock_table().is_alone(self.id);
+        for table in tables.iter().filter(|table| !table.writes.is_empty()) {
+            let root = core.root_for_writing(change, &table.name)?;
+            for (key, value) in &table.writes {
                 let was_there = match value {
                     Some(value) => core.tree_put(change, root, key, value)?,
                     None => core.tree_remove(change, root, key)?,
                 };
-                if was_there != value.is_some() {
-                    self.pass_gap_on(core, root, lock_table, key, was_there)?;
+                if was_there != value.is_some() && !is_alone {
+                    self.pass_gap_on(core, root, table.lock_name, key, was_there)?;
                 }
             }
         }
@@ -309,9 +371,6 @@ impl Transaction {
         key: &[u8],
         is_united: bool,
     ) -> Result<()> {
-        if self.inner.lock_table().is_alone(self.id) {
-            return Ok(());
-        }
         core.tree_next(root, Bound::Excluded(key), |next| {
             let (own, next) = (LockName::Gap(table, Some(key)), LockName::Gap(table, next));
             let (from, to) = if is_united { (own, next) } else { (next, own) };
@@ -352,7 +411,9 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.release();
-        self.inner.forget(self.id);
+        if !self.state.get_mut().is_ok_and(|state| state.is_over) {
+            self.release();
+            self.inner.forget(self.id);
+        }
     }
 }

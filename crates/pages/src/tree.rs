@@ -14,6 +14,7 @@
 //! Nodes have no links to their siblings: whoever runs over the end of a leaf descends again with
 //! the separator it saw on the way down.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 
 use crate::core::{Change, Core};
@@ -28,7 +29,7 @@ const UNDERFULL_BYTES: usize = BODY_BYTES / 4;
 const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 
 /// The place of a key in a leaf, or the place that it would have there.
-type Place = std::result::Result<usize, usize>;
+pub(crate) type Place = std::result::Result<usize, usize>;
 
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -245,14 +246,31 @@ impl Core {
         }
     }
 
-    /// The first entry from `from` on.
-    pub(crate) fn tree_next_entry(
+    /// Appends the first entries from `from` on to `entries`: at most so many, from one leaf, and
+    /// only as long as `see` wants them, which is shown each key, and `None` for the end.
+    pub(crate) fn tree_entries(
         &mut self,
         root: PageId,
         from: Bound<&[u8]>,
-    ) -> Result<Option<Entry>> {
-        let place = self.next_place(root, from)?;
-        self.entry(place)
+        count: usize,
+        mut see: impl FnMut(Option<&[u8]>) -> bool,
+        entries: &mut VecDeque<Entry>,
+    ) -> Result<()> {
+        let Some((leaf, first)) = self.next_place(root, from)? else {
+            see(None);
+            return Ok(());
+        };
+        let end = self.pool.page(leaf)?.count().min(first + count);
+        for i in first..end {
+            let key = self.pool.page(leaf)?.cell(i).key;
+            if !see(Some(key)) {
+                break;
+            }
+            let key = key.to_vec();
+            let value = self.value(leaf, i)?;
+            entries.push_back((key, value));
+        }
+        Ok(())
     }
 
     /// The last entry up to `to`.
@@ -370,7 +388,7 @@ impl Core {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool> {
-        let (mut leaf, place) = self.find(root, key)?;
+        let (mut leaf, mut place) = self.find(root, key)?;
         let was_there = self.free_overflow_of(change, leaf, place)?;
         let direct = Cell { key, value, is_overflow: false };
         let address;
@@ -380,12 +398,12 @@ impl Core {
             address = self.write_overflow(change, value)?;
             Cell { key, value: &address, is_overflow: true }
         };
-        while !self.pool.page(leaf)?.fits(&cell) {
+        while !self.pool.page(leaf)?.fits_at(place, &cell) {
             let path = self.descend(root, Some(key), false)?;
             self.split(change, &path.pages, Some(key))?;
-            leaf = self.find(root, key)?.0;
+            (leaf, place) = self.find(root, key)?;
         }
-        self.change_page(change, leaf, &Op::Put(cell))?;
+        self.put_cell(change, leaf, place, cell)?;
         Ok(was_there)
     }
 

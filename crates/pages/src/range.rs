@@ -1,0 +1,268 @@
+//! Entries of a table in order, from both ends: a transaction's own changes over what is committed.
+//!
+//! ```text
+//!   low ─► committed, locked and read ahead ─►  …  ◄─ committed, one at a time ◄─ high
+//!          own changes laid over both
+//! ```
+//!
+//! What is returned stays so until the transaction ends: each committed entry is locked with the gap
+//! before it, and the gap that the range ends in. Going up, entries are read ahead: one, then two,
+//! four and so on from one leaf under one hold of the latch. So who takes the first entry locks no
+//! other, and who takes many finds most of them read already. What somebody else has locked is not
+//! waited for before its turn.
+
+use std::collections::VecDeque;
+use std::ops::{Bound, RangeBounds};
+
+use crate::catalog::slice;
+use crate::error::Result;
+use crate::locks::Mode;
+use crate::table::Table;
+use crate::tree::Entry;
+
+/// The most entries that are read ahead at a time.
+const AHEAD_MAX: usize = 64;
+
+/// Entries of a table in order. An error is the last thing it gives.
+pub struct Range<'t> {
+    table: &'t Table<'t>,
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    /// The gap that the upper end is in is locked.
+    is_high_locked: bool,
+    is_done: bool,
+    /// Committed entries that come next from below.
+    ahead: VecDeque<Entry>,
+    /// So many are read the next time.
+    ahead_count: usize,
+}
+
+/// What somebody else has locked: a record, or the gap before a key or before the end.
+enum Taken {
+    Record(Vec<u8>),
+    Gap(Option<Vec<u8>>),
+}
+
+/// A change of the transaction: a key, and its value or that it is gone.
+type Own = (Vec<u8>, Option<Vec<u8>>);
+
+impl<'t> Range<'t> {
+    pub(crate) fn new(table: &'t Table<'t>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
+        Self {
+            table,
+            low,
+            high,
+            is_high_locked: false,
+            is_done: false,
+            ahead: VecDeque::new(),
+            ahead_count: 1,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match (&self.low, &self.high) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(low), Bound::Included(high)) => low > high,
+            (
+                Bound::Included(low) | Bound::Excluded(low),
+                Bound::Included(high) | Bound::Excluded(high),
+            ) => low >= high,
+        }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        (slice(&self.low), slice(&self.high)).contains(key)
+    }
+
+    /// The transaction's own change nearest to the lower or upper end.
+    fn own(&self, from_above: bool) -> Option<Own> {
+        let state = self.table.transaction.state();
+        let overlay = &state.tables[self.table.number].writes;
+        if overlay.is_empty() {
+            return None;
+        }
+        let mut range = overlay.range::<[u8], _>((slice(&self.low), slice(&self.high)));
+        let entry = if from_above { range.next_back() } else { range.next() };
+        entry.map(|(key, value)| (key.clone(), value.clone()))
+    }
+
+    /// The lowest committed entry, locked with the gap before it.
+    fn take_lowest(&mut self) -> Result<Option<Entry>> {
+        while let Some(entry) = self.ahead.pop_front() {
+            if self.has(&entry.0) {
+                return Ok(Some(entry));
+            }
+        }
+        let count = self.ahead_count;
+        self.ahead_count = (count * 2).min(AHEAD_MAX);
+        while let Some(taken) = self.read_ahead(count)? {
+            self.wait_for(&taken)?;
+        }
+        Ok(self.ahead.pop_front())
+    }
+
+    /// Reads so many committed entries from the lower end on and locks them, up to the end of a
+    /// leaf or of the range, or to what somebody else has locked; says what that is if it is the
+    /// first.
+    fn read_ahead(&mut self, count: usize) -> Result<Option<Taken>> {
+        let Self { table, low, high, ahead, .. } = self;
+        let (transaction, mut committed) = (table.transaction, table.committed(&table.state()));
+        let names = committed.names;
+        let mut taken = None;
+        let mut is_first = true;
+        // What is found is what is there as long as the latch is held: only if it is locked by then
+        // is it still so.
+        let lock = |key: Option<&[u8]>| {
+            let is_waiting = std::mem::take(&mut is_first);
+            let try_lock = |name| match is_waiting {
+                true => transaction.try_lock(name, Mode::Shared),
+                false => transaction.lock_if_free(name, Mode::Shared),
+            };
+            let inside = key.filter(|key| (slice(low), slice(high)).contains(*key));
+            let blocked = if !try_lock(names.gap(key)) {
+                Some(Taken::Gap(key.map(<[u8]>::to_vec)))
+            } else {
+                let blocked = inside.filter(|key| !try_lock(names.record(key)));
+                blocked.map(|key| Taken::Record(key.to_vec()))
+            };
+            let is_locked = blocked.is_none();
+            if is_waiting {
+                taken = blocked;
+            }
+            is_locked && inside.is_some()
+        };
+        table.ask(&mut committed, |tree| match tree {
+            Some((core, root)) => core.tree_entries(root, slice(low), count, lock, ahead),
+            None => {
+                let mut lock = lock;
+                lock(None);
+                Ok(())
+            }
+        })?;
+        Ok(taken)
+    }
+
+    fn wait_for(&self, taken: &Taken) -> Result<()> {
+        let names = self.table.committed(&self.table.state()).names;
+        let name = match taken {
+            Taken::Record(key) => names.record(key),
+            Taken::Gap(key) => names.gap(key.as_deref()),
+        };
+        self.table.transaction.lock(name, Mode::Shared)
+    }
+
+    /// Locks the gap that the upper end is in.
+    fn lock_end(&self) -> Result<()> {
+        let (table, transaction) = (self.table, self.table.transaction);
+        let mut committed = table.committed(&table.state());
+        let names = committed.names;
+        let from = match &self.high {
+            Bound::Included(key) => Some(Bound::Excluded(key.as_slice())),
+            Bound::Excluded(key) => Some(Bound::Included(key.as_slice())),
+            Bound::Unbounded => None,
+        };
+        let try_lock = |next: Option<&[u8]>| {
+            let is_granted = transaction.try_lock(names.gap(next), Mode::Shared);
+            (!is_granted).then(|| Taken::Gap(next.map(<[u8]>::to_vec)))
+        };
+        loop {
+            let taken = table.ask(&mut committed, |tree| match (tree, from) {
+                (Some((core, root)), Some(from)) => core.tree_next(root, from, try_lock),
+                _ => Ok(try_lock(None)),
+            })?;
+            let Some(taken) = taken else { return Ok(()) };
+            self.wait_for(&taken)?;
+        }
+    }
+
+    /// The highest committed entry, locked with the gaps on both sides of it.
+    fn take_highest(&mut self) -> Result<Option<Entry>> {
+        if !self.is_high_locked {
+            self.lock_end()?;
+            self.is_high_locked = true;
+        }
+        let (table, transaction) = (self.table, self.table.transaction);
+        let mut committed = table.committed(&table.state());
+        let names = committed.names;
+        loop {
+            let (found, taken) = table.ask(&mut committed, |tree| {
+                let found = match tree {
+                    Some((core, root)) => core.tree_previous_entry(root, slice(&self.high))?,
+                    None => None,
+                };
+                let inside = found.filter(|(key, _)| self.has(key));
+                let taken = inside.as_ref().and_then(|(key, _)| {
+                    if !transaction.try_lock(names.record(key), Mode::Shared) {
+                        Some(Taken::Record(key.clone()))
+                    } else if !transaction.try_lock(names.gap(Some(key)), Mode::Shared) {
+                        Some(Taken::Gap(Some(key.clone())))
+                    } else {
+                        None
+                    }
+                });
+                Ok((inside, taken))
+            })?;
+            let Some(taken) = taken else { return Ok(found) };
+            self.wait_for(&taken)?;
+        }
+    }
+
+    /// A step; there is none after an error, so that nobody counts errors for ever.
+    fn step_or_end(&mut self, from_above: bool) -> Option<Result<Entry>> {
+        if self.is_done {
+            return None;
+        }
+        let stepped = self.step(from_above);
+        self.is_done |= stepped.is_err();
+        stepped.transpose()
+    }
+
+    fn step(&mut self, from_above: bool) -> Result<Option<Entry>> {
+        drop(self.table.enter()?);
+        loop {
+            if self.is_empty() {
+                return Ok(None);
+            }
+            let committed = if from_above { self.take_highest()? } else { self.take_lowest()? };
+            let own = self.own(from_above);
+            let is_own = match (&committed, &own) {
+                (None, None) => {
+                    self.is_done = true;
+                    return Ok(None);
+                }
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (Some((committed, _)), Some((own, _))) if from_above => own >= committed,
+                (Some((committed, _)), Some((own, _))) => own <= committed,
+            };
+            let (key, value) = if is_own {
+                if !from_above && let Some(entry) = committed {
+                    self.ahead.push_front(entry);
+                }
+                own.expect("it was chosen")
+            } else {
+                let (key, value) = committed.expect("it was chosen");
+                (key, Some(value))
+            };
+            let passed = Bound::Excluded(key.clone());
+            *(if from_above { &mut self.high } else { &mut self.low }) = passed;
+            if let Some(value) = value {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step_or_end(false)
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step_or_end(true)
+    }
+}
