@@ -29,7 +29,7 @@
 //! | for users | `store`, `transaction`, `table`, `range`, `options`, `error`, `check` |
 //! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
-//! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `online_log` |
+//! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `replacement`, `online_log` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `log_files` |
 //! | content | `tree` (B+trees), `catalog`, `core` (groups, free pages, large values) |
 //!
@@ -92,6 +92,7 @@ mod position;
 mod range;
 mod recovery;
 mod redo_record;
+mod replacement;
 mod store;
 mod table;
 mod transaction;

@@ -12,9 +12,12 @@
 //! Memory that is used here is not there for frames, so records of a page lie together, and what
 //! counts is the memory that they take, not only what is in it.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
 use crate::position::{Lsn, PageId};
+use crate::redo_record;
 
 /// What a page costs: its two lists and its place in the table.
 const PAGE_OVERHEAD_BYTES: usize = 96;
@@ -24,11 +27,13 @@ const PAGE_OVERHEAD_BYTES: usize = 96;
 pub(crate) struct LogRecord {
     pub(crate) lsn: Lsn,
     end: u32,
+    /// It gives the page all of its content.
+    is_whole: bool,
 }
 
 /// The records of one page.
 #[derive(Debug, Default)]
-struct PageLog {
+pub(crate) struct PageLog {
     records: Vec<LogRecord>,
     bytes: Vec<u8>,
 }
@@ -45,6 +50,35 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
 }
 
 impl PageLog {
+    /// How many records there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// How many records are older than `lsn`.
+    pub(crate) fn len_before(&self, lsn: Lsn) -> usize {
+        self.records.partition_point(|record| record.lsn < lsn)
+    }
+
+    /// How many records are as old as `lsn` or older.
+    pub(crate) fn len_through(&self, lsn: Lsn) -> usize {
+        self.records.partition_point(|record| record.lsn <= lsn)
+    }
+
+    /// The last of the first `len` records that makes those before it superfluous.
+    pub(crate) fn last_whole(&self, len: usize) -> Option<usize> {
+        self.records[..len].iter().rposition(|record| record.is_whole)
+    }
+
+    /// Some of the records with their operations, the oldest first.
+    pub(crate) fn operations(&self, which: Range<usize>) -> impl Iterator<Item = (Lsn, &[u8])> {
+        let mut start = self.start(which.start);
+        self.records[which].iter().map(move |record| {
+            let from = std::mem::replace(&mut start, place(record.end));
+            (record.lsn, &self.bytes[from..start])
+        })
+    }
+
     /// The memory that it takes.
     fn cost(&self) -> usize {
         self.records.capacity() * size_of::<LogRecord>() + self.bytes.capacity()
@@ -59,7 +93,7 @@ impl PageLog {
         grow(&mut self.bytes, op.len());
         self.bytes.extend_from_slice(op);
         let end = u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page");
-        self.records.push(LogRecord { lsn, end });
+        self.records.push(LogRecord { lsn, end, is_whole: redo_record::is_whole(op) });
     }
 
     fn remove_first(&mut self, count: usize) {
@@ -108,17 +142,10 @@ impl OnlineLog {
         self.pages.get(&id).map_or(&[], |log| log.records.as_slice())
     }
 
-    /// The records of a page with their operations, the oldest first.
-    pub(crate) fn operations(
-        &self,
-        id: PageId,
-    ) -> impl DoubleEndedIterator<Item = (Lsn, &[u8])> + ExactSizeIterator {
+    /// What there is of a page.
+    pub(crate) fn log(&self, id: PageId) -> &PageLog {
         static NONE: PageLog = PageLog { records: Vec::new(), bytes: Vec::new() };
-        let log = self.pages.get(&id).unwrap_or(&NONE);
-        (0..log.records.len()).map(|i| {
-            let record = log.records[i];
-            (record.lsn, &log.bytes[log.start(i)..place(record.end)])
-        })
+        self.pages.get(&id).unwrap_or(&NONE)
     }
 
     /// Adds a record; true if the page was clean.
@@ -140,7 +167,7 @@ impl OnlineLog {
 
     /// Drops the records of a page from `lsn` on: their group came to nothing.
     pub(crate) fn remove_from(&mut self, id: PageId, lsn: Lsn) {
-        self.change(id, |log| log.truncate(log.records.partition_point(|r| r.lsn < lsn)));
+        self.change(id, |log| log.truncate(log.len_before(lsn)));
     }
 
     fn change(&mut self, id: PageId, change: impl FnOnce(&mut PageLog)) {
@@ -171,7 +198,7 @@ mod tests {
         table.remove_first(page, 10);
         table.remove_from(page, Lsn(90));
         let left: Vec<(Lsn, usize)> =
-            table.operations(page).map(|(lsn, op)| (lsn, op.len())).collect();
+            table.log(page).operations(0..79).map(|(lsn, op)| (lsn, op.len())).collect();
         let wanted: Vec<(Lsn, usize)> =
             (11..90).zip(11..).map(|(lsn, len)| (Lsn(lsn), len)).collect();
         assert_eq!(left, wanted);

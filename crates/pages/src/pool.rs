@@ -13,12 +13,14 @@
 //! Invariants: a page is dirty in the PFAT exactly when it has records in the table. A frame
 //! equals, byte for byte, what on-the-fly redo would make. An image is written to storage only
 //! with records whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame
-//! is referenced across a call that may evict: callers name pages, not frames.
+//! is referenced across a call that may evict: callers name pages, not frames. A frame has a page
+//! exactly when it is not in `unused`, and then the replacement knows it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
@@ -26,7 +28,8 @@ use crate::online_log::OnlineLog;
 use crate::options::Stats;
 use crate::page::{Kind, PAGE_BYTES, Page};
 use crate::position::{Lsn, PageId};
-use crate::redo_record::{self, Op};
+use crate::redo_record::Op;
+use crate::replacement::Replacement;
 
 /// An entry of the page/frame addressing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +39,6 @@ pub(crate) enum Pfat {
     /// The paper's (−1, dirty): evicted without flushing.
     EvictedDirty,
 }
-
-/// What a page that was used counts.
-const RECENT: u8 = 1;
 
 struct Frame {
     page: Option<PageId>,
@@ -50,10 +50,8 @@ pub(crate) struct Pool {
     frames: Vec<Frame>,
     frame_count_max: usize,
     unused: Vec<usize>,
-    hand: usize,
-    /// For each frame, how often the hand of the clock passes it by before it is a victim.
-    recent: Vec<u8>,
-    /// The frame that was looked at last.
+    replacement: Replacement,
+    /// The frame that was looked at last: looking at it again is no other use of it.
     last: usize,
     /// Goes up with every change of which page has which keys.
     shape: u64,
@@ -82,12 +80,12 @@ impl Pool {
         flush_on_eviction: bool,
         slots: Slots,
     ) -> Self {
+        let frame_count_max = (pool_bytes / PAGE_BYTES).max(16);
         Self {
             frames: Vec::new(),
-            frame_count_max: (pool_bytes / PAGE_BYTES).max(16),
+            frame_count_max,
             unused: Vec::new(),
-            hand: 0,
-            recent: Vec::new(),
+            replacement: Replacement::new(frame_count_max),
             last: 0,
             shape: 0,
             pfat: HashMap::new(),
@@ -112,7 +110,7 @@ impl Pool {
 
     /// The page as it is now, if it is in a frame.
     pub(crate) fn page_in_frame(&mut self, id: PageId) -> Option<&Page> {
-        let frame = self.frame_of(id)?;
+        let frame = self.find(id).ok()?;
         Some(&self.frames[frame].image)
     }
 
@@ -160,8 +158,16 @@ impl Pool {
     fn drop_frame(&mut self, id: PageId) {
         if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
             self.frames[*frame].page = None;
+            self.replacement.dropped(*frame);
             self.unused.push(*frame);
         }
+    }
+
+    /// Puts a page into a frame without one.
+    fn enter(&mut self, frame: usize, id: PageId, is_dirty: bool) {
+        self.frames[frame].page = Some(id);
+        self.replacement.entered(frame, id);
+        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty });
     }
 
     /// After recovery has filled the table (Algorithm 2, lines 16 and 17).
@@ -171,34 +177,36 @@ impl Pool {
         }
     }
 
-    fn frame_of(&mut self, id: PageId) -> Option<usize> {
+    /// The frame of a page, or the PFAT entry of a page that is in none.
+    fn find(&mut self, id: PageId) -> std::result::Result<usize, Option<Pfat>> {
         if self.frames.get(self.last).is_some_and(|frame| frame.page == Some(id)) {
-            return Some(self.last);
+            return Ok(self.last);
         }
-        let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) else { return None };
-        self.last = *frame;
-        self.recent[*frame] = RECENT;
+        let frame = match self.pfat.get(&id) {
+            Some(Pfat::InFrame { frame, .. }) => *frame,
+            other => return Err(other.copied()),
+        };
+        self.last = frame;
+        self.replacement.used(frame);
         self.stats.page_hits += 1;
-        Some(*frame)
+        Ok(frame)
     }
 
     fn fetch(&mut self, id: PageId) -> Result<usize> {
-        if let Some(frame) = self.frame_of(id) {
-            return Ok(frame);
-        }
+        let is_dirty = match self.find(id) {
+            Ok(frame) => return Ok(frame),
+            Err(entry) => entry.is_some(),
+        };
         let frame = self.free_frame()?;
         let mut image = std::mem::take(&mut self.frames[frame].image);
         let read = self.read(id, None, &mut image);
-        self.frames[frame] = Frame { page: None, image };
+        self.frames[frame].image = image;
         if let Err(error) = read {
             self.unused.push(frame);
             return Err(error);
         }
-        let is_dirty = self.pfat.contains_key(&id);
-        self.frames[frame].page = Some(id);
-        self.recent[frame] = RECENT;
+        self.enter(frame, id, is_dirty);
         self.last = frame;
-        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty });
         Ok(frame)
     }
 
@@ -208,10 +216,8 @@ impl Pool {
             return Ok(*frame);
         }
         let frame = self.free_frame()?;
-        self.frames[frame].page = Some(id);
-        self.recent[frame] = RECENT;
         // The table may know it already; the frame is news.
-        self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
+        self.enter(frame, id, true);
         Ok(frame)
     }
 
@@ -232,11 +238,9 @@ impl Pool {
         let path = self.data.path();
         let offset = DataFile::offset(id, self.latest.get(id));
         let wrong = |what: &str| Error::corrupt(path, offset, format!("page {id}: {what}"));
-        let records = self.table.records(id);
-        let end =
-            before.map_or(records.len(), |lsn| records.partition_point(|record| record.lsn < lsn));
-        let operations = || self.table.operations(id).take(end);
-        let whole = operations().rposition(|(_, op)| redo_record::is_whole(op));
+        let log = self.table.log(id);
+        let end = before.map_or(log.len(), |lsn| log.len_before(lsn));
+        let whole = log.last_whole(end);
         if whole.is_none() {
             self.stats.page_reads += 1;
             self.data.read_page(id, self.latest.get(id), page)?;
@@ -245,9 +249,9 @@ impl Pool {
             return Ok(());
         }
         self.stats.redos += 1;
-        let base = if whole.is_some() { Lsn(0) } else { page.lsn() };
+        let first = whole.unwrap_or_else(|| log.len_through(page.lsn()).min(end));
         let mut is_to_verify = false;
-        for (lsn, op) in operations().skip(whole.unwrap_or(0)).filter(|(lsn, _)| *lsn > base) {
+        for (lsn, op) in log.operations(first..end) {
             let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;
             op.apply(page, id, lsn).map_err(wrong)?;
             // A single cell is checked as it is applied.
@@ -266,44 +270,45 @@ impl Pool {
         }
         if self.frames.len() < self.frame_count_max {
             self.frames.push(Frame { page: None, image: Page::blank() });
-            self.recent.push(0);
             return Ok(self.frames.len() - 1);
         }
-        loop {
-            self.hand = (self.hand + 1) % self.frames.len();
-            let recent = &mut self.recent[self.hand];
-            if *recent == 0 {
-                break;
-            }
-            *recent -= 1;
-        }
-        let victim = self.hand;
+        let victim = self.replacement.victim();
         let id = self.frames[victim].page.expect("a frame without a page is in the unused list");
-        match self.pfat.get(&id) {
-            Some(Pfat::InFrame { is_dirty: true, .. }) => self.evict_dirty(id, victim)?,
-            _ => {
-                self.stats.evictions_clean += 1;
-                self.pfat.remove(&id);
-            }
+        if !self.flush_on_eviction || !self.flush(id, victim)? {
+            self.drop_unflushed(id);
         }
         self.frames[victim].page = None;
+        self.replacement.evicted(victim, id);
         Ok(victim)
     }
 
-    fn evict_dirty(&mut self, id: PageId, frame: usize) -> Result<()> {
+    /// The PFAT entry of a page that leaves its frame and is not written.
+    fn drop_unflushed(&mut self, id: PageId) {
+        let Entry::Occupied(mut entry) = self.pfat.entry(id) else {
+            unreachable!("a page in a frame has an entry")
+        };
+        if matches!(entry.get(), Pfat::InFrame { is_dirty: true, .. }) {
+            entry.insert(Pfat::EvictedDirty);
+            self.stats.evictions_flushing_less += 1;
+        } else {
+            entry.remove();
+            self.stats.evictions_clean += 1;
+        }
+    }
+
+    /// Writes the page that leaves a frame, if it is dirty and may be written; true if so.
+    fn flush(&mut self, id: PageId, frame: usize) -> Result<bool> {
         let records = self.table.records(id);
         let is_durable = records.last().is_some_and(|last| last.lsn < self.durable_end);
-        if self.flush_on_eviction && is_durable && self.is_slot_free(id) {
-            let count = records.len();
-            self.write_frame(id, frame)?;
-            self.table.remove_first(id, count);
-            self.pfat.remove(&id);
-            self.stats.evictions_flushed += 1;
-        } else {
-            self.pfat.insert(id, Pfat::EvictedDirty);
-            self.stats.evictions_flushing_less += 1;
+        if !is_durable || !self.is_slot_free(id) {
+            return Ok(false);
         }
-        Ok(())
+        let count = records.len();
+        self.write_frame(id, frame)?;
+        self.table.remove_first(id, count);
+        self.pfat.remove(&id);
+        self.stats.evictions_flushed += 1;
+        Ok(true)
     }
 
     fn write_frame(&mut self, id: PageId, frame: usize) -> Result<()> {
@@ -380,6 +385,9 @@ impl Pool {
             ) {
                 return wrong(id, "it has records and is not dirty");
             }
+        }
+        for (frame, in_it) in self.frames.iter().enumerate() {
+            assert_eq!(self.replacement.has(frame), in_it.page.is_some(), "frame {frame}");
         }
         let entries: Vec<(PageId, Pfat)> = self.pfat.iter().map(|(id, e)| (*id, *e)).collect();
         for (id, entry) in entries {
