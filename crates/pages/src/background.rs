@@ -58,14 +58,13 @@ fn run(inner: &Inner) -> Result<()> {
         if core.checkpoint.is_some() {
             core = inner.advance_checkpoint(core, None)?;
             // Those who want to commit come first.
-            drop(core);
-            std::thread::yield_now();
-            core = inner.latch();
+            core = inner.give_way(core);
             continue;
         }
         if core.has_deleted_tables {
             core = inner.make_room(core)?;
             core.reclaim(RECLAIM_PAGES);
+            core = inner.give_way(core);
             continue;
         }
         core = wait(inner, core);

@@ -14,6 +14,7 @@
 //! Order of latches: a transaction's own state, then the latch, then the lock table. Nobody waits
 //! for a lock of a transaction, or for a device to sync, while holding any of them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -32,8 +33,17 @@ const BEHIND_PERCENT: usize = 1000;
 /// So many pages of deleted tables are given back at a time.
 pub(crate) const RECLAIM_PAGES: usize = 8;
 
+/// Those who wait for the latch. Who has got it is counted while it holds it.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: AtomicUsize,
+    /// Goes up when one of them has it.
+    served: AtomicUsize,
+}
+
 pub(crate) struct Inner {
     pub(crate) core: Mutex<Core>,
+    pub(crate) queue: Queue,
     /// Something in the core has changed that somebody may wait for: the log was written, a
     /// checkpoint has ended, nobody is active any more whom a group commit could wait for.
     pub(crate) changed: Condvar,
@@ -63,7 +73,26 @@ pub(crate) type Latched<'a> = MutexGuard<'a, Core>;
 
 impl Inner {
     pub(crate) fn latch(&self) -> Latched<'_> {
-        self.core.lock().expect("a broken invariant has ended a thread that held the latch")
+        if let Ok(core) = self.core.try_lock() {
+            return core;
+        }
+        self.queue.waiting.fetch_add(1, Ordering::Relaxed);
+        let core = self.core.lock();
+        self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.queue.served.fetch_add(1, Ordering::Relaxed);
+        core.expect("a broken invariant has ended a thread that held the latch")
+    }
+
+    /// Lets the latch go, and takes it again after one of those who wait for it, if any do. Merely
+    /// let go it would be taken again before who waits has woken up.
+    pub(crate) fn give_way<'a>(&'a self, core: Latched<'a>) -> Latched<'a> {
+        let is_wanted = self.queue.waiting.load(Ordering::Relaxed) > 0;
+        let served = self.queue.served.load(Ordering::Relaxed);
+        drop(core);
+        while is_wanted && self.queue.served.load(Ordering::Relaxed) == served {
+            std::thread::yield_now();
+        }
+        self.latch()
     }
 
     pub(crate) fn lock_table(&self) -> MutexGuard<'_, LockTable> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::background::Background;
 use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
-use crate::latch::Inner;
+use crate::latch::{Inner, Queue};
 use crate::locks::LockTable;
 use crate::options::{Env, Options, Stats, Upkeep};
 use crate::position::Lsn;
@@ -89,6 +89,7 @@ impl PageStore {
         let core = crate::recovery::recover(env, options.clone(), salt)?;
         let inner = Arc::new(Inner {
             core: Mutex::new(core),
+            queue: Queue::default(),
             changed: Condvar::new(),
             upkeep_wanted: Condvar::new(),
             locks: Mutex::new(LockTable::default()),
