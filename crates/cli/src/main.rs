@@ -5,6 +5,7 @@
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
 //!   indelible bench tpcc|kv|flash|figures|snapshot|...        measures stores and algorithms side by side
 //!   indelible pages check|stats|dump DIR                     looks at a page store
+//!   indelible transfer serve|send|fetch ...                  files, verified on the medium they rest on
 //!   indelible --version | --help
 //! ```
 //!
@@ -16,7 +17,9 @@ mod host;
 mod log;
 mod pages;
 mod run;
+mod transfer;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -44,6 +47,11 @@ Usage:
       Says how large it is, and its tables.
   indelible pages dump DIR [--table NAME] [--json]
       Shows what is in it.
+  indelible transfer serve DIR [--listen ADDRESS]
+      Receives files into a directory, and gives out what is in it.
+  indelible transfer send PATH... HOST:PORT[/DIR]
+  indelible transfer fetch HOST:PORT[/PATH] DIR
+      Sends or fetches files and trees; every byte is verified on the device on which it rests.
   indelible --version
   indelible --help
 
@@ -55,6 +63,11 @@ Examples:
 ";
 
 fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "transfer") {
+        // Files may have names of any bytes.
+        return transfer::transfer(&arguments);
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {

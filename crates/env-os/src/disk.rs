@@ -15,6 +15,7 @@ use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flo
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::durable_writer::DurableWriter;
+use crate::residency;
 
 /// The file systems of this machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,12 +66,12 @@ impl Disk for OsDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        Ok(Box::new(OsFile::new(file.map_err(|error| about(path, &error))?)))
+        Ok(Box::new(OsFile::from(file.map_err(|error| about(path, &error))?)))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
         let file = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path);
-        Ok(Box::new(OsFile::new(file.map_err(|error| about(path, &error))?)))
+        Ok(Box::new(OsFile::from(file.map_err(|error| about(path, &error))?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -108,15 +109,15 @@ impl Disk for OsDisk {
     }
 }
 
-/// An open file of the operating system.
+/// An open file of the operating system: one that [`OsDisk`] has opened, or that was opened elsewhere.
 #[derive(Debug)]
-struct OsFile {
+pub struct OsFile {
     file: fs::File,
     durable: DurableWriter,
 }
 
-impl OsFile {
-    fn new(file: fs::File) -> Self {
+impl From<fs::File> for OsFile {
+    fn from(file: fs::File) -> Self {
         Self { file, durable: DurableWriter::default() }
     }
 }
@@ -171,6 +172,10 @@ impl File for OsFile {
         if let Some(len) = NonZeroU64::new(len) {
             let _refused = fadvise(&self.file, offset, Some(len), Advice::DontNeed);
         }
+    }
+
+    fn cached_bytes(&self, offset: u64, len: u64) -> Option<u64> {
+        residency::cached_bytes(&self.file, offset, len)
     }
 }
 

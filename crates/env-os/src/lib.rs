@@ -1,7 +1,7 @@
 //! The real world: the operating system's disk, clock and randomness behind the traits of [`env`].
 //!
 //! ```text
-//!   OsDisk      files by pread/pwrite, fdatasync, fallocate, flock;
+//!   OsDisk      files by pread/pwrite, fdatasync, fallocate, flock, cachestat;
 //!               pwritev2(RWF_DSYNC) past the page cache for logs
 //!   OsClock     CLOCK_REALTIME and CLOCK_MONOTONIC
 //!   OsEntropy   getrandom
@@ -15,7 +15,8 @@ mod clock;
 mod disk;
 mod durable_writer;
 mod entropy;
+mod residency;
 
 pub use clock::OsClock;
-pub use disk::OsDisk;
+pub use disk::{OsDisk, OsFile};
 pub use entropy::OsEntropy;

@@ -5,6 +5,8 @@
 //!     │          faults by seed, by count, by hand          (fault model: disk.rs)
 //!     ├ names    directories: which name is which file, and what is not yet synced of that
 //!     └ inode    one file: cached bytes, stored bytes, writes in between
+//!   LayeredDevice  another one: host memory, the device's cache and flash, each of which may damage
+//!                what passes; it never crashes
 //!   SimClock     stands still until a test moves it, forward or back
 //!   SimEntropy   the generator behind it all
 //! ```
@@ -18,8 +20,10 @@ mod disk;
 mod entropy;
 mod file;
 mod inode;
+mod layers;
 mod names;
 
 pub use clock::SimClock;
 pub use disk::{Faults, SimDisk};
 pub use entropy::SimEntropy;
+pub use layers::{Damage, Fault, Layer, LayeredDevice};

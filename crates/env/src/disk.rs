@@ -123,6 +123,11 @@ pub trait File: Send + Sync {
 
     /// Says that these bytes, already synced, are not needed again soon.
     fn drop_cache(&self, _offset: u64, _len: u64) {}
+
+    /// How many of these bytes the host's memory holds, in whole pages; `None` where nobody can tell.
+    fn cached_bytes(&self, _offset: u64, _len: u64) -> Option<u64> {
+        None
+    }
 }
 
 /// A lock held; dropping it gives it back.

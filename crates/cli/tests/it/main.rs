@@ -14,6 +14,7 @@
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   command_line                                  configuration and data directories that must be refused
 //!   page_store                                    page stores: checked, shown, damaged, open
+//!   transfer                                      files from process to process, either of which is killed
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
@@ -51,4 +52,5 @@ mod random_commands;
 mod reload;
 mod script;
 mod shutdown_ioctl;
+mod transfer;
 mod wire;

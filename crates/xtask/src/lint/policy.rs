@@ -22,6 +22,7 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
+    Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "rdb", may_use: &[], tests_may_use: &[] },
     Place { name: "command", may_use: &["base", "keyspace", "rdb", "resp"], tests_may_use: &[] },
     Place {
@@ -38,7 +39,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "cli",
         may_use: &[
             "base", "env", "env-os", "resp", "keyspace", "redo", "command", "server", "pages",
-            "bench",
+            "bench", "transfer",
         ],
         tests_may_use: &["env-sim"],
     },
@@ -73,6 +74,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/bench/src/engine/bdb.rs",
     "crates/bench/src/engine/lmdb.rs",
     "crates/cli/tests/it/shutdown_ioctl.rs",
+    "crates/env-os/src/residency.rs",
     "crates/keyspace/src/element.rs",
     "crates/keyspace/src/entry.rs",
     "crates/snapshot/src/cells.rs",

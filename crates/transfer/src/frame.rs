@@ -1,0 +1,221 @@
+//! Frames: what a connection carries (docs/format/transfer.md).
+//!
+//! ```text
+//!   kind 1 · zeros 3 · head length 4 · body length 4 · CRC of the head 4 · CRC of these 16 │ head │ body
+//! ```
+//!
+//! The lengths are checked before they are believed: a wrong one would be waited for in vain.
+//! The head is the message; the body, which only `Data` has, is pages of a file, whose checksums are
+//! in the head. So every byte is covered by a checksum, and those of pages are computed once at the
+//! sender and used at the receiver twice: when the page comes in, and when it is read back.
+
+use std::io::{Read, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use base::checksum::crc32c;
+
+use crate::error::{Error, Result};
+use crate::message::{Kind, Message};
+
+/// The unit of checksums, of resuming and of sending again.
+pub const PAGE_BYTES: usize = 4096;
+/// Most pages in one `Data` message.
+pub(crate) const PAGES_PER_FRAME: usize = 256;
+/// The longest body: the pages of one message.
+pub(crate) const BODY_MAX: usize = PAGE_BYTES * PAGES_PER_FRAME;
+/// The longest head.
+pub(crate) const HEAD_MAX: usize = 1 << 20;
+/// Length of what is before the head.
+const HEADER_BYTES: usize = 20;
+
+fn header(kind: Kind, head: &[u8], body_bytes: usize) -> [u8; HEADER_BYTES] {
+    let length = |bytes: usize| u32::try_from(bytes).expect("heads and bodies are at most 1 MiB");
+    let mut header = [0; HEADER_BYTES];
+    header[0] = kind.code();
+    header[4..8].copy_from_slice(&length(head.len()).to_le_bytes());
+    header[8..12].copy_from_slice(&length(body_bytes).to_le_bytes());
+    header[12..16].copy_from_slice(&crc32c(head).to_le_bytes());
+    let crc = crc32c(&header[..16]);
+    header[16..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// The sending half of a connection, shared by threads: frames never mix.
+pub(crate) struct FrameWriter {
+    out: Mutex<Box<dyn Write + Send>>,
+}
+
+impl FrameWriter {
+    pub(crate) fn new(out: Box<dyn Write + Send>) -> Self {
+        Self { out: Mutex::new(out) }
+    }
+
+    fn out(&self) -> MutexGuard<'_, Box<dyn Write + Send>> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a message to what will be sent.
+    pub(crate) fn queue(&self, message: &Message) -> Result<()> {
+        self.queue_with_body(message, &[])
+    }
+
+    /// Adds a message with the pages that it is about.
+    pub(crate) fn queue_with_body(&self, message: &Message, body: &[u8]) -> Result<()> {
+        let head = message.encode();
+        assert!(head.len() <= HEAD_MAX && body.len() <= BODY_MAX, "messages are split before");
+        let header = header(message.kind(), &head, body.len());
+        let mut out = self.out();
+        [header.as_slice(), &head, body]
+            .into_iter()
+            .try_for_each(|part| out.write_all(part))
+            .map_err(Error::connection)
+    }
+
+    /// Sends a message, and all that was queued before it, now.
+    pub(crate) fn send(&self, message: &Message) -> Result<()> {
+        self.queue(message)?;
+        self.flush()
+    }
+
+    /// Sends all that was queued.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.out().flush().map_err(Error::connection)
+    }
+}
+
+/// The receiving half.
+pub(crate) struct FrameReader<R> {
+    input: R,
+    head: Vec<u8>,
+    body_left: usize,
+}
+
+impl<R: Read> FrameReader<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, head: Vec::new(), body_left: 0 }
+    }
+
+    fn fill(&mut self, buf: &mut [u8]) -> Result<()> {
+        self.input.read_exact(buf).map_err(Error::connection)
+    }
+
+    /// The next message. [`Error::BrokenOff`] at the end of the connection.
+    ///
+    /// # Panics
+    /// When the body of the message before has not been read.
+    pub(crate) fn next(&mut self) -> Result<Message> {
+        assert_eq!(self.body_left, 0, "a body is read before the next message");
+        let mut header = [0; HEADER_BYTES];
+        self.fill(&mut header)?;
+        let word = |at: usize| {
+            let bytes = header[at..at + 4].try_into().expect("four bytes are four bytes");
+            u32::from_le_bytes(bytes)
+        };
+        if crc32c(&header[..16]) != word(16) {
+            return Err(Error::protocol("a frame with a wrong checksum"));
+        }
+        let (head_bytes, body_bytes) = (word(4) as usize, word(8) as usize);
+        if head_bytes > HEAD_MAX || body_bytes > BODY_MAX {
+            return Err(Error::protocol("a frame of more than its maximum"));
+        }
+        let mut head = std::mem::take(&mut self.head);
+        head.resize(head_bytes, 0);
+        self.fill(&mut head)?;
+        if crc32c(&head) != word(12) {
+            return Err(Error::protocol("a frame with a wrong checksum"));
+        }
+        let message = Message::decode(header[0], &head)?;
+        self.head = head;
+        if header[1..4] != [0; 3] || (body_bytes > 0) != (message.kind() == Kind::Data) {
+            return Err(Error::protocol("a frame that is not well formed"));
+        }
+        self.body_left = body_bytes;
+        Ok(message)
+    }
+
+    /// Throws away what comes, until the end, an error or this moment.
+    pub(crate) fn drain(&mut self, until: Instant) {
+        let mut discarded = vec![0; BODY_MAX];
+        while Instant::now() < until && self.input.read(&mut discarded).is_ok_and(|read| read > 0) {
+        }
+    }
+
+    /// How long the body of the message is that came last.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.body_left
+    }
+
+    /// Reads all of that body.
+    pub(crate) fn read_body(&mut self, buf: &mut [u8]) -> Result<()> {
+        assert_eq!(buf.len(), self.body_left, "a body is read in one piece");
+        self.body_left = 0;
+        self.fill(buf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A socket's place: what is written can be looked at.
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn some_frames() -> Vec<u8> {
+        let written = Written::default();
+        let writer = FrameWriter::new(Box::new(written.clone()));
+        let data = Message::Data { entry: 7, first_page: 3, checksums: vec![crc32c(b"page")] };
+        writer.queue_with_body(&data, b"page").unwrap();
+        writer.send(&Message::AllSent).unwrap();
+        written.0.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = some_frames();
+        let mut reader = FrameReader::new(bytes.as_slice());
+        let message = reader.next().unwrap();
+        assert!(matches!(message, Message::Data { entry: 7, first_page: 3, .. }), "{message:?}");
+        let mut body = vec![0; reader.body_bytes()];
+        reader.read_body(&mut body).unwrap();
+        assert_eq!(body, b"page");
+        assert_eq!(reader.next().unwrap(), Message::AllSent);
+        assert!(matches!(reader.next(), Err(Error::BrokenOff)));
+    }
+
+    #[test]
+    fn every_flipped_bit_outside_of_pages_is_noticed() {
+        let good = some_frames();
+        let body_at = good.windows(4).position(|window| window == b"page").unwrap();
+        for at in (0..good.len()).filter(|at| !(body_at..body_at + 4).contains(at)) {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                let mut reader = FrameReader::new(bad.as_slice());
+                let read_all = |reader: &mut FrameReader<&[u8]>| -> Result<()> {
+                    for _ in 0..2 {
+                        reader.next()?;
+                        let mut body = vec![0; reader.body_bytes()];
+                        reader.read_body(&mut body)?;
+                    }
+                    Ok(())
+                };
+                assert!(read_all(&mut reader).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+}

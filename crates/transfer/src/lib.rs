@@ -1,0 +1,83 @@
+//! Verified transfer of files: every byte is checked on the medium on which it finally rests.
+//!
+//! A copy that is checked against what the receiver has in memory says nothing of what the receiver's
+//! disk holds; one that is read back past the host's cache says nothing of what a flash device holds,
+//! because that answers from a cache of its own until it has moved the data to its cells. So this
+//! crate reads a file back only after so much newer data has been written that the device's cache must
+//! have let go of it (paper 001, chapter 4).
+//!
+//! ```text
+//!   sender                            receiver
+//!   source ─► pages, CRC32C ══TCP, TLS══► receiver ─► I/O manager ─► staged file
+//!                  ▲                        │            │ fsync
+//!                  │                        ▼            ▼
+//!                  │               memory manager   concurrency controller: waiting list
+//!                  │                buffers, page        │ when displaced
+//!                  └── pages sent again  cache           ▼
+//!                             ◄───────────────── data verifiers ─► all good: rename into place
+//! ```
+//!
+//! | file | the paper's part (4.3) |
+//! | --- | --- |
+//! | [`memory_manager`] | buffers within a bound, invalidation of the host's cache |
+//! | [`concurrency_controller`] | accumulated size, waiting list, what may be verified when |
+//! | `io_manager` | writing, syncing, filler at the end |
+//! | `data_verifier` | reading back past the cache, checksums of pages by several threads |
+//! | [`scheme`] | the schemes that the paper compares, as data |
+//!
+//! Around them: `message` and `frame` (the protocol, docs/format/transfer.md), `connection` and `tls`,
+//! `source` and `sender`, `receiver` and `incoming`, [`destination`] and `tree` (where files go),
+//! `staging` (where they wait), [`service`] (server and client).
+//!
+//! # Invariants
+//! 1. A file appears under its name only when each of its pages has been read back and had the
+//!    checksum that the sender computed; it appears whole, by a rename.
+//! 2. With `sp` and `spc` no range is read back before as many bytes as the device's cache holds were
+//!    written *and synced* after it was synced.
+//! 3. What is buffered of files never exceeds the stated memory.
+//! 4. Nothing outside of the destination directory is written, read or followed, whatever the other
+//!    end says; and what it says is checked before it is believed.
+//! 5. A transfer that breaks off leaves only files in the staging directory, whose pages are not sent
+//!    again by the next one.
+//!
+//! # Locks
+//! Each part has one of its own and calls no other part while it holds it.
+
+mod beneath;
+pub mod concurrency_controller;
+mod connection;
+mod data_verifier;
+pub mod destination;
+mod device_capacity;
+mod entry;
+mod error;
+mod frame;
+mod incoming;
+mod io_manager;
+pub mod memory_manager;
+mod message;
+mod progress;
+mod receiver;
+mod relative_path;
+mod report;
+pub mod scheme;
+mod sender;
+pub mod service;
+mod source;
+mod staging;
+mod tls;
+mod token;
+mod tree;
+
+pub use destination::Destination;
+pub use entry::{Entry, Kind, Time};
+pub use error::{Error, Result};
+pub use frame::PAGE_BYTES;
+pub use message::{Origin, Verification};
+pub use progress::Progress;
+pub use relative_path::{RelativePath, STAGING};
+pub use report::{Failure, Report};
+pub use scheme::Scheme;
+pub use service::{Remote, Server, Service, Trust, fetch, send};
+pub use token::Token;
+pub use tree::Limits;

@@ -1,0 +1,646 @@
+//! Messages: what the two ends say to one another (docs/format/transfer.md).
+//!
+//! ```text
+//!   client                      server
+//!     Hello ─────────────────────►            who sends: the client (send) or the server (fetch)
+//!     ◄───────────────────── Welcome
+//!
+//!   sender                     receiver
+//!     Entry × n, EntriesEnd ─────►            everything that will come
+//!     ◄─────── Offer × n, Accept              or Refuse; what is there already
+//!     Ask ───────────────────────►            what of it?
+//!     ◄──────────────────────── Have          checksums of its pages
+//!     Data · Hole · Held · Same ─►
+//!     FileEnd or Lost ───────────►
+//!     ◄────────────────────── Resend          pages that were not found as they were sent
+//!     ◄─────────── Verified · Failed
+//!     AllSent ───────────────────►
+//!     ◄──────────────────── Finished
+//! ```
+//!
+//! Every decoder checks lengths before it allocates and refuses what is left over at the end.
+
+use crate::entry::{self, Entry, Time};
+use crate::error::{Error, Result};
+use crate::relative_path::RelativePath;
+use crate::scheme::Scheme;
+
+/// What every connection begins with.
+const MAGIC: &[u8; 8] = b"INDELTFR";
+/// The version of the protocol that this code speaks.
+pub(crate) const VERSION: u16 = 1;
+
+/// Which way the files go, seen from the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// To the server, into this directory below its own.
+    Send { into: Option<RelativePath> },
+    /// From the server; nothing means all it has.
+    Fetch { paths: Vec<RelativePath> },
+}
+
+/// How the receiver shall verify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verification {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Threads that verify; 0: as many as there are processors.
+    pub verifiers: u16,
+    /// How often a page is sent again before its file has failed.
+    pub resends_max: u16,
+    /// Size of the device's cache; 0: a thousandth of its capacity.
+    pub device_cache_bytes: u64,
+}
+
+/// What of an entry is already at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Part of it, from a transfer that broke off.
+    Staged,
+    /// A whole file with the same length and time of modification.
+    Existing,
+}
+
+/// What the receiver has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Totals {
+    pub(crate) verified_bytes: u64,
+    pub(crate) unchanged_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) filler_bytes: u64,
+    pub(crate) pages_sent_again: u64,
+    pub(crate) resident_bytes: u64,
+    pub(crate) device_cache_bytes: u64,
+    pub(crate) verification_us: u64,
+    pub(crate) memory_peak_bytes: u64,
+}
+
+/// A message. Entries are named by their number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    Hello { verification: Verification, wish: Wish },
+    Welcome,
+    Entry(Entry),
+    EntriesEnd { count: u32 },
+    Offer { entries: Vec<(u32, Origin)> },
+    Accept { waits_for_each: bool },
+    Refuse { why: String },
+    Ask { entry: u32 },
+    Have { entry: u32, checksums: Vec<u32>, is_last: bool },
+    Data { entry: u32, first_page: u64, checksums: Vec<u32> },
+    Hole { entry: u32, first_page: u64, pages: u64 },
+    Held { entry: u32, first_page: u64, checksums: Vec<u32> },
+    Same { entry: u32 },
+    FileEnd { entry: u32 },
+    Lost { entry: u32, why: String },
+    AllSent,
+    Resend { entry: u32, first_page: u64, pages: u64 },
+    Verified { entry: u32 },
+    Failed { entry: u32, why: String },
+    Progress { written_bytes: u64, verified_bytes: u64 },
+    Finished(Totals),
+}
+
+/// The kinds of messages; the number is what stands in the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Hello = 1,
+    Welcome,
+    Entry,
+    EntriesEnd,
+    Offer,
+    Accept,
+    Refuse,
+    Ask,
+    Have,
+    Data,
+    Hole,
+    Held,
+    Same,
+    FileEnd,
+    Lost,
+    AllSent,
+    Resend,
+    Verified,
+    Failed,
+    Progress,
+    Finished,
+}
+
+impl Kind {
+    const ALL: [Kind; 21] = [
+        Kind::Hello,
+        Kind::Welcome,
+        Kind::Entry,
+        Kind::EntriesEnd,
+        Kind::Offer,
+        Kind::Accept,
+        Kind::Refuse,
+        Kind::Ask,
+        Kind::Have,
+        Kind::Data,
+        Kind::Hole,
+        Kind::Held,
+        Kind::Same,
+        Kind::FileEnd,
+        Kind::Lost,
+        Kind::AllSent,
+        Kind::Resend,
+        Kind::Verified,
+        Kind::Failed,
+        Kind::Progress,
+        Kind::Finished,
+    ];
+
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Most checksums in one message.
+pub(crate) const CHECKSUMS_MAX: usize = 65_536;
+/// Most entries in one `Offer`.
+pub(crate) const OFFERS_MAX: usize = 65_536;
+/// The longest text; longer ones are cut when they are sent.
+const TEXT_MAX: usize = 4096;
+/// Most paths in one `Hello`, all of which must fit into a head.
+const PATHS_MAX: usize = 200;
+
+/// Writes fields one behind the other.
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+
+    fn u16(&mut self, value: u16) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.u16(u16::try_from(bytes.len()).expect("paths and texts are shorter than 64 KiB"));
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.bytes(&text.as_bytes()[..text.floor_char_boundary(TEXT_MAX)])
+    }
+
+    fn checksums(&mut self, checksums: &[u32]) -> &mut Self {
+        assert!(checksums.len() <= CHECKSUMS_MAX, "lists of checksums are split before");
+        checksums.iter().for_each(|&checksum| {
+            self.u32(checksum);
+        });
+        self
+    }
+
+    fn verification(&mut self, verification: &Verification) -> &mut Self {
+        self.u8(verification.scheme.code())
+            .u16(verification.verifiers)
+            .u16(verification.resends_max)
+            .u64(verification.device_cache_bytes)
+    }
+
+    fn wish(&mut self, wish: &Wish) -> &mut Self {
+        match wish {
+            Wish::Send { into } => {
+                self.u8(1).bytes(into.as_ref().map_or(b"", RelativePath::as_bytes))
+            }
+            Wish::Fetch { paths } => {
+                self.u8(2);
+                paths.iter().for_each(|path| {
+                    self.bytes(path.as_bytes());
+                });
+                self
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry) -> &mut Self {
+        self.bytes(entry.path.as_bytes())
+            .u32(entry.mode)
+            .u64(entry.modified.seconds.cast_unsigned())
+            .u32(entry.modified.nanoseconds);
+        match &entry.kind {
+            entry::Kind::Directory => self.u8(1),
+            entry::Kind::File { size_bytes, data_bytes } => {
+                self.u8(2).u64(*size_bytes).u64(*data_bytes)
+            }
+            entry::Kind::Link { target } => self.u8(3).bytes(target),
+        }
+    }
+}
+
+/// Reads fields; what is not there is an error.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) =
+            self.0.split_at_checked(count).ok_or_else(|| Error::protocol("a message cut short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        Ok(self.take(N)?.try_into().expect("as many bytes as were taken"))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn bool(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::protocol("a yes or no that is neither")),
+        }
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = self.u16()?;
+        self.take(usize::from(length))
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let text = std::str::from_utf8(self.bytes()?);
+        text.map(str::to_owned).map_err(|_not_utf8| Error::protocol("a text that is not UTF-8"))
+    }
+
+    fn path(&mut self) -> Result<RelativePath> {
+        RelativePath::new(self.bytes()?).map_err(Error::Refusing)
+    }
+
+    /// All that is left, in numbers.
+    fn checksums(&mut self) -> Result<Vec<u32>> {
+        let (words, []) = self.0.as_chunks::<4>() else {
+            return Err(Error::protocol("checksums cut short"));
+        };
+        if words.len() > CHECKSUMS_MAX {
+            return Err(Error::protocol("too many checksums in one message"));
+        }
+        self.0 = &[];
+        Ok(words.iter().map(|&word| u32::from_le_bytes(word)).collect())
+    }
+
+    fn verification(&mut self) -> Result<Verification> {
+        let scheme = Scheme::from_code(self.u8()?);
+        Ok(Verification {
+            scheme: scheme.ok_or_else(|| Error::protocol("an unknown scheme"))?,
+            verifiers: self.u16()?,
+            resends_max: self.u16()?,
+            device_cache_bytes: self.u64()?,
+        })
+    }
+
+    fn wish(&mut self) -> Result<Wish> {
+        match self.u8()? {
+            1 if self.0 == [0, 0] => {
+                self.0 = &[];
+                Ok(Wish::Send { into: None })
+            }
+            1 => Ok(Wish::Send { into: Some(self.path()?) }),
+            2 => {
+                let mut paths = Vec::new();
+                while !self.0.is_empty() && paths.len() < PATHS_MAX {
+                    paths.push(self.path()?);
+                }
+                Ok(Wish::Fetch { paths })
+            }
+            _ => Err(Error::protocol("an unknown wish")),
+        }
+    }
+
+    fn entry(&mut self) -> Result<Entry> {
+        let path = self.path()?;
+        let mode = self.u32()?;
+        let modified = Time { seconds: self.u64()?.cast_signed(), nanoseconds: self.u32()? };
+        let kind = match self.u8()? {
+            1 => entry::Kind::Directory,
+            2 => entry::Kind::File { size_bytes: self.u64()?, data_bytes: self.u64()? },
+            3 => entry::Kind::Link { target: self.bytes()?.to_vec() },
+            _ => return Err(Error::protocol("an unknown kind of entry")),
+        };
+        let entry = Entry { path, kind, mode, modified };
+        if mode > 0o777
+            || modified.nanoseconds >= 1_000_000_000
+            || i64::try_from(entry.size_bytes()).is_err()
+        {
+            return Err(Error::protocol("an entry that no file system has"));
+        }
+        Ok(entry)
+    }
+
+    fn offers(&mut self) -> Result<Vec<(u32, Origin)>> {
+        let mut entries = Vec::new();
+        while !self.0.is_empty() {
+            let entry = self.u32()?;
+            let origin = if self.bool()? { Origin::Existing } else { Origin::Staged };
+            entries.push((entry, origin));
+        }
+        Ok(entries)
+    }
+
+    fn totals(&mut self) -> Result<Totals> {
+        Ok(Totals {
+            verified_bytes: self.u64()?,
+            unchanged_bytes: self.u64()?,
+            written_bytes: self.u64()?,
+            filler_bytes: self.u64()?,
+            pages_sent_again: self.u64()?,
+            resident_bytes: self.u64()?,
+            device_cache_bytes: self.u64()?,
+            verification_us: self.u64()?,
+            memory_peak_bytes: self.u64()?,
+        })
+    }
+}
+
+impl Totals {
+    fn fields(&self) -> [u64; 9] {
+        [
+            self.verified_bytes,
+            self.unchanged_bytes,
+            self.written_bytes,
+            self.filler_bytes,
+            self.pages_sent_again,
+            self.resident_bytes,
+            self.device_cache_bytes,
+            self.verification_us,
+            self.memory_peak_bytes,
+        ]
+    }
+}
+
+impl Message {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Message::Hello { .. } => Kind::Hello,
+            Message::Welcome => Kind::Welcome,
+            Message::Entry(_) => Kind::Entry,
+            Message::EntriesEnd { .. } => Kind::EntriesEnd,
+            Message::Offer { .. } => Kind::Offer,
+            Message::Accept { .. } => Kind::Accept,
+            Message::Refuse { .. } => Kind::Refuse,
+            Message::Ask { .. } => Kind::Ask,
+            Message::Have { .. } => Kind::Have,
+            Message::Data { .. } => Kind::Data,
+            Message::Hole { .. } => Kind::Hole,
+            Message::Held { .. } => Kind::Held,
+            Message::Same { .. } => Kind::Same,
+            Message::FileEnd { .. } => Kind::FileEnd,
+            Message::Lost { .. } => Kind::Lost,
+            Message::AllSent => Kind::AllSent,
+            Message::Resend { .. } => Kind::Resend,
+            Message::Verified { .. } => Kind::Verified,
+            Message::Failed { .. } => Kind::Failed,
+            Message::Progress { .. } => Kind::Progress,
+            Message::Finished(_) => Kind::Finished,
+        }
+    }
+
+    /// The head of its frame.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        match self {
+            Message::Hello { verification, wish } => {
+                out.0.extend_from_slice(MAGIC);
+                out.u16(VERSION).verification(verification).wish(wish)
+            }
+            Message::Welcome => out.u16(VERSION),
+            Message::Entry(entry) => out.entry(entry),
+            Message::EntriesEnd { count } => out.u32(*count),
+            Message::Offer { entries } => {
+                for &(entry, origin) in entries {
+                    out.u32(entry).u8(u8::from(origin == Origin::Existing));
+                }
+                &mut out
+            }
+            Message::Accept { waits_for_each } => out.u8(u8::from(*waits_for_each)),
+            Message::Refuse { why } => out.text(why),
+            Message::Have { entry, checksums, is_last } => {
+                out.u32(*entry).u8(u8::from(*is_last)).checksums(checksums)
+            }
+            Message::Data { entry, first_page, checksums }
+            | Message::Held { entry, first_page, checksums } => {
+                out.u32(*entry).u64(*first_page).checksums(checksums)
+            }
+            Message::Hole { entry, first_page, pages }
+            | Message::Resend { entry, first_page, pages } => {
+                out.u32(*entry).u64(*first_page).u64(*pages)
+            }
+            Message::Ask { entry }
+            | Message::Same { entry }
+            | Message::FileEnd { entry }
+            | Message::Verified { entry } => out.u32(*entry),
+            Message::Lost { entry, why } | Message::Failed { entry, why } => {
+                out.u32(*entry).text(why)
+            }
+            Message::AllSent => &mut out,
+            Message::Progress { written_bytes, verified_bytes } => {
+                out.u64(*written_bytes).u64(*verified_bytes)
+            }
+            Message::Finished(totals) => {
+                totals.fields().into_iter().for_each(|field| {
+                    out.u64(field);
+                });
+                &mut out
+            }
+        };
+        out.0
+    }
+
+    /// Reads the head of a frame.
+    pub(crate) fn decode(code: u8, head: &[u8]) -> Result<Message> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
+        let kind = kind.ok_or_else(|| Error::protocol("an unknown kind of message"))?;
+        let mut head = Reader(head);
+        let message = Self::decode_kind(kind, &mut head)?;
+        if head.0.is_empty() {
+            Ok(message)
+        } else {
+            Err(Error::protocol(format!("more in a {kind:?} message than belongs there")))
+        }
+    }
+
+    fn decode_kind(kind: Kind, head: &mut Reader<'_>) -> Result<Message> {
+        let version = |head: &mut Reader<'_>| match head.u16()? {
+            VERSION => Ok(()),
+            other => Err(Error::protocol(format!(
+                "version {other} of it, and this is version {VERSION}: install the same Indelible on both ends"
+            ))),
+        };
+        Ok(match kind {
+            Kind::Hello => {
+                if head.take(MAGIC.len())? != MAGIC {
+                    return Err(Error::protocol("it begins with other bytes"));
+                }
+                version(head)?;
+                Message::Hello { verification: head.verification()?, wish: head.wish()? }
+            }
+            Kind::Welcome => {
+                version(head)?;
+                Message::Welcome
+            }
+            Kind::Entry => Message::Entry(head.entry()?),
+            Kind::EntriesEnd => Message::EntriesEnd { count: head.u32()? },
+            Kind::Offer => Message::Offer { entries: head.offers()? },
+            Kind::Accept => Message::Accept { waits_for_each: head.bool()? },
+            Kind::Refuse => Message::Refuse { why: head.text()? },
+            Kind::Ask => Message::Ask { entry: head.u32()? },
+            Kind::Have => {
+                let (entry, is_last) = (head.u32()?, head.bool()?);
+                Message::Have { entry, checksums: head.checksums()?, is_last }
+            }
+            Kind::Data | Kind::Held => {
+                let (entry, first_page, checksums) = (head.u32()?, head.u64()?, head.checksums()?);
+                if kind == Kind::Data {
+                    Message::Data { entry, first_page, checksums }
+                } else {
+                    Message::Held { entry, first_page, checksums }
+                }
+            }
+            Kind::Hole => {
+                Message::Hole { entry: head.u32()?, first_page: head.u64()?, pages: head.u64()? }
+            }
+            Kind::Resend => {
+                Message::Resend { entry: head.u32()?, first_page: head.u64()?, pages: head.u64()? }
+            }
+            Kind::Same => Message::Same { entry: head.u32()? },
+            Kind::FileEnd => Message::FileEnd { entry: head.u32()? },
+            Kind::Verified => Message::Verified { entry: head.u32()? },
+            Kind::Lost => Message::Lost { entry: head.u32()?, why: head.text()? },
+            Kind::Failed => Message::Failed { entry: head.u32()?, why: head.text()? },
+            Kind::AllSent => Message::AllSent,
+            Kind::Progress => {
+                Message::Progress { written_bytes: head.u64()?, verified_bytes: head.u64()? }
+            }
+            Kind::Finished => Message::Finished(head.totals()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text).unwrap()
+    }
+
+    fn examples() -> Vec<Message> {
+        let verification = Verification {
+            scheme: Scheme::Sp,
+            verifiers: 3,
+            resends_max: 5,
+            device_cache_bytes: 1 << 30,
+        };
+        let time = Time { seconds: -1, nanoseconds: 999_999_999 };
+        let entry =
+            |kind| Message::Entry(Entry { path: path("a/b"), kind, mode: 0o640, modified: time });
+        vec![
+            Message::Hello { verification, wish: Wish::Send { into: None } },
+            Message::Hello { verification, wish: Wish::Send { into: Some(path("x/y")) } },
+            Message::Hello {
+                verification,
+                wish: Wish::Fetch { paths: vec![path("p"), path("q")] },
+            },
+            Message::Hello { verification, wish: Wish::Fetch { paths: vec![] } },
+            Message::Welcome,
+            entry(entry::Kind::Directory),
+            entry(entry::Kind::File { size_bytes: 5000, data_bytes: 4096 }),
+            entry(entry::Kind::Link { target: b"../\xff".to_vec() }),
+            Message::EntriesEnd { count: 9 },
+            Message::Offer { entries: vec![(1, Origin::Staged), (2, Origin::Existing)] },
+            Message::Accept { waits_for_each: true },
+            Message::Refuse { why: "no".to_owned() },
+            Message::Ask { entry: 1 },
+            Message::Have { entry: 1, checksums: vec![1, 2], is_last: true },
+            Message::Data { entry: 1, first_page: 2, checksums: vec![3] },
+            Message::Hole { entry: 1, first_page: 2, pages: 3 },
+            Message::Held { entry: 1, first_page: 2, checksums: vec![3] },
+            Message::Same { entry: 4 },
+            Message::FileEnd { entry: 4 },
+            Message::Lost { entry: 4, why: "changed".to_owned() },
+            Message::AllSent,
+            Message::Resend { entry: 1, first_page: 2, pages: 3 },
+            Message::Verified { entry: 1 },
+            Message::Failed { entry: 1, why: "bad".to_owned() },
+            Message::Progress { written_bytes: 1, verified_bytes: 2 },
+            Message::Finished(Totals { filler_bytes: 7, ..Totals::default() }),
+        ]
+    }
+
+    #[test]
+    fn every_message_is_read_as_it_was_written() {
+        for message in examples() {
+            let head = message.encode();
+            assert_eq!(Message::decode(message.kind().code(), &head).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_kinds_do_not_change() {
+        let codes: Vec<u8> = Kind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes, (1..=21).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let error = Message::decode(Kind::Welcome.code(), &[2, 0]).unwrap_err();
+        assert!(error.to_string().contains("version 2"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(code in 0u8..25, head in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(message) = Message::decode(code, &head) {
+                prop_assert_eq!(message.encode(), head);
+            }
+        }
+
+        #[test]
+        fn no_damage_makes_it_panic(which in 0usize..26, at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+            let message = &examples()[which];
+            let mut head = message.encode();
+            if !head.is_empty() {
+                let at = at.index(head.len());
+                if cut { head.truncate(at) } else { head[at] = byte }
+            }
+            if let Ok(read) = Message::decode(message.kind().code(), &head) {
+                prop_assert_eq!(read.encode(), head);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Paths as they go over the wire: bytes between slashes, always below where they are put.
+//!
+//! A [`RelativePath`] that exists is harmless by itself: no component is empty, `.` or `..`, none is
+//! longer than a file system takes, none has a NUL in it, and none is the directory in which transfers
+//! keep what is not whole yet. What it may still meet on the way are symbolic links; those are the
+//! business of whoever opens it ([`crate::beneath`]).
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+/// The directory below a destination in which files wait until they are whole and verified.
+pub const STAGING: &str = ".indelible-transfer";
+
+/// The longest path that is accepted, in bytes; the kernel's PATH_MAX.
+const PATH_MAX: usize = 4096;
+/// The longest name; the kernel's NAME_MAX.
+const NAME_MAX: usize = 255;
+
+/// A path of one or more names. Any bytes but `/` and NUL may be in a name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelativePath(Vec<u8>);
+
+impl RelativePath {
+    /// Checks a path that came from outside.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the path in printable form.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, String> {
+        let path = Self(bytes.into());
+        let refuse = |why: &str| Err(format!("path {path}: {why}"));
+        if path.0.is_empty() || path.0.len() > PATH_MAX {
+            return refuse("is empty or longer than 4096 bytes");
+        }
+        for name in path.0.split(|&byte| byte == b'/') {
+            if matches!(name, b"" | b"." | b"..") {
+                return refuse("escapes, or could: it has an empty name, '.' or '..' in it");
+            }
+            if name.len() > NAME_MAX || name.contains(&0) {
+                return refuse("has a name of more than 255 bytes, or a NUL, in it");
+            }
+        }
+        if path.names().next() == Some(STAGING.as_bytes()) {
+            return refuse("is where transfers keep what is not whole yet");
+        }
+        Ok(path)
+    }
+
+    /// This path with one more name behind it.
+    ///
+    /// # Errors
+    /// As [`RelativePath::new`].
+    pub fn join(&self, name: &[u8]) -> Result<Self, String> {
+        Self::new([&self.0, b"/".as_slice(), name].concat())
+    }
+
+    /// Its names, from the top.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|&byte| byte == b'/')
+    }
+
+    /// The path without its last name, if it has two or more; and that name.
+    #[must_use]
+    pub fn split_last(&self) -> (Option<&[u8]>, &[u8]) {
+        match self.0.iter().rposition(|&byte| byte == b'/') {
+            Some(at) => (Some(&self.0[..at]), &self.0[at + 1..]),
+            None => (None, &self.0),
+        }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As the operating system's strings.
+    #[must_use]
+    pub fn as_os_str(&self) -> &OsStr {
+        OsStr::from_bytes(&self.0)
+    }
+
+    /// Whether a symbolic link at this path with that target stays within the tree that the path
+    /// is in. `..` may only stand at the front of a target, and not more often than the link has
+    /// directories above it: behind any other name it could climb out through another link.
+    #[must_use]
+    pub fn link_stays_inside(&self, target: &[u8]) -> bool {
+        if target.is_empty() || target.len() > PATH_MAX || target[0] == b'/' || target.contains(&0)
+        {
+            return false;
+        }
+        let mut climbs_left = self.names().count() - 1;
+        let mut descended = false;
+        for name in target.split(|&byte| byte == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." if descended || climbs_left == 0 => return false,
+                b".." => climbs_left -= 1,
+                _ => descended = true,
+            }
+        }
+        true
+    }
+}
+
+/// Printable: control characters and bytes that are not UTF-8 are escaped, the rest is as it is.
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&self.0))
+    }
+}
+
+impl fmt::Debug for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+/// Bytes as text that does no harm to a terminal and can be told apart from any other.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '\\' => text.push_str("\\\\"),
+                char if char.is_control() => text.extend(char.escape_default()),
+                char => text.push(char),
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn takes_every_name_that_a_file_may_have() {
+        for name in ["a", "a b", "-rf", "\n", "a/b/c", "...", "..a", "\u{1f980}"] {
+            assert_eq!(path(name).as_bytes(), name.as_bytes());
+        }
+        assert!(RelativePath::new(vec![0xff, 0xfe]).is_ok());
+        assert!(RelativePath::new(vec![b'x'; 255]).is_ok());
+    }
+
+    #[test]
+    fn refuses_paths_that_escape() {
+        for bad in ["", "/", "/etc/passwd", "..", "a/..", "a/../b", "./a", "a//b", "a/", "a\0b"] {
+            assert!(RelativePath::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(RelativePath::new(vec![b'x'; 256]).is_err());
+        assert!(RelativePath::new(".indelible-transfer/x").is_err());
+        assert!(RelativePath::new("a/.indelible-transfer").is_ok());
+    }
+
+    #[test]
+    fn links_may_climb_as_high_as_the_tree_is() {
+        assert!(path("link").link_stays_inside(b"file"));
+        assert!(path("a/link").link_stays_inside(b"../file"));
+        assert!(path("a/b/link").link_stays_inside(b"../../c/./d"));
+        assert!(!path("link").link_stays_inside(b"../file"));
+        assert!(!path("a/link").link_stays_inside(b"../../file"));
+        assert!(!path("a/b/link").link_stays_inside(b"c/../../d"), "c may be a link");
+        assert!(!path("link").link_stays_inside(b"/etc/passwd"));
+        assert!(!path("link").link_stays_inside(b""));
+    }
+
+    #[test]
+    fn what_is_shown_is_printable() {
+        assert_eq!(printable(b"a\nb\xffc\\"), "a\\nb\\xffc\\\\");
+    }
+}

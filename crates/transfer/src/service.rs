@@ -1,0 +1,360 @@
+//! The two ends: a server that receives into and sends from one directory, and a client that sends to
+//! it and fetches from it.
+//!
+//! Without a token anybody who can connect may read and write the directory. So a token is wanted on
+//! every address but loopback's, unless somebody says in so many words that it shall not be
+//! ([`Trust::Anybody`]).
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::message::{Message, Verification, Wish};
+use crate::progress::Progress;
+use crate::receiver::{read_entries, receive};
+use crate::relative_path::RelativePath;
+use crate::report::Report;
+use crate::scheme::Scheme;
+use crate::sender;
+use crate::source::Source;
+use crate::staging::Staging;
+use crate::tls::Side;
+use crate::token::Token;
+use crate::tree::{Limits, Tree};
+
+/// Transfers at a time; whoever comes then is sent away.
+const TRANSFERS_MAX: usize = 64;
+/// How long an address may take to answer.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whom an end talks to.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// Whoever has the same token; everything is encrypted.
+    Token(Token),
+    /// Whoever is on this machine.
+    Loopback,
+    /// Whoever can connect, in the clear.
+    Anybody,
+}
+
+impl Trust {
+    fn token(&self) -> Option<&Token> {
+        match self {
+            Trust::Token(token) => Some(token),
+            Trust::Loopback | Trust::Anybody => None,
+        }
+    }
+
+    /// Whether an address may be talked to.
+    fn check(&self, address: IpAddr) -> Result<()> {
+        if matches!(self, Trust::Loopback) && !address.to_canonical().is_loopback() {
+            return Err(Error::Refusing(format!(
+                "{address} is not loopback: a token is wanted (`indelible transfer token` makes one; \
+                 give it to both ends with --token-file or in INDELIBLE_TRANSFER_TOKEN)"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What a server allows.
+#[derive(Debug, Clone)]
+pub struct Service {
+    /// The directory that is received into and sent from.
+    pub dir: PathBuf,
+    /// Whom it talks to.
+    pub trust: Trust,
+    /// What it takes at most.
+    pub limits: Limits,
+    /// Memory for the buffers of one transfer.
+    pub memory_bytes: u64,
+}
+
+/// A server, listening.
+pub struct Server {
+    listener: TcpListener,
+    service: Service,
+    staging: Arc<Staging>,
+    transfers: AtomicUsize,
+}
+
+impl Server {
+    /// Listens, and locks the directory for itself.
+    ///
+    /// # Errors
+    /// When the address cannot be had or may not be without a token; when the directory cannot be
+    /// used, or another process receives into it.
+    pub fn bind(address: &str, service: Service) -> Result<Self> {
+        let failed = |error| Error::io(address, error);
+        let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
+        addresses.iter().try_for_each(|address| service.trust.check(address.ip()))?;
+        let staging = Staging::open(&service.dir)?;
+        let listener = TcpListener::bind(addresses.as_slice()).map_err(failed)?;
+        Ok(Self { listener, service, staging, transfers: AtomicUsize::new(0) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.listener.local_addr().map_err(|error| Error::io("socket", error))
+    }
+
+    /// Serves until the process ends; `log` gets a line for each transfer.
+    ///
+    /// # Errors
+    /// When connections cannot be accepted any more.
+    pub fn run(&self, log: &(dyn Fn(&str) + Sync)) -> Result<()> {
+        thread::scope(|scope| {
+            loop {
+                let (socket, peer) = match self.listener.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+                    Err(error) => return Err(Error::io("accept", error)),
+                };
+                if self.transfers.fetch_add(1, Ordering::Relaxed) >= TRANSFERS_MAX {
+                    self.transfers.fetch_sub(1, Ordering::Relaxed);
+                    log(&format!("{peer}: sent away, {TRANSFERS_MAX} transfers are running"));
+                    continue;
+                }
+                scope.spawn(move || {
+                    match self.transfer(socket) {
+                        Ok((what, report)) => log(&format!("{peer}: {what}: {}", summary(&report))),
+                        Err(error) => log(&format!("{peer}: {error}")),
+                    }
+                    self.transfers.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        })
+    }
+
+    /// Serves one connection.
+    fn transfer(&self, socket: TcpStream) -> Result<(&'static str, Report)> {
+        let mut connection = Connection::new(socket, self.service.trust.token(), Side::Server)?;
+        let (verification, wish) = match connection.reader.next()? {
+            Message::Hello { verification, wish } => (verification, wish),
+            _ => return Err(Error::protocol("no greeting")),
+        };
+        connection.hangup.greeted()?;
+        connection.writer.send(&Message::Welcome)?;
+        match wish {
+            Wish::Send { into } => Ok((
+                "received",
+                receive_into(
+                    connection,
+                    &self.staging,
+                    into,
+                    verification,
+                    &self.service.limits,
+                    self.service.memory_bytes,
+                    &Progress::default(),
+                )?,
+            )),
+            Wish::Fetch { paths } => {
+                let source = Source::below(&self.service.dir, &paths);
+                let source = source.map_err(|error| refuse(&mut connection, error))?;
+                let progress = Progress::default();
+                let report = sender::send(connection, &source, verification.scheme, &progress)?;
+                Ok(("sent", report))
+            }
+        }
+    }
+}
+
+fn summary(report: &Report) -> String {
+    let failed = match report.failures.len() {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    format!(
+        "{} files, {} bytes, {} verified{failed}, {:.1} s",
+        report.files, report.bytes, report.verified_bytes, report.seconds
+    )
+}
+
+/// Tells the other end why nothing will come of it, and hangs up.
+fn refuse(connection: &mut Connection, error: Error) -> Error {
+    // If the connection is what has failed, it does not arrive.
+    let _unsent = connection.writer.send(&Message::Refuse { why: error.to_string() });
+    connection.hangup.after_refusal(&mut connection.reader);
+    error
+}
+
+/// Receives what comes over a connection into a directory.
+fn receive_into(
+    mut connection: Connection,
+    staging: &Arc<Staging>,
+    into: Option<RelativePath>,
+    verification: Verification,
+    limits: &Limits,
+    memory_bytes: u64,
+    progress: &Progress,
+) -> Result<Report> {
+    let prepared = read_entries(&mut connection.reader).and_then(|entries| {
+        let entries = Arc::new(entries);
+        let displaces = verification.scheme.waits_for_displacement();
+        let filler = displaces.then_some(verification.device_cache_bytes);
+        Ok((Tree::prepare(staging, into, &entries, limits, filler)?, entries))
+    });
+    let (tree, entries) = match prepared {
+        Err(error @ (Error::BrokenOff | Error::Refused(_))) => return Err(error),
+        other => other.map_err(|error| refuse(&mut connection, error))?,
+    };
+    receive(connection, entries, &tree, verification, memory_bytes, progress)
+}
+
+/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    address: String,
+    path: Option<RelativePath>,
+}
+
+impl FromStr for Remote {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (address, path) = text.split_once('/').unwrap_or((text, ""));
+        let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        if !matches!(port, Some(Ok(_))) {
+            return Err(format!("'{text}' is not HOST:PORT or HOST:PORT/path"));
+        }
+        let path = path.trim_end_matches('/');
+        let path = if path.is_empty() { None } else { Some(RelativePath::new(path)?) };
+        Ok(Self { address: address.to_owned(), path })
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+/// Connects, and says what is wanted.
+fn connect(
+    remote: &Remote,
+    trust: &Trust,
+    verification: Verification,
+    wish: Wish,
+) -> Result<Connection> {
+    let failed = |error| Error::io(remote.to_string(), error);
+    let mut last = None;
+    for address in remote.address.to_socket_addrs().map_err(failed)? {
+        trust.check(address.ip())?;
+        match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
+            Err(error) => last = Some(error),
+            Ok(socket) => {
+                let mut connection = Connection::new(socket, trust.token(), Side::Client)?;
+                connection.writer.send(&Message::Hello { verification, wish })?;
+                return match connection.reader.next()? {
+                    Message::Welcome => {
+                        connection.hangup.greeted()?;
+                        Ok(connection)
+                    }
+                    Message::Refuse { why } => Err(Error::Refused(why)),
+                    _ => Err(Error::protocol("no greeting")),
+                };
+            }
+        }
+    }
+    Err(failed(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into())))
+}
+
+/// Sends files and trees to a server.
+///
+/// # Errors
+/// When the transfer as a whole has failed; what failed of single files is in the report.
+pub fn send(
+    paths: &[PathBuf],
+    remote: &Remote,
+    trust: &Trust,
+    verification: Verification,
+    progress: &Progress,
+) -> Result<Report> {
+    let source = Source::of_paths(paths)?;
+    let wish = Wish::Send { into: remote.path.clone() };
+    let connection = connect(remote, trust, verification, wish)?;
+    sender::send(connection, &source, verification.scheme, progress)
+}
+
+/// Fetches from a server what [`Remote`] names, into a directory.
+///
+/// # Errors
+/// As [`send`].
+pub fn fetch(
+    remote: &Remote,
+    dir: &Path,
+    trust: &Trust,
+    verification: Verification,
+    limits: &Limits,
+    memory_bytes: u64,
+    progress: &Progress,
+) -> Result<Report> {
+    let staging = Staging::open(dir)?;
+    let wish = Wish::Fetch { paths: remote.path.iter().cloned().collect() };
+    let connection = connect(remote, trust, verification, wish)?;
+    receive_into(connection, &staging, None, verification, limits, memory_bytes, progress)
+}
+
+/// Receives one transfer from a connected socket into any [`crate::Destination`]: for tests on
+/// simulated devices. `destination` makes it of what is announced.
+///
+/// # Errors
+/// As [`send`].
+pub fn receive_one<D: crate::Destination>(
+    socket: TcpStream,
+    memory_bytes: u64,
+    destination: impl FnOnce(Arc<Vec<crate::Entry>>) -> D,
+) -> Result<Report> {
+    let mut connection = Connection::new(socket, None, Side::Server)?;
+    let Message::Hello { verification, .. } = connection.reader.next()? else {
+        return Err(Error::protocol("no greeting"));
+    };
+    connection.hangup.greeted()?;
+    connection.writer.send(&Message::Welcome)?;
+    let entries = Arc::new(read_entries(&mut connection.reader)?);
+    let destination = destination(Arc::clone(&entries));
+    receive(connection, entries, &destination, verification, memory_bytes, &Progress::default())
+}
+
+impl Default for Verification {
+    fn default() -> Self {
+        Self { scheme: Scheme::default(), verifiers: 0, resends_max: 3, device_cache_bytes: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remotes_are_named_as_people_name_them() {
+        let remote: Remote = "host:1234/a/b/".parse().unwrap();
+        assert_eq!(
+            (remote.address.as_str(), remote.path.unwrap().as_bytes()),
+            ("host:1234", &b"a/b"[..])
+        );
+        assert_eq!("[::1]:80".parse::<Remote>().unwrap().path, None);
+        for bad in ["host", "host:", "host:x/a", "host:1/../a", "host:99999"] {
+            assert!(bad.parse::<Remote>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_does_without_a_token() {
+        let loopback = ["127.0.0.1", "::1", "::ffff:127.0.0.1"];
+        assert!(loopback.iter().all(|ip| Trust::Loopback.check(ip.parse().unwrap()).is_ok()));
+        assert!(Trust::Loopback.check("192.168.1.1".parse().unwrap()).is_err());
+        assert!(Trust::Loopback.check("0.0.0.0".parse().unwrap()).is_err());
+    }
+}
