@@ -15,7 +15,19 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
 
 /// Reads a varint from the front of `input` and advances it; `None` when the bytes end inside
 /// the number, or when it does not fit 64 bits.
+#[inline]
 pub fn take(input: &mut &[u8]) -> Option<u64> {
+    // Most numbers are small: who reads millions of them would wait for the loop.
+    match **input {
+        [byte, ref rest @ ..] if byte < 0x80 => {
+            *input = rest;
+            Some(u64::from(byte))
+        }
+        _ => take_long(input),
+    }
+}
+
+fn take_long(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for (at, &byte) in input.iter().enumerate().take(LEN_MAX) {
         let bits = u64::from(byte & 0x7f);
@@ -32,6 +44,7 @@ pub fn take(input: &mut &[u8]) -> Option<u64> {
 }
 
 /// Reads a varint length and that many bytes from the front of `input`, and advances it.
+#[inline]
 pub fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::try_from(take(input)?).ok()?;
     let (bytes, rest) = input.split_at_checked(len)?;

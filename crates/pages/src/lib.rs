@@ -30,7 +30,7 @@
 //! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `replacement`, `online_log` |
-//! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `log_files` |
+//! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `log_files`, `log_reader` |
 //! | content | `tree` (B+trees), `catalog`, `core` (groups, free pages, large values) |
 //!
 //! # Invariants
@@ -84,6 +84,7 @@ mod latch;
 mod locks;
 mod log_files;
 mod log_page;
+mod log_reader;
 mod online_log;
 mod options;
 mod page;
@@ -93,6 +94,7 @@ mod range;
 mod recovery;
 mod redo_record;
 mod replacement;
+mod replay;
 mod store;
 mod table;
 mod transaction;

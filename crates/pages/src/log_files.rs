@@ -11,9 +11,7 @@
 //! only where that number belongs.
 //!
 //! [`LogFiles::write`] is the only way in: it writes a flush and syncs it, and a new segment's
-//! name too. [`LogFiles::scan`] is the only way out: it gives the groups of every whole flush from
-//! a position on, and tells the end of the log from damage in it: a bad page is damage if any
-//! page after it was written after it had become durable, or if the master record knows of it.
+//! name too. The way out is in [`crate::log_reader`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +21,8 @@ use std::sync::Arc;
 use env::{Access, Disk, File};
 
 use crate::error::{Error, Result};
-use crate::log_page::{self, Flush, Group, HEADER_BYTES, LOG_PAGE_BYTES, LogPage};
+use crate::log_page::{Flush, LOG_PAGE_BYTES};
+use crate::log_reader::page_of;
 use crate::position::Lsn;
 
 /// The segments of a log.
@@ -39,30 +38,26 @@ pub(crate) struct LogFiles {
 /// Zeros are written so many bytes at a time.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// Where a log ends.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogEnd {
-    /// The page that the next flush begins with.
-    pub(crate) next_page: u64,
-    /// The checksum of the page before.
-    pub(crate) previous_crc: u32,
-}
-
-fn page_of(lsn: Lsn) -> u64 {
-    lsn.0 / LOG_PAGE_BYTES as u64
-}
-
 impl LogFiles {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> Self {
         let pages_per_segment = (segment_bytes / LOG_PAGE_BYTES as u64).max(1);
         Self { disk, dir: dir.to_path_buf(), pages_per_segment, open: BTreeMap::new(), next_new: 0 }
     }
 
-    fn path(&self, segment: u64) -> PathBuf {
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        self.disk.as_ref()
+    }
+
+    pub(crate) fn pages_per_segment(&self) -> u64 {
+        self.pages_per_segment
+    }
+
+    pub(crate) fn path(&self, segment: u64) -> PathBuf {
         self.dir.join(format!("{segment:08}.log"))
     }
 
-    fn offset(&self, page: u64) -> u64 {
+    /// Where a page is in its segment.
+    pub(crate) fn offset(&self, page: u64) -> u64 {
         page % self.pages_per_segment * LOG_PAGE_BYTES as u64
     }
 
@@ -154,180 +149,6 @@ impl LogFiles {
         let mut segments: Vec<u64> = names.iter().filter_map(number).collect();
         segments.sort_unstable();
         Ok(segments)
-    }
-
-    fn read_segment(&self, segment: u64) -> Result<Vec<u8>> {
-        let path = self.path(segment);
-        let file = match self.disk.open(&path, Access::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(Error::io(&path, "open"))?,
-        };
-        file.advise_sequential();
-        let len = file.len().map_err(Error::io(&path, "measure"))?;
-        let most = self.pages_per_segment * LOG_PAGE_BYTES as u64;
-        let len = usize::try_from(len.min(most)).expect("a segment fits in memory");
-        let mut bytes = vec![0; len / LOG_PAGE_BYTES * LOG_PAGE_BYTES];
-        file.read_exact_at(&mut bytes, 0).map_err(Error::io(&path, "read"))?;
-        Ok(bytes)
-    }
-
-    /// Gives the groups from `start` on, which is the LSN of one, to `visit`, up to the last whole
-    /// flush. Pages before `durable_end` must be there. The last flush, which may be only in the
-    /// kernel's cache, is written and synced again if `rewrite`.
-    pub(crate) fn scan(
-        &mut self,
-        salt: u64,
-        start: Lsn,
-        durable_end: Lsn,
-        rewrite: bool,
-        mut visit: impl FnMut(Group<'_>) -> std::result::Result<(), String>,
-    ) -> Result<LogEnd> {
-        let mut reader = Reader { files: self, salt, segment: None };
-        let at = usize::try_from(start.0 % LOG_PAGE_BYTES as u64).expect("less than a page");
-        let Some(first_skip) = at.checked_sub(HEADER_BYTES) else {
-            let what = "the log is to be read from where no group can begin";
-            return Err(reader.corrupt(start, String::from(what)));
-        };
-        let mut page = page_of(start);
-        let mut previous_crc = None;
-        let mut last: Option<Flush> = None;
-        loop {
-            let read = reader.flush(page, previous_crc)?;
-            let Some(read) = read else { break };
-            let skip = if page == page_of(start) { first_skip } else { 0 };
-            let payload = read.payload.get(skip..).unwrap_or_default();
-            let starts: Vec<(usize, Lsn)> = (read.starts.iter())
-                .map(|(at, lsn)| match at.checked_sub(skip) {
-                    Some(at) => (at, *lsn),
-                    None => (0, Lsn(lsn.0 + (skip - at) as u64)),
-                })
-                .collect();
-            log_page::groups(payload, &starts, &mut visit)
-                .map_err(|(lsn, what)| reader.corrupt(lsn, what))?;
-            page += (read.bytes.len() / LOG_PAGE_BYTES) as u64;
-            previous_crc = Some(read.crc);
-            last = Some(Flush { first_page: read.first_page, bytes: read.bytes });
-        }
-        reader.prove_end(page, durable_end)?;
-        if let Some(flush) = last.filter(|_| rewrite) {
-            self.write(&flush)?;
-        }
-        Ok(LogEnd { next_page: page, previous_crc: previous_crc.unwrap_or(0) })
-    }
-}
-
-/// A flush that was read, from the page on that was asked for.
-struct ReadFlush {
-    first_page: u64,
-    bytes: Vec<u8>,
-    payload: Vec<u8>,
-    starts: Vec<(usize, Lsn)>,
-    crc: u32,
-}
-
-struct Reader<'a> {
-    files: &'a LogFiles,
-    salt: u64,
-    segment: Option<(u64, Vec<u8>)>,
-}
-
-impl Reader<'_> {
-    fn corrupt(&self, lsn: Lsn, what: String) -> Error {
-        let page = page_of(lsn);
-        let path = self.files.path(page / self.files.pages_per_segment);
-        let offset = self.files.offset(page) + lsn.0 % LOG_PAGE_BYTES as u64;
-        Error::corrupt(&path, offset, what)
-    }
-
-    /// The bytes of a page; empty past the end of its file.
-    fn page(&mut self, page: u64) -> Result<&[u8]> {
-        let segment = page / self.files.pages_per_segment;
-        if self.segment.as_ref().is_none_or(|(number, _)| *number != segment) {
-            self.segment = Some((segment, self.files.read_segment(segment)?));
-        }
-        let at = usize::try_from(self.files.offset(page)).expect("a segment fits in memory");
-        let (_, bytes) = self.segment.as_ref().expect("it was just read");
-        Ok(bytes.get(at..at + LOG_PAGE_BYTES).unwrap_or_default())
-    }
-
-    /// The flush that has page `first`, from that page on; `None` if it is not whole.
-    fn flush(&mut self, first: u64, mut previous_crc: Option<u32>) -> Result<Option<ReadFlush>> {
-        let salt = self.salt;
-        let mut read: Option<(ReadFlush, u64)> = None;
-        let mut number = first;
-        loop {
-            let bytes = self.page(number)?;
-            let Some(page) = LogPage::parse(bytes, number, salt) else { return Ok(None) };
-            if previous_crc.is_some_and(|crc| crc != page.previous_crc) {
-                return Ok(None);
-            }
-            let end = page.flush_first + u64::from(page.flush_pages);
-            let (flush, flush_end) = match &mut read {
-                // Going on after another flush, this one must begin here.
-                None if previous_crc.is_some() && page.flush_first != first => return Ok(None),
-                None => {
-                    let flush = ReadFlush {
-                        first_page: first,
-                        bytes: Vec::new(),
-                        payload: Vec::new(),
-                        starts: Vec::new(),
-                        crc: 0,
-                    };
-                    read.insert((flush, end))
-                }
-                Some(read) => read,
-            };
-            if end != *flush_end {
-                return Ok(None);
-            }
-            let lsn = number * LOG_PAGE_BYTES as u64 + HEADER_BYTES as u64;
-            flush.starts.push((flush.payload.len(), Lsn(lsn)));
-            flush.payload.extend_from_slice(page.payload);
-            flush.crc = page.crc;
-            flush.bytes.extend_from_slice(bytes);
-            previous_crc = Some(page.crc);
-            number += 1;
-            if number == end {
-                return Ok(read.map(|(flush, _)| flush));
-            }
-        }
-    }
-
-    /// Proves that what is not there from page `end` on never was durable. The log is written from
-    /// front to back: a whole segment without a page of its own has none behind it either.
-    fn prove_end(&mut self, end: u64, durable_end: Lsn) -> Result<()> {
-        let missing = |reader: &Self| {
-            let lsn = Lsn(end * LOG_PAGE_BYTES as u64);
-            Err(reader.corrupt(lsn, String::from("a page of the log that was durable is damaged")))
-        };
-        if end * (LOG_PAGE_BYTES as u64) < durable_end.0 {
-            return missing(self);
-        }
-        let per_segment = self.files.pages_per_segment;
-        for segment in self.files.segments()? {
-            if segment < end / per_segment {
-                continue;
-            }
-            let first = segment * per_segment;
-            let mut has_any = segment == end / per_segment;
-            for number in first.max(end)..first + per_segment {
-                let salt = self.salt;
-                let bytes = self.page(number)?;
-                if bytes.is_empty() {
-                    break;
-                }
-                if let Some(page) = LogPage::parse(bytes, number, salt) {
-                    has_any = true;
-                    if page.flush_first > end {
-                        return missing(self);
-                    }
-                }
-            }
-            if !has_any {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -49,6 +49,20 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
+/// Makes room for `more` of many that come at once: time counts more than memory.
+fn grow_fast<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(if list.is_empty() {
+            more * RECORDS_AT_RESTART
+        } else {
+            more + list.len()
+        });
+    }
+}
+
+/// A restart gives a page room for so many records like its first at once.
+const RECORDS_AT_RESTART: usize = 4;
+
 impl PageLog {
     /// How many records there are.
     pub(crate) fn len(&self) -> usize {
@@ -88,9 +102,8 @@ impl PageLog {
         i.checked_sub(1).map_or(0, |before| place(self.records[before].end))
     }
 
-    fn add(&mut self, lsn: Lsn, op: &[u8]) {
-        grow(&mut self.records, 1);
-        grow(&mut self.bytes, op.len());
+    /// Adds a record for which there is room.
+    fn push(&mut self, lsn: Lsn, op: &[u8]) {
         self.bytes.extend_from_slice(op);
         let end = u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page");
         self.records.push(LogRecord { lsn, end, is_whole: redo_record::is_whole(op) });
@@ -120,6 +133,11 @@ pub(crate) struct OnlineLog {
 }
 
 impl OnlineLog {
+    /// A table that will soon have records of so many pages.
+    pub(crate) fn with_pages(page_count: usize) -> Self {
+        Self { pages: HashMap::with_capacity(page_count), bytes: 0 }
+    }
+
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -150,11 +168,33 @@ impl OnlineLog {
 
     /// Adds a record; true if the page was clean.
     pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) -> bool {
+        self.add_with_room(id, lsn, op, |log| {
+            grow(&mut log.records, 1);
+            grow(&mut log.bytes, op.len());
+        })
+    }
+
+    /// Adds one of many records that come at once.
+    pub(crate) fn add_of_many(&mut self, id: PageId, lsn: Lsn, op: &[u8]) {
+        self.add_with_room(id, lsn, op, |log| {
+            grow_fast(&mut log.records, 1);
+            grow_fast(&mut log.bytes, op.len());
+        });
+    }
+
+    fn add_with_room(
+        &mut self,
+        id: PageId,
+        lsn: Lsn,
+        op: &[u8],
+        make_room: impl FnOnce(&mut PageLog),
+    ) -> bool {
         let log = self.pages.entry(id).or_default();
         let is_new = log.records.is_empty();
         assert!(log.records.last().is_none_or(|last| last.lsn <= lsn), "records come in order");
         let before = log.cost();
-        log.add(lsn, op);
+        make_room(log);
+        log.push(lsn, op);
         self.bytes += log.cost() - before;
         self.bytes += if is_new { PAGE_OVERHEAD_BYTES } else { 0 };
         is_new

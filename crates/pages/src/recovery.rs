@@ -12,19 +12,16 @@
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.
 
-use base::varint;
-use hashbrown::HashMap;
-
 use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
-use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer, take_record};
-use crate::online_log::OnlineLog;
+use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer};
 use crate::options::{Env, Options};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
+use crate::replay::{Replayed, replay};
 
 /// Opens the files and brings the store to where it was, but for the checkpoint that the caller
 /// then takes (line 18).
@@ -38,31 +35,14 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let salt = data.salt();
     let mut files = LogFiles::new(disk, &options.dir, data.segment_bytes());
     let master = data.master()?;
-    let record = read_checkpoint(&mut files, &data, salt, master.checkpoint)?;
+    let record = read_checkpoint(&files, &data, salt, master.checkpoint)?;
     let redo_start = record.redo_start();
-    let dirty_pages: HashMap<PageId, Lsn> = record.dirty_pages.iter().copied().collect();
-    let mut table = OnlineLog::default();
-    let mut last_transaction = 0;
-    let end = files.scan(salt, redo_start, master.durable_end, true, |group| {
-        if group.kind != GroupKind::Commit {
-            return Ok(());
-        }
-        let mut body = group.body;
-        let transaction = varint::take(&mut body);
-        last_transaction = transaction.unwrap_or(0).max(last_transaction);
-        while !body.is_empty() {
-            let (id, op) = take_record(&mut body).ok_or("a group has a record that is none")?;
-            // Line 9: is it in the page's image as of the checkpoint?
-            let needed_from = dirty_pages.get(&id).copied().unwrap_or(record.begin);
-            if group.lsn >= needed_from {
-                table.add(id, group.lsn, op);
-            }
-        }
-        Ok(())
+    let (end, Replayed { table, last_transaction }) = replay(&record, options.upkeep, |visit| {
+        files.scan(salt, redo_start, master.durable_end, true, visit)
     })?;
     data.write_master(&master)?;
     let mut pool =
-        Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots.clone());
+        Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots);
     pool.table = table;
     pool.durable_end = Lsn(end.next_page * LOG_PAGE_BYTES as u64);
     pool.mark_all_evicted();
@@ -77,7 +57,7 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
 }
 
 fn read_checkpoint(
-    files: &mut LogFiles,
+    files: &LogFiles,
     data: &DataFile,
     salt: u64,
     lsn: Lsn,
@@ -90,12 +70,9 @@ fn read_checkpoint(
             slots: Slots::default(),
         });
     }
-    let mut found = None;
-    files.scan(salt, lsn, lsn, false, |group| {
-        if group.lsn == lsn && group.kind == GroupKind::Checkpoint {
-            found = CheckpointRecord::decode(group.body);
-        }
-        Ok(())
+    let found = files.read_group(salt, lsn, |group| {
+        let is_checkpoint = group.lsn == lsn && group.kind == GroupKind::Checkpoint;
+        is_checkpoint.then(|| CheckpointRecord::decode(group.body))?
     })?;
     let what = format!("the checkpoint record is not at {lsn}, where the master record says");
     found.ok_or_else(|| Error::corrupt(data.path(), 4096, what))
