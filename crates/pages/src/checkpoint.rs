@@ -22,6 +22,11 @@ use crate::position::{Lsn, PageId};
 
 /// A share of the online log table that must be free, in percent: with less, a checkpoint begins.
 const FREE_PERCENT_MIN: usize = 10;
+/// A checkpoint begins when the log is so long, in percent of what it may be …
+const LOG_PERCENT_DUE: u64 = 90;
+/// … and writes pages whose oldest record is so old: the less it leaves to the next one, the
+/// sooner that comes, but the longer pages gather records.
+const LOG_PERCENT_KEPT: u64 = 75;
 /// A checkpoint that leaves less than this free makes the next one try harder.
 const FREE_PERCENT_GOOD: usize = 30;
 
@@ -114,8 +119,13 @@ impl Core {
 
     /// Whether a checkpoint is due.
     pub(crate) fn needs_checkpoint(&self) -> bool {
-        self.free_percent() < FREE_PERCENT_MIN
-            || self.log.next_lsn().0 - self.redo_start.0 > self.options.log_bytes_max
+        self.free_percent() < FREE_PERCENT_MIN || self.is_log_long()
+    }
+
+    /// Whether a restart would soon have to read more than it may.
+    fn is_log_long(&self) -> bool {
+        let log_bytes = self.log.next_lsn().0 - self.redo_start.0;
+        log_bytes > self.options.log_bytes_max / 100 * LOG_PERCENT_DUE
     }
 
     /// Whether nothing more fits the online log table.
@@ -131,13 +141,14 @@ impl Core {
             0 => capacity.saturating_mul(4),
             bytes => bytes,
         };
-        let is_log_long = self.log.next_lsn().0 - self.redo_start.0 > self.options.log_bytes_max;
+        let is_log_long = self.is_log_long();
         let (min_del, max_age) = match effort {
             Effort::All => (1, 0),
             Effort::None => (usize::MAX, u64::MAX),
-            Effort::Normal if is_log_long => {
-                (self.options.min_del, max_age.min(self.options.log_bytes_max / 2))
-            }
+            Effort::Normal if is_log_long => (
+                self.options.min_del,
+                max_age.min(self.options.log_bytes_max / 100 * LOG_PERCENT_KEPT),
+            ),
             Effort::Normal if self.pressure > 3 => (1, 0),
             Effort::Normal => (self.options.min_del, max_age >> (2 * self.pressure)),
         };

@@ -97,12 +97,15 @@ impl LogFiles {
 /// What was made of a group; an error says what is wrong with it.
 pub(crate) type Visited = std::result::Result<(), String>;
 
+/// A file of the log, and its length in whole pages.
+type Segment = (Box<dyn File>, u64);
+
 /// Reads pages, mostly one after another.
 struct Reader<'a> {
     files: &'a LogFiles,
     salt: u64,
-    /// The segment that was read last, if it exists, and its length in whole pages.
-    segment: Option<(u64, Option<(Box<dyn File>, u64)>)>,
+    /// The number of the segment that was read last; without a file if there is none.
+    segment: Option<(u64, Option<Segment>)>,
     /// Pages from `window_first` on; as many as there are bytes for.
     window: Vec<u8>,
     window_first: u64,

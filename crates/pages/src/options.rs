@@ -77,7 +77,11 @@ pub struct Options {
     pub checkpoint_step_pages: usize,
     /// The size of one log file, for a store that is made: an existing one keeps its own.
     pub log_segment_bytes: u64,
-    /// A checkpoint is taken after so much log, even if the online log table is not full.
+    /// A restart is to read about so much log: checkpoints come before there is more, even if the
+    /// online log table is not full, and write the pages whose oldest record is oldest. The default
+    /// is what a restart reads in some 30 ms (two processors, 0.5 ms a MB). With more, pages gather
+    /// more records before they are written; twice as much halves page writes at TPC-C with 240 MB
+    /// of memory.
     pub log_bytes_max: u64,
     /// Evicts dirty pages as conventional stores do, by writing them: for comparison.
     pub flush_on_eviction: bool,
@@ -116,7 +120,7 @@ impl Options {
             max_age_bytes: 0,
             checkpoint_step_pages: 32,
             log_segment_bytes: 8 << 20,
-            log_bytes_max: 256 << 20,
+            log_bytes_max: 64 << 20,
             flush_on_eviction: false,
             lock_wait: LockWait::Block,
             upkeep: Upkeep::Background,

@@ -41,8 +41,7 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
         files.scan(salt, redo_start, master.durable_end, true, visit)
     })?;
     data.write_master(&master)?;
-    let mut pool =
-        Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots);
+    let mut pool = Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots);
     pool.table = table;
     pool.durable_end = Lsn(end.next_page * LOG_PAGE_BYTES as u64);
     pool.mark_all_evicted();

@@ -406,3 +406,65 @@ fn a_deletion_of_a_table_can_be_taken_back() {
     assert!(matches!(transaction.table(long).get("a"), Err(Error::NameTooLong { .. })));
     assert!(matches!(transaction.delete_table(long), Err(Error::NameTooLong { .. })));
 }
+
+/// How many bytes of the log a restart reads, at most.
+fn log_bytes(world: &World) -> u64 {
+    let dir = std::path::Path::new(crate::harness::DIR);
+    let names = env::Disk::list(&world.disk, dir).expect("no faults");
+    let logs = names.iter().filter(|name| name.to_string_lossy().ends_with(".log"));
+    logs.map(|_| small().log_segment_bytes).sum()
+}
+
+#[test]
+fn the_log_that_a_restart_reads_is_bounded_even_if_the_table_has_room() {
+    let world = World::new(7);
+    let log_bytes_max = 256 << 10;
+    let options =
+        Options { log_bytes_max, online_log_bytes: 64 << 20, min_del: usize::MAX, ..small() };
+    let store = world.open(options);
+    let mut longest = 0;
+    for i in 0..3000_u32 {
+        insert(&store, "t", &format!("{:04}", i * 7 % 1000), &[1; 300]);
+        longest = longest.max(log_bytes(&world));
+    }
+    assert!(store.stats().log_page_writes * 2048 > 10 * log_bytes_max, "{:?}", store.stats());
+    // What was freed by the last checkpoint waits to be used again.
+    assert!(longest < 2 * log_bytes_max, "{longest}");
+    assert!(longest > log_bytes_max / 2, "{longest}");
+    world.disk.kill();
+    drop(store);
+    let store = world.open(small());
+    store.check().expect("nothing is damaged");
+}
+
+#[test]
+fn what_two_threads_replay_is_what_one_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options =
+        Options { upkeep: pages::Upkeep::Background, ..Options::with_memory("", 64 << 20) };
+    let store = PageStore::open_path(dir.path(), options.clone()).expect("made");
+    for round in 0..60_u32 {
+        let transaction = store.begin().expect("healthy");
+        let table = transaction.table("t");
+        for i in 0..500_u32 {
+            let value = [u8::try_from(round).expect("small"); 90];
+            table.insert((i * 7919 % 5003 * (1 + round % 3)).to_be_bytes(), value).expect("free");
+        }
+        transaction.commit(Durability::None).expect("room");
+    }
+    store.flush().expect("no faults");
+    let all = |store: &PageStore| {
+        let reader = store.begin_read().expect("healthy");
+        reader.table("t").iter().collect::<Result<Vec<_>, _>>().expect("whole")
+    };
+    let written = all(&store);
+    assert!(store.stats().page_writes == 0 && store.stats().log_page_writes > 1000);
+    drop(store);
+    for upkeep in [pages::Upkeep::Background, pages::Upkeep::Inline] {
+        let options = Options { upkeep, ..options.clone() };
+        let store = PageStore::open_path(dir.path(), options).expect("replayed");
+        assert!(store.stats().online_log_bytes > 1 << 20, "{:?}", store.stats());
+        assert!(all(&store) == written, "{upkeep:?}");
+        store.check().expect("nothing is damaged");
+    }
+}
