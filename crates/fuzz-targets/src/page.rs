@@ -36,8 +36,13 @@ fn image(kind: u8, level: u8, cells: &[(&[u8], &[u8])]) -> Vec<u8> {
     head[5] = level;
     head[6..8].copy_from_slice(&short(cells.len()));
     head[24..26].copy_from_slice(&short(at));
+    // No prefix: the heads are the first bytes of the keys.
     for (i, slot) in slots.iter().rev().enumerate() {
-        head[40 + 2 * i..42 + 2 * i].copy_from_slice(&short(at + slot));
+        let slot_at = 40 + 6 * i;
+        head[slot_at..slot_at + 2].copy_from_slice(&short(at + slot));
+        let key = cells[i].0;
+        let head_len = key.len().min(4);
+        head[slot_at + 2..][..head_len].copy_from_slice(&key[..head_len]);
     }
     [head, heap].concat()
 }
@@ -45,12 +50,13 @@ fn image(kind: u8, level: u8, cells: &[(&[u8], &[u8])]) -> Vec<u8> {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let leaf = image(2, 0, &[(b"a", b"1"), (b"bb", b"22"), (b"c", b"")]);
     let branch = image(3, 1, &[(b"", &[9; 8]), (b"m", &[8; 8])]);
-    let records: [&[u8]; 7] = [
+    let records: [&[u8]; 8] = [
         b"\x05\x01b3",
         b"\x07bb",
         b"\x08bb",
         b"\x09\x00\x01z\x019",
         b"\x01\x02\x00\x00\x01k\x01v",
+        b"\x0a\x02bb\x01\x013",
         b"\x02\x05part",
         b"\x03\x06",
     ];

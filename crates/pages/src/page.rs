@@ -3,16 +3,27 @@
 //! ```text
 //!   0      40                                                             8192
 //!   | header | slot 0 | slot 1 | … ──►      free      ◄── … | cell | cell |
-//!                 offsets of cells in the order of their keys
+//!                 in the order of the keys
 //!
+//!   slot = offset of the cell u16 · head: the first 4 bytes of the key behind the common prefix
 //!   cell = key length u16 · value length u16 (bit 15: the value is in overflow pages) · key · value
 //! ```
+//!
+//! A search that compared keys would wait for another cell out of memory at every step. So it goes
+//! by the heads, which lie side by side, and looks only at cells whose heads are equal; mostly one.
+//! The heads begin where keys begin to differ: the header says how many bytes all keys of the page
+//! have in common (the empty key aside, which is below all and has no bytes to compare; every branch
+//! has one). A key that lacks the prefix shortens it, and all heads are made anew. A removal does
+//! not lengthen it; moving the cells together does.
 //!
 //! Every change is a function of the bytes before and of one redo record, so that the same
 //! records on the same image give the same bytes wherever that happens (`redo`); `check` relies
 //! on it. An image read from storage is believed only after [`Page::verify`], which also proves
-//! that every offset lies within the page and that the keys ascend: nothing after it can fail.
+//! that every offset lies within the page, that the keys ascend, and that the heads are theirs:
+//! nothing after it can fail.
 //! Byte by byte: `docs/format/pages.md`.
+
+use std::cmp::Ordering;
 
 use crate::position::{Lsn, PageId};
 
@@ -26,7 +37,8 @@ pub(crate) const CELL_BYTES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / 4 - SLOT_
 pub(crate) const BODY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 
 const HEADER_BYTES: usize = 40;
-const SLOT_BYTES: usize = 2;
+const HEAD_BYTES: usize = 4;
+const SLOT_BYTES: usize = 2 + HEAD_BYTES;
 const CELL_HEADER_BYTES: usize = 4;
 const OVERFLOW_FLAG: u16 = 1 << 15;
 
@@ -37,6 +49,7 @@ const AT_ID: usize = 8;
 const AT_LSN: usize = 16;
 const AT_HEAP: usize = 24;
 const AT_GARBAGE: usize = 26;
+const AT_PREFIX: usize = 28;
 const AT_NEXT: usize = 32;
 
 /// What a page is for.
@@ -92,6 +105,12 @@ impl Cell<'_> {
         SLOT_BYTES + CELL_HEADER_BYTES + self.key.len() + self.value.len()
     }
 
+    /// The second half of its header.
+    fn lengths(&self) -> [u8; 2] {
+        let flag = if self.is_overflow { OVERFLOW_FLAG } else { 0 };
+        (short(self.value.len()) | flag).to_le_bytes()
+    }
+
     /// Whether it may be on a page at all.
     pub(crate) fn is_small(&self) -> bool {
         self.key.len() <= KEY_BYTES_MAX && self.bytes() <= CELL_BYTES_MAX + SLOT_BYTES
@@ -109,6 +128,9 @@ pub(crate) struct Meta {
     pub(crate) free_count: u64,
 }
 
+/// The place of a key on a page, or the place that it would have there.
+pub(crate) type Place = Result<usize, usize>;
+
 /// The image of a page. The default is none: it stands where a page was taken from.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Page {
@@ -119,6 +141,48 @@ pub(crate) struct Page {
 const fn short(value: usize) -> u16 {
     debug_assert!(value <= PAGE_BYTES);
     value as u16
+}
+
+/// The head of a key: its first bytes behind the prefix, with zeros after its end, so that heads
+/// are in the order of their keys or equal.
+fn head_of(key: &[u8], prefix_len: usize) -> u32 {
+    let rest = key.get(prefix_len..).unwrap_or_default();
+    if let Some(head) = rest.first_chunk() {
+        return u32::from_be_bytes(*head);
+    }
+    // Without a loop or a jump to guess: this is done for every key of a page that is read.
+    if let Some(last) = key.last_chunk() {
+        let last = u64::from(u32::from_be_bytes(*last)) << (8 * (HEAD_BYTES - rest.len()));
+        #[expect(clippy::cast_possible_truncation, reason = "what is behind the head")]
+        return last as u32;
+    }
+    let byte = |i: usize| rest.get(i).copied().unwrap_or_default();
+    u32::from_be_bytes([byte(0), byte(1), byte(2), 0])
+}
+
+/// Where the cell of a slot is.
+fn slot_cell_at(slot: &[u8; SLOT_BYTES]) -> usize {
+    usize::from(u16::from_le_bytes([slot[0], slot[1]]))
+}
+
+/// The head in a slot, as a number that compares as the bytes do.
+fn slot_head(slot: &[u8; SLOT_BYTES]) -> u32 {
+    u32::from_be_bytes([slot[2], slot[3], slot[4], slot[5]])
+}
+
+/// How many slots have a head below this. The page is likely not to be in the processor's caches:
+/// the reads of a bisection would wait for memory one after another, these wait together.
+fn heads_below(slots: &[[u8; SLOT_BYTES]], head: u32) -> usize {
+    const STEP: usize = 16;
+    let below = |slot: &&[u8; SLOT_BYTES]| slot_head(slot) < head;
+    let steps = slots.chunks_exact(STEP).map(|step| &step[STEP - 1]).filter(below).count();
+    let rest = &slots[steps * STEP..];
+    steps * STEP + rest[..rest.len().min(STEP)].iter().filter(below).count()
+}
+
+/// How many bytes two keys have in common at their beginnings.
+fn common_len(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Page {
@@ -211,32 +275,41 @@ impl Page {
         if heap > PAGE_BYTES || slots_end > heap {
             return Err("the slots run into the cells");
         }
+        let is_branch = self.kind() == Some(Kind::Branch);
+        let prefix_len = self.prefix_len();
         let mut used = 0;
         let mut previous: Option<&[u8]> = None;
-        for i in 0..self.count() {
-            let at = self.u16_at(HEADER_BYTES + i * SLOT_BYTES);
+        for (i, slot) in self.slots().iter().enumerate() {
+            let at = slot_cell_at(slot);
             if at < heap || at + CELL_HEADER_BYTES > PAGE_BYTES {
                 return Err("a slot points outside of the cells");
             }
+            let key_len = self.u16_at(at);
             let value_len = self.u16_at(at + 2) & usize::from(!OVERFLOW_FLAG);
-            let len = CELL_HEADER_BYTES + self.u16_at(at) + value_len;
+            let len = CELL_HEADER_BYTES + key_len + value_len;
             if at + len > PAGE_BYTES {
                 return Err("a cell runs over the end of the page");
             }
             used += len;
-            let key = &self.bytes[at + CELL_HEADER_BYTES..][..self.u16_at(at)];
+            let key = &self.bytes[at + CELL_HEADER_BYTES..][..key_len];
             if previous.is_some_and(|previous| previous >= key) {
                 return Err("the keys of the page do not ascend");
             }
-            if self.kind() == Some(Kind::Branch) && (value_len != 8 || (i == 0) != key.is_empty()) {
+            if is_branch && (value_len != 8 || (i == 0) != key.is_empty()) {
                 return Err("the branch has a cell that is no separator and child");
+            }
+            if slot_head(slot) != head_of(key, prefix_len) {
+                return Err("a slot has the head of another key");
             }
             previous = Some(key);
         }
         if used + self.u16_at(AT_GARBAGE) != PAGE_BYTES - heap {
             return Err("the cells do not add up");
         }
-        if self.kind() == Some(Kind::Branch) && self.count() == 0 {
+        if self.longest_prefix().is_some_and(|longest| prefix_len > longest) {
+            return Err("the keys of the page do not have its prefix");
+        }
+        if is_branch && self.count() == 0 {
             return Err("the branch has no child");
         }
         Ok(())
@@ -277,9 +350,24 @@ impl Page {
         self.bytes[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
     }
 
+    fn slots(&self) -> &[[u8; SLOT_BYTES]] {
+        self.bytes[HEADER_BYTES..][..self.count() * SLOT_BYTES].as_chunks().0
+    }
+
+    /// Where the cell of slot `i` is.
+    fn cell_at(&self, i: usize) -> usize {
+        slot_cell_at(&self.slots()[i])
+    }
+
+    fn put_slot(&mut self, i: usize, cell_at: usize, head: u32) {
+        let slot_at = HEADER_BYTES + i * SLOT_BYTES;
+        self.put_u16(slot_at, cell_at);
+        self.bytes[slot_at + 2..slot_at + SLOT_BYTES].copy_from_slice(&head.to_be_bytes());
+    }
+
     /// The cell at place `i` in the order of keys.
     pub(crate) fn cell(&self, i: usize) -> Cell<'_> {
-        let at = self.u16_at(HEADER_BYTES + i * SLOT_BYTES);
+        let at = self.cell_at(i);
         let key_len = self.u16_at(at);
         let lengths = self.u16_at(at + 2);
         let value_len = lengths & usize::from(!OVERFLOW_FLAG);
@@ -291,9 +379,21 @@ impl Page {
         }
     }
 
-    /// The key of the cell at place `i`: all that a search looks at.
+    /// The value of the cell at place `i`, to change bytes of it.
+    pub(crate) fn value_mut(&mut self, i: usize) -> &mut [u8] {
+        let at = self.cell_at(i);
+        let value_len = self.u16_at(at + 2) & usize::from(!OVERFLOW_FLAG);
+        let value_at = at + CELL_HEADER_BYTES + self.u16_at(at);
+        &mut self.bytes[value_at..value_at + value_len]
+    }
+
+    /// The key of the cell at place `i`.
     fn key(&self, i: usize) -> &[u8] {
-        let at = self.u16_at(HEADER_BYTES + i * SLOT_BYTES);
+        self.key_of(&self.slots()[i])
+    }
+
+    fn key_of(&self, slot: &[u8; SLOT_BYTES]) -> &[u8] {
+        let at = slot_cell_at(slot);
         let key_at = at + CELL_HEADER_BYTES;
         &self.bytes[key_at..key_at + self.u16_at(at)]
     }
@@ -308,17 +408,82 @@ impl Page {
     }
 
     /// Where `key` is, or where it would be.
-    pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, self.count());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match self.key(middle).cmp(key) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(middle),
-                std::cmp::Ordering::Greater => high = middle,
+    pub(crate) fn search(&self, key: &[u8]) -> Place {
+        let slots = self.slots();
+        let head = head_of(key, self.prefix_len());
+        let low = heads_below(slots, head);
+        let has_head = |slot: &[u8; SLOT_BYTES]| slot_head(slot) == head;
+        let is_tied = slots.get(low).is_some_and(has_head);
+        if is_tied && self.key(low) == key {
+            return Ok(low);
+        }
+        // Heads tell nothing of keys without the prefix. It is compared with that of a cell which
+        // was looked at just now, or which whoever goes down a branch looks at next.
+        let near = if is_tied { low } else { low.saturating_sub(1) };
+        match self.compare_prefix(near, key) {
+            Ordering::Less => return Err(self.count()),
+            Ordering::Equal if is_tied => {}
+            Ordering::Equal => return Err(low),
+            Ordering::Greater => return Err(usize::from(self.key(0).is_empty())),
+        }
+        let ties = slots[low..].partition_point(has_head);
+        let found = slots[low..low + ties].binary_search_by(|slot| self.key_of(slot).cmp(key));
+        found.map(|i| low + i).map_err(|i| low + i)
+    }
+
+    /// How the prefix compares to the bytes of `key` in its place.
+    fn compare_prefix(&self, near: usize, key: &[u8]) -> Ordering {
+        let prefix_len = self.prefix_len();
+        match self.key_with_bytes(near) {
+            Some(other) if prefix_len > 0 => {
+                other[..prefix_len].cmp(&key[..key.len().min(prefix_len)])
+            }
+            _ => Ordering::Equal,
+        }
+    }
+
+    /// The key at place `near` or, if that is the empty key or none, another; `None` if there is
+    /// no other.
+    fn key_with_bytes(&self, near: usize) -> Option<&[u8]> {
+        let last = self.count().checked_sub(1)?;
+        let some = |i| Some(self.key(i)).filter(|key| !key.is_empty());
+        some(near.min(last)).or_else(|| some(last))
+    }
+
+    /// How many bytes at the beginning of all keys but the empty one are not in the heads.
+    fn prefix_len(&self) -> usize {
+        self.u16_at(AT_PREFIX)
+    }
+
+    /// How long the prefix could be, if there is a key that has one.
+    fn longest_prefix(&self) -> Option<usize> {
+        let first = (0..self.count().min(2)).map(|i| self.key(i)).find(|key| !key.is_empty())?;
+        Some(common_len(first, self.key(self.count() - 1)))
+    }
+
+    /// Makes the prefix another, and all heads with it.
+    fn set_prefix_len(&mut self, prefix_len: usize) {
+        self.put_u16(AT_PREFIX, prefix_len);
+        for i in 0..self.count() {
+            let head = head_of(self.key(i), prefix_len);
+            self.put_slot(i, self.cell_at(i), head);
+        }
+    }
+
+    /// Shortens the prefix to what `key`, which is to be inserted at place `i`, has of it.
+    fn share_prefix_with(&mut self, key: &[u8], i: usize) {
+        if key.is_empty() {
+            return;
+        }
+        let prefix_len = self.prefix_len();
+        match self.key_with_bytes(i.saturating_sub(1)) {
+            None => self.set_prefix_len(key.len()),
+            Some(other) if other.get(..prefix_len) == key.get(..prefix_len) => {}
+            Some(other) => {
+                let common_len = common_len(other, key);
+                self.set_prefix_len(common_len);
             }
         }
-        Err(low)
     }
 
     /// Bytes of the body that are in use, slots included.
@@ -332,8 +497,8 @@ impl Page {
         self.fits_at(self.search(cell.key), cell)
     }
 
-    /// As [`Page::fits`], for who has searched.
-    pub(crate) fn fits_at(&self, place: Result<usize, usize>, cell: &Cell<'_>) -> bool {
+    /// Whether `cell` fits at the place of its key.
+    pub(crate) fn fits_at(&self, place: Place, cell: &Cell<'_>) -> bool {
         let replaced = place.map_or(0, |i| self.cell(i).bytes());
         self.used_bytes() - replaced + cell.bytes() <= BODY_BYTES
     }
@@ -341,32 +506,35 @@ impl Page {
     /// Inserts a cell, or replaces the one of its key; false if it does not fit.
     #[must_use]
     pub(crate) fn put(&mut self, cell: &Cell<'_>) -> bool {
-        let len = CELL_HEADER_BYTES + cell.key.len() + cell.value.len();
-        let flag = if cell.is_overflow { OVERFLOW_FLAG } else { 0 };
-        let lengths = (short(cell.value.len()) | flag).to_le_bytes();
-        let i = match self.search(cell.key) {
-            Ok(i) => {
-                let old = self.cell(i);
-                if old.value.len() == cell.value.len() {
-                    let at = self.u16_at(HEADER_BYTES + i * SLOT_BYTES);
-                    self.bytes[at + 2..at + 4].copy_from_slice(&lengths);
-                    let value_at = at + CELL_HEADER_BYTES + cell.key.len();
-                    self.bytes[value_at..at + len].copy_from_slice(cell.value);
-                    return true;
-                }
-                if self.used_bytes() - old.bytes() + cell.bytes() > BODY_BYTES {
-                    return false;
-                }
-                self.remove_at(i);
-                i
-            }
-            Err(_) if self.used_bytes() + cell.bytes() > BODY_BYTES => return false,
-            Err(i) => i,
-        };
+        self.put_at(self.search(cell.key), cell)
+    }
+
+    /// As [`Page::put`], for who has searched for the key and changed nothing since.
+    #[must_use]
+    pub(crate) fn put_at(&mut self, place: Place, cell: &Cell<'_>) -> bool {
+        debug_assert_eq!(place, self.search(cell.key));
+        let lengths = cell.lengths();
+        if let Ok(i) = place
+            && self.cell(i).value.len() == cell.value.len()
+        {
+            let at = self.cell_at(i);
+            self.bytes[at + 2..at + 4].copy_from_slice(&lengths);
+            self.value_mut(i).copy_from_slice(cell.value);
+            return true;
+        }
+        if !self.fits_at(place, cell) {
+            return false;
+        }
+        if let Ok(i) = place {
+            self.remove_at(i);
+        }
+        let i = place.unwrap_or_else(|i| i);
+        let len = cell.bytes() - SLOT_BYTES;
         let slots_end = HEADER_BYTES + (self.count() + 1) * SLOT_BYTES;
         if slots_end + len > self.u16_at(AT_HEAP) {
             self.compact();
         }
+        self.share_prefix_with(cell.key, i);
         let at = self.u16_at(AT_HEAP) - len;
         self.put_u16(at, cell.key.len());
         self.bytes[at + 2..at + 4].copy_from_slice(&lengths);
@@ -376,7 +544,7 @@ impl Page {
         let from = HEADER_BYTES + i * SLOT_BYTES;
         let to = HEADER_BYTES + self.count() * SLOT_BYTES;
         self.bytes.copy_within(from..to, from + SLOT_BYTES);
-        self.put_u16(from, at);
+        self.put_slot(i, at, head_of(cell.key, self.prefix_len()));
         self.put_u16(AT_HEAP, at);
         self.put_u16(AT_COUNT, self.count() + 1);
         true
@@ -398,13 +566,14 @@ impl Page {
         self.compact();
     }
 
-    /// Moves the cells together, in the order of their keys.
+    /// Moves the cells together, in the order of their keys, and makes the prefix as long as they
+    /// allow.
     fn compact(&mut self) {
         let old = self.clone();
         let mut at = PAGE_BYTES;
         self.bytes[HEADER_BYTES + old.count() * SLOT_BYTES..].fill(0);
         for i in 0..old.count() {
-            let from = old.u16_at(HEADER_BYTES + i * SLOT_BYTES);
+            let from = old.cell_at(i);
             let len = old.cell(i).bytes() - SLOT_BYTES;
             at -= len;
             self.bytes[at..at + len].copy_from_slice(&old.bytes[from..from + len]);
@@ -412,6 +581,7 @@ impl Page {
         }
         self.put_u16(AT_HEAP, at);
         self.put_u16(AT_GARBAGE, 0);
+        self.set_prefix_len(self.longest_prefix().unwrap_or(0));
     }
 }
 
@@ -446,6 +616,125 @@ mod tests {
             }
             let found: Vec<_> = page.cells().map(|c| (c.key.to_vec(), c.value.to_vec())).collect();
             assert_eq!(found, model.into_iter().collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+
+    /// Keys of few different bytes, so that they meet: some empty, some the beginnings of others,
+    /// some with zeros at the end, some with much in common.
+    fn any_key(rng: &mut SimEntropy, long: &[u8]) -> Vec<u8> {
+        let mut below = |max| usize::try_from(rng.below(max)).expect("small");
+        let mut key = match below(8) {
+            0 => Vec::new(),
+            1 => long[..below(long.len() as u64 + 1)].to_vec(),
+            _ => long.to_vec(),
+        };
+        for _ in 0..below(7) {
+            key.push([0, 0, 1, b'a', b'b', 255][below(6)]);
+        }
+        key
+    }
+
+    #[test]
+    fn finds_any_key_where_a_map_has_it() {
+        for seed in 0..120 {
+            let mut rng = SimEntropy::new(seed);
+            let long = vec![b'p'; usize::try_from(rng.below(3) * 20).expect("small")];
+            let mut page = Page::blank();
+            page.format(PageId(7), Kind::Leaf, 0, 0);
+            let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+            for round in 0..400_u32 {
+                let key = any_key(&mut rng, &long);
+                let place = page.search(&key);
+                let below = model.range(..key.clone()).count();
+                let expected = if model.contains_key(&key) { Ok(below) } else { Err(below) };
+                assert_eq!(place, expected, "seed {seed}, round {round}, key {key:?}");
+                match rng.below(60) {
+                    0 => {
+                        page.truncate(place.unwrap_or_else(|i| i));
+                        drop(model.split_off(&key));
+                    }
+                    1..20 => {
+                        assert_eq!(place.is_ok(), model.remove(&key).is_some());
+                        place.into_iter().for_each(|i| page.remove_at(i));
+                    }
+                    _ => {
+                        let len = [8, 8, 300][usize::try_from(rng.below(3)).expect("small")];
+                        let value = vec![1; len];
+                        let cell = Cell { key: &key, value: &value, is_overflow: false };
+                        if page.put_at(place, &cell) {
+                            model.insert(key, value);
+                        }
+                    }
+                }
+                assert_eq!(page.verify_shape(), Ok(()), "seed {seed}, round {round}");
+            }
+            let found: Vec<_> = page.cells().map(|c| (c.key.to_vec(), c.value.to_vec())).collect();
+            assert_eq!(found, model.into_iter().collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+
+    fn page_of(keys: &[&[u8]]) -> Page {
+        let mut page = Page::blank();
+        page.format(PageId(7), Kind::Leaf, 0, 0);
+        for key in keys {
+            assert!(page.put(&Cell { key, value: b"12345678", is_overflow: false }));
+        }
+        page
+    }
+
+    #[test]
+    fn the_prefix_is_as_long_as_the_keys_allow_until_one_is_removed() {
+        for (keys, prefix_len) in [
+            (&[&b"warehouse"[..]][..], 9),
+            (&[b"", b"warehouse"], 9),
+            (&[b"warehouse", b"wares"], 4),
+            (&[b"ab\0", b"ab"], 2),
+            (&[b"ab", b"b", b""], 0),
+        ] {
+            assert_eq!(page_of(keys).prefix_len(), prefix_len, "{keys:?}");
+        }
+        let mut page = page_of(&[b"aaa1", b"aaa2", b"b"]);
+        page.remove_at(2);
+        assert_eq!(page.prefix_len(), 0);
+        page.truncate(2);
+        assert_eq!(page.prefix_len(), 3);
+        page.truncate(0);
+        assert!(page.put(&Cell { key: b"other", value: b"", is_overflow: false }));
+        assert_eq!(page.prefix_len(), 5);
+    }
+
+    #[test]
+    fn ascending_keys_shorten_the_prefix_a_few_times_only() {
+        let mut page = page_of(&[]);
+        let mut prefixes = Vec::new();
+        for number in 1_000_000_u32.. {
+            let key = [&[0, 7, 3][..], &number.to_be_bytes(), &[1]].concat();
+            if !page.put(&Cell { key: &key, value: &[0; 20], is_overflow: false }) {
+                break;
+            }
+            prefixes.push(page.prefix_len());
+        }
+        prefixes.dedup();
+        assert_eq!(prefixes, [8, 6, 5]);
+    }
+
+    #[test]
+    fn a_wrong_head_or_prefix_is_seen() {
+        let page = page_of(&[b"", b"key 1", b"key 2"]);
+        assert_eq!(page.verify_shape(), Ok(()));
+        for i in 0..3 {
+            for byte in 2..SLOT_BYTES {
+                let mut page = page.clone();
+                page.bytes[HEADER_BYTES + i * SLOT_BYTES + byte] ^= 1;
+                assert!(page.verify_shape().is_err(), "slot {i}, byte {byte}");
+            }
+        }
+        for prefix_len in (0..4).chain(5..8) {
+            let mut page = page.clone();
+            page.put_u16(AT_PREFIX, prefix_len);
+            assert!(page.verify_shape().is_err(), "prefix of {prefix_len} bytes");
+            page.set_prefix_len(prefix_len);
+            assert_eq!(page.verify_shape().is_ok(), prefix_len < 4, "prefix of {prefix_len} bytes");
         }
     }
 

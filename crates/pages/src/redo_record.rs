@@ -223,9 +223,8 @@ pub(crate) fn put_runs(out: &mut Vec<u8>, old: &[u8], new: &[u8]) {
 
 fn patch(page: &mut Page, key: &[u8], mut runs: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "a record changes bytes that are not there";
-    let old = page.cell(page.search(key).map_err(|_| WRONG)?);
-    let (mut value, is_overflow) = (old.value.to_vec(), old.is_overflow);
-    let mut rest = &mut value[..];
+    let i = page.search(key).map_err(|_| WRONG)?;
+    let mut rest = page.value_mut(i);
     while !runs.is_empty() {
         let skip = varint::take(&mut runs).and_then(|skip| usize::try_from(skip).ok());
         let run = varint::take_bytes(&mut runs).ok_or(WRONG)?;
@@ -234,7 +233,7 @@ fn patch(page: &mut Page, key: &[u8], mut runs: &[u8]) -> Result<(), &'static st
         changed.copy_from_slice(run);
         rest = after;
     }
-    put(page, &Cell { key, value: &value, is_overflow })
+    Ok(())
 }
 
 fn put_all(page: &mut Page, mut cells: &[u8]) -> Result<(), &'static str> {

@@ -29,6 +29,12 @@ fn example() -> (World, Entries) {
                 table.remove(format!("key 0 {i:02}")).expect("free");
             }
         }
+        if round == 2 {
+            // Differs little from the value there: it is logged as a patch.
+            table
+                .insert("key 1 05", [&[b'f'; 450][..], b"patched", &[b'f'; 443]].concat())
+                .expect("free");
+        }
         table.insert("large", [b'L'; 10_000]).expect("free");
         transaction.commit(Durability::Immediate).expect("no faults");
         if round == 1 {
