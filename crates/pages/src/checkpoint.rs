@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   begin: record in the log, log synced            everything older is committed for good
-//!   step:  for each page with records               commits go on in between
+//!   step:  for each page with records               commits go on meanwhile: pages are
+//!                                                   read and written without the latch
 //!            enough of them, or old enough ─► write the page, drop them
 //!            otherwise                     ─► dirty page table
 //!   end:   data file synced ─► checkpoint record, synced ─► master record, synced
@@ -18,6 +19,7 @@ use crate::core::Core;
 use crate::data_file::{Master, Slots};
 use crate::error::Result;
 use crate::log_page::GroupKind;
+use crate::pool::PageWrite;
 use crate::position::{Lsn, PageId};
 
 /// A share of the online log table that must be free, in percent: with less, a checkpoint begins.
@@ -30,6 +32,9 @@ const LOG_PERCENT_KEPT: u64 = 75;
 /// A checkpoint that leaves less than this free makes the next one try harder.
 const FREE_PERCENT_GOOD: usize = 30;
 
+/// A step writes so many pages at most: their images are in memory beside the pool.
+const STEP_WRITES_MAX: usize = 64;
+
 /// A checkpoint that is being taken.
 pub(crate) struct Checkpoint {
     begin: Lsn,
@@ -38,8 +43,8 @@ pub(crate) struct Checkpoint {
     dirty_pages: Vec<(PageId, Lsn)>,
     min_del: usize,
     max_age: u64,
-    /// Every page was seen; somebody is writing the records that say so.
-    is_ending: bool,
+    /// Somebody writes pages of a step, or has seen every page and writes the records that say so.
+    is_busy: bool,
     redo_start: Lsn,
 }
 
@@ -49,9 +54,9 @@ impl Checkpoint {
         self.begin
     }
 
-    /// Whether somebody is about to end it.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.is_ending
+    /// Whether somebody is moving it on without the latch.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy
     }
 }
 
@@ -160,17 +165,23 @@ impl Core {
             dirty_pages: Vec::new(),
             min_del,
             max_age,
-            is_ending: false,
+            is_busy: false,
             redo_start: begin,
         });
     }
 
-    /// Lines 3 to 19 for so many pages. True when there are none left.
-    pub(crate) fn step_checkpoint(&mut self, page_count: usize) -> Result<bool> {
-        let Some(mut checkpoint) = self.checkpoint.take() else { return Ok(false) };
+    /// Lines 3 to 8 for so many pages: those to be written. The caller writes them without the
+    /// latch and then calls [`Core::finish_step`]; until then nobody else moves the checkpoint on.
+    pub(crate) fn begin_step(&mut self, page_count: usize) -> Vec<PageWrite> {
+        let checkpoint = self.checkpoint.as_mut().expect("the caller has just seen it");
         // What was there when it began is durable: else a page could be passed over as pending.
         assert!(checkpoint.begin < self.pool.durable_end, "the log is written before the steps");
+        checkpoint.is_busy = true;
+        let mut writes = Vec::new();
         for _ in 0..page_count {
+            if writes.len() == STEP_WRITES_MAX {
+                break;
+            }
             let Some(id) = checkpoint.pages.pop() else { break };
             let records = self.pool.table.records(id);
             // Line 5: committed for storage is what is durable in the log.
@@ -180,15 +191,30 @@ impl Core {
             }
             let first = records[0].lsn;
             let age = self.log.next_lsn().0 - first.0;
-            if committed >= checkpoint.min_del || age >= checkpoint.max_age {
-                let compacted = self.pool.compact(id, committed);
-                self.poison_by(compacted)?;
+            let is_worth_it = committed >= checkpoint.min_del || age >= checkpoint.max_age;
+            if is_worth_it && self.pool.is_writable(id) {
+                writes.push(self.pool.begin_write(id, committed));
             } else {
                 checkpoint.dirty_pages.push((id, first));
             }
         }
+        writes
+    }
+
+    /// Lines 9 to 19: the pages of the step were written, or that has failed. True when there are
+    /// no pages left.
+    pub(crate) fn finish_step(
+        &mut self,
+        writes: Vec<PageWrite>,
+        written: Result<()>,
+    ) -> Result<bool> {
+        let checkpoint = self.checkpoint.as_mut().expect("nobody ends it while it is busy");
+        checkpoint.is_busy = false;
         let is_done = checkpoint.pages.is_empty();
-        self.checkpoint = Some(checkpoint);
+        for write in writes {
+            self.pool.finish_write(write, written.is_ok());
+        }
+        self.poison_by(written)?;
         Ok(is_done)
     }
 
@@ -196,7 +222,7 @@ impl Core {
     /// say. True if the data file must be synced before that.
     pub(crate) fn close_checkpoint(&mut self) -> bool {
         let checkpoint = self.checkpoint.as_mut().expect("whoever calls has just seen it");
-        checkpoint.is_ending = true;
+        checkpoint.is_busy = true;
         self.pool.freeze_slots();
         std::mem::take(&mut self.pool.has_unsynced_pages)
     }

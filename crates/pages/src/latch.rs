@@ -1,14 +1,15 @@
 //! What all handles of a store share: the latch, and what is done with it and without it.
 //!
-//! One latch protects [`Core`]. It is held while pages are read and changed; it is never held
-//! while anything is synced:
+//! One latch protects [`Core`]. It is held while pages are looked at and changed; it is never held
+//! while anything is synced, and not while one of several transactions waits for a page:
 //!
 //! ```text
+//!   read        who finds a page in no frame reads it without the latch, and asks again
 //!   log         whoever finds the log's files in the core takes them out, lets the latch go,
 //!               writes and syncs everything that has gathered, and puts them back; the others
 //!               wait, and go on together: group commit among threads
-//!   checkpoint  steps of some pages under the latch; data file, checkpoint record and master
-//!               record are synced without it, by the one thread that has seen the last page
+//!   checkpoint  the one thread that takes a step writes its pages without the latch; who has
+//!               seen the last page syncs data file, checkpoint record and master record
 //! ```
 //!
 //! Order of latches: a transaction's own state, then the latch, then the lock table. Nobody waits
@@ -23,6 +24,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::locks::LockTable;
 use crate::options::{Durability, LockWait, Upkeep};
+use crate::pool::PageWrite;
 use crate::position::Lsn;
 
 /// Group commit writes the log when its buffer is so full (section 5.1, Figure 7).
@@ -30,6 +32,8 @@ const GROUP_PERCENT: usize = 80;
 
 /// Commits that wait for nothing wait all the same when the buffer is so full.
 const BEHIND_PERCENT: usize = 1000;
+/// So often a page is read without the latch before an answer is there.
+const UNLATCHED_READS_MAX: usize = 16;
 /// So many pages of deleted tables are given back at a time.
 pub(crate) const RECLAIM_PAGES: usize = 8;
 
@@ -114,6 +118,32 @@ impl Inner {
         self.transaction_bytes_max
     }
 
+    /// Asks what is committed. While there are other transactions a page that is in no frame is
+    /// read without the latch; then everything is asked again.
+    pub(crate) fn ask<T>(&self, mut ask: impl FnMut(&mut Core) -> Result<T>) -> Result<T> {
+        let mut core = self.latch();
+        for attempt in 0.. {
+            core.healthy()?;
+            // Who is unlucky, and finds pages gone as soon as they were read, keeps the latch.
+            let is_shared = core.active.len() > 1 && attempt < UNLATCHED_READS_MAX;
+            core.pool.refuse_reads(is_shared);
+            let answer = ask(&mut core);
+            let wanted = core.pool.begin_read();
+            core.pool.refuse_reads(false);
+            let Some(mut read) = wanted else { return answer };
+            drop(core);
+            let is_read = read.read();
+            core = self.latch();
+            core.pool.finish_read(read, is_read)?;
+            if !is_read {
+                // The error will be met again under the latch.
+                core.pool.refuse_reads(false);
+                return ask(&mut core);
+            }
+        }
+        unreachable!("attempts are bounded")
+    }
+
     fn wait_for_change<'a>(&self, mut core: Latched<'a>) -> Latched<'a> {
         core.waiters += 1;
         core = self.changed.wait(core).expect("as for the latch");
@@ -171,7 +201,7 @@ impl Inner {
         loop {
             core.healthy()?;
             let Some(checkpoint) = &core.checkpoint else { return Ok(core) };
-            if checkpoint.is_ending() {
+            if checkpoint.is_busy() {
                 return Ok(self.wait_for_change(core));
             }
             let begin = checkpoint.begin();
@@ -181,7 +211,16 @@ impl Inner {
             core = self.flush_past(core, begin)?;
         }
         let page_count = page_count.unwrap_or(core.options.checkpoint_step_pages).max(1);
-        if core.step_checkpoint(page_count)? {
+        let mut writes = core.begin_step(page_count);
+        let mut written = Ok(());
+        if !writes.is_empty() {
+            drop(core);
+            written = writes.iter_mut().try_for_each(PageWrite::write);
+            core = self.latch();
+        }
+        let finished = core.finish_step(writes, written);
+        self.wake_waiters(&core);
+        if finished? {
             core = self.end_checkpoint(core)?;
         }
         Ok(core)

@@ -92,6 +92,7 @@ mod pool;
 mod position;
 mod range;
 mod recovery;
+mod redo;
 mod redo_record;
 mod replacement;
 mod replay;

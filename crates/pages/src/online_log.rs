@@ -79,6 +79,12 @@ impl PageLog {
         self.records.partition_point(|record| record.lsn <= lsn)
     }
 
+    /// A copy of the first records.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        let bytes = self.bytes[..self.start(count)].to_vec();
+        Self { records: self.records[..count].to_vec(), bytes }
+    }
+
     /// The last of the first `len` records that makes those before it superfluous.
     pub(crate) fn last_whole(&self, len: usize) -> Option<usize> {
         self.records[..len].iter().rposition(|record| record.is_whole)

@@ -16,6 +16,10 @@
 //! is referenced across a call that may evict: callers name pages, not frames. A frame has a page
 //! exactly when it is not in `unused`, and then the replacement knows it.
 
+mod unlatched;
+
+pub(crate) use unlatched::PageWrite;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,8 +30,9 @@ use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::online_log::OnlineLog;
 use crate::options::Stats;
-use crate::page::{Kind, PAGE_BYTES, Page};
+use crate::page::{PAGE_BYTES, Page};
 use crate::position::{Lsn, PageId};
+use crate::redo::{Image, redo};
 use crate::redo_record::Op;
 use crate::replacement::Replacement;
 
@@ -68,6 +73,14 @@ pub(crate) struct Pool {
     pub(crate) durable_end: Lsn,
     flush_on_eviction: bool,
     pub(crate) has_unsynced_pages: bool,
+    /// Pages that somebody reads, or writes, without the latch.
+    being_read: Vec<PageId>,
+    being_written: Vec<PageId>,
+    refuses_reads: bool,
+    /// The page that was refused.
+    wanted: Option<PageId>,
+    /// Images that are in no frame.
+    spare: Vec<Page>,
     /// A page could not be written: the store is to be poisoned.
     pub(crate) has_failed: bool,
     pub(crate) stats: Stats,
@@ -97,6 +110,11 @@ impl Pool {
             durable_end: Lsn(0),
             flush_on_eviction,
             has_unsynced_pages: false,
+            being_read: Vec::new(),
+            being_written: Vec::new(),
+            refuses_reads: false,
+            wanted: None,
+            spare: Vec::new(),
             has_failed: false,
             stats: Stats::default(),
         }
@@ -199,7 +217,7 @@ impl Pool {
         };
         let frame = self.free_frame()?;
         let mut image = std::mem::take(&mut self.frames[frame].image);
-        let read = self.read(id, None, &mut image);
+        let read = self.read(id, &mut image);
         self.frames[frame].image = image;
         if let Err(error) = read {
             self.unused.push(frame);
@@ -221,45 +239,28 @@ impl Pool {
         Ok(frame)
     }
 
-    /// On-the-fly redo: the image in storage and the records of the page that are newer, those
-    /// from `before` on left out.
-    pub(crate) fn image(&mut self, id: PageId, before: Option<Lsn>) -> Result<Page> {
+    /// The page as it is now, made anew.
+    fn image(&mut self, id: PageId) -> Result<Page> {
         let mut page = Page::blank();
-        self.read(id, before, &mut page)?;
+        self.read(id, &mut page)?;
         Ok(page)
     }
 
-    /// As [`Pool::image`], into a page that there is, whose contents do not matter.
-    fn read(&mut self, id: PageId, before: Option<Lsn>, page: &mut Page) -> Result<()> {
+    /// On-the-fly redo: the image in storage and the records of the page.
+    fn read(&mut self, id: PageId, page: &mut Page) -> Result<()> {
         if id >= PageId::END {
             let what = format!("something points to page {id}, which no store has");
             return Err(Error::corrupt(self.data.path(), 0, what));
         }
-        let path = self.data.path();
-        let offset = DataFile::offset(id, self.latest.get(id));
-        let wrong = |what: &str| Error::corrupt(path, offset, format!("page {id}: {what}"));
         let log = self.table.log(id);
-        let end = before.map_or(log.len(), |lsn| log.len_before(lsn));
-        let whole = log.last_whole(end);
-        if whole.is_none() {
-            self.stats.page_reads += 1;
-            self.data.read_page(id, self.latest.get(id), page)?;
+        if self.refuses_reads && log.last_whole(log.len()).is_none() {
+            self.wanted = Some(id);
+            return Err(Error::Busy);
         }
-        if end == 0 {
-            return Ok(());
-        }
-        self.stats.redos += 1;
-        let first = whole.unwrap_or_else(|| log.len_through(page.lsn()).min(end));
-        let mut is_to_verify = false;
-        for (lsn, op) in log.operations(first..end) {
-            let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;
-            op.apply(page, id, lsn).map_err(wrong)?;
-            // A single cell is checked as it is applied.
-            is_to_verify |= !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. });
-        }
-        if is_to_verify || page.kind() != Some(Kind::Leaf) {
-            page.verify_shape().map_err(wrong)?;
-        }
+        let image = Image::InSlot(self.latest.get(id));
+        let has_read = redo(&self.data, id, image, log, log.len(), page)?;
+        self.stats.page_reads += u64::from(has_read);
+        self.stats.redos += u64::from(log.len() > 0);
         Ok(())
     }
 
@@ -300,7 +301,7 @@ impl Pool {
     fn flush(&mut self, id: PageId, frame: usize) -> Result<bool> {
         let records = self.table.records(id);
         let is_durable = records.last().is_some_and(|last| last.lsn < self.durable_end);
-        if !is_durable || !self.is_slot_free(id) {
+        if !is_durable || !self.is_slot_free(id) || !self.is_writable(id) {
             return Ok(false);
         }
         let count = records.len();
@@ -330,25 +331,6 @@ impl Pool {
         written?;
         self.latest.set(id, slot);
         self.stats.page_writes += 1;
-        Ok(())
-    }
-
-    /// Algorithm 1, lines 9 to 17: writes the page with its first `committed` records, which are
-    /// durable, and drops them from the table.
-    pub(crate) fn compact(&mut self, id: PageId, committed: usize) -> Result<()> {
-        let records = self.table.records(id);
-        let entry = self.pfat.get(&id).copied();
-        if let (true, Some(Pfat::InFrame { frame, .. })) = (committed == records.len(), entry) {
-            self.write_frame(id, frame)?;
-            self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: false });
-            self.table.remove_first(id, committed);
-            return Ok(());
-        }
-        let mut image = self.image(id, Some(self.durable_end))?;
-        self.update_page(id, &mut image)?;
-        self.drop_frame(id);
-        self.table.remove_first(id, committed);
-        self.mark_in_storage(id);
         Ok(())
     }
 
@@ -401,7 +383,7 @@ impl Pool {
                     return wrong(id, "it is dirty without records, or clean with them");
                 }
                 Pfat::InFrame { frame, .. } => {
-                    let image = self.image(id, None)?;
+                    let image = self.image(id)?;
                     if self.frames[frame].page != Some(id)
                         || image.bytes()[4..] != self.frames[frame].image.bytes()[4..]
                     {

@@ -109,11 +109,9 @@ impl<'t> Range<'t> {
         let (transaction, mut committed) = (table.transaction, table.committed(&table.state()));
         let names = committed.names;
         let mut taken = None;
-        let mut is_first = true;
         // What is found is what is there as long as the latch is held: only if it is locked by then
         // is it still so.
-        let lock = |key: Option<&[u8]>| {
-            let is_waiting = std::mem::take(&mut is_first);
+        let mut lock = |key: Option<&[u8]>, is_waiting: bool| {
             let try_lock = |name| match is_waiting {
                 true => transaction.try_lock(name, Mode::Shared),
                 false => transaction.lock_if_free(name, Mode::Shared),
@@ -131,12 +129,16 @@ impl<'t> Range<'t> {
             }
             is_locked && inside.is_some()
         };
-        table.ask(&mut committed, |tree| match tree {
-            Some((core, root)) => core.tree_entries(root, slice(low), count, lock, ahead),
-            None => {
-                let mut lock = lock;
-                lock(None);
-                Ok(())
+        table.ask(&mut committed, |tree| {
+            ahead.clear();
+            let mut is_first = true;
+            let mut see = |key: Option<&[u8]>| lock(key, std::mem::take(&mut is_first));
+            match tree {
+                Some((core, root)) => core.tree_entries(root, slice(low), count, see, ahead),
+                None => {
+                    see(None);
+                    Ok(())
+                }
             }
         })?;
         Ok(taken)

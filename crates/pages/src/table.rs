@@ -131,17 +131,16 @@ impl<'t> Table<'t> {
     pub(crate) fn ask<T>(
         &self,
         committed: &mut Committed,
-        ask: impl FnOnce(Option<(&mut Core, PageId)>) -> Result<T>,
+        mut ask: impl FnMut(Option<(&mut Core, PageId)>) -> Result<T>,
     ) -> Result<T> {
-        let mut core = self.transaction.inner().latch();
-        core.healthy()?;
         let mut is_found = false;
-        if let Some(name) = &committed.name {
-            committed.root = core.root(name)?;
-            is_found = committed.root.is_some();
-        }
-        let answer = ask(committed.root.map(|root| (&mut *core, root)));
-        drop(core);
+        let answer = self.transaction.inner().ask(|core| {
+            if let Some(name) = &committed.name {
+                committed.root = core.root(name)?;
+                is_found = committed.root.is_some();
+            }
+            ask(committed.root.map(|root| (core, root)))
+        });
         if is_found {
             committed.name = None;
             self.transaction.state().tables[self.number].root = committed.root;

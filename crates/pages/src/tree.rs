@@ -238,7 +238,7 @@ impl Core {
         &mut self,
         root: PageId,
         from: Bound<&[u8]>,
-        see: impl FnOnce(Option<&[u8]>) -> T,
+        mut see: impl FnMut(Option<&[u8]>) -> T,
     ) -> Result<T> {
         match self.next_place(root, from)? {
             Some((leaf, i)) => Ok(see(Some(self.pool.page(leaf)?.cell(i).key))),

@@ -1,0 +1,157 @@
+//! Pages that are read and written while others go on: the pool without its latch.
+//!
+//! ```text
+//!   under the latch        without it                        under the latch
+//!   begin_read    ─► image in storage read, verified ─► finish_read    redo, and into a frame
+//!   begin_write   ─► redo, sealed, written           ─► finish_write   its records are dropped
+//! ```
+//!
+//! Invariants: a page that is being read is not written, so that no image changes while it is read.
+//! A page that is being written is written by nobody else; what is added to its records meanwhile
+//! comes after those that are written, and stays. Who writes is the one thread that takes a step of
+//! the checkpoint.
+
+use std::sync::Arc;
+
+use super::{Pfat, Pool};
+use crate::data_file::DataFile;
+use crate::error::Result;
+use crate::online_log::PageLog;
+use crate::page::Page;
+use crate::position::PageId;
+use crate::redo::{Image, redo};
+
+/// So many images that are not in use are kept for the next ones.
+const SPARE_IMAGES: usize = 64;
+
+/// A page that is wanted and is in no frame.
+pub(crate) struct PageRead {
+    data: Arc<DataFile>,
+    id: PageId,
+    slot: bool,
+    image: Page,
+}
+
+impl PageRead {
+    /// Reads the image; false if that failed.
+    pub(crate) fn read(&mut self) -> bool {
+        self.data.read_page(self.id, self.slot, &mut self.image).is_ok()
+    }
+}
+
+/// A page that is written with its first records, which are durable.
+pub(crate) struct PageWrite {
+    data: Arc<DataFile>,
+    id: PageId,
+    record_count: usize,
+    /// Where its image is, and what is to be done to it; nothing if the image is that of a frame.
+    source: Option<(bool, PageLog)>,
+    image: Page,
+    /// The slot that recovery does not read.
+    slot: bool,
+    has_read: bool,
+}
+
+impl PageWrite {
+    /// Makes the image and writes it.
+    pub(crate) fn write(&mut self) -> Result<()> {
+        if let Some((slot, log)) = &self.source {
+            let image = Image::InSlot(*slot);
+            self.has_read = redo(&self.data, self.id, image, log, log.len(), &mut self.image)?;
+        }
+        self.image.seal();
+        self.data.write_page(self.id, self.slot, &self.image)
+    }
+}
+
+impl Pool {
+    /// From now on [`Pool::page`] and its like do not read pages if so, but fail with any error;
+    /// [`Pool::begin_read`] then knows what was wanted.
+    pub(crate) fn refuse_reads(&mut self, is_refused: bool) {
+        self.refuses_reads = is_refused;
+        self.wanted = None;
+    }
+
+    /// The page that was wanted, to be read without the latch.
+    pub(crate) fn begin_read(&mut self) -> Option<PageRead> {
+        let id = self.wanted.take()?;
+        self.being_read.push(id);
+        let image = self.spare.pop().unwrap_or_else(Page::blank);
+        Some(PageRead { data: Arc::clone(&self.data), id, slot: self.latest.get(id), image })
+    }
+
+    /// Puts a page that was read into a frame, if it is in none by now.
+    pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<()> {
+        let PageRead { id, slot, mut image, .. } = read;
+        let at = self.being_read.iter().position(|other| *other == id);
+        self.being_read.swap_remove(at.expect("begin_read has put it there"));
+        self.stats.page_reads += u64::from(is_read);
+        if let (true, Err(entry)) = (is_read, self.find(id)) {
+            let frame = self.free_frame()?;
+            let log = self.table.log(id);
+            self.stats.redos += u64::from(log.len() > 0);
+            let loaded = Image::Loaded(slot);
+            if let Err(error) = redo(&self.data, id, loaded, log, log.len(), &mut image) {
+                self.unused.push(frame);
+                return Err(error);
+            }
+            std::mem::swap(&mut self.frames[frame].image, &mut image);
+            self.enter(frame, id, entry.is_some());
+        }
+        self.keep(image);
+        Ok(())
+    }
+
+    fn keep(&mut self, image: Page) {
+        if self.spare.len() < SPARE_IMAGES {
+            self.spare.push(image);
+        }
+    }
+
+    /// Whether an image of the page may be written now.
+    pub(crate) fn is_writable(&self, id: PageId) -> bool {
+        !self.being_read.contains(&id) && !self.being_written.contains(&id)
+    }
+
+    /// Algorithm 1, lines 9 to 17: the page is to be written with its first `committed` records,
+    /// which are durable.
+    pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
+        assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
+        let mut image = self.spare.pop().unwrap_or_else(Page::blank);
+        let log = self.table.log(id);
+        let source = match self.pfat.get(&id) {
+            Some(Pfat::InFrame { frame, .. }) if committed == log.len() => {
+                image.bytes_mut().copy_from_slice(self.frames[*frame].image.bytes());
+                None
+            }
+            _ => Some((self.latest.get(id), log.first(committed))),
+        };
+        let slot = !self.stable.get(id);
+        self.being_written.push(id);
+        let data = Arc::clone(&self.data);
+        PageWrite { data, id, record_count: committed, source, image, slot, has_read: false }
+    }
+
+    /// The page was written, or that has failed and its image is none.
+    pub(crate) fn finish_write(&mut self, write: PageWrite, is_written: bool) {
+        let PageWrite { id, record_count, image, slot, has_read, .. } = write;
+        self.being_written.retain(|other| *other != id);
+        self.stats.page_reads += u64::from(has_read);
+        if !is_written {
+            self.has_failed = true;
+            return;
+        }
+        assert!(image.lsn() < self.durable_end, "no-steal: page {id} has pending changes");
+        self.keep(image);
+        self.has_unsynced_pages = true;
+        self.latest.set(id, slot);
+        self.stats.page_writes += 1;
+        self.table.remove_first(id, record_count);
+        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
+            let is_dirty = !self.table.records(id).is_empty();
+            self.pfat.insert(id, Pfat::InFrame { frame: *frame, is_dirty });
+        } else {
+            self.mark_in_storage(id);
+        }
+    }
+}
