@@ -13,7 +13,9 @@
 
 pub(crate) mod direct_disk;
 pub mod figures;
+mod handshake;
 mod memory;
+mod nowhere;
 mod plot;
 mod ticks;
 mod updates;
@@ -49,7 +51,7 @@ pub struct Arguments {
     /// How many checkpoints, one after the other.
     #[arg(long, default_value_t = 5)]
     pub checkpoints: usize,
-    /// Put the rows into huge pages.
+    /// Put rows and flags into huge pages.
     #[arg(long)]
     pub huge_pages: bool,
     /// Traverse the snapshots and write nothing: what the algorithm costs, without the disk.
@@ -85,8 +87,8 @@ pub enum Algorithm {
     Hourglass,
     /// Piggyback.
     Piggyback,
-    /// Windowed Piggyback.
-    Windowed,
+    /// Logged Piggyback.
+    Logged,
 }
 
 /// What a run measured.
@@ -110,7 +112,8 @@ struct Outcome<'a> {
 
 impl<'a> Outcome<'a> {
     fn of(arguments: &'a Arguments, run: &'a ticks::Run) -> Self {
-        let mut sorted = run.tick_us.clone();
+        let counted = &run.tick_us[ticks::WARM_UP_TICKS.min(run.tick_us.len())..];
+        let mut sorted = counted.to_vec();
         sorted.sort_by(f64::total_cmp);
         let rank = |share: f64| {
             #[expect(
@@ -132,7 +135,7 @@ impl<'a> Outcome<'a> {
         let dumps: Vec<f64> = run.checkpoints.iter().map(|c| c.dump_ms).collect();
         Self {
             arguments,
-            average_us: mean(&run.tick_us),
+            average_us: mean(counted),
             maximum_us: rank(1.0),
             p50_us: rank(0.5),
             p99_us: rank(0.99),
@@ -158,7 +161,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 /// # Errors
 /// A size that rows cannot have; what the disk says.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Naive, Piggyback, PingPong, Windowed, Zigzag};
+    use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Logged, Naive, Piggyback, PingPong, Zigzag};
     let run = match arguments.algorithm {
         Algorithm::Naive => ticks::run::<Naive>(arguments),
         Algorithm::Cou => ticks::run::<CopyOnUpdate>(arguments),
@@ -167,7 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Algorithm::PingPong => ticks::run::<PingPong>(arguments),
         Algorithm::Hourglass => ticks::run::<Hourglass>(arguments),
         Algorithm::Piggyback => ticks::run::<Piggyback>(arguments),
-        Algorithm::Windowed => ticks::run::<Windowed>(arguments),
+        Algorithm::Logged => ticks::run::<Logged>(arguments),
     }?;
     let outcome = Outcome::of(arguments, &run);
     println!(

@@ -88,8 +88,14 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
     /// Loads the rows. No snapshot was taken yet.
     fn load(setup: &Setup<'_>) -> Self;
 
-    /// The client passes the gate.
+    /// The client has passed the gate.
     fn enter(&self) {}
+
+    /// The client leaves.
+    fn leave(&self) {}
+
+    /// The snapshotter has time before the next `take`.
+    fn prepare(&self) {}
 
     /// The latest value of a row.
     fn read(&self, row: usize, into: &mut [u64]);

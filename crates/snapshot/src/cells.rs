@@ -4,7 +4,7 @@
 //!   Rows    row 0                     row 1                  …   a row: 1, 2, … lines of 64 bytes
 //!           ├ line ┼ line ┤           ├ line ┼ line ┤            a line: 8 words, each an atomic
 //!   Flags   one byte a row                                       the paper's "bit arrays"
-//!   Bits    one bit a row, 64 to a word                          what `windowed` uses instead
+//!   Bits    one bit a row, 64 to a word                          what `logged` uses instead
 //! ```
 //!
 //! # Hazards
@@ -30,14 +30,25 @@
 //!
 //! # `unsafe`
 //!
-//! Two uses, neither of them for rows. Filling or negating all flags with byte-wise atomic stores
-//! is several times slower than `memset`, which would be unfair to Copy-on-Update and Zigzag: while
-//! the gate is closed nobody else is there, and [`Flags::exclusively`] gives them out as plain
-//! bytes. And `madvise` says what size of pages the rows shall have.
+//! - *Lines are copied by machine code.* A row is written with stores of 16 or 32 bytes instead of 8
+//!   (on x86-64). Not for the instructions: the queue of stores that wait for their cache lines has
+//!   64 places, so with 8 stores a row only 8 rows can be missing at a time, and an update of a row
+//!   that is in no cache takes two to three times as long. To the compiler the `asm!` blocks are
+//!   what relaxed loads and stores of each word would be: aligned words are never torn, and stores
+//!   are seen in their order. Elsewhere, and under Miri and loom, they *are* those.
+//! - *Streaming copies* ([`Rows::stream_rows`]) write past the caches, which the snapshotter's
+//!   background copies would otherwise sweep clean of what the client needs. Such stores are seen in
+//!   no particular order, so the function ends with a fence: to its callers it is a copy like any
+//!   other.
+//! - *In bulk under the closed gate.* Filling or negating all flags, or copying all rows, with atomic
+//!   stores one by one is several times slower than `memset` and `memcpy`, which would be unfair to
+//!   Copy-on-Update, Zigzag and Naive. While the gate is closed nobody else is there, and
+//!   [`Flags::exclusively`] and [`Rows::copy_all`] treat them as plain memory.
+//! - `madvise` says what size of pages rows and flags shall have.
 
 #![cfg_attr(
     not(loom),
-    expect(unsafe_code, reason = "bulk access to flags under a closed gate; madvise")
+    expect(unsafe_code, reason = "lines copied at once; bulk access under a closed gate; madvise")
 )]
 
 use crate::error::Error;
@@ -93,7 +104,7 @@ impl Shape {
     }
 }
 
-/// The pages of virtual memory that rows are put into.
+/// The pages of virtual memory that rows and flags are put into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pages {
     /// 4 KiB (`MADV_NOHUGEPAGE`).
@@ -113,6 +124,150 @@ impl Line {
     }
 }
 
+/// Lines copied by relaxed loads and stores of their words.
+#[cfg(any(loom, miri, not(target_arch = "x86_64")))]
+mod lines {
+    use super::{LINE_WORDS, Line, Ordering};
+
+    pub(super) fn load(from: &Line, into: &mut [u64; LINE_WORDS]) {
+        for (word, cell) in into.iter_mut().zip(&from.0) {
+            *word = cell.load(Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn store(to: &Line, value: &[u64; LINE_WORDS]) {
+        for (cell, word) in to.0.iter().zip(value) {
+            cell.store(*word, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn copy(to: &Line, from: &Line) {
+        for (to, from) in to.0.iter().zip(&from.0) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn stream(to: &Line, from: &Line) {
+        copy(to, from);
+    }
+
+    pub(super) fn end_stream() {}
+
+    pub(super) fn prefetch<T>(_address: *const T) {}
+}
+
+/// Lines copied 16 or 32 bytes at a time. See the module about what this is to the compiler.
+#[cfg(not(any(loom, miri, not(target_arch = "x86_64"))))]
+mod lines {
+    use std::arch::asm;
+
+    use super::{LINE_WORDS, Line};
+
+    /// As if by a relaxed load and a relaxed store of each word.
+    ///
+    /// # Safety
+    /// There are 64 bytes at `from` that may be read and 64 at `to` that may be written, through
+    /// atomics or because nobody else is there.
+    #[inline]
+    unsafe fn copy_64_bytes(to: *mut u64, from: *const u64) {
+        if std::arch::is_x86_feature_detected!("avx") {
+            // SAFETY: reads and writes what the caller allows. `vzeroupper`, which code without AVX
+            // behind this needs to be fast, changes all of these registers.
+            unsafe {
+                asm!(
+                    "vmovups ymm0, [{from}]",
+                    "vmovups ymm1, [{from} + 32]",
+                    "vmovups [{to}], ymm0",
+                    "vmovups [{to} + 32], ymm1",
+                    "vzeroupper",
+                    from = in(reg) from, to = in(reg) to,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nostack, preserves_flags),
+                );
+            }
+        } else {
+            // SAFETY: as above, and has the registers that it uses.
+            unsafe {
+                asm!(
+                    "movups {a}, [{from}]",
+                    "movups {b}, [{from} + 16]",
+                    "movups {c}, [{from} + 32]",
+                    "movups {d}, [{from} + 48]",
+                    "movups [{to}], {a}",
+                    "movups [{to} + 16], {b}",
+                    "movups [{to} + 32], {c}",
+                    "movups [{to} + 48], {d}",
+                    from = in(reg) from, to = in(reg) to,
+                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn load(from: &Line, into: &mut [u64; LINE_WORDS]) {
+        // SAFETY: a line is 64 bytes of atomics; `into` is nobody else's.
+        unsafe { copy_64_bytes(into.as_mut_ptr(), from.0.as_ptr().cast()) }
+    }
+
+    #[inline]
+    pub(super) fn store(to: &Line, value: &[u64; LINE_WORDS]) {
+        // SAFETY: as in `load`; what is in atomics may be changed through a shared reference.
+        unsafe { copy_64_bytes(to.0.as_ptr().cast_mut().cast(), value.as_ptr()) }
+    }
+
+    #[inline]
+    pub(super) fn copy(to: &Line, from: &Line) {
+        // SAFETY: both are 64 bytes of atomics.
+        unsafe { copy_64_bytes(to.0.as_ptr().cast_mut().cast(), from.0.as_ptr().cast()) }
+    }
+
+    /// As `copy`, past the caches. [`end_stream`] comes before anything that hands the line over.
+    #[inline]
+    pub(super) fn stream(to: &Line, from: &Line) {
+        // SAFETY: both are 64 bytes of atomics, aligned to 64. Who calls ends the stream.
+        unsafe {
+            asm!(
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movntps [{to}], {a}",
+                "movntps [{to} + 16], {b}",
+                "movntps [{to} + 32], {c}",
+                "movntps [{to} + 48], {d}",
+                from = in(reg) from, to = in(reg) to,
+                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Asks for the line of `address` to be written soon.
+    #[inline]
+    pub(super) fn prefetch<T>(address: *const T) {
+        // SAFETY: a hint, which touches nothing and faults on nothing.
+        unsafe {
+            asm!(
+                "prefetchw [{address}]",
+                address = in(reg) address,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+    }
+
+    /// Puts all lines streamed so far before what comes after.
+    #[inline]
+    pub(super) fn end_stream() {
+        // SAFETY: orders stores, and touches nothing.
+        unsafe { asm!("sfence", options(nostack, preserves_flags)) }
+    }
+}
+
 /// An array of rows.
 pub struct Rows {
     lines: Vec<Line>,
@@ -123,9 +278,7 @@ impl Rows {
     /// Rows of zeros, all of their memory present already.
     #[must_use]
     pub fn zeroed(shape: Shape, pages: Pages) -> Self {
-        let mut lines = Vec::with_capacity(shape.rows * shape.row_lines);
-        advise(&mut lines, pages);
-        lines.resize_with(shape.rows * shape.row_lines, Line::zero);
+        let lines = filled(shape.rows * shape.row_lines, pages, Line::zero);
         Self { lines, row_lines: shape.row_lines }
     }
 
@@ -140,10 +293,9 @@ impl Rows {
     /// If there is no such row, or `into` is shorter than one.
     #[inline]
     pub fn load(&self, row: usize, into: &mut [u64]) {
-        for (line, into) in self.lines_of(row).iter().zip(into.chunks_exact_mut(LINE_WORDS)) {
-            for (cell, word) in line.0.iter().zip(into) {
-                *word = cell.load(Ordering::Relaxed);
-            }
+        let (into, _) = into.as_chunks_mut();
+        for (line, into) in self.lines_of(row).iter().zip(into) {
+            lines::load(line, into);
         }
     }
 
@@ -153,10 +305,9 @@ impl Rows {
     /// If there is no such row.
     #[inline]
     pub fn store(&self, row: usize, value: &[u64]) {
-        for (line, value) in self.lines_of(row).iter().zip(value.chunks_exact(LINE_WORDS)) {
-            for (cell, word) in line.0.iter().zip(value) {
-                cell.store(*word, Ordering::Relaxed);
-            }
+        let (value, _) = value.as_chunks();
+        for (line, value) in self.lines_of(row).iter().zip(value) {
+            lines::store(line, value);
         }
     }
 
@@ -164,18 +315,40 @@ impl Rows {
     #[inline]
     pub fn copy_row(&self, row: usize, from: &Rows) {
         for (to, from) in self.lines_of(row).iter().zip(from.lines_of(row)) {
-            for (to, from) in to.0.iter().zip(&from.0) {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
+            lines::copy(to, from);
         }
     }
 
-    /// Writes every row with what `from` has. The gate is closed, so nobody writes there.
+    /// Writes some rows with what `from` has there, and leaves the caches alone: for rows that
+    /// nobody will soon look at.
+    #[inline]
+    pub(crate) fn stream_rows(&self, rows: impl Iterator<Item = usize>, from: &Rows) {
+        for row in rows {
+            for (to, from) in self.lines_of(row).iter().zip(from.lines_of(row)) {
+                lines::stream(to, from);
+            }
+        }
+        lines::end_stream();
+    }
+
+    /// Writes every row with what `from` has. The gate is closed, so nobody else is there.
+    #[cfg(not(loom))]
+    pub(crate) fn copy_all(&self, from: &Rows, _closed: &Closed<'_>) {
+        assert_eq!(self.lines.len(), from.lines.len(), "rows of one shape");
+        // SAFETY: different allocations of the same length. Lines are atomics, so they may be
+        // written through a shared reference. Nobody else uses either: they are private to an
+        // algorithm whose client the gate keeps out, and its one snapshotter is the caller.
+        unsafe {
+            let to = self.lines.as_ptr().cast_mut();
+            std::ptr::copy_nonoverlapping(from.lines.as_ptr(), to, self.lines.len());
+        }
+    }
+
+    /// loom's atomics are no bytes.
+    #[cfg(loom)]
     pub(crate) fn copy_all(&self, from: &Rows, _closed: &Closed<'_>) {
         for (to, from) in self.lines.iter().zip(&from.lines) {
-            for (to, from) in to.0.iter().zip(&from.0) {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
+            lines::copy(to, from);
         }
     }
 }
@@ -187,8 +360,8 @@ pub(crate) struct Flags {
 
 impl Flags {
     /// A flag for each of `rows` rows, all the same.
-    pub(crate) fn new(rows: usize, value: u8) -> Self {
-        Self { cells: (0..rows).map(|_| AtomicU8::new(value)).collect() }
+    pub(crate) fn new(rows: usize, value: u8, pages: Pages) -> Self {
+        Self { cells: filled(rows, pages, || AtomicU8::new(value)) }
     }
 
     /// A flag that no other thread changes in this period.
@@ -279,9 +452,8 @@ impl Bits {
     pub(crate) const ROWS_A_WORD: usize = 64;
 
     /// A bit for each of `rows` rows, all clear.
-    pub(crate) fn new(rows: usize) -> Self {
-        let words = rows.div_ceil(Self::ROWS_A_WORD);
-        Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    pub(crate) fn new(rows: usize, pages: Pages) -> Self {
+        Self { words: filled(rows.div_ceil(Self::ROWS_A_WORD), pages, || AtomicU64::new(0)) }
     }
 
     /// Whether the bit of a row is set. By the thread that writes them, or after what ordered its
@@ -300,10 +472,32 @@ impl Bits {
         word.store(set, Ordering::Relaxed);
     }
 
+    /// Sets the bit of a row, whoever else sets bits at the same time.
+    #[inline]
+    pub(crate) fn set_shared(&self, row: usize) {
+        let bit = 1 << (row % Self::ROWS_A_WORD);
+        self.words[row / Self::ROWS_A_WORD].fetch_or(bit, Ordering::Relaxed);
+    }
+
+    /// The bit of the row will be set soon.
+    #[inline]
+    pub(crate) fn expect(&self, row: usize) {
+        lines::prefetch(&raw const self.words[row / Self::ROWS_A_WORD]);
+    }
+
     /// The bits of 64 rows, the first of which is `word * 64`.
     #[inline]
     pub(crate) fn word(&self, word: usize) -> u64 {
         self.words[word].load(Ordering::Relaxed)
+    }
+
+    /// The rows that these bits of a word stand for.
+    pub(crate) fn rows(word: usize, mut bits: u64) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || {
+            let bit = bits.trailing_zeros() as usize;
+            bits &= bits.wrapping_sub(1);
+            (bit < Self::ROWS_A_WORD).then_some(word * Self::ROWS_A_WORD + bit)
+        })
     }
 
     /// Clears the bits of 64 rows. By the one thread that writes them in this period.
@@ -313,29 +507,37 @@ impl Bits {
     }
 }
 
+/// An array in pages of a size, all of its memory present already.
+fn filled<T>(length: usize, pages: Pages, value: impl FnMut() -> T) -> Vec<T> {
+    let mut array = Vec::with_capacity(length);
+    advise(&mut array, pages);
+    array.resize_with(length, value);
+    array
+}
+
 /// Asks for pages of a size for memory that has not been touched yet.
 #[cfg(not(any(loom, miri)))]
-fn advise(lines: &mut Vec<Line>, pages: Pages) {
+fn advise<T>(array: &mut Vec<T>, pages: Pages) {
     use rustix::mm::{Advice, madvise};
     let advice = match pages {
         Pages::Ordinary => Advice::LinuxNoHugepage,
         Pages::Huge => Advice::LinuxHugepage,
     };
     let page_bytes = rustix::param::page_size();
-    let start = lines.as_mut_ptr().addr();
+    let start = array.as_mut_ptr().addr();
     let aligned = start.next_multiple_of(page_bytes);
-    let end = (start + lines.capacity() * size_of::<Line>()) / page_bytes * page_bytes;
+    let end = (start + array.capacity() * size_of::<T>()) / page_bytes * page_bytes;
     if aligned < end {
-        let first = lines.as_mut_ptr().wrapping_byte_add(aligned - start);
-        // SAFETY: whole pages inside the allocation of `lines`; this advice changes the size of the
+        let first = array.as_mut_ptr().wrapping_byte_add(aligned - start);
+        // SAFETY: whole pages inside the allocation of `array`; this advice changes the size of the
         // pages that will back them, never what is in them. If the kernel refuses it (a kernel
-        // without huge pages) the rows work as well, so the result does not matter.
+        // without huge pages) the array works as well, so the result does not matter.
         let _ = unsafe { madvise(first.cast(), end - aligned, advice) };
     }
 }
 
 #[cfg(any(loom, miri))]
-fn advise(_lines: &mut Vec<Line>, _pages: Pages) {}
+fn advise<T>(_array: &mut Vec<T>, _pages: Pages) {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -357,6 +559,16 @@ mod tests {
         copy.copy_row(1, &rows);
         copy.load(1, &mut read);
         assert_eq!(read, value);
+        copy.store(1, &[5; 16]);
+        rows.stream_rows([1, 2].into_iter(), &copy);
+        let contents = [0, 1, 2].map(|row| {
+            rows.load(row, &mut read);
+            read.clone()
+        });
+        assert_eq!(contents, [[0; 16], [5; 16], [0; 16]]);
+        copy.copy_all(&rows, &Gate::new().close());
+        copy.load(1, &mut read);
+        assert_eq!(read, [5; 16]);
     }
 
     #[test]
@@ -370,7 +582,7 @@ mod tests {
     #[test]
     fn flags_in_bulk() {
         let gate = Gate::new();
-        let (a, b) = (Flags::new(5, 1), Flags::new(5, 1));
+        let (a, b) = (Flags::new(5, 1, Pages::Huge), Flags::new(5, 1, Pages::Huge));
         a.set(2, 0);
         b.fill_with_negation(&a, &gate.close());
         assert_eq!([0, 1, 2, 3, 4].map(|row| b.get(row)), [0, 0, 1, 0, 0]);
@@ -381,7 +593,7 @@ mod tests {
 
     #[test]
     fn bits_are_one_a_row() {
-        let bits = Bits::new(130);
+        let bits = Bits::new(130, Pages::Ordinary);
         bits.set(64);
         bits.set(129);
         let set: Vec<usize> = (0..130).filter(|row| bits.get(*row)).collect();

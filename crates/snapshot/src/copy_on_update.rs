@@ -53,8 +53,8 @@ impl Algorithm for CopyOnUpdate {
         Self {
             d: setup.initial_rows(),
             shadow: setup.empty_rows(),
-            copied: Flags::new(rows, 1),
-            locks: Flags::new(rows, 0),
+            copied: Flags::new(rows, 1, setup.pages),
+            locks: Flags::new(rows, 0, setup.pages),
         }
     }
 

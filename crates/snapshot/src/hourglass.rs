@@ -44,8 +44,8 @@ impl Algorithm for Hourglass {
         let rows = setup.shape.rows();
         Self {
             copies: [setup.initial_rows(), setup.empty_rows()],
-            changed: [Flags::new(rows, 1), Flags::new(rows, 0)],
-            latest: Flags::new(rows, 0),
+            changed: [Flags::new(rows, 1, setup.pages), Flags::new(rows, 0, setup.pages)],
+            latest: Flags::new(rows, 0, setup.pages),
             up: AtomicU8::new(0),
             up_bits: AtomicU8::new(0),
         }

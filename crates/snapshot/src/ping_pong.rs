@@ -45,7 +45,7 @@ impl Algorithm for PingPong {
         Self {
             d: setup.initial_rows(),
             changes: [setup.initial_rows(), setup.empty_rows()],
-            changed: [Flags::new(rows, 1), Flags::new(rows, 0)],
+            changed: [Flags::new(rows, 1, setup.pages), Flags::new(rows, 0, setup.pages)],
             up: AtomicUsize::new(0),
         }
     }

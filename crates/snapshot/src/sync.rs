@@ -6,13 +6,18 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
+
+/// Something in cache lines of its own, also of those that processors fetch in pairs: what one thread
+/// writes all the time is not to be where another one reads all the time.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);
 
 /// Lets the other thread get on with what this one waits for.
 ///

@@ -31,8 +31,8 @@ impl Algorithm for Zigzag {
         let rows = setup.shape.rows();
         Self {
             copies: [setup.initial_rows(), setup.empty_rows()],
-            read_from: Flags::new(rows, 0),
-            write_to: Flags::new(rows, 1),
+            read_from: Flags::new(rows, 0, setup.pages),
+            write_to: Flags::new(rows, 1, setup.pages),
         }
     }
 

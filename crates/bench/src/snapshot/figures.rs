@@ -113,7 +113,7 @@ const SERIES: [&str; 9] = [
     "ping-pong",
     "hourglass",
     "piggyback",
-    "windowed",
+    "logged",
 ];
 
 fn lines(
@@ -366,7 +366,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         run.number("dump_average_ms") + run.online_ms()
     }));
     draw(&results.join("figure-10.svg"), 4, &panels)?;
-    let huge = ["fork", "fork-huge", "hourglass", "piggyback", "windowed"];
+    let huge = ["fork", "fork-huge", "hourglass", "piggyback", "logged"];
     let huge_panel = |title: &str, measure: &'static str, discarded| Panel {
         title: title.to_owned(),
         x_label: "data set, MB",

@@ -17,6 +17,15 @@ fn anonymous_mb() -> f64 {
     text.lines().find_map(kb).unwrap_or(0.0) / 1024.0
 }
 
+/// What of this process is in huge pages, in MB. Walks page tables: not while something is measured.
+pub(super) fn huge_mb() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let kb = |line: &str| {
+        line.strip_prefix("AnonHugePages:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+    };
+    text.lines().find_map(kb).unwrap_or(0.0) / 1024.0
+}
+
 /// Watches how far memory grows above what it was at the beginning.
 pub(super) struct Peak {
     before_mb: f64,

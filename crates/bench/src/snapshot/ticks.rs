@@ -1,21 +1,24 @@
 //! The client's ticks and the snapshotter's checkpoints.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use ::snapshot::{Checkpoints, Client, Database, Pages, Setup, Shape, Snapshotter, Source};
 
 use super::direct_disk::DirectDisk;
-use super::memory::Peak;
+use super::handshake::Handshake;
+use super::memory::{self, Peak};
+use super::nowhere::Nowhere;
 use super::{Arguments, updates};
 use crate::error::{Error, Result};
 
 /// How often a tick begins.
 const TICK: Duration = Duration::from_millis(10);
-/// Ticks before the first checkpoint.
-const WARM_UP_TICKS: usize = 20;
+/// Ticks before the first checkpoint. Caches and the machine come to rest in them, so they count for
+/// nothing.
+pub(super) const WARM_UP_TICKS: usize = 20;
 /// No more updates than this are made up; then they come again.
 const UPDATES_MAX: usize = 1 << 27;
 
@@ -42,6 +45,8 @@ pub(super) struct Run {
     pub(super) tick_waited_us: Vec<f64>,
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) peak_memory_mb: f64,
+    /// How much of that the kernel has put into huge pages.
+    pub(super) huge_memory_mb: f64,
 }
 
 /// Keeps this thread on one processor, if the system lets it.
@@ -83,9 +88,7 @@ fn client<A: ::snapshot::Algorithm>(
     mut client: Client<'_, A>,
     arguments: &Arguments,
     updates: &[u32],
-    trigger: &SyncSender<usize>,
-    taken: &Receiver<()>,
-    done: &AtomicBool,
+    handshake: &Handshake,
 ) -> (Vec<f64>, Vec<f64>) {
     stay_on(0);
     go_first();
@@ -96,7 +99,7 @@ fn client<A: ::snapshot::Algorithm>(
     let every = (arguments.ticks - WARM_UP_TICKS) / arguments.checkpoints.max(1);
     let mut triggered = 0;
     let mut next = Instant::now();
-    while ticks_us.len() < arguments.ticks || !done.load(Ordering::Acquire) {
+    while ticks_us.len() < arguments.ticks || !handshake.is_over() {
         let now = Instant::now();
         if next > now {
             std::thread::sleep(next - now);
@@ -110,9 +113,8 @@ fn client<A: ::snapshot::Algorithm>(
         let waited_before_us = waited_us();
         let begin = Instant::now();
         // The paper's Trigger: if the one before is done.
-        if due && triggered < arguments.checkpoints && trigger.try_send(tick_number).is_ok() {
+        if due && triggered < arguments.checkpoints && handshake.trigger(tick_number) {
             triggered += 1;
-            let _ = taken.recv();
         }
         let mut tick = client.tick();
         for row in rows {
@@ -128,6 +130,10 @@ fn client<A: ::snapshot::Algorithm>(
 
 /// Reads all of a snapshot, as a dump does, and keeps nothing of it.
 fn discard(mut snapshot: impl Source) -> ::snapshot::Result<u64> {
+    if let Some(summary) = snapshot.dump_elsewhere(Path::new("nowhere")) {
+        snapshot.finish();
+        return Ok(summary?.bytes);
+    }
     let (mut bytes, mut sum) = (0, 0_u64);
     snapshot.traverse(|_, value| {
         bytes += value.len() as u64 * 8;
@@ -144,19 +150,16 @@ fn snapshotter<A: ::snapshot::Algorithm>(
     mut snapshotter: Snapshotter<'_, A>,
     checkpoints: Option<&Checkpoints>,
     count: usize,
-    triggers: &Receiver<usize>,
-    taken: &SyncSender<()>,
+    handshake: &Handshake,
 ) -> ::snapshot::Result<Vec<Checkpoint>> {
     stay_on(1);
     let mut done = Vec::with_capacity(count);
     for _ in 0..count {
-        let Ok(tick) = triggers.recv() else { break };
+        let tick = handshake.wait(|| snapshotter.prepare());
         let begin = Instant::now();
-        let mut taken_us = 0.0;
-        let mut snapshot = snapshotter.take_with(|| {
-            taken_us = microseconds(begin.elapsed());
-            let _ = taken.send(());
-        })?;
+        let mut snapshot = snapshotter.take()?;
+        let taken_us = microseconds(begin.elapsed());
+        handshake.taken();
         let begin = Instant::now();
         snapshot.write_to_online();
         let online_ms = microseconds(begin.elapsed()) / 1e3;
@@ -179,41 +182,33 @@ pub(super) fn run<A: ::snapshot::Algorithm>(arguments: &Arguments) -> Result<Run
     let mut database: Database<A> = Database::new(&Setup {
         shape,
         pages: if arguments.huge_pages { Pages::Huge } else { Pages::Ordinary },
-        child_disk: Some(disk.clone()),
+        child_disk: Some(if arguments.discard { Arc::new(Nowhere) } else { disk.clone() }),
         initial: &|row, value| value.fill(row as u64),
     });
     let count = (arguments.updates_per_tick * arguments.ticks).min(UPDATES_MAX);
     let updates = updates::make_up(rows, count, arguments.distribution, arguments.seed);
     let checkpoints = Checkpoints::open(disk, &arguments.dir).map_err(failed)?;
 
+    let huge_memory_mb = memory::huge_mb();
     let (client_side, snapshotter_side) = database.split();
-    // A trigger is taken only by a snapshotter that waits for one: it has no place to lie in.
-    let (trigger, triggers) = sync_channel(0);
-    let (send_taken, taken) = sync_channel(1);
-    let (done, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (handshake, stop) = (Handshake::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let memory = scope.spawn(|| {
             stay_on(1);
             peak.watch(&stop)
         });
-        let done_ref = &done;
-        let checkpoints = (!arguments.discard).then_some(&checkpoints);
-        let snapshots = scope.spawn(move || {
-            let made = snapshotter(
-                snapshotter_side,
-                checkpoints,
-                arguments.checkpoints,
-                &triggers,
-                &send_taken,
-            );
-            done_ref.store(true, Ordering::Release);
+        let snapshots = scope.spawn(|| {
+            let checkpoints = (!arguments.discard).then_some(&checkpoints);
+            let made =
+                snapshotter(snapshotter_side, checkpoints, arguments.checkpoints, &handshake);
+            handshake.end();
             made
         });
-        let (tick_us, tick_waited_us) =
-            client(client_side, arguments, &updates, &trigger, &taken, &done);
+        let (tick_us, tick_waited_us) = client(client_side, arguments, &updates, &handshake);
         let made = snapshots.join().map_err(|_| failed("the snapshotter has panicked"));
         stop.store(true, Ordering::Relaxed);
         let peak_memory_mb = memory.join().unwrap_or(0.0);
-        Ok(Run { tick_us, tick_waited_us, checkpoints: made?.map_err(failed)?, peak_memory_mb })
+        let checkpoints = made?.map_err(failed)?;
+        Ok(Run { tick_us, tick_waited_us, checkpoints, peak_memory_mb, huge_memory_mb })
     })
 }

@@ -107,7 +107,7 @@ impl VirtualAlgorithm for Calc {
         Self {
             d: setup.initial_rows(),
             stable: setup.empty_rows(),
-            available: Flags::new(setup.shape.rows(), 0),
+            available: Flags::new(setup.shape.rows(), 0, setup.pages),
             state: Mutex::new(State { phase: Phase::Rest, active: [0; 5], commits: 0 }),
             ended: Condvar::new(),
         }

@@ -31,8 +31,8 @@ impl VirtualAlgorithm for VirtualHourglass {
         let rows = setup.shape.rows();
         Self {
             copies: [setup.initial_rows(), setup.empty_rows()],
-            changed: [Flags::new(rows, 1), Flags::new(rows, 0)],
-            latest: Flags::new(rows, 0),
+            changed: [Flags::new(rows, 1, setup.pages), Flags::new(rows, 0, setup.pages)],
+            latest: Flags::new(rows, 0, setup.pages),
             commits: Commits::new(),
             down: AtomicUsize::new(1),
         }

@@ -11,14 +11,16 @@
 use loom::sync::Arc;
 use loom::thread;
 use snapshot::{
-    Algorithm, Calc, CopyOnUpdate, Database, Hourglass, Naive, Pages, Piggyback, PingPong, Setup,
-    Shape, Source, TransactionStore, VirtualAlgorithm, VirtualHourglass, VirtualPiggyback,
-    Windowed, Zigzag,
+    Algorithm, Calc, CopyOnUpdate, Database, Hourglass, Logged, Naive, Pages, Piggyback, PingPong,
+    Setup, Shape, Source, TransactionStore, VirtualAlgorithm, VirtualHourglass, VirtualPiggyback,
+    Zigzag,
 };
 
 const ROWS: usize = 2;
 /// Two words a row: one could not be torn.
 const WORDS: usize = 2;
+/// How often a thread that could go on is interrupted, at most.
+const PREEMPTIONS: usize = 4;
 
 fn setup() -> Setup<'static> {
     Setup {
@@ -31,8 +33,23 @@ fn setup() -> Setup<'static> {
 
 fn explore(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
+    builder.preemption_bound = Some(PREEMPTIONS);
     builder.check(body);
+}
+
+/// Puts what a snapshot has over the rows of the one before.
+fn merge(snapshot: &mut impl Source, merged: &mut [[u64; WORDS]; ROWS]) {
+    snapshot
+        .traverse(|row, value| {
+            merged[row].copy_from_slice(value);
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// The rows before, between and after two ticks or transactions.
+fn states_after_ticks() -> [[[u64; WORDS]; ROWS]; 3] {
+    [[0, 0], [1, 0], [2, 2]].map(|rows| rows.map(|word| [word; WORDS]))
 }
 
 /// The client writes row 0 in tick 1, both rows in tick 2, while two snapshots are taken: each is
@@ -56,20 +73,76 @@ fn two_snapshots<A: Algorithm>() {
         let mut last = 0;
         for _ in 0..2 {
             let mut snapshot = snapshotter.take().unwrap();
-            snapshot
-                .traverse(|row, value| {
-                    merged[row].copy_from_slice(value);
-                    Ok(())
-                })
-                .unwrap();
+            merge(&mut snapshot, &mut merged);
             snapshot.finish();
-            let states = [[0, 0], [1, 0], [2, 2]].map(|rows| rows.map(|word| [word; WORDS]));
+            let states = states_after_ticks();
             let state = states.iter().position(|state| *state == merged);
             let state = state.unwrap_or_else(|| panic!("{merged:?} is the state after no tick"));
             assert!(state >= last);
             last = state;
         }
         ticker.join().unwrap();
+    });
+}
+
+/// A snapshot has been taken already, of rows that were both written before. While the snapshotter
+/// brings the client's copy up to date and traverses, the client writes row 0 and reads it. Beginning
+/// here, and not at the loading of the rows, leaves the preemptions for the moment of the hand-over.
+fn a_write_meets_the_snapshotter<A: Algorithm>() {
+    explore(|| {
+        let database: &'static mut Database<A> = Box::leak(Box::new(Database::new(&setup())));
+        let (mut client, mut snapshotter) = database.split();
+        let mut merged = [[0; WORDS]; ROWS];
+        // The first snapshot, so that the second one is none of everything for any algorithm.
+        let mut first = snapshotter.take().unwrap();
+        merge(&mut first, &mut merged);
+        first.finish();
+        for row in 0..ROWS {
+            client.tick().write(row, &[1; WORDS]);
+        }
+        let mut snapshot = snapshotter.take().unwrap();
+        let writer = thread::spawn(move || {
+            client.tick().write(0, &[2; WORDS]);
+            let mut read = [9; WORDS];
+            client.tick().read(0, &mut read);
+            assert_eq!(read, [2; WORDS], "the latest");
+        });
+        merge(&mut snapshot, &mut merged);
+        assert_eq!(merged, [[1; WORDS]; ROWS], "as it was when it was taken");
+        snapshot.finish();
+        writer.join().unwrap();
+        let mut last = snapshotter.take().unwrap();
+        merge(&mut last, &mut merged);
+        assert_eq!(merged, [[2; WORDS], [1; WORDS]], "with what was written meanwhile");
+        last.finish();
+    });
+}
+
+/// The same with a transaction that begins when the snapshot has been taken.
+fn a_commit_meets_the_snapshotter<A: VirtualAlgorithm>() {
+    explore(|| {
+        let store = Arc::new(TransactionStore::<A>::new(&setup()));
+        let mut merged = [[0; WORDS]; ROWS];
+        let mut first = store.take().unwrap();
+        merge(&mut first, &mut merged);
+        first.finish();
+        let mut snapshot = store.take().unwrap();
+        let committer = {
+            let store = store.clone();
+            thread::spawn(move || {
+                let mut transaction = store.begin();
+                transaction.write(0, &[1; WORDS]).unwrap();
+                transaction.commit();
+            })
+        };
+        merge(&mut snapshot, &mut merged);
+        assert_eq!(merged, [[0; WORDS]; ROWS], "as it was when it was taken");
+        snapshot.finish();
+        committer.join().unwrap();
+        let mut last = store.take().unwrap();
+        merge(&mut last, &mut merged);
+        assert_eq!(merged, [[1; WORDS], [0; WORDS]], "with what was committed meanwhile");
+        last.finish();
     });
 }
 
@@ -91,13 +164,8 @@ fn transactions<A: VirtualAlgorithm>() {
         };
         let mut merged = [[0; WORDS]; ROWS];
         let mut snapshot = store.take().unwrap();
-        snapshot
-            .traverse(|row, value| {
-                merged[row].copy_from_slice(value);
-                Ok(())
-            })
-            .unwrap();
-        let states = [[0, 0], [1, 0], [2, 2]].map(|rows| rows.map(|word| [word; WORDS]));
+        merge(&mut snapshot, &mut merged);
+        let states = states_after_ticks();
         assert_eq!(merged, states[usize::try_from(snapshot.point()).unwrap()]);
         snapshot.finish();
         committer.join().unwrap();
@@ -105,11 +173,19 @@ fn transactions<A: VirtualAlgorithm>() {
 }
 
 macro_rules! tests {
-    ($check:ident: $($name:ident $algorithm:ident),*) => {
-        $(#[test] fn $name() { $check::<$algorithm>(); })*
+    ($($check:ident: $($name:ident $algorithm:ident),*;)*) => {
+        $(mod $check {
+            use super::*;
+            $(#[test] fn $name() { super::$check::<$algorithm>(); })*
+        })*
     };
 }
 
-tests!(two_snapshots: naive Naive, copy_on_update CopyOnUpdate, zigzag Zigzag, ping_pong PingPong,
-    hourglass Hourglass, piggyback Piggyback, windowed Windowed);
-tests!(transactions: calc Calc, vhg VirtualHourglass, vpb VirtualPiggyback);
+tests!(
+    two_snapshots: naive Naive, copy_on_update CopyOnUpdate, zigzag Zigzag, ping_pong PingPong,
+        hourglass Hourglass, piggyback Piggyback, logged Logged;
+    a_write_meets_the_snapshotter: naive Naive, copy_on_update CopyOnUpdate, zigzag Zigzag,
+        ping_pong PingPong, hourglass Hourglass, piggyback Piggyback, logged Logged;
+    transactions: calc Calc, vhg VirtualHourglass, vpb VirtualPiggyback;
+    a_commit_meets_the_snapshotter: calc Calc, vhg VirtualHourglass, vpb VirtualPiggyback;
+);

@@ -1,0 +1,151 @@
+//! Hand-over of rows by window: where one thread copies rows that another one may write.
+//!
+//! ```text
+//!   rows     0 ······················│ window │······················ n
+//!            the client's own again  │ locks  │ not begun: the client's own
+//! ```
+//!
+//! [`crate::Piggyback`] and [`crate::Logged`] copy rows in the background to the copy that the
+//! client writes. Handing over each row with an atomic read-modify-write of the client's makes the
+//! processor finish all earlier stores before it goes on, so that cache misses do not overlap any
+//! more: an update takes four times as long for as long as the pass runs. So rows are handed over a
+//! window at a time. The snapshotter publishes the window where it is going to copy, and begins only
+//! when the client has *adopted* it. From then on
+//!
+//! - it sees everything that the client did before: [`Window::adopt`] releases it;
+//! - the client takes a lock for each write to a row inside, and nowhere else.
+//!
+//! When the window goes on, the client sees what was copied: it acquires the new window before its
+//! next write. It adopts a window at its next write or tick, or the snapshotter does it for a client
+//! that is between two ticks.
+
+use crate::gate::{Closed, Gate};
+use crate::sync::{Apart, AtomicBool, AtomicUsize, Backoff, Ordering};
+
+/// Nothing is being copied, and nothing has to be. No row is near this number.
+const NONE: usize = 1 << (usize::BITS - 1);
+/// Nothing is being copied yet.
+const BEFORE_FIRST: usize = NONE + 1;
+
+/// Windows have this many rows at most; small tables have smaller ones.
+const ROWS_MAX: usize = 4096;
+
+/// The rows that are being copied.
+pub(crate) struct Window {
+    /// The first row of the window that the snapshotter copies, or wants to. Its own to change.
+    published: Apart<AtomicUsize>,
+    /// The one that the client knows of.
+    adopted: Apart<AtomicUsize>,
+    /// Who has it may write rows of the window.
+    held: Apart<AtomicBool>,
+    rows: usize,
+}
+
+/// Where a row is to the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In it: to be written under the lock.
+    Inside,
+    /// Not in it.
+    Outside,
+    /// The pass is over: there is no window.
+    Over,
+}
+
+/// The lock of the rows in the window, as long as it lives.
+pub(crate) struct Held<'a> {
+    window: &'a Window,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.window.held.0.store(false, Ordering::Release);
+    }
+}
+
+impl Window {
+    /// Rows that are copied under one lock. Windows begin at a multiple of it.
+    pub(crate) const GROUP_ROWS: usize = 64;
+
+    /// For a table of `rows` rows.
+    pub(crate) fn new(rows: usize) -> Self {
+        let window_rows = (rows / 1024).next_multiple_of(Self::GROUP_ROWS);
+        Self {
+            published: Apart(AtomicUsize::new(NONE)),
+            adopted: Apart(AtomicUsize::new(NONE)),
+            held: Apart(AtomicBool::new(false)),
+            rows: window_rows.clamp(Self::GROUP_ROWS, ROWS_MAX),
+        }
+    }
+
+    /// The client minds the window from now on, and with all that it did before. Gives it.
+    #[inline]
+    fn adopt_and_get(&self) -> usize {
+        let window = self.published.0.load(Ordering::Acquire);
+        if window != self.adopted.0.load(Ordering::Relaxed) {
+            self.adopted.0.store(window, Ordering::Release);
+        }
+        window
+    }
+
+    /// The client minds the window from now on, and with all that it did before.
+    pub(crate) fn adopt(&self) {
+        self.adopt_and_get();
+    }
+
+    /// Adopts, and says whether the client has to take the lock to write this row.
+    #[inline]
+    pub(crate) fn has(&self, row: usize) -> bool {
+        row.wrapping_sub(self.adopt_and_get()) < self.rows
+    }
+
+    /// Adopts, and says where this row is to the window.
+    #[inline]
+    pub(crate) fn place(&self, row: usize) -> Place {
+        match self.adopt_and_get() {
+            NONE => Place::Over,
+            window if row.wrapping_sub(window) < self.rows => Place::Inside,
+            _ => Place::Outside,
+        }
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub(crate) fn hold(&self) -> Held<'_> {
+        let mut backoff = Backoff::new();
+        while self
+            .held
+            .0
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            backoff.wait();
+        }
+        Held { window: self }
+    }
+
+    /// A pass over all rows is to begin. The client knows it when it enters.
+    pub(crate) fn begin(&self, _closed: &Closed<'_>) {
+        self.published.0.store(BEFORE_FIRST, Ordering::Relaxed);
+        self.adopted.0.store(BEFORE_FIRST, Ordering::Relaxed);
+    }
+
+    /// The snapshotter wants to copy rows of the group that begins with `row`: whether it may.
+    pub(crate) fn open(&self, row: usize, gate: &Gate) -> bool {
+        let window = row - row % self.rows;
+        if self.published.0.load(Ordering::Relaxed) != window {
+            self.published.0.store(window, Ordering::Release);
+        }
+        if self.adopted.0.load(Ordering::Acquire) == window {
+            return true;
+        }
+        let Some(_closed) = gate.try_close() else { return false };
+        self.adopted.0.store(window, Ordering::Relaxed);
+        true
+    }
+
+    /// The snapshotter has copied everything.
+    pub(crate) fn close(&self) {
+        self.published.0.store(NONE, Ordering::Release);
+    }
+}
