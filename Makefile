@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot loom-snapshot miri-snapshot ycsb
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
 	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
+	@echo 'make mutants-snapshot  breaks the algorithms in one place after the other; a test must fail each time'
 	@echo 'make ycsb         YCSB workloads A and F through bench/ycsb'
 
 run:
@@ -76,7 +77,8 @@ ycsb:
 figures-snapshot:
 	@tests/install-tools build
 	$(CARGO) build --release --bin indelible
-	bench/snapshot/sweep target/release/indelible target/figures/snapshots
+	bench/snapshot/sweep target/release/indelible target/figures/snapshots $(MINUTES)
+	bench/snapshot/cache-misses target/release/indelible target/figures/snapshots
 	target/release/indelible bench snapshot-figures --runs target/figures/snapshots --results results/snapshots
 
 loom-snapshot:
@@ -85,3 +87,6 @@ loom-snapshot:
 miri-snapshot:
 	MIRIFLAGS='-Zmiri-disable-isolation' PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
 		$(CARGO) +nightly miri test --target-dir target/miri -p snapshot
+
+mutants-snapshot:
+	crates/snapshot/tests/mutants

@@ -87,8 +87,8 @@ pub enum Algorithm {
     Hourglass,
     /// Piggyback.
     Piggyback,
-    /// Logged Piggyback.
-    Logged,
+    /// Windowed Piggyback.
+    Windowed,
 }
 
 /// What a run measured.
@@ -161,7 +161,7 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 /// # Errors
 /// A size that rows cannot have; what the disk says.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Logged, Naive, Piggyback, PingPong, Zigzag};
+    use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Naive, Piggyback, PingPong, Windowed, Zigzag};
     let run = match arguments.algorithm {
         Algorithm::Naive => ticks::run::<Naive>(arguments),
         Algorithm::Cou => ticks::run::<CopyOnUpdate>(arguments),
@@ -170,7 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Algorithm::PingPong => ticks::run::<PingPong>(arguments),
         Algorithm::Hourglass => ticks::run::<Hourglass>(arguments),
         Algorithm::Piggyback => ticks::run::<Piggyback>(arguments),
-        Algorithm::Logged => ticks::run::<Logged>(arguments),
+        Algorithm::Windowed => ticks::run::<Windowed>(arguments),
     }?;
     let outcome = Outcome::of(arguments, &run);
     println!(

@@ -91,12 +91,6 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
     /// The client has passed the gate.
     fn enter(&self) {}
 
-    /// The client leaves.
-    fn leave(&self) {}
-
-    /// The snapshotter has time before the next `take`.
-    fn prepare(&self) {}
-
     /// The latest value of a row.
     fn read(&self, row: usize, into: &mut [u64]);
 

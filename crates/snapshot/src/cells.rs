@@ -4,7 +4,6 @@
 //!   Rows    row 0                     row 1                  …   a row: 1, 2, … lines of 64 bytes
 //!           ├ line ┼ line ┤           ├ line ┼ line ┤            a line: 8 words, each an atomic
 //!   Flags   one byte a row                                       the paper's "bit arrays"
-//!   Bits    one bit a row, 64 to a word                          what `logged` uses instead
 //! ```
 //!
 //! # Hazards
@@ -24,9 +23,6 @@
 //!   `Acquire` before them: [`Flags::hand_over`], [`Flags::look`], [`Flags::claim`].
 //! - A flag that only its own thread looks at during a period is `Relaxed`: [`Flags::get`],
 //!   [`Flags::set`]. The gate orders it for the other thread.
-//! - [`Bits`] have *one writer a period*: setting a bit is a load and a store, not an atomic
-//!   read-modify-write, which would make the processor wait until all stores before it are done:
-//!   for rows that are in no cache that is 100 ns an update.
 //!
 //! # `unsafe`
 //!
@@ -152,8 +148,6 @@ mod lines {
     }
 
     pub(super) fn end_stream() {}
-
-    pub(super) fn prefetch<T>(_address: *const T) {}
 }
 
 /// Lines copied 16 or 32 bytes at a time. See the module about what this is to the compiler.
@@ -243,19 +237,6 @@ mod lines {
                 from = in(reg) from, to = in(reg) to,
                 a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
                 options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// Asks for the line of `address` to be written soon.
-    #[inline]
-    pub(super) fn prefetch<T>(address: *const T) {
-        // SAFETY: a hint, which touches nothing and faults on nothing.
-        unsafe {
-            asm!(
-                "prefetchw [{address}]",
-                address = in(reg) address,
-                options(nostack, preserves_flags, readonly),
             );
         }
     }
@@ -442,71 +423,6 @@ impl Flags {
     }
 }
 
-/// A bit for each row, written by one thread a period.
-pub(crate) struct Bits {
-    words: Vec<AtomicU64>,
-}
-
-impl Bits {
-    /// Rows whose bits share a word.
-    pub(crate) const ROWS_A_WORD: usize = 64;
-
-    /// A bit for each of `rows` rows, all clear.
-    pub(crate) fn new(rows: usize, pages: Pages) -> Self {
-        Self { words: filled(rows.div_ceil(Self::ROWS_A_WORD), pages, || AtomicU64::new(0)) }
-    }
-
-    /// Whether the bit of a row is set. By the thread that writes them, or after what ordered its
-    /// writes.
-    #[inline]
-    pub(crate) fn get(&self, row: usize) -> bool {
-        let word = self.words[row / Self::ROWS_A_WORD].load(Ordering::Relaxed);
-        word >> (row % Self::ROWS_A_WORD) & 1 != 0
-    }
-
-    /// Sets the bit of a row. By the one thread that writes them in this period.
-    #[inline]
-    pub(crate) fn set(&self, row: usize) {
-        let word = &self.words[row / Self::ROWS_A_WORD];
-        let set = word.load(Ordering::Relaxed) | 1 << (row % Self::ROWS_A_WORD);
-        word.store(set, Ordering::Relaxed);
-    }
-
-    /// Sets the bit of a row, whoever else sets bits at the same time.
-    #[inline]
-    pub(crate) fn set_shared(&self, row: usize) {
-        let bit = 1 << (row % Self::ROWS_A_WORD);
-        self.words[row / Self::ROWS_A_WORD].fetch_or(bit, Ordering::Relaxed);
-    }
-
-    /// The bit of the row will be set soon.
-    #[inline]
-    pub(crate) fn expect(&self, row: usize) {
-        lines::prefetch(&raw const self.words[row / Self::ROWS_A_WORD]);
-    }
-
-    /// The bits of 64 rows, the first of which is `word * 64`.
-    #[inline]
-    pub(crate) fn word(&self, word: usize) -> u64 {
-        self.words[word].load(Ordering::Relaxed)
-    }
-
-    /// The rows that these bits of a word stand for.
-    pub(crate) fn rows(word: usize, mut bits: u64) -> impl Iterator<Item = usize> {
-        std::iter::from_fn(move || {
-            let bit = bits.trailing_zeros() as usize;
-            bits &= bits.wrapping_sub(1);
-            (bit < Self::ROWS_A_WORD).then_some(word * Self::ROWS_A_WORD + bit)
-        })
-    }
-
-    /// Clears the bits of 64 rows. By the one thread that writes them in this period.
-    #[inline]
-    pub(crate) fn clear_word(&self, word: usize) {
-        self.words[word].store(0, Ordering::Relaxed);
-    }
-}
-
 /// An array in pages of a size, all of its memory present already.
 fn filled<T>(length: usize, pages: Pages, value: impl FnMut() -> T) -> Vec<T> {
     let mut array = Vec::with_capacity(length);
@@ -523,10 +439,11 @@ fn advise<T>(array: &mut Vec<T>, pages: Pages) {
         Pages::Ordinary => Advice::LinuxNoHugepage,
         Pages::Huge => Advice::LinuxHugepage,
     };
-    let page_bytes = rustix::param::page_size();
+    // A multiple of every size of pages that Linux has on any processor.
+    const PAGE_BYTES_MAX: usize = 64 * 1024;
     let start = array.as_mut_ptr().addr();
-    let aligned = start.next_multiple_of(page_bytes);
-    let end = (start + array.capacity() * size_of::<T>()) / page_bytes * page_bytes;
+    let aligned = start.next_multiple_of(PAGE_BYTES_MAX);
+    let end = (start + array.capacity() * size_of::<T>()) / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
     if aligned < end {
         let first = array.as_mut_ptr().wrapping_byte_add(aligned - start);
         // SAFETY: whole pages inside the allocation of `array`; this advice changes the size of the
@@ -589,16 +506,5 @@ mod tests {
         b.fill(7, &gate.close());
         assert_eq!(b.get(4), 7);
         assert!(b.claim(4, 7, 8) && !b.claim(4, 7, 9));
-    }
-
-    #[test]
-    fn bits_are_one_a_row() {
-        let bits = Bits::new(130, Pages::Ordinary);
-        bits.set(64);
-        bits.set(129);
-        let set: Vec<usize> = (0..130).filter(|row| bits.get(*row)).collect();
-        assert_eq!(set, [64, 129]);
-        bits.clear_word(1);
-        assert!(!bits.get(64) && bits.get(129) && bits.word(2) == 2);
     }
 }

@@ -74,7 +74,7 @@ impl<A: Algorithm> Client<'_, A> {
 }
 
 /// Reads and writes that belong together: a snapshot has all of them or none.
-pub struct Tick<'a, A: Algorithm> {
+pub struct Tick<'a, A> {
     algorithm: &'a A,
     _entered: Entered<'a>,
 }
@@ -90,12 +90,6 @@ impl<A: Algorithm> Tick<'_, A> {
     #[inline]
     pub fn write(&mut self, row: usize, value: &[u64]) {
         self.algorithm.write(row, value);
-    }
-}
-
-impl<A: Algorithm> Drop for Tick<'_, A> {
-    fn drop(&mut self) {
-        self.algorithm.leave();
     }
 }
 
@@ -127,7 +121,6 @@ impl<A: Algorithm> Snapshotter<'_, A> {
         if self.outstanding.is_some() {
             return Err(Error::Unfinished);
         }
-        self.prepare();
         let closed: Closed<'_> = self.gate.close();
         self.algorithm.take(&closed)?;
         taken();
@@ -135,12 +128,6 @@ impl<A: Algorithm> Snapshotter<'_, A> {
         *self.outstanding = Some(Cursor::default());
         *self.sequence += 1;
         Ok(self.snapshot())
-    }
-
-    /// Does what can be done before the next snapshot is taken, so that less is left to do in the
-    /// taken phase. For who waits anyway; nothing depends on it.
-    pub fn prepare(&self) {
-        self.algorithm.prepare();
     }
 
     /// The snapshot that was taken last, if it was dropped before it was done.

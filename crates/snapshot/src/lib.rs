@@ -23,7 +23,7 @@
 //! | Ping-Pong | `ping_pong` | changes | 3 | swap | the row twice, a flag |
 //! | Hourglass | `hourglass` | changes | 2 | swap | a flag, the row, a flag |
 //! | Piggyback | `piggyback` | full | 2 | swap | the row, a flag |
-//! | Logged Piggyback | `logged` | full | 2 | swap | the row, a bit |
+//! | Windowed Piggyback | `windowed` | full | 2 | swap | the row, a bit |
 //! | CALC, vHG, vPB | `transactions` | | 2 | none: transactions go on | |
 //!
 //! # Files of this crate
@@ -52,11 +52,11 @@
 //!
 //! ```
 //! # fn main() -> snapshot::Result<()> {
-//! use snapshot::{Checkpoints, Database, Pages, Setup, Shape, Logged};
+//! use snapshot::{Checkpoints, Database, Pages, Setup, Shape, Windowed};
 //! # let disk = std::sync::Arc::new(env_sim::SimDisk::new(1, env_sim::Faults::default()));
 //!
 //! let shape = Shape::new(1000, 64)?;
-//! let mut database: Database<Logged> = Database::new(&Setup {
+//! let mut database: Database<Windowed> = Database::new(&Setup {
 //!     shape,
 //!     pages: Pages::Ordinary,
 //!     child_disk: None,
@@ -86,13 +86,13 @@ mod error;
 mod fork;
 pub mod gate;
 mod hourglass;
-mod logged;
 mod naive;
 mod piggyback;
 mod ping_pong;
 mod sync;
 pub mod transactions;
 mod window;
+mod windowed;
 mod zigzag;
 
 pub use algorithm::{Algorithm, Content, Setup};
@@ -104,7 +104,6 @@ pub use error::{Error, Result};
 #[cfg(not(loom))]
 pub use fork::Fork;
 pub use hourglass::Hourglass;
-pub use logged::Logged;
 pub use naive::Naive;
 pub use piggyback::Piggyback;
 pub use ping_pong::PingPong;
@@ -112,4 +111,5 @@ pub use transactions::calc::Calc;
 pub use transactions::hourglass::VirtualHourglass;
 pub use transactions::piggyback::VirtualPiggyback;
 pub use transactions::{Transaction, TransactionStore, VirtualAlgorithm, VirtualSnapshot};
+pub use windowed::Windowed;
 pub use zigzag::Zigzag;

@@ -14,64 +14,139 @@
 //!
 //! The paper's two halves race. `WriteToOnline` tests `D̄b[k]`, sets it to 0 and then copies. A client
 //! that writes row `k` in between has its new value overwritten by the old one, and a client that
-//! reads it after the 0 and before the copy reads what is not there yet. So the rows that are being
-//! copied are handed over by [`crate::window`]: inside it both threads take a lock, and the flag
-//! becomes 0 *after* the copy. Everywhere else the code is the paper's.
+//! reads it after the 0 and before the copy reads what is not there yet. So the flag is a hand-over:
+//!
+//! ```text
+//!            client: first write in the period
+//!         ┌───────────────────────────────────────────────┐
+//!         ▼                                               │
+//!   latest in *pU ◄──────── latest in *pD ──────► copying │
+//!         ▲                        snapshotter       │    │
+//!         │                                          ▼    │
+//!         └───────────────────────────────────── both the same
+//! ```
+//!
+//! Each arrow out of "latest in *pD" is a compare-and-swap, so one of them wins. The client marks the
+//! row *before* it writes it, and waits for a copy under way: that of one row. The snapshotter says
+//! "both the same" *after* it has copied. When the pass is over nobody but the client changes flags
+//! until the next swap, and a plain store does: a compare-and-swap makes the processor wait for the
+//! stores before it, which for rows that are in no cache is most of the cost of an update.
 
 use crate::algorithm::{Algorithm, Content, Online, Setup};
 use crate::cells::{Flags, Rows};
 use crate::error::Result;
 use crate::gate::{Closed, Gate};
-use crate::sync::{AtomicU8, Ordering};
-use crate::window::Window;
+use crate::sync::{AtomicBool, AtomicU8, Backoff, Ordering};
 
 /// Both copies have the row.
 const SAME: u8 = 0;
 /// The latest value is in D; in D̄ it is `LATEST_IN_D + 1`.
 const LATEST_IN_D: u8 = 1;
+/// Bit of a flag: the latest value is in D̄.
+const IN_SHADOW: u8 = 2;
+/// Bit of a flag: it is being copied to the other one.
+const COPYING: u8 = 4;
 
-/// See the module.
-pub struct Piggyback {
+/// Both copies of the rows, and where the latest value of each is: what [`Piggyback`] has in common
+/// with [`crate::transactions::piggyback`]. Which copy is `*pU` its user says.
+pub(crate) struct Copies {
     /// D and D̄.
     copies: [Rows; 2],
     /// D̄b: where the latest value of each row is.
-    latest: Flags,
+    state: Flags,
+    /// Whether `WriteToOnline` still has rows to copy.
+    copying: AtomicBool,
+    rows: usize,
+}
+
+impl Copies {
+    pub(crate) fn load(setup: &Setup<'_>) -> Self {
+        Self {
+            copies: [setup.initial_rows(), setup.initial_rows()],
+            state: Flags::new(setup.shape.rows(), SAME, setup.pages),
+            copying: AtomicBool::new(false),
+            rows: setup.shape.rows(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes the row the client's before the snapshotter begins to copy it, or after it is copied.
+    #[inline]
+    fn claim(&self, row: usize, own: u8) {
+        let mut backoff = Backoff::new();
+        loop {
+            let state = self.state.look(row);
+            if state == own {
+                return;
+            }
+            if state & COPYING != 0 {
+                backoff.wait();
+            } else if self.state.claim(row, state, own) {
+                return;
+            }
+        }
+    }
+
+    /// Client::Write, to the copy `up`.
+    #[inline]
+    pub(crate) fn write(&self, up: u8, row: usize, value: &[u64]) {
+        if self.copying.load(Ordering::Acquire) {
+            self.claim(row, LATEST_IN_D + up);
+        } else {
+            self.state.set(row, LATEST_IN_D + up);
+        }
+        self.copies[usize::from(up)].store(row, value);
+    }
+
+    /// Client::Read.
+    #[inline]
+    pub(crate) fn read(&self, row: usize, into: &mut [u64]) {
+        let in_shadow = self.state.look(row) & IN_SHADOW != 0;
+        self.copies[usize::from(in_shadow)].load(row, into);
+    }
+
+    /// From the next write on, rows are handed over. Before the client sees the swap.
+    pub(crate) fn begin_to_copy(&self) {
+        self.copying.store(true, Ordering::Release);
+    }
+
+    /// Snapshotter::WriteToOnline, one row of it, to the copy `up`.
+    #[inline]
+    pub(crate) fn write_to_online(&self, up: u8, row: usize) {
+        let down = up ^ 1;
+        let latest_down = LATEST_IN_D + down;
+        if self.state.get(row) == latest_down
+            && self.state.claim(row, latest_down, latest_down | COPYING)
+        {
+            self.copies[usize::from(up)].copy_row(row, &self.copies[usize::from(down)]);
+            self.state.hand_over(row, SAME);
+        }
+        if row + 1 == self.rows {
+            self.copying.store(false, Ordering::Release);
+        }
+    }
+
+    /// Snapshotter::TraverseSnapshot, one row of it.
+    #[inline]
+    pub(crate) fn load_row(&self, copy: u8, row: usize, into: &mut [u64]) {
+        self.copies[usize::from(copy)].load(row, into);
+    }
+}
+
+/// See the module.
+pub struct Piggyback {
+    copies: Copies,
     /// pU: the copy that the client writes. Changes under the closed gate only.
     up: AtomicU8,
-    window: Window,
-    rows: usize,
 }
 
 impl Piggyback {
     #[inline]
     fn up(&self) -> u8 {
         self.up.load(Ordering::Relaxed) & 1
-    }
-
-    /// A write to a row of the window.
-    #[cold]
-    fn write_in_window(&self, up: u8, row: usize, value: &[u64]) {
-        let _held = self.window.hold();
-        self.copies[usize::from(up)].store(row, value);
-        self.latest.set(row, LATEST_IN_D + up);
-    }
-
-    /// The rows of a group that only `*pD` has the latest of. The client takes rows out of it and
-    /// puts none in.
-    fn stale(&self, first: usize) -> impl Iterator<Item = usize> {
-        let latest_down = LATEST_IN_D + (self.up() ^ 1);
-        let end = (first + Window::GROUP_ROWS).min(self.rows);
-        (first..end).filter(move |row| self.latest.get(*row) == latest_down)
-    }
-
-    /// Copies the rows of a group whose window is adopted.
-    fn copy_group(&self, first: usize) {
-        let up = usize::from(self.up());
-        let _held = self.window.hold();
-        self.copies[up].stream_rows(self.stale(first), &self.copies[up ^ 1]);
-        for row in self.stale(first) {
-            self.latest.hand_over(row, SAME);
-        }
     }
 }
 
@@ -80,61 +155,34 @@ impl Algorithm for Piggyback {
     const CONTENT: Content = Content::Full;
 
     fn load(setup: &Setup<'_>) -> Self {
-        let rows = setup.shape.rows();
-        Self {
-            copies: [setup.initial_rows(), setup.initial_rows()],
-            latest: Flags::new(rows, SAME, setup.pages),
-            up: AtomicU8::new(0),
-            window: Window::new(rows),
-            rows,
-        }
-    }
-
-    fn enter(&self) {
-        self.window.adopt();
+        Self { copies: Copies::load(setup), up: AtomicU8::new(0) }
     }
 
     #[inline]
     fn write(&self, row: usize, value: &[u64]) {
-        let up = self.up();
-        if self.window.has(row) {
-            self.write_in_window(up, row, value);
-        } else {
-            self.copies[usize::from(up)].store(row, value);
-            self.latest.set(row, LATEST_IN_D + up);
-        }
+        self.copies.write(self.up(), row, value);
     }
 
     #[inline]
     fn read(&self, row: usize, into: &mut [u64]) {
-        let in_shadow = self.latest.look(row) > LATEST_IN_D;
-        self.copies[usize::from(in_shadow)].load(row, into);
+        self.copies.read(row, into);
     }
 
     fn take(&self, _closed: &Closed<'_>) -> Result<()> {
         self.up.fetch_xor(1, Ordering::Relaxed);
+        self.copies.begin_to_copy();
         Ok(())
     }
 
-    /// Snapshotter::WriteToOnline for a group of rows.
     #[inline]
-    fn write_to_online(&self, from: usize, gate: &Gate) -> Online {
-        if self.stale(from).next().is_some() {
-            if !self.window.open(from, gate) {
-                return Online::Waiting;
-            }
-            self.copy_group(from);
-        }
-        let next = from + Window::GROUP_ROWS;
-        if next >= self.rows {
-            self.window.close();
-        }
-        Online::From(next)
+    fn write_to_online(&self, from: usize, _gate: &Gate) -> Online {
+        self.copies.write_to_online(self.up(), from);
+        Online::From(from + 1)
     }
 
     #[inline]
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> Result<bool> {
-        self.copies[usize::from(self.up() ^ 1)].load(row, into);
+        self.copies.load_row(self.up() ^ 1, row, into);
         Ok(true)
     }
 

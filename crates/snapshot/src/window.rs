@@ -19,13 +19,11 @@
 //! next write. It adopts a window at its next write or tick, or the snapshotter does it for a client
 //! that is between two ticks.
 
-use crate::gate::{Closed, Gate};
+use crate::gate::Gate;
 use crate::sync::{Apart, AtomicBool, AtomicUsize, Backoff, Ordering};
 
-/// Nothing is being copied, and nothing has to be. No row is near this number.
+/// No window: nothing is being copied. No row is near this number.
 const NONE: usize = 1 << (usize::BITS - 1);
-/// Nothing is being copied yet.
-const BEFORE_FIRST: usize = NONE + 1;
 
 /// Windows have this many rows at most; small tables have smaller ones.
 const ROWS_MAX: usize = 4096;
@@ -39,17 +37,6 @@ pub(crate) struct Window {
     /// Who has it may write rows of the window.
     held: Apart<AtomicBool>,
     rows: usize,
-}
-
-/// Where a row is to the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In it: to be written under the lock.
-    Inside,
-    /// Not in it.
-    Outside,
-    /// The pass is over: there is no window.
-    Over,
 }
 
 /// The lock of the rows in the window, as long as it lives.
@@ -99,16 +86,6 @@ impl Window {
         row.wrapping_sub(self.adopt_and_get()) < self.rows
     }
 
-    /// Adopts, and says where this row is to the window.
-    #[inline]
-    pub(crate) fn place(&self, row: usize) -> Place {
-        match self.adopt_and_get() {
-            NONE => Place::Over,
-            window if row.wrapping_sub(window) < self.rows => Place::Inside,
-            _ => Place::Outside,
-        }
-    }
-
     /// Takes the lock.
     #[inline]
     pub(crate) fn hold(&self) -> Held<'_> {
@@ -122,12 +99,6 @@ impl Window {
             backoff.wait();
         }
         Held { window: self }
-    }
-
-    /// A pass over all rows is to begin. The client knows it when it enters.
-    pub(crate) fn begin(&self, _closed: &Closed<'_>) {
-        self.published.0.store(BEFORE_FIRST, Ordering::Relaxed);
-        self.adopted.0.store(BEFORE_FIRST, Ordering::Relaxed);
     }
 
     /// The snapshotter wants to copy rows of the group that begins with `row`: whether it may.

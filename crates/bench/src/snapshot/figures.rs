@@ -6,6 +6,7 @@
 //!               ──► tables.md
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub struct Arguments {
     pub results: PathBuf,
 }
 
-/// One run of `indelible bench snapshot`.
+/// The rounds of one run of `indelible bench snapshot`: everything but the seed the same.
 struct Run {
     series: String,
     rows_mb: f64,
@@ -35,37 +36,79 @@ struct Run {
     theta: f64,
     /// Nothing was written.
     discarded: bool,
-    json: Value,
+    rounds: Vec<Value>,
 }
 
 impl Run {
+    /// Rows are in huge pages, unless the name of the series says otherwise. What one forks are
+    /// ordinary pages, unless it does.
     fn of(json: Value) -> Option<Self> {
         let arguments = &json["arguments"];
         let name = arguments["algorithm"].as_str()?;
         let huge = arguments["huge_pages"].as_bool()?;
+        let suffix = match (name, huge) {
+            ("fork", true) => "-huge",
+            ("fork", false) | (_, true) => "",
+            (_, false) => "-ordinary",
+        };
         Some(Self {
-            series: if huge { format!("{name}-huge") } else { name.to_owned() },
+            series: format!("{name}{suffix}"),
             rows_mb: arguments["rows_mb"].as_f64()?,
             row_bytes: arguments["row_bytes"].as_f64()?,
             updates: arguments["updates_per_tick"].as_f64()?,
             theta: arguments["distribution"]["zipf"].as_f64().unwrap_or(0.0),
             discarded: arguments["discard"].as_bool().unwrap_or(false),
-            json,
+            rounds: vec![json],
         })
     }
 
+    fn is_of_one_kind_with(&self, other: &Self) -> bool {
+        let parameters =
+            |run: &Self| [run.rows_mb, run.row_bytes, run.updates, run.theta].map(f64::to_bits);
+        self.series == other.series
+            && self.discarded == other.discarded
+            && parameters(self) == parameters(other)
+    }
+
+    /// Runs with their rounds, in the order of their first ones.
+    fn gather(jsons: impl IntoIterator<Item = Value>) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for run in jsons.into_iter().filter_map(Self::of) {
+            match runs.iter_mut().find(|other| other.is_of_one_kind_with(&run)) {
+                Some(first) => first.rounds.extend(run.rounds),
+                None => runs.push(run),
+            }
+        }
+        runs
+    }
+
+    /// The median of the rounds.
+    fn median(&self, value: impl Fn(&Value) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.rounds.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+    }
+
     fn number(&self, name: &str) -> f64 {
-        self.json[name].as_f64().unwrap_or(0.0)
+        self.median(|json| json[name].as_f64().unwrap_or(0.0))
     }
 
     fn online_ms(&self) -> f64 {
-        let checkpoints = self.json["run"]["checkpoints"].as_array();
-        let times: Vec<f64> = checkpoints
-            .into_iter()
-            .flatten()
-            .filter_map(|checkpoint| checkpoint["online_ms"].as_f64())
-            .collect();
-        super::mean(&times)
+        self.median(|json| {
+            let checkpoints = json["run"]["checkpoints"].as_array();
+            let times: Vec<f64> = checkpoints
+                .into_iter()
+                .flatten()
+                .filter_map(|checkpoint| checkpoint["online_ms"].as_f64())
+                .collect();
+            super::mean(&times)
+        })
+    }
+
+    /// The latencies of the ticks of the first round.
+    fn ticks_us(&self) -> impl Iterator<Item = f64> {
+        let ticks = self.rounds[0]["run"]["tick_us"].as_array();
+        ticks.into_iter().flatten().filter_map(Value::as_f64)
     }
 
     /// What all but one parameter are held at.
@@ -113,7 +156,7 @@ const SERIES: [&str; 9] = [
     "ping-pong",
     "hourglass",
     "piggyback",
-    "logged",
+    "windowed",
 ];
 
 fn lines(
@@ -173,20 +216,20 @@ const MEASURES: [&str; 10] = [
 
 fn csv(runs: &[Run]) -> String {
     let mut text = format!(
-        "algorithm,rows_mb,row_bytes,updates_per_tick,theta,discarded,ticks,online_ms,{}\n",
+        "algorithm,rows_mb,row_bytes,updates_per_tick,theta,discarded,rounds,online_ms,{}\n",
         MEASURES.join(",")
     );
     for run in runs {
-        let ticks = run.json["run"]["tick_us"].as_array().map_or(0, Vec::len);
         let _ = write!(
             text,
-            "{},{},{},{},{},{},{ticks},{:.1}",
+            "{},{},{},{},{},{},{},{:.1}",
             run.series,
             run.rows_mb,
             run.row_bytes,
             run.updates,
             run.theta,
             u8::from(run.discarded),
+            run.rounds.len(),
             run.online_ms()
         );
         for measure in MEASURES {
@@ -197,20 +240,20 @@ fn csv(runs: &[Run]) -> String {
     text
 }
 
-/// The latency of each tick at the largest data set.
+/// The latency of each tick at the largest data set, nothing written.
 fn traces(runs: &[Run], rows_mb: f64) -> Vec<Panel> {
     let mut panels = Vec::new();
     for name in SERIES {
         let Some(run) = runs.iter().find(|run| {
-            run.series == name && run.rows_mb == rows_mb && run.is_default(Parameter::RowsMb)
+            run.series == name
+                && run.rows_mb == rows_mb
+                && run.discarded
+                && run.is_default(Parameter::RowsMb)
         }) else {
             continue;
         };
-        let ticks = run.json["run"]["tick_us"].as_array();
-        let points = (0_u32..)
-            .zip(ticks.into_iter().flatten().filter_map(Value::as_f64))
-            .map(|(tick, us)| (f64::from(tick), us / 1e3))
-            .collect();
+        let points =
+            (0_u32..).zip(run.ticks_us()).map(|(tick, us)| (f64::from(tick), us / 1e3)).collect();
         panels.push(Panel {
             title: format!("{name}: tick latency, {rows_mb} MB"),
             x_label: "tick",
@@ -242,18 +285,20 @@ fn sweep_panels(
         .collect()
 }
 
+/// The mean of the rounds at each number of threads.
 fn transaction_panel(transactions: &[Value]) -> Panel {
     let series = |name: &&str| {
-        let mut points: Vec<(f64, f64)> = transactions
-            .iter()
-            .filter(|run| run["arguments"]["algorithm"] == *name)
-            .filter_map(|run| {
-                let threads = run["arguments"]["threads"].as_f64()?;
-                Some((threads, run["commits_per_second"].as_f64()? / 1e3))
-            })
-            .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Line { name: (*name).to_owned(), points }
+        let mut rounds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for run in transactions.iter().filter(|run| run["arguments"]["algorithm"] == *name) {
+            let threads = run["arguments"]["threads"].as_u64().unwrap_or(0);
+            let commits = run["commits_per_second"].as_f64().unwrap_or(0.0);
+            rounds.entry(threads).or_default().push(commits / 1e3);
+        }
+        let point = |(threads, commits): (u64, Vec<f64>)| {
+            let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+            (f64::from(threads), super::mean(&commits))
+        };
+        Line { name: (*name).to_owned(), points: rounds.into_iter().map(point).collect() }
     };
     Panel {
         title: "throughput of transactions".to_owned(),
@@ -265,24 +310,18 @@ fn transaction_panel(transactions: &[Value]) -> Panel {
     }
 }
 
-fn table(runs: &[Run], rows_mb: f64, discarded: bool) -> String {
-    let written = if discarded { "Snapshots are traversed, and nothing is written. " } else { "" };
-    let mut text = format!(
-        "{written}{rows_mb} MB of 64-byte rows, 32 Ki uniform updates a tick. Times of ticks and taken phases \
-         in µs.\n\n| algorithm | average | p50 | p99 | maximum | maximum of every checkpoint | taken \
-         phase | to online, ms | dump, ms | peak memory, MB |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
-    );
-    for name in SERIES {
+fn table(runs: &[Run], series: &[String], rows_mb: f64, discarded: bool) -> String {
+    let mut lines = String::new();
+    for name in series {
         for run in runs.iter().filter(|run| {
-            run.series == name
+            run.series == *name
                 && run.rows_mb == rows_mb
                 && run.discarded == discarded
                 && run.is_default(Parameter::RowsMb)
         }) {
             let _ = writeln!(
-                text,
-                "| {name} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {:.0} | {:.0} | {:.0} |",
+                lines,
+                "| {name} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {:.0} | {:.0} | {:.0} | {} |",
                 run.number("average_us"),
                 run.number("p50_us"),
                 run.number("p99_us"),
@@ -292,11 +331,56 @@ fn table(runs: &[Run], rows_mb: f64, discarded: bool) -> String {
                 run.online_ms(),
                 run.number("dump_average_ms"),
                 run.number("peak_memory_mb"),
+                run.rounds.len(),
             );
         }
     }
-    text.push('\n');
+    if lines.is_empty() {
+        return lines;
+    }
+    let written =
+        if discarded { "nothing written: snapshots are traversed" } else { "checkpoints in files" };
+    format!(
+        "## {rows_mb} MB, {written}\n\nRows of 64 bytes, 32 Ki uniform updates a tick. Times of ticks and \
+         taken phases in µs.\n\n| algorithm | average | p50 | p99 | maximum | maximum of every checkpoint | \
+         taken phase | to online, ms | dump, ms | peak memory, MB | rounds |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n{lines}\n"
+    )
+}
+
+fn cache_table(counts: &[Value]) -> String {
+    if counts.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "## Table 4: cache misses, simulated\n\n`bench/snapshot/cache-misses` says of what.\n\n| algorithm | \
+         misses of the last level by update |\n|---|---:|\n",
+    );
+    for name in SERIES {
+        for count in counts.iter().filter(|count| count["algorithm"] == name) {
+            let misses = count["misses_per_update"].as_f64().unwrap_or(0.0);
+            let _ = writeln!(text, "| {name} | {misses:.2} |");
+        }
+    }
     text
+}
+
+fn tables(runs: &[Run], counts: &[Value], sizes: &[f64]) -> String {
+    let series = SERIES.map(str::to_owned);
+    let ordinary = SERIES.map(|name| format!("{name}-ordinary"));
+    let mut text = String::new();
+    for discarded in [true, false] {
+        for size in sizes {
+            text += &table(runs, &series, *size, discarded);
+        }
+    }
+    let in_ordinary: String =
+        sizes.iter().map(|size| table(runs, &ordinary, *size, true)).collect();
+    if !in_ordinary.is_empty() {
+        text += "# In ordinary pages\n\n";
+        text += &in_ordinary;
+    }
+    text + &cache_table(counts)
 }
 
 fn transaction_csv(transactions: &[Value]) -> String {
@@ -324,49 +408,50 @@ fn transaction_csv(transactions: &[Value]) -> String {
     text
 }
 
+/// Average, maximum, taken phase and overhead of a checkpoint by each parameter, and the same with
+/// files by size.
+fn figure_10(runs: &[Run]) -> Vec<Panel> {
+    let average = |run: &Run| run.number("average_us") / 1e3;
+    let maximum = |run: &Run| run.number("repeated_maximum_us") / 1e3;
+    let overhead = |run: &Run| run.number("dump_average_ms") + run.online_ms();
+    let mut panels = sweep_panels(runs, "average tick latency", (true, true), average);
+    panels.extend(sweep_panels(runs, "maximum tick latency", (true, true), maximum));
+    panels.extend(sweep_panels(runs, "taken phase", (true, true), |run| {
+        run.number("taken_average_us") / 1e3
+    }));
+    panels.extend(sweep_panels(runs, "time of a checkpoint, not written", (true, true), overhead));
+    let by_size = |title: &str, value: fn(&Run) -> f64| {
+        let mut panels = sweep_panels(runs, title, (true, false), value);
+        panels.swap_remove(0)
+    };
+    panels.push(by_size("time of a checkpoint, in a file", overhead));
+    panels.push(by_size("average tick latency, files written", average));
+    panels.push(by_size("maximum tick latency, files written", maximum));
+    panels
+}
+
 /// Draws what there is.
 ///
 /// # Errors
 /// Those of files.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let (transactions, ticks): (Vec<Value>, Vec<Value>) =
+    let (transactions, others): (Vec<Value>, Vec<Value>) =
         read(&arguments.runs)?.into_iter().partition(|run| !run["commits_per_second"].is_null());
-    let runs: Vec<Run> = ticks.into_iter().filter_map(Run::of).collect();
+    let (counts, ticks): (Vec<Value>, Vec<Value>) =
+        others.into_iter().partition(|run| !run["misses_per_update"].is_null());
+    let runs = Run::gather(ticks);
     let results = &arguments.results;
     std::fs::create_dir_all(results).map_err(Error::file(results))?;
     write(&results.join("data.csv"), &csv(&runs))?;
     write(&results.join("transactions.csv"), &transaction_csv(&transactions))?;
-    let sizes: Vec<f64> = {
-        let mut sizes: Vec<f64> = runs.iter().map(|run| run.rows_mb).collect();
-        sizes.sort_by(f64::total_cmp);
-        sizes.dedup();
-        sizes
-    };
+    let mut sizes: Vec<f64> = runs.iter().map(|run| run.rows_mb).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
     let largest = sizes.last().copied().unwrap_or(0.0);
-    let tables: String = [false, true]
-        .into_iter()
-        .flat_map(|discarded| sizes.iter().map(move |size| (*size, discarded)))
-        .map(|(size, discarded)| table(&runs, size, discarded))
-        .collect();
-    write(&results.join("tables.md"), &tables)?;
+    write(&results.join("tables.md"), &tables(&runs, &counts, &sizes))?;
     draw(&results.join("figure-09.svg"), 3, &traces(&runs, largest))?;
-    let mut panels = sweep_panels(&runs, "average tick latency", (false, false), |run| {
-        run.number("average_us") / 1e3
-    });
-    panels.extend(sweep_panels(
-        &runs,
-        "maximum tick latency, nothing written",
-        (true, true),
-        |run| run.number("repeated_maximum_us") / 1e3,
-    ));
-    panels.extend(sweep_panels(&runs, "taken phase", (true, false), |run| {
-        run.number("taken_average_us") / 1e3
-    }));
-    panels.extend(sweep_panels(&runs, "checkpoint overhead", (false, false), |run| {
-        run.number("dump_average_ms") + run.online_ms()
-    }));
-    draw(&results.join("figure-10.svg"), 4, &panels)?;
-    let huge = ["fork", "fork-huge", "hourglass", "piggyback", "logged"];
+    draw(&results.join("figure-10.svg"), 4, &figure_10(&runs))?;
+    let huge = ["fork", "fork-huge", "hourglass", "piggyback", "windowed"];
     let huge_panel = |title: &str, measure: &'static str, discarded| Panel {
         title: title.to_owned(),
         x_label: "data set, MB",
@@ -380,7 +465,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         2,
         &[
             huge_panel("maximum tick latency, nothing written", "repeated_maximum_us", true),
-            huge_panel("average tick latency", "average_us", false),
+            huge_panel("average tick latency, nothing written", "average_us", true),
         ],
     )?;
     draw(&results.join("figure-12.svg"), 1, &[transaction_panel(&transactions)])

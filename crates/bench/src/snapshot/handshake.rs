@@ -48,8 +48,8 @@ impl Handshake {
         true
     }
 
-    /// The snapshotter waits for a trigger, doing something useful meanwhile: in which tick it came.
-    pub(super) fn wait(&self, meanwhile: impl Fn()) -> usize {
+    /// The snapshotter waits for a trigger: in which tick it came.
+    pub(super) fn wait(&self) -> usize {
         self.ready.store(true, Ordering::Release);
         loop {
             let tick = self.requested_at.load(Ordering::Acquire);
@@ -57,7 +57,6 @@ impl Handshake {
                 self.requested_at.store(NONE, Ordering::Relaxed);
                 return tick;
             }
-            meanwhile();
             std::hint::spin_loop();
         }
     }

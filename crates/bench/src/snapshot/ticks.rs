@@ -155,7 +155,7 @@ fn snapshotter<A: ::snapshot::Algorithm>(
     stay_on(1);
     let mut done = Vec::with_capacity(count);
     for _ in 0..count {
-        let tick = handshake.wait(|| snapshotter.prepare());
+        let tick = handshake.wait();
         let begin = Instant::now();
         let mut snapshot = snapshotter.take()?;
         let taken_us = microseconds(begin.elapsed());

@@ -1,95 +1,22 @@
 //! vPB: Piggyback without the closed gate.
 //!
-//! The arrays are those of [`crate::Piggyback`], the trigger is that of [`super::hourglass`].
-//! `WriteToOnline` begins when nobody installs into the old copy any more. A transaction has the lock
-//! of a row that it installs, so besides it only the snapshotter can be at that row. There is no one
-//! client that could adopt a window, so each row is handed over by its flag:
-//!
-//! ```text
-//!            a commit: first write in the period
-//!         ┌───────────────────────────────────────────────┐
-//!         ▼                                               │
-//!   latest in *pU ◄──────── latest in *pD ──────► copying │
-//!         ▲                        snapshotter       │    │
-//!         │                                          ▼    │
-//!         └───────────────────────────────────── both the same
-//! ```
-//!
-//! Each arrow out of "latest in *pD" is a compare-and-swap, so one of them wins. A commit marks the
-//! row *before* it writes it, and waits for a copy under way: that of one row. The snapshotter says
-//! "both the same" *after* it has copied. When the pass is over nobody but commits, under the row's
-//! lock, changes flags until the next swap, and a plain store does.
+//! The arrays and the hand-over of rows are those of [`crate::Piggyback`], the trigger is that of
+//! [`super::hourglass`]. `WriteToOnline` begins when nobody installs into the old copy any more. A
+//! transaction has the lock of a row that it installs, so besides it only the snapshotter can be at
+//! that row: the same two parties as with one client.
 
 use super::commits::Commits;
 use super::{VirtualAlgorithm, Writes};
 use crate::algorithm::{Content, Setup};
-use crate::cells::{Flags, Rows};
-use crate::sync::{AtomicBool, AtomicU8, Backoff, Ordering};
-
-/// Both copies have the row.
-const SAME: u8 = 0;
-/// The latest value is in D; in D̄ it is `LATEST_IN_D + 1`.
-const LATEST_IN_D: u8 = 1;
-/// Bit of a flag: the latest value is in D̄.
-const IN_SHADOW: u8 = 2;
-/// Bit of a flag: it is being copied to the other one.
-const COPYING: u8 = 4;
+use crate::piggyback::Copies;
+use crate::sync::{AtomicU8, Ordering};
 
 /// See the module.
 pub struct VirtualPiggyback {
-    /// D and D̄.
-    copies: [Rows; 2],
-    /// D̄b: where the latest value of each row is.
-    latest: Flags,
-    /// Whether `WriteToOnline` still has rows to copy.
-    copying: AtomicBool,
+    copies: Copies,
     commits: Commits,
     /// pD: the copy that the snapshotter traverses. Its own.
     down: AtomicU8,
-    rows: usize,
-}
-
-impl VirtualPiggyback {
-    /// Makes the row the commit's before the snapshotter begins to copy it, or after it is copied.
-    fn claim(&self, row: usize, own: u8) {
-        let mut backoff = Backoff::new();
-        loop {
-            let state = self.latest.look(row);
-            if state == own {
-                return;
-            }
-            if state & COPYING != 0 {
-                backoff.wait();
-            } else if self.latest.claim(row, state, own) {
-                return;
-            }
-        }
-    }
-
-    fn install(&self, up: usize, row: usize, value: &[u64]) {
-        let own = LATEST_IN_D + u8::from(up == 1);
-        if self.copying.load(Ordering::Acquire) {
-            self.claim(row, own);
-        } else {
-            self.latest.set(row, own);
-        }
-        self.copies[up].store(row, value);
-    }
-
-    /// Snapshotter::WriteToOnline.
-    fn write_to_online(&self, down: u8) {
-        let latest_down = LATEST_IN_D + down;
-        let down = usize::from(down);
-        for row in 0..self.rows {
-            if self.latest.get(row) == latest_down
-                && self.latest.claim(row, latest_down, latest_down | COPYING)
-            {
-                self.copies[down ^ 1].copy_row(row, &self.copies[down]);
-                self.latest.hand_over(row, SAME);
-            }
-        }
-        self.copying.store(false, Ordering::Release);
-    }
 }
 
 impl VirtualAlgorithm for VirtualPiggyback {
@@ -98,28 +25,19 @@ impl VirtualAlgorithm for VirtualPiggyback {
     type Begun = ();
 
     fn load(setup: &Setup<'_>) -> Self {
-        let rows = setup.shape.rows();
-        Self {
-            copies: [setup.initial_rows(), setup.initial_rows()],
-            latest: Flags::new(rows, SAME, setup.pages),
-            copying: AtomicBool::new(false),
-            commits: Commits::new(),
-            down: AtomicU8::new(1),
-            rows,
-        }
+        Self { copies: Copies::load(setup), commits: Commits::new(), down: AtomicU8::new(1) }
     }
 
     fn begin(&self) {}
 
     fn read(&self, row: usize, into: &mut [u64]) {
-        let in_shadow = self.latest.look(row) & IN_SHADOW != 0;
-        self.copies[usize::from(in_shadow)].load(row, into);
+        self.copies.read(row, into);
     }
 
     fn commit(&self, (): (), writes: &Writes) -> u64 {
         self.commits.commit(|up| {
             for (row, value) in writes {
-                self.install(up, *row, value);
+                self.copies.write(u8::from(up == 1), *row, value);
             }
         })
     }
@@ -127,16 +45,17 @@ impl VirtualAlgorithm for VirtualPiggyback {
     fn abort(&self, (): ()) {}
 
     fn take(&self) -> u64 {
-        // From the first commit of the new period on, rows are handed over.
-        let point = self.commits.swap(|| self.copying.store(true, Ordering::Release));
-        let down = u8::from(self.commits.up() == 0);
-        self.down.store(down, Ordering::Relaxed);
-        self.write_to_online(down);
+        let point = self.commits.swap(|| self.copies.begin_to_copy());
+        let up = u8::from(self.commits.up() == 1);
+        self.down.store(up ^ 1, Ordering::Relaxed);
+        for row in 0..self.copies.rows() {
+            self.copies.write_to_online(up, row);
+        }
         point
     }
 
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> bool {
-        self.copies[usize::from(self.down.load(Ordering::Relaxed) & 1)].load(row, into);
+        self.copies.load_row(self.down.load(Ordering::Relaxed) & 1, row, into);
         true
     }
 

@@ -33,7 +33,7 @@ macro_rules! for_each_algorithm {
         $crate::for_each_algorithm!(@ ping_pong PingPong [$($check)*]);
         $crate::for_each_algorithm!(@ hourglass Hourglass [$($check)*]);
         $crate::for_each_algorithm!(@ piggyback Piggyback [$($check)*]);
-        $crate::for_each_algorithm!(@ logged Logged [$($check)*]);
+        $crate::for_each_algorithm!(@ windowed Windowed [$($check)*]);
         // Miri knows no processes.
         #[cfg(not(miri))]
         $crate::for_each_algorithm!(@ fork Fork [$($check)*]);

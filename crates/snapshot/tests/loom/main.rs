@@ -11,9 +11,9 @@
 use loom::sync::Arc;
 use loom::thread;
 use snapshot::{
-    Algorithm, Calc, CopyOnUpdate, Database, Hourglass, Logged, Naive, Pages, Piggyback, PingPong,
-    Setup, Shape, Source, TransactionStore, VirtualAlgorithm, VirtualHourglass, VirtualPiggyback,
-    Zigzag,
+    Algorithm, Calc, CopyOnUpdate, Database, Hourglass, Naive, Pages, Piggyback, PingPong, Setup,
+    Shape, Source, TransactionStore, VirtualAlgorithm, VirtualHourglass, VirtualPiggyback,
+    Windowed, Zigzag,
 };
 
 const ROWS: usize = 2;
@@ -183,9 +183,9 @@ macro_rules! tests {
 
 tests!(
     two_snapshots: naive Naive, copy_on_update CopyOnUpdate, zigzag Zigzag, ping_pong PingPong,
-        hourglass Hourglass, piggyback Piggyback, logged Logged;
+        hourglass Hourglass, piggyback Piggyback, windowed Windowed;
     a_write_meets_the_snapshotter: naive Naive, copy_on_update CopyOnUpdate, zigzag Zigzag,
-        ping_pong PingPong, hourglass Hourglass, piggyback Piggyback, logged Logged;
+        ping_pong PingPong, hourglass Hourglass, piggyback Piggyback, windowed Windowed;
     transactions: calc Calc, vhg VirtualHourglass, vpb VirtualPiggyback;
     a_commit_meets_the_snapshotter: calc Calc, vhg VirtualHourglass, vpb VirtualPiggyback;
 );
