@@ -3,7 +3,7 @@
 //! ```text
 //!   plan: figures → points → runs ──► rounds of all runs, A B C A B C ──► DIR/runs/*.json
 //!                                     (each a process of its own)              │
-//!                                     README.md, FIGURE/{data.csv,plot.svg} ◄──┘
+//!                                     tables.md, FIGURE/{data.csv,plot.svg} ◄──┘
 //! ```
 //!
 //! A run whose result is there is not made again, so that what was interrupted can be gone on with,
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Where loaded data, runs and their results are kept.
     #[arg(long)]
     pub dir: PathBuf,
-    /// Where data, plots and the README go.
+    /// Where data, plots and tables go.
     #[arg(long)]
     pub results: PathBuf,
     /// How often every run is made.

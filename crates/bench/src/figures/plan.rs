@@ -88,6 +88,8 @@ const POOLS_MB: [usize; 3] = [20, 40, 60];
 const POOLS_WIDE_MB: [usize; 4] = [20, 40, 60, 240];
 /// The log buffer of the page store.
 const LOG_BUFFER_BYTES: usize = 64 << 10;
+/// Terminals of the runs that have more than one.
+const THREADS: usize = 4;
 /// The pool of the runs where something else varies.
 const POOL_MB: usize = 40;
 
@@ -123,7 +125,12 @@ pub(super) fn pages() -> Vec<Figure> {
         (Bdb, Group),
         (Pages, Group),
     ];
-    let by_pool = stores_by(&compared, &POOLS_WIDE_MB, Run::new);
+    let mut by_pool = stores_by(&compared, &POOLS_WIDE_MB, Run::new);
+    let mut of_threads = stores_by(&compared[..2], &POOLS_WIDE_MB, |kind, commit, pool_mb| {
+        Run::new(kind, commit, pool_mb).with("threads", THREADS)
+    });
+    of_threads.iter_mut().for_each(|point| point.series += &format!(", {THREADS} threads"));
+    by_pool.append(&mut of_threads);
     vec![
         Figure {
             name: "figure-06",

@@ -1,4 +1,4 @@
-//! Writes what was measured: raw data, plots, and a README with the paper's findings beside ours.
+//! Writes what was measured: raw data, plots, and tables with the paper's findings beside ours.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -31,23 +31,23 @@ const COLUMNS: [(&str, &str); 12] = [
 /// Writes all of it.
 pub(super) fn write(arguments: &Arguments, figures: &[Figure]) -> Result<()> {
     let mut readme = String::from(
-        "# The page store: figures of paper 003, and peers\n\nMade by `make figures-pages`; do not \
-         edit.\n\n",
+        "# The page store: figures of paper 003, and peers, in numbers\n\nMade by `make \
+         figures-pages`; do not edit. What they mean is in README.md.\n\n",
     );
     let Arguments { warehouses, transactions, rounds, .. } = arguments;
     let _infallible = writeln!(
         readme,
-        "TPC-C with {warehouses} warehouses, one terminal, {transactions} transactions a run, up to \
-         {rounds} interleaved rounds. Values are medians, with minimum and maximum in parentheses. \
-         Data and log are on one virtual disk, through the kernel's page cache, with memory to \
-         spare: a page read is a copy, not an access of the disk, which is kinder to whoever reads \
-         more; a sync takes 50 to 100 µs. What each commit promises is in \
+        "TPC-C with {warehouses} warehouses, one terminal unless it says otherwise, {transactions} \
+         transactions a run, up to {rounds} interleaved rounds. Values are medians, with minimum \
+         and maximum in parentheses. Data and log are on one virtual disk, data through the \
+         kernel's page cache, with memory to spare: a page read is a copy, not an access of the \
+         disk, which is kinder to whoever reads more. What each commit promises is in \
          `crates/bench/src/engine.rs`.\n"
     );
     for figure in figures {
         write_figure(arguments, figure, &mut readme)?;
     }
-    write_file(&arguments.results.join("README.md"), &readme)
+    write_file(&arguments.results.join("tables.md"), &readme)
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {
@@ -172,7 +172,7 @@ mod tests {
         };
         fs::create_dir(&arguments.results).unwrap();
         write(&arguments, &plan::pages()).unwrap();
-        let readme = fs::read_to_string(arguments.results.join("README.md")).unwrap();
+        let readme = fs::read_to_string(arguments.results.join("tables.md")).unwrap();
         assert!(readme.contains("| 20 MB | | | | | | |"), "{readme}");
         assert!(arguments.results.join("figure-09/plot.svg").exists());
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -14,7 +15,19 @@ use crate::error::{Error, Result};
 /// The file of a result.
 fn path(arguments: &Arguments, run: &Run, round: usize) -> PathBuf {
     let Arguments { dir, warehouses, transactions, .. } = arguments;
-    dir.join("runs").join(format!("w{warehouses}-t{transactions}-{}-{round}.json", run.name()))
+    let name = run.name();
+    let program = program_checksum();
+    dir.join("runs")
+        .join(format!("{program:08x}-w{warehouses}-t{transactions}-{name}-{round}.json"))
+}
+
+/// What another program has measured is not this one's result.
+fn program_checksum() -> u32 {
+    static CHECKSUM: OnceLock<u32> = OnceLock::new();
+    *CHECKSUM.get_or_init(|| {
+        let program = std::env::current_exe().and_then(std::fs::read);
+        base::checksum::crc32c(&program.unwrap_or_default())
+    })
 }
 
 /// Makes what is missing, round by round, until there is no more patience.
