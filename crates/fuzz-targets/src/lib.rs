@@ -36,6 +36,7 @@ mod requests;
 mod segment;
 mod session;
 mod survivors;
+mod transfer_frames;
 
 /// Something that reads bytes.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +102,14 @@ pub const TARGETS: &[Target] = &[
         seeds: config::seeds,
         fixed_bytes: 8 << 20,
         bytes_per_byte: 1 << 10,
+    },
+    Target {
+        name: "transfer_frames",
+        run: transfer_frames::run,
+        seeds: transfer_frames::seeds,
+        // A head and a body of the largest frame, announced and not there.
+        fixed_bytes: 4 << 20,
+        bytes_per_byte: 256,
     },
     Target {
         name: "record",

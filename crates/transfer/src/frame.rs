@@ -154,6 +154,28 @@ impl<R: Read> FrameReader<R> {
     }
 }
 
+/// Reads frames to the end of `bytes` as a connection would, and gives how many there were. For
+/// fuzzing: what was accepted must mean the same after it was written and read again.
+///
+/// # Errors
+/// When something is not a frame, or ends in the middle of one.
+///
+/// # Panics
+/// When a message is not read as it was written.
+pub fn check_frames(bytes: &[u8]) -> Result<usize> {
+    let mut reader = FrameReader::new(bytes);
+    let mut count = 0;
+    while !reader.input.is_empty() {
+        let message = reader.next()?;
+        let again = Message::decode(message.kind().code(), &message.encode());
+        assert_eq!(again.ok().as_ref(), Some(&message), "read as it was written");
+        let mut body = vec![0; reader.body_bytes()];
+        reader.read_body(&mut body)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -75,24 +75,16 @@ pub(crate) struct IoManager<'a> {
     /// Files that this transfer has written to.
     begun: Vec<bool>,
     batch: Batch,
-    sync_bytes: u64,
     filler: Option<Filler>,
 }
 
 impl<'a> IoManager<'a> {
     pub(crate) fn new(receiving: &'a Receiving<'a>) -> Self {
-        let cache = receiving.device_cache_bytes;
-        let sync_bytes = if receiving.scheme.waits_for_displacement() {
-            (cache / 4).clamp(BODY_MAX as u64, SYNC_BYTES)
-        } else {
-            SYNC_BYTES
-        };
         Self {
             receiving,
             open: BTreeMap::new(),
             begun: vec![false; receiving.entries.len()],
             batch: Batch::default(),
-            sync_bytes,
             filler: None,
         }
     }
@@ -119,7 +111,7 @@ impl<'a> IoManager<'a> {
                     Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 },
             }
-            if self.batch.written_bytes >= self.sync_bytes || self.batch.files.len() >= SYNC_FILES {
+            if self.batch.written_bytes >= SYNC_BYTES || self.batch.files.len() >= SYNC_FILES {
                 self.sync();
                 self.receiving.controller.wait_for_verifiers();
             }

@@ -72,7 +72,7 @@ mod tree;
 pub use destination::Destination;
 pub use entry::{Entry, Kind, Time};
 pub use error::{Error, Result};
-pub use frame::PAGE_BYTES;
+pub use frame::{PAGE_BYTES, check_frames};
 pub use message::{Origin, Verification};
 pub use progress::Progress;
 pub use relative_path::{RelativePath, STAGING};

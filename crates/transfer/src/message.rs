@@ -292,8 +292,11 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self) -> Result<String> {
-        let text = std::str::from_utf8(self.bytes()?);
-        text.map(str::to_owned).map_err(|_not_utf8| Error::protocol("a text that is not UTF-8"))
+        match std::str::from_utf8(self.bytes()?) {
+            Ok(text) if text.len() <= TEXT_MAX => Ok(text.to_owned()),
+            Ok(_) => Err(Error::protocol("a text that is too long")),
+            Err(_) => Err(Error::protocol("a text that is not UTF-8")),
+        }
     }
 
     fn path(&mut self) -> Result<RelativePath> {

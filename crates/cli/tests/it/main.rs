@@ -15,6 +15,7 @@
 //!   command_line                                  configuration and data directories that must be refused
 //!   page_store                                    page stores: checked, shown, damaged, open
 //!   transfer                                      files from process to process, either of which is killed
+//!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
@@ -30,6 +31,7 @@ mod compaction;
 mod conformance;
 mod connections;
 mod damage;
+mod device_mount;
 mod devices;
 mod durability;
 mod fault_injection;
@@ -53,4 +55,5 @@ mod reload;
 mod script;
 mod shutdown_ioctl;
 mod transfer;
+mod transfer_device;
 mod wire;

@@ -17,13 +17,13 @@ fn program() -> Command {
 }
 
 /// A receiver, killed when dropped.
-struct Receiver {
+pub(crate) struct Receiver {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Receiver {
-    fn start(dir: &Path, options: &[&str]) -> Receiver {
+    pub(crate) fn start(dir: &Path, options: &[&str]) -> Receiver {
         let mut command = program();
         command.arg("serve").arg(dir).args(["--listen", "127.0.0.1:0", "--keep-free", "0"]);
         let mut child =
@@ -48,26 +48,31 @@ impl Drop for Receiver {
 }
 
 fn sender(path: &Path, address: &str) -> Command {
+    sender_for(path, address, "4M")
+}
+
+/// A sender that reckons with a device's cache of this size.
+pub(crate) fn sender_for(path: &Path, address: &str, device_cache: &str) -> Command {
     let mut command = program();
-    command.arg("send").arg(path).arg(address).args(["--device-cache", "4M", "--json"]);
+    command.args(["send", "--json", "--device-cache", device_cache]).arg(path).arg(address);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     let all = [output.stdout.as_slice(), &output.stderr].concat();
     String::from_utf8_lossy(&all).into_owned()
 }
 
 /// A number of the JSON that a transfer prints.
-fn number(output: &Output, name: &str) -> u64 {
+pub(crate) fn number(output: &Output, name: &str) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let value = text.split(&format!("\"{name}\":")).nth(1).unwrap_or_else(|| panic!("{text}"));
     value.split(|char: char| !char.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
 /// Bytes without a pattern.
-fn random_file(path: &Path, bytes: usize) -> Vec<u8> {
+pub(crate) fn random_file(path: &Path, bytes: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let words = std::iter::repeat_with(|| {
         state ^= state << 13;

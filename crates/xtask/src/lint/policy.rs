@@ -52,7 +52,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "fuzz-targets",
         may_use: &[
             "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "command", "server",
-            "pages",
+            "pages", "transfer",
         ],
         tests_may_use: &[],
     },
