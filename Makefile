@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot figures-transfer loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible bench'
 	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
 	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
+	@echo 'make figures-transfer  transfers by scheme, threads and size beside rsync and rclone; needs root'
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
 	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
 	@echo 'make mutants-snapshot  breaks the algorithms in one place after the other; a test must fail each time'
@@ -80,6 +81,13 @@ figures-snapshot:
 	bench/snapshot/sweep target/release/indelible target/figures/snapshots $(MINUTES)
 	bench/snapshot/cache-misses target/release/indelible target/figures/snapshots
 	target/release/indelible bench snapshot-figures --runs target/figures/snapshots --results results/snapshots
+
+# Loop devices and a throttled disk need root. SWEEP_FLAGS="--rounds 5 --file-mib 1000" for the paper's sizes.
+figures-transfer:
+	@tests/install-tools build disks transfer-peers
+	$(CARGO) build --release --bin indelible
+	bench/transfer/sweep target/release/indelible target/figures/transfer --work target $(SWEEP_FLAGS)
+	bench/transfer/figures target/figures/transfer results/transfer
 
 loom-snapshot:
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p snapshot --test loom
