@@ -22,7 +22,7 @@ mod updates;
 
 use std::path::PathBuf;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::json;
 
 pub use updates::Distribution;
@@ -162,6 +162,10 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 /// A size that rows cannot have; what the disk says.
 pub fn run(arguments: &Arguments) -> Result<()> {
     use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Naive, Piggyback, PingPong, Windowed, Zigzag};
+    if arguments.ticks <= ticks::WARM_UP_TICKS || arguments.updates_per_tick == 0 {
+        let what = format!("more than {} ticks, with updates in them", ticks::WARM_UP_TICKS);
+        return Err(Error::Engine { engine: "snapshot", what });
+    }
     let run = match arguments.algorithm {
         Algorithm::Naive => ticks::run::<Naive>(arguments),
         Algorithm::Cou => ticks::run::<CopyOnUpdate>(arguments),

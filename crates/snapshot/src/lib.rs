@@ -23,7 +23,7 @@
 //! | Ping-Pong | `ping_pong` | changes | 3 | swap | the row twice, a flag |
 //! | Hourglass | `hourglass` | changes | 2 | swap | a flag, the row, a flag |
 //! | Piggyback | `piggyback` | full | 2 | swap | the row, a flag |
-//! | Windowed Piggyback | `windowed` | full | 2 | swap | the row, a bit |
+//! | Windowed Piggyback | `windowed` | full | 2 | swap | the row, a flag |
 //! | CALC, vHG, vPB | `transactions` | | 2 | none: transactions go on | |
 //!
 //! # Files of this crate

@@ -5,11 +5,11 @@
 //!            the client's own again  │ locks  │ not begun: the client's own
 //! ```
 //!
-//! [`crate::Piggyback`] and [`crate::Logged`] copy rows in the background to the copy that the
-//! client writes. Handing over each row with an atomic read-modify-write of the client's makes the
+//! [`crate::Windowed`] copies rows in the background to the copy that the client writes. Handing over
+//! each row with an atomic read-modify-write of the client's, as [`crate::Piggyback`] does, makes the
 //! processor finish all earlier stores before it goes on, so that cache misses do not overlap any
-//! more: an update takes four times as long for as long as the pass runs. So rows are handed over a
-//! window at a time. The snapshotter publishes the window where it is going to copy, and begins only
+//! more: an update takes longer for as long as the pass runs. So rows are handed over a window at a
+//! time. The snapshotter publishes the window where it is going to copy, and begins only
 //! when the client has *adopted* it. From then on
 //!
 //! - it sees everything that the client did before: [`Window::adopt`] releases it;

@@ -196,6 +196,52 @@ fn with_nothing_written_all_are_equal<A: VirtualAlgorithm>() {
     assert!(states[1..].iter().all(|state| *state == vec![value(0, WORDS); 70]));
 }
 
+/// Rows so large that to install or copy one takes some microseconds: whoever looks at a row at the
+/// wrong moment finds parts of two values. Commit `n` writes row `n % LARGE_ROWS`.
+fn large_rows_are_never_torn<A: VirtualAlgorithm>() {
+    const LARGE_ROWS: usize = 3;
+    const LARGE_WORDS: usize = if cfg!(miri) { 64 } else { 8192 };
+    let store = TransactionStore::<A>::new(&Setup {
+        shape: Shape::new(LARGE_ROWS, LARGE_WORDS * 8).unwrap(),
+        pages: Pages::Ordinary,
+        child_disk: None,
+        initial: &|_, into| into.copy_from_slice(&value(0, LARGE_WORDS)),
+    });
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1_u64.. {
+                let mut transaction = store.begin();
+                let row = usize::try_from(number).unwrap() % LARGE_ROWS;
+                transaction.write(row, &value(number, LARGE_WORDS)).unwrap();
+                assert_eq!(transaction.commit(), number);
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut state = vec![value(0, LARGE_WORDS); LARGE_ROWS];
+        let mut wrong = None;
+        for _ in 0..SNAPSHOTS * 5 {
+            let mut snapshot = store.take().unwrap();
+            merge(&mut snapshot, &mut state);
+            let point = snapshot.point();
+            snapshot.finish();
+            let last = |row: usize| {
+                (point.saturating_sub(LARGE_ROWS as u64 - 1)..=point)
+                    .find(|number| *number > 0 && number % LARGE_ROWS as u64 == row as u64)
+            };
+            let is_right = |row: usize| state[row] == value(last(row).unwrap_or(0), LARGE_WORDS);
+            if !(0..LARGE_ROWS).all(is_right) {
+                wrong = Some(point);
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(wrong, None, "the snapshot after this number of commits is not that");
+    });
+}
+
 macro_rules! for_each_virtual_algorithm {
     ($($module:ident $algorithm:ident),*) => { $(
         mod $module {
@@ -205,6 +251,9 @@ macro_rules! for_each_virtual_algorithm {
             }
             #[test] fn who_began_before_meets_who_began_after() {
                 super::who_began_before_meets_who_began_after::<Algorithm>();
+            }
+            #[test] fn large_rows_are_never_torn() {
+                super::large_rows_are_never_torn::<Algorithm>();
             }
             #[test] fn a_transaction_is_whole_or_not_at_all() {
                 super::a_transaction_is_whole_or_not_at_all::<Algorithm>();

@@ -106,6 +106,8 @@ fn a_write_meets_the_snapshotter<A: Algorithm>() {
             let mut read = [9; WORDS];
             client.tick().read(0, &mut read);
             assert_eq!(read, [2; WORDS], "the latest");
+            client.tick().read(1, &mut read);
+            assert_eq!(read, [1; WORDS], "what nobody has written");
         });
         merge(&mut snapshot, &mut merged);
         assert_eq!(merged, [[1; WORDS]; ROWS], "as it was when it was taken");
