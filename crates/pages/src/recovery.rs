@@ -12,6 +12,8 @@
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.
 
+use std::sync::atomic::AtomicBool;
+
 use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
@@ -21,7 +23,7 @@ use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer};
 use crate::options::{Env, Options};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
-use crate::replay::{Replayed, replay};
+use crate::replay::{READERS_AHEAD, Replayed, replay};
 
 /// Opens the files and brings the store to where it was, but for the checkpoint that the caller
 /// then takes (line 18).
@@ -33,13 +35,18 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let is_log = !files.segments()?.is_empty();
     let data = DataFile::open(disk.as_ref(), &options.dir, salt, first, segment_bytes, is_log)?;
     let salt = data.salt();
-    let mut files = LogFiles::new(disk, &options.dir, data.segment_bytes());
+    let mut files = LogFiles::new(disk.clone(), &options.dir, data.segment_bytes());
+    let ahead = LogFiles::new(disk, &options.dir, data.segment_bytes());
     let master = data.master()?;
     let record = read_checkpoint(&files, &data, salt, master.checkpoint)?;
     let redo_start = record.redo_start();
-    let (end, Replayed { table, last_transaction }) = replay(&record, options.upkeep, |visit| {
+    let read_ahead = |number, is_over: &AtomicBool| {
+        ahead.read_ahead(redo_start, number, READERS_AHEAD, is_over);
+    };
+    let replayed = replay(&record, options.upkeep, &read_ahead, |visit| {
         files.scan(salt, redo_start, master.durable_end, true, visit)
     })?;
+    let (end, Replayed { table, last_transaction }) = replayed;
     data.write_master(&master)?;
     let mut pool = Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots);
     pool.table = table;

@@ -5,9 +5,13 @@
 //!   └───────── this thread ────────────────┘   └─ another, unless upkeep is inline ─┘
 //! ```
 //!
+//! The log was written past the page cache, so two more threads read ahead of the first: it finds
+//! in the cache what the device took its time for.
+//!
 //! Finding them is reading and summing; adding them is going from page to page in memory. Each
 //! takes about as long as the other, so two processors do it in half the time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
@@ -29,6 +33,9 @@ const BATCHES_WAITING: usize = 8;
 
 /// Pages with numbers below this (32 GiB of them) are looked up in a list.
 const PAGES_LISTED_MAX: usize = 4 << 20;
+
+/// Threads that have the device read what will be wanted: each reads every second segment.
+pub(crate) const READERS_AHEAD: u64 = 2;
 
 /// Records in the order of the log.
 #[derive(Debug, Default)]
@@ -103,13 +110,24 @@ pub(crate) struct Replayed {
     pub(crate) last_transaction: u64,
 }
 
-/// Has `scan` read the log, and gathers what is needed of it.
+/// Has `scan` read the log, and gathers what is needed of it. `read_ahead`, if there are other
+/// threads, does so before it, until it is told that it is over; two do, and get their number.
 pub(crate) fn replay<T>(
     checkpoint: &CheckpointRecord,
     upkeep: Upkeep,
+    read_ahead: &(dyn Fn(u64, &AtomicBool) + Sync),
     scan: impl FnOnce(&mut dyn FnMut(Group<'_>) -> Visited) -> Result<T>,
 ) -> Result<(T, Replayed)> {
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // However this ends.
+        let _over = Over(&is_over);
+        if upkeep == Upkeep::Background {
+            for number in 0..READERS_AHEAD {
+                let is_over = &is_over;
+                scope.spawn(move || read_ahead(number, is_over));
+            }
+        }
         let table = OnlineLog::with_pages(checkpoint.dirty_pages.len() * 2);
         let mut adding = match upkeep {
             Upkeep::Inline => Adding::Here(table),
@@ -139,6 +157,15 @@ pub(crate) fn replay<T>(
         adding.add(&mut batch);
         Ok((scanned, Replayed { table: adding.end(), last_transaction }))
     })
+}
+
+/// Ends reading ahead when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Who adds records to the table.
