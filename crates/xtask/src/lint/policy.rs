@@ -32,7 +32,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "bench",
-        may_use: &["env", "env-os", "pages", "snapshot"],
+        may_use: &["base", "env", "env-os", "pages", "snapshot"],
         tests_may_use: &["env-sim"],
     },
     Place {
