@@ -29,7 +29,7 @@
 //! | for users | `store`, `transaction`, `table`, `range`, `options`, `error`, `check` |
 //! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
-//! | section 3: buffering | `pool` (frames, PFAT, eviction, redo), `replacement`, `online_log` |
+//! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reading and writing pages beside others), `replacement`, `online_log`, `redo` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `log_files`, `log_reader` |
 //! | content | `tree` (B+trees), `catalog`, `core` (groups, free pages, large values) |
 //!

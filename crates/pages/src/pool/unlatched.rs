@@ -155,3 +155,80 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::{Durability, Env, LockWait, Options, PageStore, Upkeep};
+    use env_sim::{Faults, SimClock, SimDisk};
+
+    const KEYS: u32 = 2000;
+
+    /// A store whose data are many times its pool.
+    fn store() -> PageStore {
+        let env = Env {
+            disk: Arc::new(SimDisk::new(1, Faults::default())),
+            clock: Arc::new(SimClock::new(0)),
+        };
+        let options = Options {
+            pool_bytes: 16 * 8192,
+            lock_wait: LockWait::Refuse,
+            upkeep: Upkeep::Inline,
+            ..Options::new(PathBuf::from("/store"))
+        };
+        let store = PageStore::open(&env, options).expect("no faults");
+        (0..KEYS).for_each(|key| put(&store, key, b"old"));
+        store.checkpoint_all().expect("no faults");
+        store
+    }
+
+    fn put(store: &PageStore, key: u32, value: &[u8]) {
+        let transaction = store.begin().expect("healthy");
+        let value = [value, &[0; 400]].concat();
+        transaction.table("t").insert(key.to_be_bytes(), value).expect("nobody else writes");
+        transaction.commit(Durability::Immediate).expect("no faults");
+    }
+
+    /// The first bytes of a value, by a transaction that is not alone; `meanwhile` is done while a
+    /// page with records is read without the latch.
+    fn get(store: &PageStore, key: u32, meanwhile: impl Fn()) -> Vec<u8> {
+        let key = key.to_be_bytes();
+        let mut is_done = false;
+        loop {
+            let mut core = store.inner.latch();
+            let root = core.root(b"t").expect("no faults").expect("it was made");
+            core.pool.refuse_reads(true);
+            let got = core.tree_get(root, &key);
+            let wanted = core.pool.begin_read();
+            core.pool.refuse_reads(false);
+            let Some(mut read) = wanted else {
+                assert!(is_done, "the page is in no frame and has records");
+                return got.expect("no faults").expect("it is there")[..3].to_vec();
+            };
+            let has_records = core.pool.table.log(read.id).len() > 0;
+            drop(core);
+            assert!(read.read());
+            if has_records {
+                meanwhile();
+                is_done = true;
+            }
+            store.inner.latch().pool.finish_read(read, true).expect("no faults");
+        }
+    }
+
+    #[test]
+    fn a_page_that_a_checkpoint_passes_while_it_is_read_loses_nothing() {
+        let store = store();
+        put(&store, 0, b"new");
+        // Others take its frame.
+        for key in (KEYS / 2..KEYS).rev() {
+            let reader = store.begin_read().expect("healthy");
+            reader.table("t").get(key.to_be_bytes()).expect("no faults");
+        }
+        let value = get(&store, 0, || store.checkpoint_all().expect("no faults"));
+        assert_eq!(value, b"new");
+        store.check().expect("sound");
+    }
+}
