@@ -197,9 +197,10 @@ fn with_nothing_written_all_are_equal<A: VirtualAlgorithm>() {
 }
 
 /// Rows so large that to install or copy one takes some microseconds: whoever looks at a row at the
-/// wrong moment finds parts of two values. Commit `n` writes row `n % LARGE_ROWS`.
+/// wrong moment finds parts of two values. And so many that commits meet the traversal. Commit `n`
+/// writes row `n * 7 % LARGE_ROWS`.
 fn large_rows_are_never_torn<A: VirtualAlgorithm>() {
-    const LARGE_ROWS: usize = 3;
+    const LARGE_ROWS: usize = if cfg!(miri) { 4 } else { 16 };
     const LARGE_WORDS: usize = if cfg!(miri) { 64 } else { 8192 };
     let store = TransactionStore::<A>::new(&Setup {
         shape: Shape::new(LARGE_ROWS, LARGE_WORDS * 8).unwrap(),
@@ -212,7 +213,7 @@ fn large_rows_are_never_torn<A: VirtualAlgorithm>() {
         scope.spawn(|| {
             for number in 1_u64.. {
                 let mut transaction = store.begin();
-                let row = usize::try_from(number).unwrap() % LARGE_ROWS;
+                let row = usize::try_from(number).unwrap() * 7 % LARGE_ROWS;
                 transaction.write(row, &value(number, LARGE_WORDS)).unwrap();
                 assert_eq!(transaction.commit(), number);
                 if stop.load(Ordering::Relaxed) {
@@ -222,14 +223,14 @@ fn large_rows_are_never_torn<A: VirtualAlgorithm>() {
         });
         let mut state = vec![value(0, LARGE_WORDS); LARGE_ROWS];
         let mut wrong = None;
-        for _ in 0..SNAPSHOTS * 5 {
+        for _ in 0..if cfg!(miri) { SNAPSHOTS } else { SNAPSHOTS * 40 } {
             let mut snapshot = store.take().unwrap();
             merge(&mut snapshot, &mut state);
             let point = snapshot.point();
             snapshot.finish();
             let last = |row: usize| {
                 (point.saturating_sub(LARGE_ROWS as u64 - 1)..=point)
-                    .find(|number| *number > 0 && number % LARGE_ROWS as u64 == row as u64)
+                    .find(|number| *number > 0 && number * 7 % LARGE_ROWS as u64 == row as u64)
             };
             let is_right = |row: usize| state[row] == value(last(row).unwrap_or(0), LARGE_WORDS);
             if !(0..LARGE_ROWS).all(is_right) {

@@ -3,6 +3,10 @@
 //! Compiled to nothing unless with `--cfg loom` (`make loom-snapshot`). loom runs each test once for
 //! each order that the memory model allows, up to a bound of preemptions.
 //!
+//! Not every one after all: loom looks for a race only at the *last* access to an atomic before a
+//! store. A thread that loads something before it stores it, as CALC does with its flag and its rows,
+//! hides from it what another one has loaded. That is why `tests/it` has large rows.
+//!
 //! What is broken on purpose to see that this finds it is listed in `docs/snapshots.md`.
 
 #![cfg(loom)]
