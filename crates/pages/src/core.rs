@@ -16,11 +16,11 @@ use crate::latch::Sleep;
 use crate::log_files::LogFiles;
 use crate::log_page::{GroupKind, LogBuffer, put_record};
 use crate::options::{Options, Stats};
-use crate::page::{BODY_BYTES, Cell, Kind, Meta};
+use crate::page::{BODY_BYTES, Cell, Kind, Meta, Place};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 use crate::redo_record::{Op, put_runs};
-use crate::tree::{LeafHints, Place};
+use crate::tree::LeafHints;
 
 /// A shorter value is logged whole.
 const PATCH_BYTES_MIN: usize = 16;

@@ -19,7 +19,7 @@ use std::ops::Bound;
 
 use crate::core::{Change, Core};
 use crate::error::{Error, Result};
-use crate::page::{BODY_BYTES, Cell, Kind, Page};
+use crate::page::{BODY_BYTES, Cell, Kind, Page, Place};
 use crate::position::PageId;
 use crate::redo_record::{Op, put_cell};
 
@@ -27,9 +27,6 @@ use crate::redo_record::{Op, put_cell};
 const UNDERFULL_BYTES: usize = BODY_BYTES / 4;
 /// Merging stops short of full, so that the next insert does not split again.
 const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
-
-/// The place of a key in a leaf, or the place that it would have there.
-pub(crate) type Place = std::result::Result<usize, usize>;
 
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);

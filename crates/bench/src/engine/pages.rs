@@ -1,8 +1,8 @@
 //! The page store, as it is meant to be used and with flush-on-eviction.
 //!
-//! The pool is frames and online log table together. Files are read and written through the
-//! kernel's page cache. Group commit is `Durability::None` with a thread in the background that
-//! writes and syncs the log when its buffer is 80 % full or the delay has passed.
+//! The pool is frames and online log table together. Pages are read and written through the
+//! kernel's page cache, the log past it. Group commit is `Durability::None` with a thread in the
+//! background that writes and syncs the log when its buffer is 80 % full or the delay has passed.
 
 use std::sync::Arc;
 
