@@ -31,6 +31,11 @@ pub(super) const ORDER: &[Place] = &[
         tests_may_use: &["env-sim"],
     },
     Place {
+        name: "tap",
+        may_use: &["base", "env", "env-os", "resp", "command"],
+        tests_may_use: &["env-sim"],
+    },
+    Place {
         name: "bench",
         may_use: &["base", "env", "env-os", "pages", "snapshot"],
         tests_may_use: &["env-sim"],
@@ -39,7 +44,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "cli",
         may_use: &[
             "base", "env", "env-os", "resp", "keyspace", "redo", "command", "server", "pages",
-            "bench", "transfer",
+            "bench", "transfer", "tap",
         ],
         tests_may_use: &["env-sim"],
     },
@@ -52,7 +57,7 @@ pub(super) const ORDER: &[Place] = &[
         name: "fuzz-targets",
         may_use: &[
             "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "command", "server",
-            "pages", "transfer",
+            "pages", "transfer", "tap",
         ],
         tests_may_use: &[],
     },

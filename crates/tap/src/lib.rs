@@ -1,0 +1,30 @@
+//! In-transit logging: durability for servers that log nothing, from the network layer.
+//!
+//! A sidecar records the requests that reach a database's port, and brings the database back by sending
+//! them again as its clients did (paper 001, chapter 6). The server neither knows nor waits.
+//!
+//! ```text
+//!   network ─► packet filter ─► TCP reassembly ─► conversation ─► data classifier ─► log writer ─► log
+//!              (in the kernel)   a connection       a protocol      Connection,        another core
+//!                                                   requests and    Query, ReadOnly
+//!                                                   responses
+//!   log ─► log parser ─► recovery sequence ─► log replayer ═ a connection for each original one ═► server
+//! ```
+//!
+//! | file | the paper's part (6.3) |
+//! | --- | --- |
+//! | [`entry`] | what the log says: connections, requests, completions, gaps |
+//! | [`protocol`] | requests and responses in a stream of bytes, and their class |
+//!
+//! # Invariants
+//! 1. A byte that the sidecar did not see is reported as a gap, and never passed over in silence: after a
+//!    gap a conversation yields no request that might be joined from two.
+//! 2. Requests are logged in the order in which they arrived at the server's port; that order is the
+//!    recovery sequence.
+//! 3. The sidecar never sends to the server while it logs, and the server never waits for it.
+
+pub mod entry;
+pub mod protocol;
+
+pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
+pub use protocol::{Conversation, Listener};

@@ -1,0 +1,49 @@
+//! A protocol, seen from the middle: a [`Conversation`] is given the bytes of both directions of one
+//! connection and tells a [`Listener`] which requests and responses they are.
+//!
+//! # Invariants
+//! 1. Bytes are given in the order in which the ends sent them, without a hole; a hole is told by
+//!    [`Conversation::gap`] before what follows it.
+//! 2. Each request is told once, when its last byte is there; each response refers to the oldest request
+//!    without one, unless the protocol says otherwise.
+//! 3. How the bytes are cut into calls makes no difference.
+
+use crate::entry::{Class, Outcome, Time};
+
+/// A direction of a connection, by who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// From the client to the server.
+    Client,
+    /// From the server to the client.
+    Server,
+}
+
+/// Hears what is said in a conversation.
+pub trait Listener {
+    /// A whole request of `payload`, whose first byte is the `offset`th of the client's (from 0).
+    fn request(&mut self, class: Class, payload: &[u8], offset: u64, at: Time);
+
+    /// The `number`th request of this conversation (from 0, in the order told) was answered.
+    fn response(&mut self, number: u64, outcome: Outcome, at: Time);
+
+    /// The bytes of a side are not what the protocol allows, or their meaning is lost after a gap, up to
+    /// where it can be found again.
+    fn unintelligible(&mut self, side: Side, why: &str, at: Time);
+
+    /// The connection goes over to TLS, or began with it: nothing more can be read.
+    fn encrypted(&mut self, at: Time);
+}
+
+/// One connection in one protocol.
+pub trait Conversation {
+    /// Takes the next `bytes` that `side` sent, captured at `at`.
+    fn bytes(&mut self, side: Side, bytes: &[u8], at: Time, listener: &mut dyn Listener);
+
+    /// `missing` bytes of `side` will never come (0 if it is not known how many).
+    fn gap(&mut self, side: Side, missing: u64, at: Time, listener: &mut dyn Listener);
+
+    /// Bytes that establish the state of the connection so far, for a new log file: whole requests of
+    /// [`Class::Connection`] that are still in force, oldest first.
+    fn connection_requests(&self) -> Vec<Vec<u8>>;
+}
