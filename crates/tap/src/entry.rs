@@ -18,7 +18,8 @@ pub struct Time(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionNumber(pub u64);
 
-/// A request's place in the recovery sequence, from 1.
+/// A request's place in the recovery sequence, from 1. 0 for requests that are repeated where reading
+/// begins: they make the state of connections that were there before, and happened earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -56,6 +57,10 @@ pub enum GapReason {
     OutOfBuffer,
     /// The bytes are not what the protocol allows.
     Unintelligible,
+    /// The sidecar did not run for a while. Connections from before do not occur in the log again.
+    Stopped,
+    /// There was no room to write for longer than requests can wait in memory.
+    DiskFull,
 }
 
 /// One happening.

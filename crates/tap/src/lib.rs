@@ -14,6 +14,7 @@
 //! | file | the paper's part (6.3) |
 //! | --- | --- |
 //! | [`entry`] | what the log says: connections, requests, completions, gaps |
+//! | [`log`] | the log on disk: format, writer, reader |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
 //!
 //! # Invariants
@@ -24,7 +25,10 @@
 //! 3. The sidecar never sends to the server while it logs, and the server never waits for it.
 
 pub mod entry;
+mod error;
+pub mod log;
 pub mod protocol;
 
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
+pub use error::{Error, Result};
 pub use protocol::{Conversation, Listener};

@@ -1,0 +1,63 @@
+//! The log of requests on disk (docs/format/tap.md).
+//!
+//! ```text
+//!   DIR/0000000001.tap   header │ batch │ batch │ …                    a segment
+//!   DIR/0000000002.tap   header │ Connection data carried over │ batch │ … │ torn ╎
+//!                                                                     synced ┘    └ cut
+//!   Entry ─► Batch ─► Writer ─► segments ─► Reader ─► Entry
+//! ```
+//!
+//! Entries are gathered into a [`Batch`], which is one write, one checksum, and there after a crash whole
+//! or not at all. The [`Writer`] makes batches durable when it is told to, which the sidecar does at an
+//! interval; each batch says which batch before it was durable when it was written. The [`Reader`] can
+//! therefore tell a torn tail, which a crash leaves and nobody was promised, from damage, which it
+//! reports with file and place.
+//!
+//! The paper keeps its log in files that are truncated, completed requests in two more that take turns,
+//! and the data of connections in a table from which each new file begins (6.3.1). Here the files are
+//! segments of one log that is kept for as long as somebody wants it, which a restore to a point in time
+//! needs; completions are entries of the log itself (docs/adr/0010); the data of connections is carried
+//! over into each new segment as in the paper, so that segments before it can be removed.
+//!
+//! # Invariants
+//! 1. A segment is durable to its end before the next one has its name.
+//! 2. A segment has its name only with its header and the connections carried over, durably.
+//! 3. Batches are numbered through the whole log without a hole.
+
+mod batch;
+mod reader;
+mod segment;
+mod writer;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use batch::Batch;
+pub use reader::{Reader, protocol, read};
+pub use writer::{Settings, Writer};
+
+use crate::entry::{ConnectionNumber, Time};
+
+/// A connection as a new segment begins with it: what a reader that begins there must know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Its number.
+    pub connection: ConnectionNumber,
+    /// When it was made, or first seen.
+    pub opened: Time,
+    /// The client's end.
+    pub client: SocketAddr,
+    /// The server's end.
+    pub server: SocketAddr,
+    /// The requests that made its state, oldest first.
+    pub requests: Vec<Vec<u8>>,
+}
+
+/// What of the log is kept when a new segment begins. A segment goes when either limit says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// So many bytes at most, and the newest segment.
+    pub bytes_max: Option<u64>,
+    /// What is not older than this.
+    pub age_max: Option<Duration>,
+}

@@ -1,0 +1,212 @@
+//! One file of the log: its name, its header, and the batches in it as they are found.
+
+use std::path::{Path, PathBuf};
+
+use base::checksum::{crc32c, crc32c_append};
+use env::{Access, Disk, File};
+
+use super::batch::{HEADER_BYTES as BATCH_HEADER_BYTES, Header as BatchHeader, MAGIC};
+use super::batch::{u32_at, u64_at};
+use crate::entry::{ConnectionNumber, Position, Time};
+use crate::error::{Error, Result};
+
+/// Bytes before the first batch.
+pub(super) const HEADER_BYTES: usize = 72;
+const SEGMENT_MAGIC: [u8; 8] = *b"INDELTAP";
+const VERSION: u32 = 1;
+/// Bytes of a protocol's name at most.
+const PROTOCOL_BYTES: usize = 16;
+/// What is searched at once for a batch behind damage.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// What a segment says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Its number, from 1, which is its name too.
+    pub(super) segment: u64,
+    /// The number of its first batch.
+    pub(super) first_batch: u64,
+    /// The position of the last request before it.
+    pub(super) position: Position,
+    /// The connection that was numbered last before it.
+    pub(super) connection: ConnectionNumber,
+    /// When it was begun.
+    pub(super) created: Time,
+    /// The name of the protocol.
+    pub(super) protocol: String,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&SEGMENT_MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.segment.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.first_batch.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.position.0.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.connection.0.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.created.0.to_le_bytes());
+        bytes[56..56 + self.protocol.len()].copy_from_slice(self.protocol.as_bytes());
+        let crc = crc32c(&bytes[16..]);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; HEADER_BYTES], path: &Path, segment: u64) -> Result<Self> {
+        let corrupt =
+            |offset, what: &str| Error::Corrupt { path: path.into(), offset, what: what.into() };
+        if bytes[..8] != SEGMENT_MAGIC {
+            return Err(corrupt(0, "not a segment of a log of requests"));
+        }
+        let version = u32_at(bytes, 8);
+        if version != VERSION {
+            return Err(Error::Newer { path: path.into(), version });
+        }
+        if u32_at(bytes, 12) != crc32c(&bytes[16..]) {
+            return Err(corrupt(12, "the header does not have its checksum"));
+        }
+        if u64_at(bytes, 16) != segment {
+            return Err(corrupt(16, "the segment has another number than its name"));
+        }
+        let name = &bytes[56..];
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(PROTOCOL_BYTES);
+        Ok(Self {
+            segment,
+            first_batch: u64_at(bytes, 24),
+            position: Position(u64_at(bytes, 32)),
+            connection: ConnectionNumber(u64_at(bytes, 40)),
+            created: Time(u64_at(bytes, 48)),
+            protocol: String::from_utf8_lossy(&name[..end]).into_owned(),
+        })
+    }
+}
+
+/// Where segment `number` of the log in `dir` is.
+pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:010}.tap"))
+}
+
+/// The numbers of the segments in `dir`, ascending.
+pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::on(dir)(error)),
+    };
+    let number = |name: &std::ffi::OsString| name.to_str()?.strip_suffix(".tap")?.parse().ok();
+    let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A batch that was found.
+pub(super) struct Found {
+    pub(super) header: BatchHeader,
+    /// Where it begins in the file.
+    pub(super) offset: u64,
+    pub(super) body: Vec<u8>,
+}
+
+/// A segment that is being read.
+pub(super) struct Segment {
+    pub(super) header: Header,
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn File>,
+    /// Where the next batch begins, if there is one.
+    pub(super) offset: u64,
+    /// The number of the next batch.
+    pub(super) batch: u64,
+}
+
+impl Segment {
+    /// Opens segment `number` and reads its header.
+    pub(super) fn open(disk: &dyn Disk, dir: &Path, number: u64, access: Access) -> Result<Self> {
+        let path = path(dir, number);
+        let file = disk.open(&path, access).map_err(Error::on(&path))?;
+        let mut bytes = [0; HEADER_BYTES];
+        if let Err(error) = file.read_exact_at(&mut bytes, 0) {
+            return Err(if error.kind() == std::io::ErrorKind::UnexpectedEof {
+                Error::Corrupt { path, offset: 0, what: "the header is cut short".into() }
+            } else {
+                Error::on(&path)(error)
+            });
+        }
+        let header = Header::decode(&bytes, &path, number)?;
+        let batch = header.first_batch;
+        Ok(Self { header, path, file, offset: HEADER_BYTES as u64, batch })
+    }
+
+    /// The next batch; `None` where whole batches end.
+    pub(super) fn next_batch(&mut self) -> Result<Option<Found>> {
+        let Some(found) = self.batch_at(self.offset)? else { return Ok(None) };
+        if found.header.number != self.batch {
+            return Ok(None);
+        }
+        self.offset += found.header.batch_bytes();
+        self.batch += 1;
+        Ok(Some(found))
+    }
+
+    /// The whole batch at `offset`, if there is one.
+    fn batch_at(&self, offset: u64) -> Result<Option<Found>> {
+        let len = self.len()?;
+        let mut bytes = [0; BATCH_HEADER_BYTES];
+        if len.saturating_sub(offset) < bytes.len() as u64 {
+            return Ok(None);
+        }
+        self.read(&mut bytes, offset)?;
+        let Some(header) = BatchHeader::decode(&bytes) else { return Ok(None) };
+        if len - offset < header.batch_bytes() {
+            return Ok(None);
+        }
+        let mut body = vec![0; header.length as usize];
+        self.read(&mut body, offset + bytes.len() as u64)?;
+        if crc32c_append(crc32c(&bytes[4..]), &body) != header.crc {
+            return Ok(None);
+        }
+        Ok(Some(Found { header, offset, body }))
+    }
+
+    /// Where [`Segment::next_batch`] found no more: fails if the next batch was durable once, by what
+    /// later ones in this segment say.
+    pub(super) fn must_be_torn(&self) -> Result<()> {
+        let len = self.len()?;
+        let mut at = self.offset;
+        let mut bytes = vec![0; SEARCH_BYTES];
+        while at < len {
+            let wanted = usize::try_from(len - at).map_or(SEARCH_BYTES, |n| n.min(SEARCH_BYTES));
+            let window = &mut bytes[..wanted];
+            self.read(window, at)?;
+            for found in window.windows(MAGIC.len()).enumerate().filter(|(_, word)| *word == MAGIC)
+            {
+                // The magic word is the second of a batch.
+                let Some(begin) = (at + found.0 as u64).checked_sub(4) else { continue };
+                if self.batch_at(begin)?.is_some_and(|later| {
+                    later.header.number > self.batch && later.header.synced >= self.batch
+                }) {
+                    return Err(self.corrupt("a batch that was durable is damaged"));
+                }
+            }
+            if wanted < SEARCH_BYTES {
+                break;
+            }
+            // The word may lie across two windows.
+            at += (SEARCH_BYTES - MAGIC.len() + 1) as u64;
+        }
+        Ok(())
+    }
+
+    /// Damage at the place where the next batch should be.
+    pub(super) fn corrupt(&self, what: &str) -> Error {
+        Error::Corrupt { path: self.path.clone(), offset: self.offset, what: what.into() }
+    }
+
+    /// Bytes of the file.
+    pub(super) fn len(&self) -> Result<u64> {
+        self.file.len().map_err(Error::on(&self.path))
+    }
+
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(bytes, offset).map_err(Error::on(&self.path))
+    }
+}

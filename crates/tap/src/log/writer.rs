@@ -1,0 +1,291 @@
+//! Writing the log: batches, syncs, segments.
+//!
+//! A full disk leaves the writer as it was: the same batch can be written again. Any other failure is
+//! final: after a failed sync nobody knows what of the file is on the device, and the next start finds out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use env::{Access, Disk, File, Lock};
+
+use super::batch::Batch;
+use super::segment::{self, Header, Segment};
+use super::{Carried, Keep};
+use crate::entry::{ConnectionNumber, Entry, GapReason, Position, Time};
+use crate::error::{Error, Result};
+
+/// How the log is written.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of the protocol, at most 16 bytes of ASCII.
+    pub protocol: String,
+    /// Bytes after which a segment is followed by another.
+    pub segment_bytes: u64,
+    /// What is kept.
+    pub keep: Keep,
+}
+
+/// The end of the log, open for writing.
+pub struct Writer {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    settings: Settings,
+    segment: u64,
+    path: PathBuf,
+    file: Box<dyn File>,
+    /// Where the next batch goes.
+    end: u64,
+    /// The number of the next batch.
+    batch: u64,
+    /// The last batch that is durable.
+    synced: u64,
+    position: Position,
+    connection: ConnectionNumber,
+    is_continued: bool,
+    _lock: Box<dyn Lock>,
+}
+
+impl Writer {
+    /// Opens the log in `dir` for writing behind what is there, in a new segment, or begins one. A torn
+    /// tail is cut; a log that is continued gets a gap, as nobody listened meanwhile.
+    ///
+    /// # Errors
+    /// If somebody else writes it, if it is of another protocol, if its last segment is damaged, or if a
+    /// file cannot be written.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, settings: Settings, now: Time) -> Result<Self> {
+        disk.create_dir_all(dir).map_err(Error::on(dir))?;
+        let lock = disk.lock(&dir.join("tap.lock")).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::WouldBlock {
+                Error::InUse { dir: dir.into() }
+            } else {
+                Error::on(dir)(error)
+            }
+        })?;
+        let end = match segment::list(&*disk, dir)?.last() {
+            Some(last) => Some(End::find(&*disk, dir, *last, &settings.protocol)?),
+            None => None,
+        };
+        let header = Header {
+            segment: end.as_ref().map_or(1, |end| end.segment + 1),
+            first_batch: end.as_ref().map_or(1, |end| end.batch),
+            position: end.as_ref().map_or(Position(0), |end| end.position),
+            connection: end.as_ref().map_or(ConnectionNumber(0), |end| end.connection),
+            created: now,
+            protocol: settings.protocol.clone(),
+        };
+        let mut first = Batch::after(header.position);
+        if end.is_some() {
+            first.gap(None, now, 0, GapReason::Stopped);
+        }
+        let (path, file, length) = begin_segment(&*disk, dir, &header, &mut first)?;
+        let mut writer = Self {
+            dir: dir.into(),
+            settings,
+            segment: header.segment,
+            path,
+            file,
+            end: length,
+            batch: header.first_batch + 1,
+            synced: header.first_batch,
+            position: header.position,
+            connection: header.connection,
+            is_continued: end.is_some(),
+            _lock: lock,
+            disk,
+        };
+        writer.remove_old(now)?;
+        Ok(writer)
+    }
+
+    /// The position of the last request in the log.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The connection that was numbered last when the log was opened.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionNumber {
+        self.connection
+    }
+
+    /// Whether the log was there before, so that it has a gap now.
+    #[must_use]
+    pub fn is_continued(&self) -> bool {
+        self.is_continued
+    }
+
+    /// Writes a batch; durable after [`Writer::sync`].
+    ///
+    /// # Errors
+    /// If it cannot be written. If the disk is full the same batch may be written again later.
+    pub fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        let bytes = batch.seal(self.batch, self.synced);
+        self.file.write_all_at(bytes, self.end).map_err(Error::on(&self.path))?;
+        self.end += bytes.len() as u64;
+        self.batch += 1;
+        self.position = batch.position();
+        Ok(())
+    }
+
+    /// Makes every batch written durable.
+    ///
+    /// # Errors
+    /// If that fails; the log must not be written any further then.
+    pub fn sync(&mut self) -> Result<()> {
+        if self.synced + 1 < self.batch {
+            self.file.sync_data().map_err(Error::on(&self.path))?;
+            self.synced = self.batch - 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the segment is long enough to be followed by another.
+    #[must_use]
+    pub fn wants_rotation(&self) -> bool {
+        self.end >= self.settings.segment_bytes
+    }
+
+    /// Bytes in the segment that is written.
+    #[must_use]
+    pub fn segment_len_bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Goes on in a new segment, which begins with the connections that are there, and removes what is
+    /// not kept. `connection` is the one that was numbered last.
+    ///
+    /// # Errors
+    /// If the segment cannot be made. If the disk is full the old one goes on.
+    pub fn rotate(
+        &mut self,
+        carried: &[Carried],
+        connection: ConnectionNumber,
+        now: Time,
+    ) -> Result<()> {
+        self.sync()?;
+        let header = Header {
+            segment: self.segment + 1,
+            first_batch: self.batch,
+            position: self.position,
+            connection,
+            created: now,
+            protocol: self.settings.protocol.clone(),
+        };
+        let mut first = Batch::carrying(carried, self.position);
+        let (path, file, length) = begin_segment(&*self.disk, &self.dir, &header, &mut first)?;
+        self.path = path;
+        self.file = file;
+        self.segment = header.segment;
+        self.end = length;
+        self.synced = self.batch;
+        self.batch += 1;
+        self.remove_old(now)
+    }
+
+    /// Ends the log: everything is durable, and a last batch says so.
+    ///
+    /// # Errors
+    /// As [`Writer::write`] and [`Writer::sync`].
+    pub fn close(mut self) -> Result<()> {
+        self.sync()?;
+        self.write(&mut Batch::after(self.position))?;
+        self.sync()
+    }
+
+    /// Removes the segments that are not kept.
+    fn remove_old(&mut self, now: Time) -> Result<()> {
+        let Keep { bytes_max, age_max } = self.settings.keep;
+        if bytes_max.is_none() && age_max.is_none() {
+            return Ok(());
+        }
+        let mut segments = Vec::new();
+        for number in segment::list(&*self.disk, &self.dir)? {
+            let segment = Segment::open(&*self.disk, &self.dir, number, Access::Read)?;
+            let bytes = segment.len()?;
+            segments.push((segment.path, bytes, segment.header.created));
+        }
+        let mut total: u64 = segments.iter().map(|(_, bytes, _)| bytes).sum();
+        let mut has_removed = false;
+        for pair in segments.windows(2) {
+            let (path, bytes, _) = &pair[0];
+            // What is in a segment is as old as the beginning of the next one, or older.
+            let age_ns = u128::from(now.0.saturating_sub(pair[1].2.0));
+            let is_old = age_max.is_some_and(|max| age_ns > max.as_nanos());
+            if !is_old && bytes_max.is_none_or(|max| total <= max) {
+                break;
+            }
+            self.disk.remove(path).map_err(Error::on(path))?;
+            total -= bytes;
+            has_removed = true;
+        }
+        if has_removed {
+            self.disk.sync_dir(&self.dir).map_err(Error::on(&self.dir))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a segment with its header and first batch, durable under its name.
+fn begin_segment(
+    disk: &dyn Disk,
+    dir: &Path,
+    header: &Header,
+    first: &mut Batch,
+) -> Result<(PathBuf, Box<dyn File>, u64)> {
+    let path = segment::path(dir, header.segment);
+    let unfinished = dir.join("next.tmp");
+    if disk.exists(&unfinished).map_err(Error::on(&unfinished))? {
+        disk.remove(&unfinished).map_err(Error::on(&unfinished))?;
+    }
+    let file = disk.create(&unfinished).map_err(Error::on(&unfinished))?;
+    let mut bytes = header.encode().to_vec();
+    bytes.extend_from_slice(first.seal(header.first_batch, header.first_batch - 1));
+    file.write_all_at(&bytes, 0).map_err(Error::on(&unfinished))?;
+    file.sync_data().map_err(Error::on(&unfinished))?;
+    disk.rename(&unfinished, &path).map_err(Error::on(&path))?;
+    disk.sync_dir(dir).map_err(Error::on(dir))?;
+    Ok((path, file, bytes.len() as u64))
+}
+
+/// Where a log that is continued ends.
+struct End {
+    segment: u64,
+    batch: u64,
+    position: Position,
+    connection: ConnectionNumber,
+}
+
+impl End {
+    /// Reads the last segment, cuts its torn tail and makes it durable.
+    fn find(disk: &dyn Disk, dir: &Path, number: u64, protocol: &str) -> Result<Self> {
+        let mut last = Segment::open(disk, dir, number, Access::ReadWrite)?;
+        if last.header.protocol != protocol {
+            return Err(Error::OtherProtocol {
+                dir: dir.into(),
+                found: last.header.protocol,
+                wanted: protocol.into(),
+            });
+        }
+        let mut position = last.header.position;
+        let mut connection = last.header.connection;
+        while let Some(found) = last.next_batch()? {
+            let entries = found.header.entries(&found.body).map_err(|(_, what)| Error::Corrupt {
+                path: last.path.clone(),
+                offset: found.offset,
+                what: what.into(),
+            })?;
+            for entry in entries {
+                match entry {
+                    Entry::Request { position: later, .. } => position = position.max(later),
+                    Entry::Opened { connection: later, .. } => connection = connection.max(later),
+                    Entry::Completed { .. } | Entry::Gap { .. } | Entry::Closed { .. } => {}
+                }
+            }
+        }
+        last.must_be_torn()?;
+        last.file.set_len(last.offset).map_err(Error::on(&last.path))?;
+        last.file.sync_data().map_err(Error::on(&last.path))?;
+        Ok(Self { segment: number, batch: last.batch, position, connection })
+    }
+}

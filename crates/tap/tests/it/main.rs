@@ -1,0 +1,14 @@
+//! The tap as its users see it: what was captured is in the log after whatever happens.
+//!
+//! ```text
+//!   log_format      the log byte by byte, as docs/format/tap.md says; damage anywhere is found
+//!   log_round_trip  entries go in and come out, over segments, from any position on
+//!   log_crash       power fails at every single I/O
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod log_crash;
+mod log_format;
+mod log_round_trip;
+mod samples;
