@@ -270,10 +270,8 @@ impl End {
         let mut position = last.header.position;
         let mut connection = last.header.connection;
         while let Some(found) = last.next_batch()? {
-            let entries = found.header.entries(&found.body).map_err(|(_, what)| Error::Corrupt {
-                path: last.path.clone(),
-                offset: found.offset,
-                what: what.into(),
+            let entries = found.header.entries(&found.body).map_err(|(_, what)| {
+                Error::Corrupt { path: last.path.clone(), offset: found.offset, what: what.into() }
             })?;
             for entry in entries {
                 match entry {

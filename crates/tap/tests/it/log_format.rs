@@ -156,8 +156,7 @@ fn whoever_begins_with_a_later_segment_gets_the_connections_carried_over() {
 fn every_flipped_bit_is_found_and_its_file_named() {
     let (_, disk) = sample_on_sim_disk();
     let dir = Path::new("/log");
-    let whole: Vec<Entry> =
-        log::read(&disk, dir, None).unwrap().collect::<Result<_, _>>().unwrap();
+    let whole: Vec<Entry> = log::read(&disk, dir, None).unwrap().collect::<Result<_, _>>().unwrap();
     for name in files() {
         let path = dir.join(name);
         let bytes = disk.open(&path, env::Access::Read).unwrap().len().unwrap();

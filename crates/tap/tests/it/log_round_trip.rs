@@ -93,12 +93,8 @@ fn a_log_that_is_continued_says_that_nobody_listened() {
     }
     let entries = read(&disk, None).unwrap();
     assert_eq!(positions(&entries), [1, 2, 3]);
-    let stopped = |at| Entry::Gap {
-        connection: None,
-        at: Time(at),
-        missing: 0,
-        reason: GapReason::Stopped,
-    };
+    let stopped =
+        |at| Entry::Gap { connection: None, at: Time(at), missing: 0, reason: GapReason::Stopped };
     assert_eq!([&entries[1], &entries[3]], [&stopped(1), &stopped(2)]);
 }
 
@@ -126,8 +122,7 @@ fn a_reader_that_reached_the_end_goes_on_when_there_is_more() {
 fn what_is_not_kept_goes_and_is_missed_when_asked_for() {
     let disk = disk();
     let keep = Keep { bytes_max: Some(2000), age_max: None };
-    let mut writer =
-        Writer::open(disk.clone(), Path::new(DIR), settings(keep), Time(0)).unwrap();
+    let mut writer = Writer::open(disk.clone(), Path::new(DIR), settings(keep), Time(0)).unwrap();
     let mut batch = Batch::after(writer.position());
     for _ in 0..40 {
         query(&mut batch, &[b'x'; 200]);
@@ -152,8 +147,7 @@ fn what_is_not_kept_goes_and_is_missed_when_asked_for() {
 fn what_is_too_old_goes() {
     let disk = disk();
     let keep = Keep { bytes_max: None, age_max: Some(Duration::from_nanos(25)) };
-    let mut writer =
-        Writer::open(disk.clone(), Path::new(DIR), settings(keep), Time(0)).unwrap();
+    let mut writer = Writer::open(disk.clone(), Path::new(DIR), settings(keep), Time(0)).unwrap();
     let mut batch = Batch::after(writer.position());
     for now in (10..=100).step_by(10) {
         query(&mut batch, b"x");
