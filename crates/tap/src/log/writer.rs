@@ -206,7 +206,6 @@ impl Writer {
             segments.push((segment.path, bytes, segment.header.created));
         }
         let mut total: u64 = segments.iter().map(|(_, bytes, _)| bytes).sum();
-        let mut has_removed = false;
         for pair in segments.windows(2) {
             let (path, bytes, _) = &pair[0];
             // What is in a segment is as old as the beginning of the next one, or older.
@@ -216,11 +215,9 @@ impl Writer {
                 break;
             }
             self.disk.remove(path).map_err(Error::on(path))?;
-            total -= bytes;
-            has_removed = true;
-        }
-        if has_removed {
+            // One after the other: a crash must not leave an older segment without a newer one.
             self.disk.sync_dir(&self.dir).map_err(Error::on(&self.dir))?;
+            total -= bytes;
         }
         Ok(())
     }

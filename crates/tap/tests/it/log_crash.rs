@@ -96,7 +96,7 @@ fn power_fails_at_every_io_of_a_log_and_of_the_one_that_continues_it() {
         sim.io_count()
     };
     assert!(ios > 40, "the run has something to crash in: {ios}");
-    for seed in 0..4 {
+    for seed in 0..6 {
         for first in 1..=ios {
             let sim = SimDisk::new(seed * 10_000 + first, Faults::default());
             let disk: Arc<dyn Disk> = Arc::new(sim.clone());
