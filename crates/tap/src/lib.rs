@@ -16,6 +16,7 @@
 //! | [`entry`] | what the log says: connections, requests, completions, gaps |
 //! | [`log`] | the log on disk: format, writer, reader |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
+//! | [`protocol::resp`], [`protocol::raw`] | the protocols |
 //!
 //! # Invariants
 //! 1. A byte that the sidecar did not see is reported as a gap, and never passed over in silence: after a

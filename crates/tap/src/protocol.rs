@@ -8,6 +8,11 @@
 //!    without one, unless the protocol says otherwise.
 //! 3. How the bytes are cut into calls makes no difference.
 
+#[cfg(test)]
+mod heard;
+pub mod raw;
+pub mod resp;
+
 use crate::entry::{Class, Outcome, Time};
 
 /// A direction of a connection, by who sends.
