@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`entry`] | what the log says: connections, requests, completions, gaps |
 //! | [`log`] | the log on disk: format, writer, reader |
+//! | [`reassembly`] | TCP: the bytes of both directions of each connection, in order |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
 //! | [`protocol::resp`], [`protocol::raw`] | the protocols |
 //!
@@ -29,6 +30,7 @@ pub mod entry;
 mod error;
 pub mod log;
 pub mod protocol;
+pub mod reassembly;
 
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 pub use error::{Error, Result};

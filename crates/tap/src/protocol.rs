@@ -24,6 +24,17 @@ pub enum Side {
     Server,
 }
 
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// Hears what is said in a conversation.
 pub trait Listener {
     /// A whole request of `payload`, whose first byte is the `offset`th of the client's (from 0).

@@ -4,6 +4,7 @@
 //!   log_format      the log byte by byte, as docs/format/tap.md says; damage anywhere is found
 //!   log_round_trip  entries go in and come out, over segments, from any position on
 //!   log_crash       power fails at every single I/O
+//!   reassembly      segments cut, doubled, late, early and lost: the bytes themselves, or a gap
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -11,4 +12,5 @@
 mod log_crash;
 mod log_format;
 mod log_round_trip;
+mod reassembly;
 mod samples;
