@@ -156,7 +156,7 @@ impl<C> Table<C> {
             connection.end(at, handler);
         }
         // Without bytes it is the rest of a connection that has ended, or is too quiet to matter.
-        if segment.rst || !(segment.syn || !segment.payload.is_empty()) {
+        if segment.rst || (!segment.syn && segment.payload.is_empty()) {
             return;
         }
         if self.connections.len() >= self.limits.connections {
