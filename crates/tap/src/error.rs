@@ -69,6 +69,24 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
     },
+    /// The kernel does not let this process see packets.
+    #[error(
+        "capturing packets needs the capability CAP_NET_RAW: run this as root, from the systemd unit, or \
+         after `setcap cap_net_raw+ep` on the program"
+    )]
+    MayNotCapture,
+    /// There is no network interface of that name.
+    #[error("there is no network interface '{interface}'; `ip link` lists them")]
+    NoInterface {
+        /// The name.
+        interface: String,
+    },
+    /// The interface is down, or has gone.
+    #[error("the network interface '{interface}' is down or has gone")]
+    InterfaceDown {
+        /// The name.
+        interface: String,
+    },
 }
 
 /// A result of this crate.

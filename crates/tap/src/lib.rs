@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`entry`] | what the log says: connections, requests, completions, gaps |
 //! | [`log`] | the log on disk: format, writer, reader |
+//! | [`capture`] | the packets of the server's port: filter in the kernel, ring, headers |
 //! | [`reassembly`] | TCP: the bytes of both directions of each connection, in order |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
 //! | [`protocol::resp`], [`protocol::raw`] | the protocols |
@@ -26,6 +27,7 @@
 //!    recovery sequence.
 //! 3. The sidecar never sends to the server while it logs, and the server never waits for it.
 
+pub mod capture;
 pub mod entry;
 mod error;
 pub mod log;
@@ -34,4 +36,4 @@ pub mod reassembly;
 
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 pub use error::{Error, Result};
-pub use protocol::{Conversation, Listener};
+pub use protocol::{Conversation, Listener, Protocol};

@@ -15,6 +15,46 @@ pub mod resp;
 
 use crate::entry::{Class, Outcome, Time};
 
+/// The protocols that are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Of Redis, Valkey and Indelible.
+    Resp,
+    /// None: what a client sends between two answers is one request.
+    Raw,
+}
+
+impl Protocol {
+    /// Its name, as in the log and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resp => "resp",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// Begins to follow a connection.
+    #[must_use]
+    pub fn conversation(self) -> Box<dyn Conversation + Send> {
+        match self {
+            Self::Resp => Box::new(resp::Resp::new()),
+            Self::Raw => Box::new(raw::Raw::new()),
+        }
+    }
+}
+
+impl std::str::FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        [Self::Resp, Self::Raw]
+            .into_iter()
+            .find(|protocol| protocol.name() == name)
+            .ok_or_else(|| format!("unknown protocol '{name}'; known are resp and raw"))
+    }
+}
+
 /// A direction of a connection, by who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {

@@ -1,0 +1,128 @@
+//! Capture: the packets of the server's port, out of the kernel.
+//!
+//! ```text
+//!   interface ─► filter (in the kernel) ─► ring (shared memory) ─► packet ─► Segment
+//!                 address, port, TCP        64 blocks of 1 MiB      headers
+//!                 with bytes                full: counted           taken off
+//! ```
+//!
+//! Packets that find no room in the ring are counted by the kernel, and a count above 0 is a gap of
+//! which nobody knows whose it is; what was lost of each connection shows in its sequence numbers.
+//!
+//! The filter is classic BPF, which every kernel runs for every socket, whether or not it lets programs
+//! in eBPF be loaded. It is attached before the socket receives, so nothing else ever comes in.
+
+mod filter;
+mod packet;
+mod privilege;
+mod ring;
+
+use std::io;
+use std::time::Duration;
+
+pub use packet::{Server, parse};
+pub use privilege::{drop_capabilities, pin_to_cpu};
+
+use crate::entry::Time;
+use crate::error::{Error, Result};
+use crate::reassembly::Segment;
+use ring::{Ring, Socket};
+
+/// The hardware type of loopback.
+const LOOPBACK: u16 = 772;
+/// Blocks of 1 MiB in a ring unless told otherwise: bursts of 1.2 million requests a second fit.
+pub const RING_BLOCKS: usize = 64;
+
+/// An interface that is listened to.
+#[derive(Debug)]
+pub struct Capture {
+    ring: Ring,
+    server: Server,
+    interface: String,
+}
+
+/// What passed since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Packets of the server that came out of the ring or found no room in it.
+    pub packets: u64,
+    /// Packets that found no room: they are lost.
+    pub dropped: u64,
+}
+
+impl Capture {
+    /// Listens to `interface` for packets of `server`, with a ring of so many blocks of 1 MiB.
+    ///
+    /// # Errors
+    /// If there is no such interface or it is down, or this process may not capture.
+    pub fn open(interface: &str, server: Server, ring_blocks: usize) -> Result<Self> {
+        let refused = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Error::MayNotCapture,
+            _ => Error::io(format!("cannot capture on {interface}"), error),
+        };
+        let socket = Socket::new().map_err(refused)?;
+        let index = socket
+            .interface(interface)
+            .map_err(|_| Error::NoInterface { interface: interface.into() })?;
+        socket.bind(index, false).map_err(refused)?;
+        let is_loopback = socket.hardware_type().map_err(refused)? == LOOPBACK;
+        socket.attach(&filter::program(&server, is_loopback)).map_err(refused)?;
+        let ring = socket.into_ring(ring_blocks).map_err(refused)?;
+        ring.bind(index).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENETDOWN) => Error::InterfaceDown { interface: interface.into() },
+            _ => refused(error),
+        })?;
+        Ok(Self { ring, server, interface: interface.into() })
+    }
+
+    /// Gives every segment that has come to `hear`, after waiting for some for `patience` at most, and says
+    /// how many blocks they filled.
+    ///
+    /// # Errors
+    /// If the interface is gone or was shut down.
+    pub fn take(
+        &mut self,
+        patience: Duration,
+        mut hear: impl FnMut(&Segment<'_>, Time),
+    ) -> Result<usize> {
+        if !self.ring.is_ready() {
+            self.wait(patience)?;
+        }
+        let mut blocks = 0;
+        while let Some(block) = self.ring.block() {
+            for frame in block.frames() {
+                let segment = packet::parse(frame.packet, &self.server, frame.is_unchecked);
+                if let Some(segment) = segment {
+                    hear(&segment, frame.at);
+                }
+            }
+            blocks += 1;
+            // Whoever listens wants to do something else now and then, as on a ring that is never empty.
+            if blocks == RING_BLOCKS {
+                break;
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// What passed and what was lost since the last call.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn passed(&self) -> Result<Passed> {
+        let statistics = self
+            .ring
+            .statistics()
+            .map_err(|error| Error::io("reading the statistics of the packet ring", error))?;
+        Ok(Passed { packets: statistics.passed, dropped: statistics.dropped })
+    }
+
+    fn wait(&self, patience: Duration) -> Result<()> {
+        self.ring.wait(patience).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => {
+                Error::InterfaceDown { interface: self.interface.clone() }
+            }
+            _ => Error::io(format!("waiting for packets on {}", self.interface), error),
+        })
+    }
+}
