@@ -6,6 +6,7 @@
 //!   indelible bench tpcc|kv|flash|figures|snapshot|...        measures stores and algorithms side by side
 //!   indelible pages check|stats|dump DIR                     looks at a page store
 //!   indelible transfer serve|send|fetch ...                  files, verified on the medium they rest on
+//!   indelible tap log|inspect ...                            records a server's requests from the network
 //!   indelible --version | --help
 //! ```
 //!
@@ -17,6 +18,8 @@ mod host;
 mod log;
 mod pages;
 mod run;
+mod size;
+mod tap;
 mod transfer;
 
 use std::ffi::OsString;
@@ -52,6 +55,10 @@ Usage:
   indelible transfer send PATH... HOST:PORT[/DIR]
   indelible transfer fetch HOST:PORT[/PATH] DIR
       Sends or fetches files and trees; every byte is verified on the device on which it rests.
+  indelible tap log --interface NAME --port PORT --protocol NAME --dir DIR
+      Records the requests that reach a server's port, from the network, for replay.
+  indelible tap inspect --dir DIR
+      Shows what was recorded.
   indelible --version
   indelible --help
 
@@ -86,6 +93,7 @@ fn main() -> ExitCode {
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
         ["pages", ..] => pages::pages(&arguments),
+        ["tap", ..] => tap::tap(&arguments),
         ["bench", ..] => bench::bench(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");

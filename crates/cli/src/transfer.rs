@@ -1,7 +1,6 @@
 //! `indelible transfer`: files to another machine, verified on the medium on which they rest there.
 
 mod bars;
-mod size;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -13,7 +12,7 @@ use transfer::{
     Limits, Progress, Remote, Report, Scheme, Server, Service, Token, Trust, Verification,
 };
 
-use size::Size;
+use crate::size::Size;
 
 /// Where a token is looked for if no file is named.
 const TOKEN_VARIABLE: &str = "INDELIBLE_TRANSFER_TOKEN";

@@ -81,6 +81,17 @@ pub enum Error {
         /// The name.
         interface: String,
     },
+    /// A connection is encrypted: nothing in it can be read.
+    #[error(
+        "the connection of {client} to {server} is encrypted (TLS), so its requests cannot be read: let \
+         clients connect without TLS on this machine's side of whatever ends it, or use a real log"
+    )]
+    Encrypted {
+        /// The client's end.
+        client: std::net::SocketAddr,
+        /// The server's end.
+        server: std::net::SocketAddr,
+    },
     /// The interface is down, or has gone.
     #[error("the network interface '{interface}' is down or has gone")]
     InterfaceDown {

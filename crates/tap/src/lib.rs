@@ -17,6 +17,7 @@
 //! | [`log`] | the log on disk: format, writer, reader |
 //! | [`capture`] | the packets of the server's port: filter in the kernel, ring, headers |
 //! | [`reassembly`] | TCP: the bytes of both directions of each connection, in order |
+//! | [`sidecar`] | the parts together, in two threads; metrics |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
 //! | [`protocol::resp`], [`protocol::raw`] | the protocols |
 //!
@@ -33,6 +34,7 @@ mod error;
 pub mod log;
 pub mod protocol;
 pub mod reassembly;
+pub mod sidecar;
 
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 pub use error::{Error, Result};

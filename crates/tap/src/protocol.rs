@@ -20,7 +20,7 @@ use crate::entry::{Class, Outcome, Time};
 pub enum Protocol {
     /// Of Redis, Valkey and Indelible.
     Resp,
-    /// None: what a client sends between two answers is one request.
+    /// None: each piece of what a client sends is a request.
     Raw,
 }
 

@@ -142,6 +142,11 @@ impl<C> Table<C> {
         self.connections.values().filter_map(|connection| connection.kept.as_ref())
     }
 
+    /// The same, to change it.
+    pub fn kept_mut(&mut self) -> impl Iterator<Item = &mut C> {
+        self.connections.values_mut().filter_map(|connection| connection.kept.as_mut())
+    }
+
     /// Takes a segment that passed by at `at`.
     pub fn segment<H>(&mut self, segment: &Segment<'_>, at: Time, handler: &mut H)
     where

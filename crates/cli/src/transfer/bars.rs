@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use transfer::Progress;
 
-use super::size::Size;
+use crate::size::Size;
 
 /// How often the line is drawn.
 const INTERVAL: Duration = Duration::from_millis(200);

@@ -1,0 +1,48 @@
+//! `indelible tap`: records a server's requests from the network, shows what was recorded.
+
+mod inspect;
+mod keep;
+mod log;
+mod metrics;
+mod timestamp;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Durability for servers that log nothing: records their requests from the network layer.
+#[derive(Parser)]
+#[command(name = "indelible tap", version)]
+struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Records the requests that reach a server's port until it is told to stop.
+    Log(log::Log),
+    /// Shows what was recorded.
+    Inspect(inspect::Inspect),
+}
+
+/// Does what the arguments behind `indelible` say; the exit code: 0 when all is well, 1 when there are
+/// gaps or differences, 2 when it did not take place.
+pub(crate) fn tap(arguments: &[String]) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to standard output, complaints to standard error; clap knows which is which.
+            let _ignored = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match arguments.action {
+        Action::Log(log) => log::run(&log),
+        Action::Inspect(inspect) => inspect::run(&inspect),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,207 @@
+//! The log writer: a thread of its own that writes batches and makes them durable at an interval, so that
+//! whoever captures never waits for a disk.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Options;
+use super::counters::Counters;
+use crate::capture::pin_to_cpu;
+use crate::entry::{ConnectionNumber, Time};
+use crate::error::{Error, Result};
+use crate::log::{Batch, Carried, Writer};
+
+/// How long a full disk is left alone before the next try.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
+/// Tries on a full disk once the sidecar shall stop.
+const LAST_TRIES: u32 = 5;
+
+enum Message {
+    Batch(Batch),
+    Rotate(Vec<Carried>, ConnectionNumber, Time),
+}
+
+/// The thread, seen from the one that captures.
+pub(super) struct LogWriter {
+    queue: Option<Sender<Message>>,
+    thread: Option<JoinHandle<Result<()>>>,
+    counters: Arc<Counters>,
+    queue_bytes: usize,
+}
+
+impl LogWriter {
+    pub(super) fn start(writer: Writer, options: &Options, counters: Arc<Counters>) -> Self {
+        let (queue, messages) = mpsc::channel();
+        let mut own = Thread {
+            writer,
+            messages,
+            counters: counters.clone(),
+            sync_interval: options.sync_interval,
+            unsynced_since: None,
+            last_sync: Instant::now(),
+        };
+        let cpu = options.writer_cpu;
+        let thread = std::thread::Builder::new()
+            .name("log writer".into())
+            .spawn(move || {
+                if let Some(cpu) = cpu {
+                    pin_to_cpu(cpu)?;
+                }
+                own.run()?;
+                own.writer.close()
+            })
+            .expect("a process that has just begun can start a thread");
+        Self {
+            queue: Some(queue),
+            thread: Some(thread),
+            counters,
+            queue_bytes: options.queue_bytes,
+        }
+    }
+
+    /// Whether what waits leaves room for more.
+    pub(super) fn has_room(&self) -> bool {
+        self.counters.queued_bytes() < self.queue_bytes
+    }
+
+    /// Whether the log wants to go on in a new segment. True once for each.
+    pub(super) fn wants_rotation(&self) -> bool {
+        self.counters.take_rotation_wish()
+    }
+
+    /// Hands a batch over.
+    ///
+    /// # Errors
+    /// If the log cannot be written any more; [`LogWriter::finish`] says why.
+    pub(super) fn write(&mut self, batch: Batch) -> Result<()> {
+        self.counters.queued(batch.len_bytes());
+        self.send(Message::Batch(batch))
+    }
+
+    /// Lets the log go on in a new segment behind what was handed over.
+    ///
+    /// # Errors
+    /// As [`LogWriter::write`].
+    pub(super) fn rotate(
+        &mut self,
+        carried: Vec<Carried>,
+        connection: ConnectionNumber,
+        now: Time,
+    ) -> Result<()> {
+        self.send(Message::Rotate(carried, connection, now))
+    }
+
+    fn send(&self, message: Message) -> Result<()> {
+        let ended = || Error::io("the log writer", std::io::Error::other("has stopped"));
+        let queue = self.queue.as_ref().ok_or_else(ended)?;
+        queue.send(message).map_err(|_| ended())
+    }
+
+    /// Waits until everything is written and durable, and closes the log.
+    ///
+    /// # Errors
+    /// If it could not all be written.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.queue = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The thread, seen from inside.
+struct Thread {
+    writer: Writer,
+    messages: Receiver<Message>,
+    counters: Arc<Counters>,
+    sync_interval: Duration,
+    /// When the oldest batch that is not durable was handed over.
+    unsynced_since: Option<Instant>,
+    last_sync: Instant,
+}
+
+impl Thread {
+    /// Writes until nobody sends any more.
+    fn run(&mut self) -> Result<()> {
+        let mut has_asked = false;
+        loop {
+            let patience = match self.unsynced_since {
+                Some(_) => self.sync_interval.saturating_sub(self.last_sync.elapsed()),
+                // Nothing to sync: nothing to do until a message comes.
+                None => Duration::from_secs(3600),
+            };
+            match self.messages.recv_timeout(patience) {
+                Ok(Message::Batch(mut batch)) => {
+                    self.write(&mut batch)?;
+                    self.counters.written(batch.len_bytes());
+                    if self.writer.wants_rotation() && !has_asked {
+                        has_asked = true;
+                        self.counters.wish_rotation();
+                    }
+                }
+                Ok(Message::Rotate(carried, connection, now)) => {
+                    has_asked = false;
+                    match self.writer.rotate(&carried, connection, now) {
+                        // The old segment goes on; the next batch that fits asks again.
+                        Err(error) if error.is_storage_full() => {}
+                        result => {
+                            result?;
+                            self.synced();
+                            self.counters.rotated();
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            if self.unsynced_since.is_some() && self.last_sync.elapsed() >= self.sync_interval {
+                self.sync()?;
+            }
+        }
+    }
+
+    /// Writes a batch, however long the disk is full.
+    fn write(&mut self, batch: &mut Batch) -> Result<()> {
+        self.unsynced_since.get_or_insert_with(Instant::now);
+        self.counters.unsynced_since(self.unsynced_since);
+        let mut last_tries = LAST_TRIES;
+        loop {
+            match self.writer.write(batch) {
+                Err(error) if error.is_storage_full() => {
+                    self.counters.set_disk_full(true);
+                    // What was written before the disk was full can be durable all the same.
+                    self.writer.sync()?;
+                    if self.counters.is_stopping() {
+                        if last_tries == 0 {
+                            return Err(error);
+                        }
+                        last_tries -= 1;
+                    }
+                    std::thread::sleep(FULL_PAUSE);
+                }
+                result => {
+                    self.counters.set_disk_full(false);
+                    return result;
+                }
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let began = Instant::now();
+        self.writer.sync()?;
+        self.counters.sync(began.elapsed());
+        self.synced();
+        Ok(())
+    }
+
+    fn synced(&mut self) {
+        self.unsynced_since = None;
+        self.counters.unsynced_since(None);
+        self.last_sync = Instant::now();
+    }
+}

@@ -1,0 +1,252 @@
+//! From streams to entries: follows the conversation of each connection, numbers connections and
+//! requests, and gathers entries into batches (the paper's data classifier).
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::counters::Counters;
+use super::log_writer::LogWriter;
+use super::{Ends, Options};
+use crate::entry::{Class, ConnectionNumber, GapReason, Outcome, Position, Time};
+use crate::error::Result;
+use crate::log::{Batch, Carried, Writer};
+use crate::protocol::{Conversation, Listener, Protocol, Side};
+use crate::reassembly::{Handler, Table};
+
+/// Requests of one connection whose answers are awaited; older ones are taken for never answered.
+const AWAITED_MAX: usize = 1 << 16;
+
+/// A connection that is followed.
+pub(super) struct Followed {
+    conversation: Box<dyn Conversation + Send>,
+    facts: Facts,
+}
+
+struct Facts {
+    number: ConnectionNumber,
+    opened: Time,
+    client: SocketAddr,
+    server: SocketAddr,
+    /// TCP's number of the client's first byte, once one came.
+    first_sequence: Option<u32>,
+    /// Requests told so far, logged or not.
+    told: u64,
+    /// Logged requests without an answer: the conversation's number and the log's.
+    awaited: VecDeque<(u64, Position)>,
+}
+
+/// What makes entries of what is heard.
+pub(super) struct Recorder {
+    protocol: Protocol,
+    logs_read_only: bool,
+    batch: Batch,
+    connection: ConnectionNumber,
+    counters: Arc<Counters>,
+    encrypted: Option<Ends>,
+    /// Bytes of batches for which there was no room since the last gap that says so.
+    dropped_bytes: u64,
+}
+
+impl Recorder {
+    pub(super) fn new(options: &Options, counters: Arc<Counters>, writer: &Writer) -> Self {
+        Self {
+            protocol: options.protocol,
+            logs_read_only: options.logs_read_only,
+            batch: Batch::after(writer.position()),
+            connection: writer.connection(),
+            counters,
+            encrypted: None,
+            dropped_bytes: 0,
+        }
+    }
+
+    /// Bytes gathered.
+    pub(super) fn batch_bytes(&self) -> usize {
+        self.batch.len_bytes()
+    }
+
+    /// A connection of which nothing can be read, if there was one.
+    pub(super) fn encrypted(&self) -> Option<Ends> {
+        self.encrypted
+    }
+
+    /// Whether entries were dropped, so that the log does not know the connections any more.
+    pub(super) fn has_dropped(&self) -> bool {
+        self.dropped_bytes > 0
+    }
+
+    /// Hands what was gathered to the log, or drops it if too much waits there already.
+    pub(super) fn hand_over(&mut self, log: &mut LogWriter) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let next = Batch::after(self.batch.position());
+        let batch = std::mem::replace(&mut self.batch, next);
+        if self.has_dropped() || !log.has_room() {
+            self.dropped_bytes += batch.len_bytes() as u64;
+            self.counters.dropped(batch.len_bytes());
+            return Ok(());
+        }
+        log.write(batch)
+    }
+
+    /// A loss of which it is not known whose it is.
+    pub(super) fn gap(&mut self, at: Time, missing: u64, reason: GapReason) {
+        self.batch.gap(None, at, missing, reason);
+        self.counters.gap(reason);
+    }
+
+    /// After entries were dropped: says so, and introduces each connection as a new one with the state
+    /// that it has.
+    pub(super) fn begin_anew(&mut self, table: &mut Table<Followed>, now: Time) {
+        let dropped = std::mem::take(&mut self.dropped_bytes);
+        self.gap(now, dropped, GapReason::DiskFull);
+        for followed in table.kept_mut() {
+            let Followed { conversation, facts } = followed;
+            self.connection.0 += 1;
+            facts.number = self.connection;
+            facts.opened = now;
+            facts.awaited.clear();
+            self.batch.opened(facts.number, now, facts.client, facts.server);
+            for payload in conversation.connection_requests() {
+                let port = facts.client.port();
+                self.batch.request(facts.number, now, Class::Connection, port, 0, &payload);
+            }
+        }
+    }
+
+    /// Lets the log begin a new segment, with the connections that are there.
+    pub(super) fn rotate(
+        &mut self,
+        table: &Table<Followed>,
+        log: &mut LogWriter,
+        now: Time,
+    ) -> Result<()> {
+        let mut carried: Vec<Carried> = table
+            .kept()
+            .map(|Followed { conversation, facts }| Carried {
+                connection: facts.number,
+                opened: facts.opened,
+                client: facts.client,
+                server: facts.server,
+                requests: conversation.connection_requests(),
+            })
+            .collect();
+        carried.sort_by_key(|carried| carried.connection);
+        log.rotate(carried, self.connection, now)
+    }
+}
+
+impl Handler for Recorder {
+    type Connection = Followed;
+
+    fn opened(&mut self, client: SocketAddr, server: SocketAddr, at: Time) -> Followed {
+        self.connection.0 += 1;
+        self.batch.opened(self.connection, at, client, server);
+        self.counters.opened();
+        Followed {
+            conversation: self.protocol.conversation(),
+            facts: Facts {
+                number: self.connection,
+                opened: at,
+                client,
+                server,
+                first_sequence: None,
+                told: 0,
+                awaited: VecDeque::new(),
+            },
+        }
+    }
+
+    fn bytes(
+        &mut self,
+        followed: &mut Followed,
+        side: Side,
+        sequence: u32,
+        bytes: &[u8],
+        at: Time,
+    ) {
+        let Followed { conversation, facts } = followed;
+        if side == Side::Client {
+            facts.first_sequence.get_or_insert(sequence);
+        }
+        conversation.bytes(side, bytes, at, &mut Ear { recorder: self, facts });
+    }
+
+    fn gap(
+        &mut self,
+        followed: &mut Followed,
+        side: Side,
+        sequence: u32,
+        missing: u64,
+        reason: GapReason,
+        at: Time,
+    ) {
+        let Followed { conversation, facts } = followed;
+        if side == Side::Client {
+            facts.first_sequence.get_or_insert(sequence);
+        }
+        // Both directions of a connection begin in the middle; once is enough to know it.
+        if reason != GapReason::MidStream || side == Side::Client {
+            self.batch.gap(Some(facts.number), at, missing, reason);
+            self.counters.gap(reason);
+        }
+        conversation.gap(side, missing, at, &mut Ear { recorder: self, facts });
+    }
+
+    fn closed(&mut self, followed: Followed, at: Time) {
+        self.batch.closed(followed.facts.number, at);
+        self.counters.closed();
+    }
+}
+
+/// Hears one conversation.
+struct Ear<'a> {
+    recorder: &'a mut Recorder,
+    facts: &'a mut Facts,
+}
+
+impl Listener for Ear<'_> {
+    #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
+    fn request(&mut self, class: Class, payload: &[u8], offset: u64, at: Time) {
+        let Self { recorder, facts } = self;
+        let number = facts.told;
+        facts.told += 1;
+        recorder.counters.request(class, payload.len());
+        if class == Class::ReadOnly && !recorder.logs_read_only {
+            return;
+        }
+        let sequence = facts.first_sequence.unwrap_or(0).wrapping_add(offset as u32);
+        let port = facts.client.port();
+        let position = recorder.batch.request(facts.number, at, class, port, sequence, payload);
+        if facts.awaited.len() == AWAITED_MAX {
+            facts.awaited.pop_front();
+        }
+        facts.awaited.push_back((number, position));
+    }
+
+    fn response(&mut self, number: u64, outcome: Outcome, at: Time) {
+        let awaited = &mut self.facts.awaited;
+        let found = match awaited.front() {
+            Some((first, _)) if *first == number => awaited.pop_front(),
+            _ => awaited
+                .binary_search_by_key(&number, |(number, _)| *number)
+                .ok()
+                .and_then(|index| awaited.remove(index)),
+        };
+        if let Some((_, position)) = found {
+            self.recorder.batch.completed(position, at, outcome);
+            self.recorder.counters.completed(outcome);
+        }
+    }
+
+    fn unintelligible(&mut self, _: Side, _: &str, at: Time) {
+        self.recorder.batch.gap(Some(self.facts.number), at, 0, GapReason::Unintelligible);
+        self.recorder.counters.gap(GapReason::Unintelligible);
+    }
+
+    fn encrypted(&mut self, _: Time) {
+        self.recorder.encrypted.get_or_insert((self.facts.client, self.facts.server));
+    }
+}
