@@ -19,7 +19,7 @@
 //! | [`reassembly`] | TCP: the bytes of both directions of each connection, in order |
 //! | [`sidecar`] | the parts together, in two threads; metrics |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
-//! | [`protocol::resp`], [`protocol::raw`] | the protocols |
+//! | [`protocol::mysql`], [`protocol::resp`], [`protocol::raw`] | the protocols |
 //!
 //! # Invariants
 //! 1. A byte that the sidecar did not see is reported as a gap, and never passed over in silence: after a

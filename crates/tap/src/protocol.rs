@@ -10,48 +10,62 @@
 
 #[cfg(test)]
 mod heard;
+pub mod mysql;
 pub mod raw;
 pub mod resp;
+
+use std::fmt;
+use std::str::FromStr;
 
 use crate::entry::{Class, Outcome, Time};
 
 /// The protocols that are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Of Redis, Valkey and Indelible.
+    /// MySQL and MariaDB.
+    Mysql,
+    /// Redis, Valkey, Indelible.
     Resp,
     /// None: each piece of what a client sends is a request.
     Raw,
 }
 
 impl Protocol {
-    /// Its name, as in the log and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Resp => "resp",
-            Self::Raw => "raw",
-        }
-    }
-
-    /// Begins to follow a connection.
+    /// Hears a connection that begins.
     #[must_use]
     pub fn conversation(self) -> Box<dyn Conversation + Send> {
         match self {
+            Self::Mysql => Box::new(mysql::Mysql::new()),
             Self::Resp => Box::new(resp::Resp::new()),
             Self::Raw => Box::new(raw::Raw::new()),
         }
     }
+
+    /// Its name, as the log has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mysql => "mysql",
+            Self::Resp => "resp",
+            Self::Raw => "raw",
+        }
+    }
 }
 
-impl std::str::FromStr for Protocol {
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Protocol {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Resp, Self::Raw]
+        [Self::Mysql, Self::Resp, Self::Raw]
             .into_iter()
             .find(|protocol| protocol.name() == name)
-            .ok_or_else(|| format!("unknown protocol '{name}'; known are resp and raw"))
+            .ok_or_else(|| format!("unknown protocol '{name}'; known are mysql, resp and raw"))
     }
 }
 

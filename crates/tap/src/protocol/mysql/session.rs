@@ -1,0 +1,207 @@
+//! What requests have made of a session: its settings, its prepared statements, its transaction.
+
+use std::collections::BTreeMap;
+
+use super::answer::{Prepared, status};
+use super::command::{Code, Execute};
+use super::sql::{self, Kind};
+use crate::entry::Class;
+
+/// More settings than any client has; further ones are not carried over.
+const SETTINGS_MAX: usize = 4096;
+
+/// What is in force until something of the same name takes its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Takes the place of what has this name.
+    Keep(String),
+    /// COM_STMT_PREPARE of a statement that reads only or not: kept under the id that the server gives.
+    Prepare { reads: bool },
+    /// COM_CHANGE_USER: nothing of what was stays, but the login.
+    NewUser,
+    /// COM_RESET_CONNECTION: only who and where stays.
+    Reset,
+}
+
+/// A prepared statement.
+#[derive(Clone, Debug)]
+struct Statement {
+    /// The request that prepared it.
+    request: Vec<u8>,
+    /// Whether its execution changes nothing outside of a transaction.
+    reads: bool,
+    /// How many parameters it has.
+    parameters: u16,
+    /// The types of the parameters as the client told last; it need not tell them again.
+    types: Vec<u8>,
+}
+
+/// The session so far.
+#[derive(Debug)]
+pub(super) struct Session {
+    settings: Vec<(String, Vec<u8>)>,
+    statements: BTreeMap<u32, Statement>,
+    /// The statement that was prepared last: it may be executed without its id.
+    last_id: Option<u32>,
+    /// The server's flags, as it told them last.
+    status: u16,
+}
+
+impl Session {
+    pub(super) fn new() -> Self {
+        Self {
+            settings: Vec::new(),
+            statements: BTreeMap::new(),
+            last_id: None,
+            status: status::AUTOCOMMIT,
+        }
+    }
+
+    /// Whether each statement is a transaction of its own.
+    fn is_autocommit(&self) -> bool {
+        self.status & (status::IN_TRANSACTION | status::AUTOCOMMIT) == status::AUTOCOMMIT
+    }
+
+    /// The class of a query, and what it makes of the session; `is_alone` if the server has answered all
+    /// before it.
+    pub(super) fn query(&self, sql: &[u8], is_alone: bool) -> (Class, Option<Change>) {
+        let statements = sql::statements(sql);
+        let kinds: Vec<Kind> = statements.iter().map(|statement| sql::kind(statement)).collect();
+        if let [kind] = &kinds[..] {
+            return match kind {
+                Kind::Reads if is_alone && self.is_autocommit() => (Class::ReadOnly, None),
+                Kind::Administers => (Class::ReadOnly, None),
+                Kind::Sets(name) => (self.setting(is_alone), Some(Change::Keep(name.clone()))),
+                // It may end a transaction.
+                Kind::SetsAutocommit(_) => {
+                    (self.setting(is_alone), Some(Change::Keep("set autocommit".into())))
+                }
+                _ => (Class::Query, None),
+            };
+        }
+        let reads = kinds.iter().all(|kind| *kind == Kind::Reads);
+        let is_read_only = reads && is_alone && self.is_autocommit();
+        (if is_read_only { Class::ReadOnly } else { Class::Query }, None)
+    }
+
+    /// A setting within a transaction is part of it, as its place in it may matter.
+    fn setting(&self, is_alone: bool) -> Class {
+        if is_alone && self.is_autocommit() { Class::Connection } else { Class::Query }
+    }
+
+    /// The class of a command that is no query, and what it makes of the session.
+    pub(super) fn command(
+        &mut self,
+        code: Code,
+        payload: &[u8],
+        is_alone: bool,
+    ) -> (Class, Option<Change>) {
+        let keep = |name: &str| Some(Change::Keep(name.to_owned()));
+        match code {
+            Code::Query => self.query(&payload[1..], is_alone),
+            Code::InitDb => (self.setting(is_alone), keep("use")),
+            Code::SetOption => (Class::Connection, keep("option")),
+            Code::ChangeUser => (Class::Connection, Some(Change::NewUser)),
+            Code::ResetConnection => (Class::Connection, Some(Change::Reset)),
+            Code::Prepare => {
+                let statements = sql::statements(&payload[1..]);
+                let reads = matches!(&statements[..], [one] if sql::kind(one) == Kind::Reads);
+                self.last_id = None;
+                (Class::Connection, Some(Change::Prepare { reads }))
+            }
+            Code::Close => {
+                if let Some(id) = super::command::statement_id(payload) {
+                    self.statements.remove(&id);
+                }
+                (Class::Connection, None)
+            }
+            Code::Execute => (self.execute(payload, is_alone), None),
+            Code::BulkExecute
+            | Code::LongData
+            | Code::ResetStatement
+            | Code::CreateDb
+            | Code::DropDb
+            | Code::Other => (Class::Query, None),
+            Code::Quit
+            | Code::Reads
+            | Code::FieldList
+            | Code::Statistics
+            | Code::Fetch
+            | Code::ProcessInfo
+            | Code::Replica => (Class::ReadOnly, None),
+        }
+    }
+
+    /// The class of an execution: the first one that tells types is logged even if it reads only, as a
+    /// later one may rely on them.
+    fn execute(&mut self, payload: &[u8], is_alone: bool) -> Class {
+        let Some(id) = super::command::statement_id(payload) else { return Class::Query };
+        let id = if id == u32::MAX { self.last_id } else { Some(id) };
+        let Some(statement) = id.and_then(|id| self.statements.get_mut(&id)) else {
+            return Class::Query;
+        };
+        let mut tells_types = false;
+        if let Some(execute) = Execute::parse(payload, statement.parameters)
+            && let Some(types) = execute.types
+            && statement.types != types
+        {
+            statement.types = types.to_vec();
+            tells_types = true;
+        }
+        let reads = statement.reads && !tells_types;
+        if reads && is_alone && self.is_autocommit() { Class::ReadOnly } else { Class::Query }
+    }
+
+    /// The server agreed to `request`.
+    pub(super) fn apply(&mut self, change: Change, request: Vec<u8>, prepared: Option<Prepared>) {
+        match change {
+            Change::Keep(name) => {
+                self.settings.retain(|(known, _)| *known != name);
+                if self.settings.len() < SETTINGS_MAX {
+                    self.settings.push((name, request));
+                }
+            }
+            Change::Prepare { reads } => {
+                let Some(Prepared { id, parameters }) = prepared else { return };
+                self.last_id = Some(id);
+                let statement = Statement { request, reads, parameters, types: Vec::new() };
+                self.statements.insert(id, statement);
+            }
+            Change::NewUser => {
+                self.settings.retain(|(name, _)| name == "login");
+                self.settings.push(("change user".into(), request));
+                self.statements.clear();
+                self.status = status::AUTOCOMMIT;
+            }
+            Change::Reset => {
+                self.settings
+                    .retain(|(name, _)| matches!(&**name, "login" | "change user" | "use"));
+                self.statements.clear();
+                self.status = status::AUTOCOMMIT;
+            }
+        }
+    }
+
+    /// The place was lost: a transaction may be open.
+    pub(super) fn is_in_doubt(&mut self) {
+        self.status = status::IN_TRANSACTION;
+    }
+
+    /// The flags at the end of an answer.
+    pub(super) fn told_status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// What is in force, oldest first; the types of a statement's parameters as an execution of class
+    /// Connection, which replay does not execute.
+    pub(super) fn requests(&self) -> Vec<Vec<u8>> {
+        let settings = self.settings.iter().map(|(_, request)| request.clone());
+        let mut requests: Vec<_> = settings.collect();
+        for (id, statement) in &self.statements {
+            requests.push(statement.request.clone());
+            // Its id is in no request: it follows the one that prepared it.
+            requests.push(Execute::naming(*id, statement.parameters, &statement.types));
+        }
+        requests
+    }
+}
