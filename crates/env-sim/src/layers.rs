@@ -27,7 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use env::File;
 
-const PAGE_BYTES: usize = 4096;
+use crate::cells::{Cells, PAGE_BYTES, Page, Place};
+
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Where a page is.
@@ -65,11 +66,7 @@ pub struct Fault {
     pub pages: Range<u64>,
 }
 
-/// A page of a file.
-type Place = (u64, u64);
-type Page = [u8; PAGE_BYTES];
-
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     cache_pages_max: usize,
     lengths: BTreeMap<u64, u64>,
@@ -77,7 +74,7 @@ struct State {
     cache: HashMap<Place, Page>,
     /// The pages in the cache, the one first that has been there longest.
     cache_order: VecDeque<Place>,
-    flash: HashMap<Place, Page>,
+    flash: Cells,
     faults: Vec<Fault>,
     entered: BTreeMap<Layer, u64>,
     damaged: u64,
@@ -86,7 +83,7 @@ struct State {
 }
 
 /// A device. A clone is another handle on the same one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LayeredDevice {
     state: Arc<Mutex<State>>,
 }
@@ -95,8 +92,18 @@ impl LayeredDevice {
     /// A device whose cache holds so many bytes, with faults.
     #[must_use]
     pub fn new(cache_bytes: u64, faults: Vec<Fault>) -> Self {
+        Self::with_flash(cache_bytes, faults, Cells::default())
+    }
+
+    /// The same, with its flash in an empty file instead of in memory.
+    #[must_use]
+    pub fn backed_by(cache_bytes: u64, faults: Vec<Fault>, flash: Box<dyn File>) -> Self {
+        Self::with_flash(cache_bytes, faults, Cells::in_file(flash))
+    }
+
+    fn with_flash(cache_bytes: u64, faults: Vec<Fault>, flash: Cells) -> Self {
         let cache_pages_max = usize::try_from(cache_bytes / PAGE).unwrap_or(usize::MAX).max(1);
-        let state = State { cache_pages_max, faults, ..State::default() };
+        let state = State { cache_pages_max, faults, flash, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -118,8 +125,18 @@ impl LayeredDevice {
         state.lengths.insert(file, 0);
         state.host.retain(|place, _| place.0 != file);
         state.cache.retain(|place, _| place.0 != file);
-        state.flash.retain(|place, _| place.0 != file);
+        state.flash.forget(file);
         state.cache_order.retain(|place| place.0 != file);
+    }
+
+    /// Syncs all files at one moment: what is written meanwhile is behind it, so pages get to the device
+    /// in the order of the files, if they were written in that order.
+    pub fn sync_all(&self) {
+        let mut state = self.state();
+        let mut dirty: Vec<Place> =
+            state.host.iter().filter(|(_, (_, dirty))| *dirty).map(|(&place, _)| place).collect();
+        dirty.sort_unstable();
+        dirty.into_iter().for_each(|place| state.sync(place));
     }
 
     /// What a file is when all layers have passed on what they hold: what somebody reads in a year.
@@ -134,7 +151,7 @@ impl LayeredDevice {
         let length = usize::try_from(state.lengths.get(&file).copied().unwrap_or(0)).expect("fits");
         let mut contents = Vec::with_capacity(length);
         for page in 0..(length.div_ceil(PAGE_BYTES) as u64) {
-            contents.extend(state.flash.get(&(file, page)).unwrap_or(&[0; PAGE_BYTES]));
+            contents.extend(state.flash.read((file, page)).unwrap_or([0; PAGE_BYTES]));
         }
         contents.truncate(length);
         contents
@@ -212,7 +229,7 @@ impl State {
             Layer::DeviceCache => in_cache,
             Layer::Flash => None,
         };
-        *found.or_else(|| self.flash.get(&place)).unwrap_or(&[0; PAGE_BYTES])
+        found.copied().or_else(|| self.flash.read(place)).unwrap_or([0; PAGE_BYTES])
     }
 
     fn write(&mut self, place: Place, at: usize, bytes: &[u8]) {
@@ -242,7 +259,7 @@ impl State {
     fn evict(&mut self, place: Place) {
         let page = self.cache.remove(&place).expect("the order names what the cache holds");
         if let Some((place, page)) = self.enter(Layer::Flash, place, page) {
-            self.flash.insert(place, page);
+            self.flash.program(place, &page);
         }
     }
 
@@ -264,7 +281,6 @@ impl State {
 }
 
 /// An open file of a device.
-#[derive(Debug)]
 struct LayeredFile {
     device: LayeredDevice,
     file: u64,
@@ -409,6 +425,20 @@ mod tests {
         assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 5010);
         assert_eq!((bytes[9], bytes[10], bytes[5009]), (0, 3, 3));
         assert_eq!(device.pages_read_from(Layer::DeviceCache), 1);
+    }
+
+    #[test]
+    fn all_files_are_synced_in_their_order() {
+        let damaged =
+            vec![Fault { layer: Layer::DeviceCache, damage: Damage::FlippedBit, pages: 1..2 }];
+        let device = LayeredDevice::new(8 * PAGE, damaged);
+        for file in [2, 1] {
+            device.open(file, false).write_all_at(&[4; PAGE_BYTES], 0).unwrap();
+        }
+        device.sync_all();
+        assert_eq!(device.written_bytes(), 2 * PAGE);
+        let first = |file| device.contents_in_the_end(file)[0];
+        assert_eq!((first(1), first(2)), (4, 5));
     }
 
     #[test]

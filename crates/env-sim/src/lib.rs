@@ -6,7 +6,8 @@
 //!     ├ names    directories: which name is which file, and what is not yet synced of that
 //!     └ inode    one file: cached bytes, stored bytes, writes in between
 //!   LayeredDevice  another one: host memory, the device's cache and flash, each of which may damage
-//!                what passes; it never crashes
+//!     │          what passes; it never crashes
+//!     └ cells    its flash, in memory or in a file
 //!   SimClock     stands still until a test moves it, forward or back
 //!   SimEntropy   the generator behind it all
 //! ```
@@ -15,6 +16,7 @@
 //! and everything that a crash leaves behind is the same, which [`SimDisk::trace_hash`] sums up.
 //! For that, one thread at a time makes the calls.
 
+mod cells;
 mod clock;
 mod disk;
 mod entropy;

@@ -2,7 +2,7 @@
 //! `env_sim::LayeredDevice`, so that whole programs run against it.
 //!
 //! ```text
-//!   program ─► kernel's page cache ─► FUSE ─► device cache ─► flash
+//!   program ─► kernel's page cache ─► FUSE ─► device cache ─► flash, a backing file
 //!              (host memory)                  ② faults        ③ faults
 //! ```
 //!

@@ -3,6 +3,8 @@
 
 use crate::device_mount::Mounted;
 use crate::transfer::{Receiver, number, random_file, sender_for, text};
+use env::Disk;
+use env_os::OsDisk;
 use env_sim::{Damage, Fault, Layer, LayeredDevice};
 
 /// The cache of the device; the file is smaller, so that nothing gets to flash by itself.
@@ -12,9 +14,11 @@ const FILE_BYTES: usize = 3 << 20;
 /// Sends a file onto a device with a fault; pages that came again, and whether what is on flash in the end
 /// is what was sent. Nothing where FUSE cannot be mounted.
 fn send_onto(layer: Layer, damage: Damage, scheme: &str) -> Option<(u64, bool)> {
-    let device = LayeredDevice::new(CACHE_BYTES, vec![Fault { layer, damage, pages: 100..103 }]);
-    let mounted = Mounted::new(&device)?;
+    let faults = vec![Fault { layer, damage, pages: 100..103 }];
     let from = tempfile::tempdir().unwrap();
+    let flash = OsDisk.create(&from.path().join("flash")).unwrap();
+    let device = LayeredDevice::backed_by(CACHE_BYTES, faults, flash);
+    let mounted = Mounted::new(&device)?;
     let file = from.path().join("file");
     let contents = random_file(&file, FILE_BYTES);
     let receiver = Receiver::start(mounted.path(), &[]);
@@ -26,6 +30,9 @@ fn send_onto(layer: Layer, damage: Damage, scheme: &str) -> Option<(u64, bool)> 
     let again = number(&output, "pages_sent_again");
     drop(receiver);
     let is_good = mounted.contents_in_the_end(&device, "file") == contents;
+    // All of it went through the cache to where the device keeps things for good.
+    let stored = std::fs::metadata(from.path().join("flash")).unwrap().len();
+    assert!(stored >= FILE_BYTES as u64 - 3 * 4096, "{stored} bytes in the backing file");
     Some((again, is_good))
 }
 
