@@ -1,18 +1,28 @@
 //! The concurrency controller (4.3.2): which range may be verified when.
 //!
 //! ```text
-//!                 synced(ranges)                              take()
-//!   I/O manager ─────────────────► waiting list ──► ready ──────────► data verifiers
-//!               ─────────────────►      ▲
+//!                 writing(bytes)
+//!   I/O manager ─────────────────┐
+//!                 synced(ranges) ▼                            take()
+//!   syncer      ─────────────────► waiting list ──► ready ──────────► data verifiers
+//!   I/O manager ─────────────────►      ▲
 //!                 displaced(bytes)      └─ a range becomes ready when, since it was synced,
-//!                                          as much newer data has been synced as the device's
-//!                                          cache holds
+//!                                          as much newer data has been written and synced as the
+//!                                          device's cache holds
 //! ```
 //!
 //! The paper accounts by files; here it is by ranges of files of one frame, so that a file larger than
 //! the cache is verified while it is still coming in. Counted is only what is synced: what sits in the
-//! host's memory displaces nothing. A range that is written counts from the end of the sync that
-//! covered it, so data written beside it does not count as newer.
+//! host's memory displaces nothing. Because one sync runs while the next files are written, what was
+//! written before the end of the sync that covered a range does not count as newer than that range,
+//! whichever of the two the device had first:
+//!
+//! ```text
+//!   written  ├────── batch 1 ──────┤├─────── batch 2 ───────┤├─────── batch 3 ───────┤
+//!   synced                        ├─ sync of 1 ─┤           ├─ sync of 2 ─┤
+//!                                        mark of 1 ▲          mark of 2 ▲
+//!   batch 1 may be verified when what is synced reaches its mark and the size of the cache
+//! ```
 //!
 //! The state is plain data without clocks, threads or files ([`Schedule`]); [`ConcurrencyController`]
 //! puts it behind a lock and lets threads wait.
@@ -26,7 +36,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::frame::BODY_MAX;
 use crate::scheme::Scheme;
+
+/// Most ranges that a verifier is given at once: others shall have something to do as well.
+const RANGES_AT_ONCE: usize = 32;
 
 /// Checksums that a range should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,9 +71,11 @@ pub struct Range {
 pub struct Schedule {
     scheme: Scheme,
     device_cache_bytes: u64,
-    /// Bytes synced to the device since the beginning.
-    accumulated_bytes: u64,
-    /// Ranges in the order in which they were synced, each with what was accumulated by then.
+    /// Bytes on their way to the device, or there, since the beginning: the accumulated size.
+    written_bytes: u64,
+    /// The first so many of them are synced.
+    synced_bytes: u64,
+    /// Ranges in the order in which they were synced, each with what was written by then.
     waiting: VecDeque<(Range, u64)>,
     waiting_bytes: u64,
     /// With schemes that verify whole files: ranges of files that are not complete.
@@ -77,7 +93,8 @@ impl Schedule {
         Self {
             scheme,
             device_cache_bytes,
-            accumulated_bytes: 0,
+            written_bytes: 0,
+            synced_bytes: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             incomplete: HashMap::new(),
@@ -87,24 +104,30 @@ impl Schedule {
         }
     }
 
-    /// `written_bytes` have been synced, and with them these ranges (some of which may have been on
-    /// the device before).
-    pub fn synced(&mut self, ranges: Vec<Range>, written_bytes: u64) {
-        self.accumulated_bytes += written_bytes;
+    /// `bytes` are about to be written; the device may have them from now on.
+    pub fn writing(&mut self, bytes: u64) {
+        self.written_bytes += bytes;
+    }
+
+    /// The next `bytes` of those that were written have been synced, and with them these ranges (some
+    /// of which may have been on the device before).
+    pub fn synced(&mut self, ranges: Vec<Range>, bytes: u64) {
+        self.synced_bytes += bytes;
         for range in ranges {
             self.waiting_bytes += range.bytes;
             if self.scheme.by_whole_files() {
                 self.incomplete.entry(range.entry).or_default().push(range);
             } else {
-                self.waiting.push_back((range, self.accumulated_bytes));
+                self.waiting.push_back((range, self.written_bytes));
             }
         }
         self.release();
     }
 
-    /// Bytes that belong to no file have been synced.
+    /// Bytes that belong to no file have been written and synced, while nothing else was.
     pub fn displaced(&mut self, bytes: u64) {
-        self.accumulated_bytes += bytes;
+        self.written_bytes += bytes;
+        self.synced_bytes += bytes;
         self.release();
     }
 
@@ -136,16 +159,18 @@ impl Schedule {
     }
 
     fn release(&mut self) {
-        while let Some(&(_, synced_at)) = self.waiting.front()
-            && self.accumulated_bytes - synced_at >= self.displacement_bytes()
+        while let Some(&(_, mark)) = self.waiting.front()
+            && self.is_displaced(mark)
         {
             let (range, _) = self.waiting.pop_front().expect("there is a first one");
             self.make_ready(range);
         }
     }
 
-    fn displacement_bytes(&self) -> u64 {
-        if self.scheme.waits_for_displacement() { self.device_cache_bytes } else { 0 }
+    /// Whether the device's cache has let go of what was synced when so much was written.
+    fn is_displaced(&self, mark: u64) -> bool {
+        !self.scheme.waits_for_displacement()
+            || self.synced_bytes >= mark.saturating_add(self.device_cache_bytes)
     }
 
     /// The next range to verify. [`Schedule::done`] follows.
@@ -156,6 +181,21 @@ impl Schedule {
         Some(range)
     }
 
+    /// The next ranges to verify, at least one if there is one, as many as a verifier reads at once:
+    /// thousands of small files would otherwise be thousands of times that somebody is woken.
+    fn take_some(&mut self) -> Vec<Range> {
+        let mut some: Vec<Range> = self.take().into_iter().collect();
+        let mut bytes = some.first().map_or(0, |range| range.bytes);
+        while some.len() < RANGES_AT_ONCE
+            && let Some(next) = self.ready.front()
+            && bytes + next.bytes <= BODY_MAX as u64
+        {
+            bytes += next.bytes;
+            some.extend(self.take());
+        }
+        some
+    }
+
     /// A range that was handed out has been looked at.
     pub fn done(&mut self) {
         self.in_verification -= 1;
@@ -164,9 +204,8 @@ impl Schedule {
     /// How much has still to be synced before everything that waits may be verified.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
-        self.waiting.back().map_or(0, |&(_, synced_at)| {
-            let displaced = self.accumulated_bytes - synced_at;
-            self.displacement_bytes().saturating_sub(displaced)
+        self.waiting.back().map_or(0, |&(_, mark)| {
+            mark.saturating_add(self.device_cache_bytes).saturating_sub(self.synced_bytes)
         })
     }
 
@@ -214,18 +253,30 @@ impl ConcurrencyController {
         result
     }
 
-    /// The next range to verify, as soon as there is one; nothing at the end.
-    pub(crate) fn next(&self) -> Option<Range> {
+    /// Counts what is about to be written. Nobody waits for that.
+    pub(crate) fn writing(&self, bytes: u64) {
+        self.lock().0.writing(bytes);
+    }
+
+    /// The next ranges to verify, as soon as there are any, when `done` of those before have been
+    /// looked at; nothing at the end.
+    pub(crate) fn next(&self, done: usize) -> Vec<Range> {
         let mut state = self.lock();
+        (0..done).for_each(|_| state.0.done());
         loop {
             if state.1 {
-                return None;
+                return Vec::new();
             }
-            if let Some(range) = state.0.take() {
+            let was_full = state.0.ready_bytes() > self.ready_max_bytes;
+            let some = state.0.take_some();
+            if !some.is_empty() {
+                let has_room = state.0.ready_bytes() <= self.ready_max_bytes;
                 drop(state);
-                // The I/O manager may be waiting for the list to become shorter.
-                self.changed.notify_all();
-                return Some(range);
+                if was_full && has_room {
+                    // The I/O manager may be waiting for the list to become shorter.
+                    self.changed.notify_all();
+                }
+                return some;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -259,10 +310,12 @@ mod tests {
     fn the_first_file_is_verified_after_the_fifth_is_written() {
         let mut schedule = Schedule::new(Scheme::Spc, 4);
         for file in 1..=4 {
+            schedule.writing(1);
             schedule.synced(vec![range(file, 1)], 1);
             assert_eq!(schedule.take(), None, "after file {file}");
         }
         for file in 5..=8 {
+            schedule.writing(1);
             schedule.synced(vec![range(file, 1)], 1);
             assert_eq!(schedule.take().map(|range| range.entry), Some(file - 4));
             schedule.done();
@@ -270,6 +323,29 @@ mod tests {
         assert_eq!(schedule.needed_bytes(), 4);
         schedule.displaced(4);
         assert_eq!((0..4).filter_map(|_| schedule.take()).count(), 4);
+    }
+
+    #[test]
+    fn what_was_written_while_a_range_was_synced_is_not_newer_than_it() {
+        let mut schedule = Schedule::new(Scheme::Spc, 4);
+        schedule.writing(1);
+        schedule.writing(4);
+        schedule.synced(vec![range(1, 1)], 1);
+        schedule.synced(vec![range(2, 4)], 4);
+        assert_eq!((schedule.take(), schedule.needed_bytes()), (None, 4));
+        schedule.writing(4);
+        schedule.synced(vec![], 4);
+        assert_eq!((0..3).filter_map(|_| schedule.take()).count(), 2);
+    }
+
+    #[test]
+    fn a_verifier_gets_small_ranges_together_and_large_ones_alone() {
+        let mut schedule = Schedule::new(Scheme::Pipelined, 0);
+        schedule.synced((0..40).map(|_| range(1, 4096)).collect(), 0);
+        schedule.synced(vec![range(1, BODY_MAX as u64), range(1, BODY_MAX as u64)], 0);
+        schedule.complete(1);
+        let taken: Vec<usize> = (0..5).map(|_| schedule.take_some().len()).collect();
+        assert_eq!(taken, [32, 8, 1, 1, 0]);
     }
 
     #[test]
@@ -296,6 +372,7 @@ mod tests {
     #[test]
     fn a_file_given_up_is_not_verified() {
         let mut schedule = Schedule::new(Scheme::Sp, 1);
+        schedule.writing(2);
         schedule.synced(vec![range(1, 1), range(2, 1)], 2);
         schedule.forget(1);
         schedule.displaced(1);

@@ -43,13 +43,20 @@ impl<'a> DataVerifier<'a> {
 
     /// Verifies what the controller allows until it says that this is the end.
     pub(crate) fn run(mut self) {
-        while let Some(range) = self.receiving.controller.next() {
-            if self.receiving.incoming.is_open(range.entry) {
-                let started = Instant::now();
-                self.verify(&range);
-                self.receiving.totals.verification(started.elapsed());
+        let mut done = 0;
+        loop {
+            let ranges = self.receiving.controller.next(done);
+            if ranges.is_empty() {
+                return;
             }
-            self.receiving.controller.with(|schedule| schedule.done());
+            let started = Instant::now();
+            for range in &ranges {
+                if self.receiving.incoming.is_open(range.entry) {
+                    self.verify(range);
+                }
+            }
+            self.receiving.totals.verification(started.elapsed());
+            done = ranges.len();
         }
     }
 

@@ -163,11 +163,6 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether all of a file has come once.
-    pub(crate) fn has_ended(&self, entry: u32) -> bool {
-        self.lock().files[entry as usize].has_ended
-    }
-
     /// A file of which everything is durable has its times; whether that, with all
     /// pages verified, makes it complete. That is said once.
     pub(crate) fn settled(&self, entry: u32) -> bool {
@@ -236,8 +231,13 @@ impl Incoming {
 
     /// A complete file has appeared at its place.
     pub(crate) fn appeared(&self) {
-        self.lock().open -= 1;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.open -= 1;
+        let is_done = state.is_done();
+        drop(state);
+        if is_done {
+            self.changed.notify_all();
+        }
     }
 
     /// Whether anything of the file is still wanted.

@@ -1,31 +1,32 @@
-//! The I/O manager (4.3.2): one thread that writes what comes in, syncs it, has the memory manager
-//! take it out of the host's memory, and tells the concurrency controller.
+//! The I/O manager (4.3.2): one thread that writes what comes in, and passes it on to the syncer a batch
+//! at a time.
 //!
 //! ```text
-//!   Work ──► write ──► ... ──► sync ──► invalidate ──► controller: these ranges are on the device
+//!   Work ──► write ──► ... ──► batch ──► syncer ──► controller: these ranges are on the device
 //!            └── until a sync's worth is written ──┘
 //! ```
 //!
-//! Because one thread writes and syncs, nothing is written while a sync runs, and what the controller
-//! counts as newer than a range really is. Large files are synced each by itself; thousands of small
-//! ones by one `syncfs`, which is what makes them cheap.
+//! Writes go through the host's memory, also where the scheme wants nothing to stay there: the kernel
+//! gives the device more to do at a time than one thread can that writes past it (docs/transfer.md).
 //!
 //! When all was sent and only what the device's cache may still hold is unverified, filler is written
 //! to displace it: pages that no device can compress or has seen before, over a range as long as the
 //! cache, so that none of them replaces another one that is still in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::Duration;
 
 use env::File;
 
 use crate::concurrency_controller::{Checksums, Range};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::{BODY_MAX, PAGE_BYTES};
 use crate::memory_manager::Buffer;
 use crate::receiver::Receiving;
+use crate::syncer::{Batch, Order, wait_until_idle};
 
 /// What the I/O manager is asked to do.
 pub(crate) enum Work {
@@ -44,21 +45,11 @@ const SYNC_FILES: usize = 4096;
 /// or nothing has come for so long.
 const LULL: Duration = Duration::from_millis(50);
 /// Files from this size on are synced by themselves.
-const SYNCED_SINGLY_BYTES: u64 = 1 << 20;
+const LARGE_BYTES: u64 = 1 << 20;
 /// More files than these are not kept open.
 const OPEN_MAX: usize = 64;
 /// Filler is written and synced in pieces of this size.
 const FILLER_PIECE_BYTES: usize = 8 << 20;
-
-/// What has been written since the last sync.
-#[derive(Default)]
-struct Batch {
-    ranges: Vec<Range>,
-    written_bytes: u64,
-    /// Files in it; whether anything of them is not open any more is in `sync_everything`.
-    files: BTreeSet<u32>,
-    sync_everything: bool,
-}
 
 /// Filler: a file of its own, written round and round.
 struct Filler {
@@ -71,19 +62,24 @@ struct Filler {
 /// The state of the thread.
 pub(crate) struct IoManager<'a> {
     receiving: &'a Receiving<'a>,
-    open: BTreeMap<u32, Box<dyn File>>,
+    orders: SyncSender<Order>,
+    open: BTreeMap<u32, Arc<dyn File>>,
     /// Files that this transfer has written to.
     begun: Vec<bool>,
+    /// Files of which all has been sent once.
+    ended: Vec<bool>,
     batch: Batch,
     filler: Option<Filler>,
 }
 
 impl<'a> IoManager<'a> {
-    pub(crate) fn new(receiving: &'a Receiving<'a>) -> Self {
+    pub(crate) fn new(receiving: &'a Receiving<'a>, orders: SyncSender<Order>) -> Self {
         Self {
             receiving,
+            orders,
             open: BTreeMap::new(),
             begun: vec![false; receiving.entries.len()],
+            ended: vec![false; receiving.entries.len()],
             batch: Batch::default(),
             filler: None,
         }
@@ -96,7 +92,8 @@ impl<'a> IoManager<'a> {
                 Ok(work) => self.take(work),
                 Err(TryRecvError::Disconnected) => return Ok(()),
                 Err(TryRecvError::Empty) if self.receiving.incoming.nothing_is_coming() => {
-                    self.sync();
+                    self.sync()?;
+                    wait_until_idle(&self.orders);
                     if !self.displace_a_piece()? {
                         match requests.recv_timeout(LULL) {
                             Ok(work) => self.take(work),
@@ -107,12 +104,12 @@ impl<'a> IoManager<'a> {
                 }
                 Err(TryRecvError::Empty) => match requests.recv_timeout(LULL) {
                     Ok(work) => self.take(work),
-                    Err(RecvTimeoutError::Timeout) => self.sync(),
+                    Err(RecvTimeoutError::Timeout) => self.sync()?,
                     Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 },
             }
             if self.batch.written_bytes >= SYNC_BYTES || self.batch.files.len() >= SYNC_FILES {
-                self.sync();
+                self.sync()?;
                 self.receiving.controller.wait_for_verifiers();
             }
         }
@@ -128,7 +125,6 @@ impl<'a> IoManager<'a> {
             self.open.remove(&entry);
             return;
         }
-        self.batch.files.insert(entry);
         let done = match work {
             Work::Write { first_page, buffer, ranges, .. } => {
                 self.write(entry, first_page, &buffer, ranges)
@@ -142,18 +138,34 @@ impl<'a> IoManager<'a> {
         }
     }
 
-    /// The staged file, opened.
-    fn file(&mut self, entry: u32) -> io::Result<&dyn File> {
-        if !self.open.contains_key(&entry) {
-            if self.open.len() >= OPEN_MAX {
-                self.open.clear();
-                self.batch.sync_everything = true;
+    /// The staged file, opened, and in the batch.
+    fn file(&mut self, entry: u32) -> io::Result<Arc<dyn File>> {
+        let file = match self.open.get(&entry) {
+            Some(file) => Arc::clone(file),
+            None => {
+                if self.open.len() >= OPEN_MAX {
+                    self.open.clear();
+                    self.close_batch();
+                }
+                let keep = self.begun[entry as usize] || self.receiving.is_staged(entry);
+                let file: Arc<dyn File> = self.receiving.destination.stage(entry, keep)?.into();
+                self.open.insert(entry, Arc::clone(&file));
+                self.begun[entry as usize] = true;
+                file
             }
-            let keep = self.begun[entry as usize] || self.receiving.is_staged(entry);
-            self.open.insert(entry, self.receiving.destination.stage(entry, keep)?);
-            self.begun[entry as usize] = true;
+        };
+        let part = self.batch.files.entry(entry).or_default();
+        part.has_ended = self.ended[entry as usize];
+        if !self.batch.sync_everything {
+            part.file = Some(Arc::clone(&file));
         }
-        Ok(&**self.open.get(&entry).expect("it was put there"))
+        Ok(file)
+    }
+
+    /// The batch holds files open no longer, and is synced as a whole.
+    fn close_batch(&mut self) {
+        self.batch.sync_everything = true;
+        self.batch.files.values_mut().for_each(|part| part.file = None);
     }
 
     fn write(
@@ -163,10 +175,14 @@ impl<'a> IoManager<'a> {
         buffer: &Buffer,
         ranges: Vec<Range>,
     ) -> io::Result<()> {
-        self.file(entry)?.write_all_at(buffer.bytes(), first_page * PAGE_BYTES as u64)?;
-        let written = buffer.bytes().len() as u64;
-        self.batch.written_bytes += written;
-        self.receiving.progress.wrote(written);
+        let file = self.file(entry)?;
+        let bytes = buffer.bytes().len() as u64;
+        // From now on some of it may be on the device. It counts as newer than something else only
+        // when it is synced, which it never is if this fails.
+        self.receiving.controller.writing(bytes);
+        file.write_all_at(buffer.bytes(), first_page * PAGE_BYTES as u64)?;
+        self.batch.written_bytes += bytes;
+        self.receiving.progress.wrote(bytes);
         self.batch.ranges.extend(ranges);
         Ok(())
     }
@@ -179,7 +195,7 @@ impl<'a> IoManager<'a> {
         if range.checksums == Checksums::Hole {
             if kept {
                 // Something else may have been there.
-                write_zeros(file, range.first_page * PAGE_BYTES as u64, range.bytes)?;
+                write_zeros(&*file, range.first_page * PAGE_BYTES as u64, range.bytes)?;
             } else if file.len()? < size_bytes {
                 file.set_len(size_bytes)?;
             }
@@ -190,76 +206,25 @@ impl<'a> IoManager<'a> {
     }
 
     fn end(&mut self, entry: u32) -> io::Result<()> {
+        self.ended[entry as usize] = true;
         self.file(entry)?;
-        if self.receiving.entries[entry as usize].size_bytes() < SYNCED_SINGLY_BYTES {
-            self.open.remove(&entry);
-            self.batch.sync_everything = true;
+        self.open.remove(&entry);
+        if self.receiving.entries[entry as usize].size_bytes() < LARGE_BYTES {
+            self.close_batch();
         }
         if self.receiving.scheme.waits_for_each() {
-            self.sync();
+            self.sync().map_err(io::Error::other)?;
         }
         Ok(())
     }
 
-    /// Makes everything durable that was written, and passes it on.
-    fn sync(&mut self) {
+    /// Passes on what was written, to be made durable.
+    fn sync(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         if batch.files.is_empty() {
-            return;
+            return Ok(());
         }
-        let receiving = self.receiving;
-        let mut ended = Vec::new();
-        for &entry in &batch.files {
-            if receiving.incoming.has_ended(entry) && receiving.incoming.is_open(entry) {
-                match receiving.destination.settle(entry) {
-                    Ok(()) => ended.push(entry),
-                    Err(error) => receiving.fail(entry, &format!("cannot be settled: {error}")),
-                }
-            }
-        }
-        if batch.sync_everything {
-            if let Err(error) = receiving.destination.sync_all() {
-                // What of it is on the device nobody knows, and a second sync may say that all is well.
-                for &entry in &batch.files {
-                    receiving.fail(entry, &format!("cannot be synced: {error}"));
-                }
-                return;
-            }
-        } else {
-            for entry in &batch.files {
-                let synced = self.open.get(entry).map_or(Ok(()), |file| file.sync_data());
-                if let Err(error) = synced {
-                    receiving.fail(*entry, &format!("cannot be synced: {error}"));
-                }
-            }
-        }
-        if receiving.scheme.reads_the_medium() {
-            for range in &batch.ranges {
-                if let Some(file) = self.open.get(&range.entry) {
-                    file.drop_cache(range.first_page * PAGE_BYTES as u64, range.bytes);
-                }
-            }
-        }
-        ended.iter().for_each(|entry| {
-            self.open.remove(entry);
-        });
-        self.pass_on(batch, &ended);
-    }
-
-    /// Tells the controller what is on the device now, and who is complete by that.
-    fn pass_on(&self, batch: Batch, ended: &[u32]) {
-        let receiving = self.receiving;
-        let wanted = |range: &Range| receiving.incoming.is_open(range.entry);
-        let ranges = batch.ranges.into_iter().filter(wanted).collect();
-        receiving.controller.with(|schedule| {
-            schedule.synced(ranges, batch.written_bytes);
-            ended.iter().for_each(|&entry| schedule.complete(entry));
-        });
-        for &entry in ended {
-            if receiving.incoming.settled(entry) {
-                receiving.show(entry);
-            }
-        }
+        self.orders.send(Order::Sync(batch)).map_err(|_ended| Error::BrokenOff)
     }
 
     /// Writes a piece of filler if one is needed; whether one was.

@@ -21,7 +21,7 @@
 //! | --- | --- |
 //! | [`memory_manager`] | buffers within a bound, invalidation of the host's cache |
 //! | [`concurrency_controller`] | accumulated size, waiting list, what may be verified when |
-//! | `io_manager` | writing, syncing, filler at the end |
+//! | `io_manager`, `syncer` | writing, syncing what was written meanwhile, filler at the end |
 //! | `data_verifier` | reading back past the cache, checksums of pages by several threads |
 //! | [`scheme`] | the schemes that the paper compares, as data |
 //!
@@ -33,7 +33,7 @@
 //! 1. A file appears under its name only when each of its pages has been read back and had the
 //!    checksum that the sender computed; it appears whole, by a rename.
 //! 2. With `sp` and `spc` no range is read back before as many bytes as the device's cache holds were
-//!    written *and synced* after it was synced.
+//!    written *and synced* after the sync of the range had ended.
 //! 3. What is buffered of files never exceeds the stated memory.
 //! 4. Nothing outside of the destination directory is written, read or followed, whatever the other
 //!    end says; and what it says is checked before it is believed.
@@ -65,6 +65,7 @@ mod sender;
 pub mod service;
 mod source;
 mod staging;
+mod syncer;
 mod tls;
 mod token;
 mod tree;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection ──► this thread ──Work──► I/O manager ──ranges──► concurrency controller
-//!       ▲            │ buffers                │ write, sync              │ ready
+//!       ▲            │ buffers                │ write     ▲ syncer       │ ready
 //!       │            ▼                        ▼                          ▼
 //!       │        memory manager ◄──── invalidate              data verifiers (threads)
 //!       └──────────────────────── Resend, Failed ◄─────────────────┤ read, CRC32C
@@ -36,6 +36,7 @@ use crate::message::{CHECKSUMS_MAX, Message, OFFERS_MAX, Origin, Totals, Verific
 use crate::progress::Progress;
 use crate::report::{Failure, Report};
 use crate::scheme::Scheme;
+use crate::syncer::{self, ORDERS_MAX};
 
 /// How often the sender hears how far it is.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
@@ -239,8 +240,10 @@ pub(crate) fn receive(
     thread::scope(|scope| {
         let (requests, queue) = mpsc::sync_channel(QUEUE);
         let receiving = &receiving;
+        let (orders, to_sync) = mpsc::sync_channel(ORDERS_MAX);
+        scope.spawn(move || syncer::run(receiving, &to_sync));
         scope.spawn(move || {
-            if let Err(error) = IoManager::new(receiving).run(&queue) {
+            if let Err(error) = IoManager::new(receiving, orders).run(&queue) {
                 receiving.abort(error);
             }
         });

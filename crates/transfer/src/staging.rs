@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, fstatvfs, openat, statat, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstatvfs, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use siphasher::sip128::{Hasher128, SipHasher};
@@ -75,6 +75,9 @@ impl Staging {
         let top = File::open(dir).map_err(|error| Error::io(dir.display().to_string(), error))?;
         let top = OwnedFd::from(top);
         let staging = beneath::create_directory(&top, STAGING.as_bytes())
+            .map_err(|error| failed("/.indelible-transfer", error))?;
+        // What is in it may have the permissions already that it shall have when it appears.
+        fchmod(&staging, Mode::from_raw_mode(0o700))
             .map_err(|error| failed("/.indelible-transfer", error))?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let lock = openat(&staging, "lock", flags, Mode::from_raw_mode(0o600))

@@ -19,8 +19,8 @@ use std::time::Duration;
 use env::File;
 use env_os::OsFile;
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod, fsync, futimens,
-    openat, renameat, statat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod, fstat, fsync,
+    futimens, openat, renameat, statat, symlinkat, syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -62,6 +62,8 @@ pub(crate) struct Tree {
     last_parent: Mutex<Option<(Vec<u8>, Arc<OwnedFd>)>>,
     /// Directories with new names in them.
     changed: Mutex<BTreeSet<Vec<u8>>>,
+    /// Staged files that have other permissions than they shall have.
+    wrong_modes: Mutex<HashSet<u32>>,
     _claims: Claims,
 }
 
@@ -140,6 +142,7 @@ impl Tree {
             entries: Arc::clone(entries),
             last_parent: Mutex::default(),
             changed: Mutex::default(),
+            wrong_modes: Mutex::default(),
             _claims: claims,
         };
         tree.make_directories()?;
@@ -228,9 +231,9 @@ impl Tree {
         futimens(&dir, &timestamps(entry.modified))
     }
 
-    fn open_handle(&self, name: &str, flags: OFlags) -> io::Result<OsHandle> {
+    fn open_handle(&self, name: &str, flags: OFlags, mode: u32) -> io::Result<OsHandle> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        Ok(OsHandle::from(openat(self.staging.dir(), name, flags, Mode::from_raw_mode(0o600))?))
+        Ok(OsHandle::from(openat(self.staging.dir(), name, flags, Mode::from_raw_mode(mode))?))
     }
 }
 
@@ -292,9 +295,16 @@ impl Destination for Tree {
 
     fn stage(&self, entry: u32, keep: bool) -> io::Result<Box<dyn File>> {
         let size_bytes = self.entry(entry).size_bytes();
+        let name = self.key_name(entry);
         let flags = OFlags::RDWR | OFlags::CREATE;
         let flags = if keep { flags } else { flags | OFlags::TRUNC };
-        let file = OsFile::from(self.open_handle(&self.key_name(entry), flags)?);
+        // Most files can have their own permissions at once; that saves a change of each at the end.
+        let mode = self.entry(entry).mode | 0o600;
+        let handle = self.open_handle(&name, flags, mode)?;
+        if fstat(&handle)?.st_mode & 0o777 != self.entry(entry).mode {
+            lock(&self.wrong_modes).insert(entry);
+        }
+        let file = OsFile::from(handle);
         if keep {
             file.set_len(size_bytes)?;
         } else if size_bytes >= RESERVE_MIN_BYTES && self.entry(entry).data_bytes() == size_bytes {
@@ -305,12 +315,12 @@ impl Destination for Tree {
 
     fn open_staged(&self, entry: u32, direct: bool) -> io::Result<Box<dyn File>> {
         let name = self.key_name(entry);
-        let file = match self.open_handle(&name, OFlags::RDONLY | OFlags::DIRECT) {
+        let file = match self.open_handle(&name, OFlags::RDONLY | OFlags::DIRECT, 0) {
             // File systems in memory have nothing to read past.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
-                self.open_handle(&name, OFlags::RDONLY)
+                self.open_handle(&name, OFlags::RDONLY, 0)
             }
-            _ if !direct => self.open_handle(&name, OFlags::RDONLY),
+            _ if !direct => self.open_handle(&name, OFlags::RDONLY, 0),
             other => other,
         };
         Ok(Box::new(OsFile::from(file?)))
@@ -331,8 +341,10 @@ impl Destination for Tree {
     fn appear(&self, number: u32) -> io::Result<()> {
         let name = self.key_name(number);
         let entry = self.entry(number);
-        let mode = Mode::from_raw_mode(entry.mode);
-        chmodat(self.staging.dir(), &name, mode, AtFlags::empty())?;
+        if lock(&self.wrong_modes).contains(&number) {
+            let mode = Mode::from_raw_mode(entry.mode);
+            chmodat(self.staging.dir(), &name, mode, AtFlags::empty())?;
+        }
         self.put(&name, &entry.path).map_err(explain)
     }
 
@@ -344,7 +356,7 @@ impl Destination for Tree {
     fn filler(&self) -> io::Result<Box<dyn File>> {
         let name = format!("filler-{:x}", std::ptr::from_ref(self).addr());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
-        let file = self.open_handle(&name, flags)?;
+        let file = self.open_handle(&name, flags, 0o600)?;
         // It lives as long as it is open.
         unlinkat(self.staging.dir(), &name, AtFlags::empty())?;
         Ok(Box::new(OsFile::from(file)))

@@ -1,0 +1,125 @@
+//! The syncer (part of the I/O manager, 4.3.2): makes durable what was written, while the I/O manager
+//! writes what comes next, and tells the concurrency controller what is on the device now.
+//!
+//! ```text
+//!   I/O manager   write batch 2 ─────────► write batch 3 ─────────► ...
+//!                    │ batch 1                │ batch 2
+//!   syncer           └► sync ─► invalidate ─► └► sync ─► ...
+//!                                  └─► controller: these ranges are on the device
+//! ```
+//!
+//! Batches are synced in the order in which they were written, one at a time; the I/O manager is never
+//! more than two ahead, so that what waits for a sync is bounded. Large files are synced each by itself;
+//! thousands of small ones by one `syncfs`, which is what makes them cheap.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+
+use env::File;
+
+use crate::concurrency_controller::Range;
+use crate::frame::PAGE_BYTES;
+use crate::receiver::Receiving;
+
+/// A file with something in a batch.
+#[derive(Default)]
+pub(crate) struct Part {
+    /// Open for writing; nothing if it is one of those that are synced all together.
+    pub(crate) file: Option<Arc<dyn File>>,
+    /// All of it is written when this batch is, unless pages have to be sent again.
+    pub(crate) has_ended: bool,
+}
+
+/// What is synced together.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) ranges: Vec<Range>,
+    pub(crate) written_bytes: u64,
+    pub(crate) files: BTreeMap<u32, Part>,
+    /// Some of the files are not open any more, so the whole file system is synced.
+    pub(crate) sync_everything: bool,
+}
+
+/// What the syncer is asked to do.
+pub(crate) enum Order {
+    /// Make this durable.
+    Sync(Batch),
+    /// Hang up on this when all that was ordered before is done.
+    Answer(Sender<()>),
+}
+
+/// Orders that may queue: one batch waits while another one is synced and a third one is written.
+pub(crate) const ORDERS_MAX: usize = 1;
+
+/// Waits until the syncer has done all that it was asked for.
+pub(crate) fn wait_until_idle(orders: &SyncSender<Order>) {
+    let (answer, done) = std::sync::mpsc::channel();
+    if orders.send(Order::Answer(answer)).is_ok() {
+        // Nothing is ever sent: the other end goes.
+        let _gone = done.recv();
+    }
+}
+
+/// Works until nobody is left who could ask for something.
+pub(crate) fn run(receiving: &Receiving<'_>, orders: &Receiver<Order>) {
+    for order in orders {
+        match order {
+            Order::Sync(batch) => sync(receiving, batch),
+            Order::Answer(answer) => drop(answer),
+        }
+    }
+}
+
+/// Makes everything durable that is in a batch, and passes it on.
+fn sync(receiving: &Receiving<'_>, batch: Batch) {
+    let mut ended = Vec::new();
+    for (&entry, part) in &batch.files {
+        if part.has_ended && receiving.incoming.is_open(entry) {
+            match receiving.destination.settle(entry) {
+                Ok(()) => ended.push(entry),
+                Err(error) => receiving.fail(entry, &format!("cannot be settled: {error}")),
+            }
+        }
+    }
+    if batch.sync_everything {
+        if let Err(error) = receiving.destination.sync_all() {
+            // What of it is on the device nobody knows, and a second sync may say that all is well.
+            for &entry in batch.files.keys() {
+                receiving.fail(entry, &format!("cannot be synced: {error}"));
+            }
+            return;
+        }
+    } else {
+        for (&entry, part) in &batch.files {
+            let synced = part.file.as_ref().map_or(Ok(()), |file| file.sync_data());
+            if let Err(error) = synced {
+                receiving.fail(entry, &format!("cannot be synced: {error}"));
+            }
+        }
+    }
+    if receiving.scheme.reads_the_medium() {
+        for range in &batch.ranges {
+            let part = batch.files.get(&range.entry);
+            if let Some(file) = part.and_then(|part| part.file.as_ref()) {
+                file.drop_cache(range.first_page * PAGE_BYTES as u64, range.bytes);
+            }
+        }
+    }
+    pass_on(receiving, batch, &ended);
+}
+
+/// Tells the controller what is on the device now, and who is complete by that.
+fn pass_on(receiving: &Receiving<'_>, batch: Batch, ended: &[u32]) {
+    let wanted = |range: &Range| receiving.incoming.is_open(range.entry);
+    let ranges = batch.ranges.into_iter().filter(wanted).collect();
+    receiving.controller.with(|schedule| {
+        schedule.synced(ranges, batch.written_bytes);
+        ended.iter().for_each(|&entry| schedule.complete(entry));
+    });
+    for &entry in ended {
+        if receiving.incoming.settled(entry) {
+            receiving.show(entry);
+        }
+    }
+}
