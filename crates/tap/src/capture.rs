@@ -30,8 +30,6 @@ use ring::{Ring, Socket};
 
 /// The hardware type of loopback.
 const LOOPBACK: u16 = 772;
-/// Blocks of 1 MiB in a ring unless told otherwise: bursts of 1.2 million requests a second fit.
-pub const RING_BLOCKS: usize = 64;
 
 /// An interface that is listened to.
 #[derive(Debug)]
@@ -40,6 +38,9 @@ pub struct Capture {
     server: Server,
     interface: String,
 }
+
+/// Blocks that are taken at once.
+const BLOCKS_MAX: usize = 4;
 
 /// What passed since it was last asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +98,8 @@ impl Capture {
                 }
             }
             blocks += 1;
-            // Whoever listens wants to do something else now and then, as on a ring that is never empty.
-            if blocks == RING_BLOCKS {
+            // Whoever listens has other things to do now and then, also when the ring is never empty.
+            if blocks == BLOCKS_MAX {
                 break;
             }
         }

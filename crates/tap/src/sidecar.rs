@@ -83,11 +83,7 @@ pub fn run(
     stop: &AtomicBool,
     ready: impl FnOnce(),
 ) -> Result<()> {
-    let settings = Settings {
-        protocol: options.protocol.name().into(),
-        segment_bytes: options.segment_bytes,
-        keep: options.keep,
-    };
+    let settings = Settings { protocol: options.protocol.name().into(), keep: options.keep };
     let capture = Capture::open(&options.interface, options.server.clone(), options.ring_blocks)?;
     let writer = Writer::open(disk, &options.dir, settings, now())?;
     capture::drop_capabilities()?;
@@ -143,7 +139,7 @@ impl Sidecar<'_> {
             self.recorder.begin_anew(&mut self.table, now());
             self.recorder.hand_over(&mut self.log)?;
         }
-        if self.log.wants_rotation() {
+        if self.recorder.wants_rotation() {
             self.recorder.rotate(&self.table, &mut self.log, now())?;
         }
         Ok(blocks)

@@ -16,10 +16,12 @@
 //!   page_store                                    page stores: checked, shown, damaged, open
 //!   transfer                                      files from process to process, either of which is killed
 //!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
+//!   tap_capture ── tap_process ── network         requests recorded from networks, also broken ones
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
-//! installs it). Tests of disks need root and loop devices, or strace, and say so where they are skipped.
+//! installs it). Tests of disks need root and loop devices, or strace, tests of
+//! networks need root, ip and nft, and say so where they are skipped.
 //! `INDELIBLE_SERVER` names another command to test in place of the built binary, and `INDELIBLE_SEED`
 //! another seed for what is random.
 
@@ -46,6 +48,7 @@ mod linearizability_models;
 mod listening;
 mod log_switch;
 mod loop_device;
+mod network;
 mod overload;
 mod page_store;
 mod power_cut;
@@ -54,6 +57,8 @@ mod random_commands;
 mod reload;
 mod script;
 mod shutdown_ioctl;
+mod tap_capture;
+mod tap_process;
 mod transfer;
 mod transfer_device;
 mod wire;

@@ -19,8 +19,6 @@ use crate::error::{Error, Result};
 pub struct Settings {
     /// The name of the protocol, at most 16 bytes of ASCII.
     pub protocol: String,
-    /// Bytes after which a segment is followed by another.
-    pub segment_bytes: u64,
     /// What is kept.
     pub keep: Keep,
 }
@@ -138,12 +136,6 @@ impl Writer {
             self.synced = self.batch - 1;
         }
         Ok(())
-    }
-
-    /// Whether the segment is long enough to be followed by another.
-    #[must_use]
-    pub fn wants_rotation(&self) -> bool {
-        self.end >= self.settings.segment_bytes
     }
 
     /// Bytes in the segment that is written.

@@ -39,7 +39,6 @@ pub struct Counters {
     sync_ns: AtomicU64,
     queued_bytes: AtomicUsize,
     is_disk_full: AtomicBool,
-    wants_rotation: AtomicBool,
     is_stopping: AtomicBool,
     unsynced_since: Mutex<Option<Instant>>,
 }
@@ -197,15 +196,6 @@ impl Counters {
 
     pub(super) fn rotated(&self) {
         add(&self.rotations, 1);
-    }
-
-    pub(super) fn wish_rotation(&self) {
-        self.wants_rotation.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn take_rotation_wish(&self) -> bool {
-        self.wants_rotation.load(Ordering::Relaxed)
-            && self.wants_rotation.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn set_disk_full(&self, is_full: bool) {

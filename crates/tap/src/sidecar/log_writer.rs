@@ -66,11 +66,6 @@ impl LogWriter {
         self.counters.queued_bytes() < self.queue_bytes
     }
 
-    /// Whether the log wants to go on in a new segment. True once for each.
-    pub(super) fn wants_rotation(&self) -> bool {
-        self.counters.take_rotation_wish()
-    }
-
     /// Hands a batch over.
     ///
     /// # Errors
@@ -127,7 +122,6 @@ struct Thread {
 impl Thread {
     /// Writes until nobody sends any more.
     fn run(&mut self) -> Result<()> {
-        let mut has_asked = false;
         loop {
             let patience = match self.unsynced_since {
                 Some(_) => self.sync_interval.saturating_sub(self.last_sync.elapsed()),
@@ -138,15 +132,10 @@ impl Thread {
                 Ok(Message::Batch(mut batch)) => {
                     self.write(&mut batch)?;
                     self.counters.written(batch.len_bytes());
-                    if self.writer.wants_rotation() && !has_asked {
-                        has_asked = true;
-                        self.counters.wish_rotation();
-                    }
                 }
                 Ok(Message::Rotate(carried, connection, now)) => {
-                    has_asked = false;
                     match self.writer.rotate(&carried, connection, now) {
-                        // The old segment goes on; the next batch that fits asks again.
+                        // The old segment goes on, for once longer than it should be.
                         Err(error) if error.is_storage_full() => {}
                         result => {
                             result?;

@@ -46,6 +46,9 @@ pub(super) struct Recorder {
     encrypted: Option<Ends>,
     /// Bytes of batches for which there was no room since the last gap that says so.
     dropped_bytes: u64,
+    segment_bytes: u64,
+    /// Bytes handed over since a segment was begun.
+    segment_filled_bytes: u64,
 }
 
 impl Recorder {
@@ -58,6 +61,8 @@ impl Recorder {
             counters,
             encrypted: None,
             dropped_bytes: 0,
+            segment_bytes: options.segment_bytes,
+            segment_filled_bytes: 0,
         }
     }
 
@@ -88,7 +93,13 @@ impl Recorder {
             self.counters.dropped(batch.len_bytes());
             return Ok(());
         }
+        self.segment_filled_bytes += batch.len_bytes() as u64;
         log.write(batch)
+    }
+
+    /// Whether the segment is as long as segments shall be.
+    pub(super) fn wants_rotation(&self) -> bool {
+        self.segment_filled_bytes >= self.segment_bytes
     }
 
     /// A loss of which it is not known whose it is.
@@ -134,6 +145,7 @@ impl Recorder {
             })
             .collect();
         carried.sort_by_key(|carried| carried.connection);
+        self.segment_filled_bytes = 0;
         log.rotate(carried, self.connection, now)
     }
 }
@@ -168,8 +180,11 @@ impl Handler for Recorder {
         at: Time,
     ) {
         let Followed { conversation, facts } = followed;
-        if side == Side::Client {
-            facts.first_sequence.get_or_insert(sequence);
+        if side == Side::Client && facts.first_sequence.is_none() {
+            facts.first_sequence = Some(sequence);
+            if is_tls(bytes) {
+                self.encrypted.get_or_insert((facts.client, facts.server));
+            }
         }
         conversation.bytes(side, bytes, at, &mut Ear { recorder: self, facts });
     }
@@ -199,6 +214,11 @@ impl Handler for Recorder {
         self.batch.closed(followed.facts.number, at);
         self.counters.closed();
     }
+}
+
+/// Whether a client's first bytes are a record of TLS, with which none of the protocols begins.
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x14..=0x17, 3, 0..=4, ..])
 }
 
 /// Hears one conversation.

@@ -28,11 +28,8 @@ fn payload(position: u64) -> Vec<u8> {
 
 /// Writes batches of a few requests, a sync every third, a segment every 4 KiB, until the power fails.
 fn run(disk: &Arc<dyn Disk>, ledger: &mut Ledger) -> Result<()> {
-    let settings = Settings {
-        protocol: "raw".into(),
-        segment_bytes: 4096,
-        keep: Keep { bytes_max: Some(20_000), age_max: None },
-    };
+    let settings =
+        Settings { protocol: "raw".into(), keep: Keep { bytes_max: Some(20_000), age_max: None } };
     let mut writer = Writer::open(disk.clone(), Path::new(DIR), settings, Time(0))?;
     // What is read now was read from the disk, and stays.
     ledger.written = writer.position().0;
@@ -50,7 +47,7 @@ fn run(disk: &Arc<dyn Disk>, ledger: &mut Ledger) -> Result<()> {
             writer.sync()?;
             ledger.synced = writer.position().0;
         }
-        if writer.wants_rotation() {
+        if writer.segment_len_bytes() >= 4096 {
             let end = "127.0.0.1:7".parse().unwrap();
             let carried = Carried {
                 connection: CONNECTION,

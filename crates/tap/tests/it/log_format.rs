@@ -18,7 +18,7 @@ fn later(ns: u64) -> Time {
 }
 
 fn settings() -> Settings {
-    Settings { protocol: "resp".into(), segment_bytes: 1 << 20, keep: Keep::default() }
+    Settings { protocol: "resp".into(), keep: Keep::default() }
 }
 
 fn request(batch: &mut Batch, connection: ConnectionNumber, at: u64, payload: &[u8]) {
