@@ -27,7 +27,7 @@ enum Action {
 }
 
 /// Does what the arguments behind `indelible` say; the exit code: 0 when all is well, 1 when there are
-/// gaps or differences, 2 when it did not take place.
+/// gaps or differences, 2 when it did not take place, 3 when nothing can be read because of TLS.
 pub(crate) fn tap(arguments: &[String]) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,

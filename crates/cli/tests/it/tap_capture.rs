@@ -205,6 +205,31 @@ fn room_below(path: &std::path::Path) -> usize {
 }
 
 #[test]
+fn what_was_synced_is_there_after_the_tap_was_killed_and_the_log_goes_on_with_a_gap() {
+    let Some(disk) = LoopDisk::new(64 << 20) else { return };
+    let Some(host) = Namespace::new() else { return };
+    let Some(_redis) = Redis::start(&host) else { return };
+    let log = disk.path().join("log");
+    let mut tap = Tap::start_on(&host, &log, &["--metrics", "127.0.0.1:9100"]);
+    benchmark(&host, "127.0.0.1", &["-n", "2000", "-c", "5"]);
+    let logged = || metric(&host, "indelible_tap_requests_total{class=\"query\"}");
+    let served = sets_served(&host, "127.0.0.1");
+    let is_durable = || metric(&host, "indelible_tap_lag_seconds") == 0.0;
+    wait_until(|| logged() >= served as f64 && is_durable());
+    tap.signal("-KILL");
+    assert_eq!(tap.wait_for_exit(), None);
+    assert_eq!(sets(&tap), (served, served * set_bytes(3)));
+    // Requests that nobody hears.
+    benchmark(&host, "127.0.0.1", &["-n", "100", "-c", "5"]);
+    let mut tap = Tap::start_on(&host, &log, &[]);
+    benchmark(&host, "127.0.0.1", &["-n", "300", "-c", "5", "-d", "77"]);
+    assert_eq!(tap.stop(), Some(0), "{}", tap.said());
+    assert_eq!(tap.statistics(None)["gaps"]["nobody listened"]["count"], 1);
+    assert_eq!(tap.statistics(Some("$77"))["requests"]["query"]["count"], 300);
+    assert!(sets(&tap).0 >= served + 300);
+}
+
+#[test]
 fn an_encrypted_connection_ends_the_tap_with_an_explanation() {
     let Some(host) = Namespace::new() else { return };
     let Some(_redis) = Redis::start(&host) else { return };
@@ -213,7 +238,7 @@ fn an_encrypted_connection_ends_the_tap_with_an_explanation() {
     let hello =
         "printf '\\026\\003\\001\\002\\000\\001\\000\\001\\374\\003\\003' >/dev/tcp/127.0.0.1/6379";
     host.must_run("bash", &["-c", hello]);
-    assert_eq!(tap.wait_for_exit(), Some(2));
+    assert_eq!(tap.wait_for_exit(), Some(3));
     assert!(tap.said().contains("encrypted (TLS)"), "{}", tap.said());
 }
 
@@ -245,18 +270,9 @@ fn metrics_are_answered_and_no_capability_is_left() {
     let Some(_redis) = Redis::start(&host) else { return };
     let tap = Tap::start(&host, "lo", &["--metrics", "127.0.0.1:9100", "--cpu", "0,0"]);
     benchmark(&host, "127.0.0.1", &["-n", "1000", "-c", "5"]);
-    let ask =
-        "exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3";
-    let metric = |name: &str| {
-        let answer = host.must_run("bash", &["-c", ask]);
-        let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0.0, |value| value.parse::<f64>().unwrap())
-    };
-    wait_until(|| metric("indelible_tap_requests_total{class=\"query\"}") >= 1000.0);
-    wait_until(|| metric("indelible_tap_lag_seconds") == 0.0);
-    assert_eq!(metric("indelible_tap_packets_dropped_total"), 0.0);
+    wait_until(|| metric(&host, "indelible_tap_requests_total{class=\"query\"}") >= 1000.0);
+    wait_until(|| metric(&host, "indelible_tap_lag_seconds") == 0.0);
+    assert_eq!(metric(&host, "indelible_tap_packets_dropped_total"), 0.0);
     for thread in std::fs::read_dir(format!("/proc/{}/task", tap.pid())).unwrap() {
         let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
         for kind in ["CapEff", "CapPrm", "CapInh"] {
@@ -264,4 +280,15 @@ fn metrics_are_answered_and_no_capability_is_left() {
             assert!(status.contains(&none), "{status}");
         }
     }
+}
+
+/// A metric of the tap in `host` that answers on port 9100.
+fn metric(host: &Namespace, name: &str) -> f64 {
+    let ask =
+        "exec 3<>/dev/tcp/127.0.0.1/9100; printf 'GET /metrics HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3";
+    let answer = host.must_run("bash", &["-c", ask]);
+    let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0.0, |value| value.parse::<f64>().unwrap())
 }
