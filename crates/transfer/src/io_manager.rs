@@ -51,9 +51,10 @@ const OPEN_MAX: usize = 64;
 /// Filler is written and synced in pieces of this size.
 const FILLER_PIECE_BYTES: usize = 8 << 20;
 
-/// Filler: a file of its own, written round and round.
+/// Filler: a file of its own, as long as the device's cache, written round and round.
 struct Filler {
     file: Box<dyn File>,
+    len: u64,
     piece: Vec<u8>,
     at: u64,
     random: fastrand::Rng,
@@ -87,6 +88,7 @@ impl<'a> IoManager<'a> {
 
     /// Works until nobody is left who could ask for something.
     pub(crate) fn run(mut self, requests: &Receiver<Work>) -> Result<()> {
+        self.reserve_filler()?;
         loop {
             match requests.try_recv() {
                 Ok(work) => self.take(work),
@@ -227,6 +229,29 @@ impl<'a> IoManager<'a> {
         self.orders.send(Order::Sync(batch)).map_err(|_ended| Error::BrokenOff)
     }
 
+    /// Takes the room for filler at the beginning: if somebody else fills the disk later, files fail, but
+    /// those that have come are verified.
+    fn reserve_filler(&mut self) -> Result<()> {
+        let receiving = self.receiving;
+        let has_files = receiving.entries.iter().any(|entry| entry.size_bytes() > 0);
+        if !receiving.scheme.waits_for_displacement() || !has_files {
+            return Ok(());
+        }
+        let failed = |error| crate::Error::io("room for filler", error);
+        let file = receiving.destination.filler().map_err(failed)?;
+        let len = receiving.device_cache_bytes.div_ceil(PAGE_BYTES as u64).max(1);
+        let len = len.saturating_mul(PAGE_BYTES as u64);
+        file.allocate(0, len).map_err(failed)?;
+        self.filler = Some(Filler {
+            file,
+            len,
+            piece: vec![0; FILLER_PIECE_BYTES],
+            at: 0,
+            random: fastrand::Rng::new(),
+        });
+        Ok(())
+    }
+
     /// Writes a piece of filler if one is needed; whether one was.
     fn displace_a_piece(&mut self) -> Result<bool> {
         let receiving = self.receiving;
@@ -234,24 +259,17 @@ impl<'a> IoManager<'a> {
         if needed == 0 {
             return Ok(false);
         }
+        let Some(filler) = &mut self.filler else { return Ok(false) };
         let failed = |error| crate::Error::io("filler that displaces the last files", error);
-        if self.filler.is_none() {
-            self.filler = Some(Filler {
-                file: receiving.destination.filler().map_err(failed)?,
-                piece: vec![0; FILLER_PIECE_BYTES],
-                at: 0,
-                random: fastrand::Rng::new(),
-            });
-        }
-        let filler = self.filler.as_mut().expect("it was put there");
         let pages = needed.div_ceil(PAGE_BYTES as u64).saturating_mul(PAGE_BYTES as u64);
-        let length = usize::try_from(pages).unwrap_or(usize::MAX).min(FILLER_PIECE_BYTES);
+        let length = pages.min(filler.len - filler.at);
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(FILLER_PIECE_BYTES);
         filler.random.fill(&mut filler.piece[..length]);
         filler.file.write_all_at(&filler.piece[..length], filler.at).map_err(failed)?;
         filler.file.sync_data().map_err(failed)?;
         filler.file.drop_cache(filler.at, length as u64);
         filler.at += length as u64;
-        if filler.at >= receiving.device_cache_bytes {
+        if filler.at == filler.len {
             filler.at = 0;
         }
         receiving.totals.filler(length as u64);

@@ -2,10 +2,12 @@
 
 use crate::loop_device::LoopDisk;
 use crate::process::wait_until;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 
 /// Bytes of a file that is killed in the middle.
 const FILE_BYTES: usize = 64 << 20;
@@ -208,24 +210,67 @@ fn a_disk_that_is_too_small_is_refused_and_one_that_becomes_full_fails_the_file(
         // Smaller than what space is reserved for.
         random_file(&tree.join(format!("{number:02}")), 1_000_000);
     }
-    let child = sender(&tree, &receiver.address).spawn().unwrap();
+    let (address, gate) = gate(&receiver.address, FILE_BYTES / 4);
+    let child = sender(&tree, &address).spawn().unwrap();
+    gate.wait();
     wait_until(|| staged_bytes(&disk.data()) > 0 || disk.data().join("tree/00").exists());
     disk.fill_with_ballast();
+    gate.open();
     let output = child.wait_with_output().unwrap();
-    let arrived = std::fs::read_dir(disk.data().join("tree")).unwrap().filter(|entry| {
-        let entry = entry.as_ref().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("No space left"), "{}", text(&output));
+    let arrived = std::fs::read_dir(disk.data().join("tree")).unwrap().map(|entry| {
+        let entry = entry.unwrap();
         let sent = std::fs::read(tree.join(entry.file_name())).unwrap();
         assert!(std::fs::read(entry.path()).unwrap() == sent, "half-good: {entry:?}");
-        true
     });
-    let arrived = arrived.count();
-    if output.status.success() {
-        // It was faster than the ballast.
-        assert_eq!(arrived, FILE_BYTES >> 20);
-    } else {
-        assert!(text(&output).contains("No space left"), "{}", text(&output));
-    }
+    // What came before is there, the others are named.
+    let (arrived, files) = (arrived.count(), FILE_BYTES >> 20);
+    assert!((1..files).contains(&arrived), "{arrived} of {files} files");
+    assert_eq!(text(&output).matches("\"what\":").count(), files - arrived, "{}", text(&output));
+    assert_eq!(staged_bytes(&disk.data()), 0);
     disk.drop_ballast();
     let output = sender(&tree, &receiver.address).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
+}
+
+/// A wire to a receiver that lets so many bytes through, and the others when it is told.
+struct Gate {
+    reached: mpsc::Receiver<()>,
+    opened: mpsc::Sender<()>,
+}
+
+impl Gate {
+    /// Waits until the sender stands before it.
+    fn wait(&self) {
+        self.reached.recv().unwrap();
+    }
+
+    fn open(&self) {
+        self.opened.send(()).unwrap();
+    }
+}
+
+/// Makes a gate; where to connect to.
+fn gate(receiver: &str, bytes: usize) -> (String, Gate) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut to_server = TcpStream::connect(receiver).unwrap();
+    let (reaches, reached) = mpsc::channel();
+    let (opened, opens) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut from_client, _) = listener.accept().unwrap();
+        let (mut back, mut answers) =
+            (from_client.try_clone().unwrap(), to_server.try_clone().unwrap());
+        let answering = std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+        let mut first = (&mut from_client).take(bytes as u64);
+        std::io::copy(&mut first, &mut to_server).unwrap();
+        reaches.send(()).unwrap();
+        opens.recv().unwrap();
+        // Either end may hang up now.
+        let _ended = std::io::copy(&mut from_client, &mut to_server);
+        let _gone = to_server.shutdown(Shutdown::Write);
+        let _ended = answering.join();
+    });
+    (address, Gate { reached, opened })
 }
