@@ -36,6 +36,8 @@ mod requests;
 mod segment;
 mod session;
 mod survivors;
+mod tap_log;
+mod tap_packets;
 mod transfer_frames;
 
 /// Something that reads bytes.
@@ -102,6 +104,21 @@ pub const TARGETS: &[Target] = &[
         seeds: config::seeds,
         fixed_bytes: 8 << 20,
         bytes_per_byte: 1 << 10,
+    },
+    Target {
+        name: "tap_log",
+        run: tap_log::run,
+        seeds: tap_log::seeds,
+        // A batch behind damage is searched for a mebibyte at a time.
+        fixed_bytes: 8 << 20,
+        bytes_per_byte: 1024,
+    },
+    Target {
+        name: "tap_packets",
+        run: tap_packets::run,
+        seeds: tap_packets::seeds,
+        fixed_bytes: 1 << 20,
+        bytes_per_byte: 256,
     },
     Target {
         name: "transfer_frames",

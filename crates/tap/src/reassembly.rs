@@ -160,8 +160,10 @@ impl<C> Table<C> {
             }
             connection.end(at, handler);
         }
-        // Without bytes it is the rest of a connection that has ended, or is too quiet to matter.
-        if segment.rst || (!segment.syn && segment.payload.is_empty()) {
+        // Without bytes it is the rest of a connection that has ended, or is too quiet to matter; and
+        // behind the first SYN everybody acknowledges.
+        let is_middle = !segment.payload.is_empty() && segment.acknowledgment.is_some();
+        if segment.rst || !(segment.syn || is_middle) {
             return;
         }
         if self.connections.len() >= self.limits.connections {

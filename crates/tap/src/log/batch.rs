@@ -225,11 +225,15 @@ impl Batch {
 
     /// Empties it for entries that come after those in it.
     pub fn clear(&mut self) {
-        self.bytes.truncate(HEADER_BYTES);
-        self.bytes[..HEADER_BYTES].fill(0);
-        self.time = None;
-        self.before = self.position;
-        self.completed = self.position;
+        self.begin_after(Position(self.position));
+    }
+
+    /// Empties it for entries that come after `position`, and keeps its memory.
+    pub(crate) fn begin_after(&mut self, position: Position) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.truncate(HEADER_BYTES);
+        bytes.fill(0);
+        *self = Self { bytes, ..Self::after(position) };
     }
 }
 

@@ -2,19 +2,21 @@
 //! whoever captures never waits for a disk.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Options;
 use super::counters::Counters;
+use super::{BATCH_BYTES, Options};
 use crate::capture::pin_to_cpu;
-use crate::entry::{ConnectionNumber, Time};
+use crate::entry::{ConnectionNumber, Position, Time};
 use crate::error::{Error, Result};
 use crate::log::{Batch, Carried, Writer};
 
 /// How long a full disk is left alone before the next try.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
+/// Written batches that wait to be used again at most.
+const SPARES_MAX: usize = 4;
 /// Tries on a full disk once the sidecar shall stop.
 const LAST_TRIES: u32 = 5;
 
@@ -27,6 +29,8 @@ enum Message {
 pub(super) struct LogWriter {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<Result<()>>>,
+    /// Batches that were written: their memory is used again.
+    spares: Receiver<Batch>,
     counters: Arc<Counters>,
     queue_bytes: usize,
 }
@@ -34,9 +38,11 @@ pub(super) struct LogWriter {
 impl LogWriter {
     pub(super) fn start(writer: Writer, options: &Options, counters: Arc<Counters>) -> Self {
         let (queue, messages) = mpsc::channel();
+        let (written, spares) = mpsc::sync_channel(SPARES_MAX);
         let mut own = Thread {
             writer,
             messages,
+            written,
             counters: counters.clone(),
             sync_interval: options.sync_interval,
             unsynced_since: None,
@@ -56,9 +62,17 @@ impl LogWriter {
         Self {
             queue: Some(queue),
             thread: Some(thread),
+            spares,
             counters,
             queue_bytes: options.queue_bytes,
         }
+    }
+
+    /// An empty batch for entries behind `position`.
+    pub(super) fn spare(&self, position: Position) -> Batch {
+        let Ok(mut spare) = self.spares.try_recv() else { return Batch::after(position) };
+        spare.begin_after(position);
+        spare
     }
 
     /// Whether what waits leaves room for more.
@@ -112,6 +126,7 @@ impl LogWriter {
 struct Thread {
     writer: Writer,
     messages: Receiver<Message>,
+    written: SyncSender<Batch>,
     counters: Arc<Counters>,
     sync_interval: Duration,
     /// When the oldest batch that is not durable was handed over.
@@ -132,6 +147,10 @@ impl Thread {
                 Ok(Message::Batch(mut batch)) => {
                     self.write(&mut batch)?;
                     self.counters.written(batch.len_bytes());
+                    // One too many is freed, and so is one that grew beyond the common size.
+                    if batch.len_bytes() <= 2 * BATCH_BYTES {
+                        let _dropped = self.written.try_send(batch);
+                    }
                 }
                 Ok(Message::Rotate(carried, connection, now)) => {
                     match self.writer.rotate(&carried, connection, now) {

@@ -86,7 +86,7 @@ impl Recorder {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let next = Batch::after(self.batch.position());
+        let next = log.spare(self.batch.position());
         let batch = std::mem::replace(&mut self.batch, next);
         if self.has_dropped() || !log.has_room() {
             self.dropped_bytes += batch.len_bytes() as u64;

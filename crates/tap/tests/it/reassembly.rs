@@ -274,7 +274,7 @@ fn a_port_used_again_is_another_connection() {
     segments.push(again.segment(0, b"two", None));
     // And once more, this time its SYN is lost.
     let far = End { syn: 77_000 + (1 << 30), ..CLIENT };
-    segments.push(far.segment(0, b"three", None));
+    segments.push(far.segment(0, b"three", Some(SERVER.number(0))));
     let conversations = feed(&segments, Limits::default());
     let heard: Vec<_> = conversations.iter().map(|c| c.client.bytes.clone()).collect();
     assert_eq!(heard, [known(b"one"), known(b"two"), known(b"three")]);
@@ -317,7 +317,7 @@ fn a_reset_ends_a_connection_unless_its_number_is_wrong() {
     segments.push(CLIENT.rst(6));
     assert!(feed(&segments, Limits::default())[0].is_closed);
     // Whoever sends on after it was not reset after all.
-    segments.push(CLIENT.segment(6, b"three", None));
+    segments.push(CLIENT.segment(6, b"three", Some(SERVER.number(0))));
     let conversations = feed(&segments, Limits::default());
     assert_eq!(conversations.len(), 2);
     assert_eq!(conversations[1].client.gaps, [(0, GapReason::MidStream)]);
