@@ -15,6 +15,7 @@ use base::checksum::crc32c;
 use base::varint;
 
 use super::Carried;
+use super::segment::NUMBER_MAX;
 use crate::entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 
 /// Bytes before the entries.
@@ -275,6 +276,9 @@ impl Header {
     /// Decodes the entries of a batch whose checksum is right; what is wrong and how far from the first
     /// entry otherwise.
     pub(super) fn entries(&self, body: &[u8]) -> Result<Vec<Entry>, (usize, &'static str)> {
+        if self.position >= NUMBER_MAX {
+            return Err((0, "a position that no log reaches"));
+        }
         let mut decoder = Decoder {
             input: body,
             time: self.time,
@@ -317,9 +321,9 @@ impl<'a> Decoder<'a> {
             COMPLETED_OK => self.completed(Outcome::Ok, at)?,
             COMPLETED_ERROR => self.completed(Outcome::Error, at)?,
             GAP => {
-                let connection = varint::take(&mut self.input)?;
+                let connection = self.connection()?;
                 Entry::Gap {
-                    connection: (connection != 0).then_some(ConnectionNumber(connection)),
+                    connection: (connection.0 != 0).then_some(connection),
                     at,
                     missing: varint::take(&mut self.input)?,
                     reason: reason_of(self.byte()?)?,
@@ -339,7 +343,7 @@ impl<'a> Decoder<'a> {
         let position = if self.is_carried {
             Position(0)
         } else {
-            self.position = self.position.checked_add(1)?;
+            self.position += 1;
             Position(self.position)
         };
         Some(Entry::Request { position, connection, at, class, sequence: u32_at(head, 2), payload })
@@ -361,7 +365,8 @@ impl<'a> Decoder<'a> {
     }
 
     fn connection(&mut self) -> Option<ConnectionNumber> {
-        varint::take(&mut self.input).map(ConnectionNumber)
+        let number = varint::take(&mut self.input)?;
+        (number < NUMBER_MAX).then_some(ConnectionNumber(number))
     }
 
     fn difference(&mut self, before: u64) -> Option<u64> {

@@ -16,6 +16,8 @@ const SEGMENT_MAGIC: [u8; 8] = *b"INDELTAP";
 const VERSION: u32 = 1;
 /// Bytes of a protocol's name at most.
 const PROTOCOL_BYTES: usize = 16;
+/// Batches, requests and connections are never as many as this.
+pub(super) const NUMBER_MAX: u64 = 1 << 62;
 /// What is searched at once for a batch behind damage.
 const SEARCH_BYTES: usize = 1 << 20;
 
@@ -67,6 +69,12 @@ impl Header {
         }
         if u64_at(bytes, 16) != segment {
             return Err(corrupt(16, "the segment has another number than its name"));
+        }
+        for at in [24, 32, 40] {
+            let is_possible = u64_at(bytes, at) < NUMBER_MAX && (at != 24 || u64_at(bytes, at) > 0);
+            if !is_possible {
+                return Err(corrupt(at as u64, "a number that no log reaches"));
+            }
         }
         let name = &bytes[56..];
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(PROTOCOL_BYTES);
