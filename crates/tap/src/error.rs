@@ -69,6 +69,12 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
     },
+    /// The server that requests are sent to does not do what it must.
+    #[error("{what}")]
+    Server {
+        /// What it does, or does not.
+        what: String,
+    },
     /// The kernel does not let this process see packets.
     #[error(
         "capturing packets needs the capability CAP_NET_RAW: run this as root, from the systemd unit, or \

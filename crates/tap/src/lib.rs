@@ -20,6 +20,7 @@
 //! | [`sidecar`] | the parts together, in two threads; metrics |
 //! | [`protocol`] | requests and responses in a stream of bytes, and their class |
 //! | [`protocol::mysql`], [`protocol::resp`], [`protocol::raw`] | the protocols |
+//! | [`replay`] | the requests, sent again as the clients did |
 //!
 //! # Invariants
 //! 1. A byte that the sidecar did not see is reported as a gap, and never passed over in silence: after a
@@ -34,6 +35,7 @@ mod error;
 pub mod log;
 pub mod protocol;
 pub mod reassembly;
+pub mod replay;
 pub mod sidecar;
 
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};

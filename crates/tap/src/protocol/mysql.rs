@@ -17,6 +17,10 @@
 //! class Connection, an execution without values ([`command::Execute::naming`]), which follows the request
 //! that prepared and which recovery does not execute.
 //!
+//! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask for it.
+//! That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows the request that
+//! was refused.
+//!
 //! # After a gap
 //! A gap within rows whose length is known costs nothing. After any other one the place is found where
 //! the client begins to speak after the server did, if twice before it said one packet of number 0 with
@@ -25,7 +29,6 @@
 
 pub(crate) mod answer;
 pub(crate) mod command;
-#[cfg_attr(not(test), expect(dead_code, reason = "for the replay, which follows"))]
 pub(crate) mod login;
 pub(crate) mod packet;
 mod regain;
@@ -43,6 +46,16 @@ use self::session::{Change, Session};
 use self::sql::Kind;
 use super::{Conversation, Listener, Side};
 use crate::entry::{Class, Outcome, Time};
+
+/// The number of the error by which a server breaks a deadlock.
+const DEADLOCK: [u8; 2] = 1213_u16.to_le_bytes();
+
+/// The request that says that the server has rolled a transaction back.
+pub(crate) fn deadlock_rollback() -> Vec<u8> {
+    let mut request = Vec::new();
+    packet::write(&mut request, 0, b"\x03ROLLBACK /* deadlock */");
+    request
+}
 
 /// A connection that speaks MySQL's protocol.
 #[derive(Debug)]
@@ -91,6 +104,7 @@ struct Waiting {
 /// LOAD DATA LOCAL: the request so far, and what it is.
 #[derive(Debug)]
 struct File {
+    number: u64,
     request: Vec<u8>,
     /// The server has asked for the file.
     is_wanted: bool,
@@ -124,7 +138,6 @@ impl Mysql {
     }
 
     /// The statement that the server prepared last.
-    #[expect(dead_code, reason = "for the replay, which follows")]
     pub(crate) fn last_prepared(&self) -> Option<Prepared> {
         self.prepared
     }
@@ -252,7 +265,9 @@ impl Mysql {
         if code == Code::Query
             && sql::statements(&payload[1..]).iter().any(|one| sql::kind(one) == Kind::LoadsLocal)
         {
-            self.file = Some(File { request: raw.to_vec(), is_wanted: false, is_told: false });
+            let number = self.told;
+            self.file =
+                Some(File { number, request: raw.to_vec(), is_wanted: false, is_told: false });
             self.told += 1;
             return self.wait(Expected::Results, None);
         }
@@ -325,7 +340,12 @@ impl Mysql {
                 None => {
                     let why = "a file that a hidden LOAD DATA LOCAL asks for";
                     listener.unintelligible(Side::Client, why, at);
-                    self.file = Some(File { request: Vec::new(), is_wanted: true, is_told: true });
+                    self.file = Some(File {
+                        number: waiting.number,
+                        request: Vec::new(),
+                        is_wanted: true,
+                        is_told: true,
+                    });
                 }
             },
             Ok(Step::Done { outcome, status, prepared }) => {
@@ -343,7 +363,7 @@ impl Mysql {
         listener: &mut dyn Listener,
     ) {
         let Some(waiting) = self.waiting.pop_front() else { return };
-        if let Some(file) = self.file.take()
+        if let Some(file) = self.file.take_if(|file| file.number == waiting.number)
             && !file.is_told
         {
             listener.request(Class::Query, &file.request, self.offset, at);
@@ -364,6 +384,11 @@ impl Mysql {
             self.prepared = prepared;
             let naming = Execute::naming(id, parameters, &[]);
             self.tell(Class::Connection, &naming, at, listener);
+            listener.response(self.told - 1, Outcome::Ok, at);
+        }
+        let head = &self.packets.head().bytes;
+        if outcome == Outcome::Error && head.get(1..3) == Some(&DEADLOCK) {
+            self.tell(Class::Query, &deadlock_rollback(), at, listener);
             listener.response(self.told - 1, Outcome::Ok, at);
         }
         self.pop_silent(at, listener);

@@ -5,6 +5,7 @@
 //!   log_round_trip  entries go in and come out, over segments, from any position on
 //!   log_crash       power fails at every single I/O
 //!   reassembly      segments cut, doubled, late, early and lost: the bytes themselves, or a gap
+//!   replay          servers are brought back from what was recorded, and compared with the originals
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -13,4 +14,5 @@ mod log_crash;
 mod log_format;
 mod log_round_trip;
 mod reassembly;
+mod replay;
 mod samples;

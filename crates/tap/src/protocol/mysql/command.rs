@@ -72,7 +72,6 @@ impl Code {
     }
 
     /// Whether the payload names a prepared statement behind its first byte.
-    #[expect(dead_code, reason = "for the replay, which follows")]
     pub(crate) fn names_statement(self) -> bool {
         matches!(
             self,

@@ -9,12 +9,9 @@ pub(crate) mod capability {
     pub(crate) const PROTOCOL_41: u64 = 1 << 9;
     pub(crate) const SSL: u64 = 1 << 11;
     pub(crate) const SECURE_CONNECTION: u64 = 1 << 15;
-    pub(crate) const MULTI_STATEMENTS: u64 = 1 << 16;
     pub(crate) const PLUGIN_AUTH: u64 = 1 << 19;
     pub(crate) const CONNECT_ATTRS: u64 = 1 << 20;
     pub(crate) const PLUGIN_AUTH_LENENC_DATA: u64 = 1 << 21;
-    #[expect(dead_code, reason = "for the replay, which follows")]
-    pub(crate) const SESSION_TRACK: u64 = 1 << 23;
     pub(crate) const DEPRECATE_EOF: u64 = 1 << 24;
     pub(crate) const OPTIONAL_METADATA: u64 = 1 << 25;
     pub(crate) const ZSTD: u64 = 1 << 26;
@@ -29,6 +26,8 @@ pub(crate) mod capability {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
     pub(crate) capabilities: u64,
+    /// How it calls the connection.
+    pub(crate) thread: u32,
     /// What the password is scrambled with: twenty bytes.
     pub(crate) scramble: Vec<u8>,
     /// How it wants to be convinced.
@@ -42,7 +41,7 @@ impl Greeting {
             return None;
         }
         fields.zero_ended()?;
-        fields.u32()?;
+        let thread = fields.u32()?;
         let mut scramble = fields.bytes(8)?.to_vec();
         fields.u8()?;
         let low = fields.u16()?;
@@ -62,7 +61,7 @@ impl Greeting {
         if capabilities & capability::LONG_PASSWORD == 0 {
             capabilities |= u64::from(extended) << 32;
         }
-        Some(Self { capabilities, scramble, plugin })
+        Some(Self { capabilities, thread, scramble, plugin })
     }
 }
 

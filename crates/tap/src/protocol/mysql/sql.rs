@@ -89,7 +89,6 @@ pub(crate) fn kind(statement: &[u8]) -> Kind {
 
 /// Whether the time or a random number is asked for, so that it matters when the statement runs.
 /// Columns' own defaults may ask for the time too, so everything that writes rows does.
-#[expect(dead_code, reason = "for the replay, which follows")]
 pub(crate) fn may_ask_for_time(statement: &[u8]) -> bool {
     matches!(kind(statement), Kind::Writes | Kind::WritesAlone | Kind::LoadsLocal)
         && !["savepoint", "release", "rollback", "xa", "unlock"]

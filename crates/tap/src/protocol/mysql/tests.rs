@@ -23,7 +23,6 @@ const CAPABILITIES: u64 = capability::PROTOCOL_41
     | capability::SECURE_CONNECTION
     | capability::PLUGIN_AUTH
     | capability::CONNECT_WITH_DB
-    | capability::MULTI_STATEMENTS
     | capability::LONG_PASSWORD;
 
 fn greeting() -> Vec<u8> {
@@ -147,6 +146,16 @@ fn what_cannot_be_read_is_said() {
     conversation.bytes(Client, b"nonsense", AT, &mut recorder);
     assert_eq!(recorder.unintelligible(), 1);
     assert_eq!(recorder.heard.len(), 1);
+}
+
+#[test]
+fn a_broken_deadlock_is_a_rollback() {
+    let (mut conversation, mut recorder) = logged_in();
+    let update = query("UPDATE t SET a = 1");
+    conversation.bytes(Client, &update, AT, &mut recorder);
+    conversation.bytes(Server, &packets(1, &[b"\xff\xbd\x04#40001no"]), AT, &mut recorder);
+    assert_eq!(recorder.payloads(), [update, deadlock_rollback()]);
+    assert_eq!(recorder.outcomes(), [(1, Outcome::Error), (2, Outcome::Ok)]);
 }
 
 #[test]

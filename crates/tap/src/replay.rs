@@ -1,0 +1,571 @@
+//! Bringing a server back: its recorded requests are sent again, over a connection for each original one.
+//!
+//! ```text
+//!   log ─► plan: order of sending, what may overlap ─► replay ═► target a ═► server
+//!            └ footprint, partial                        ╘═════► target b ═►
+//!                                                       dialect: the request as it must be now
+//! ```
+//!
+//! One request at a time is sent, over all connections, as in the paper (section 6.3.1, "Recovery
+//! Procedure"); with `parallel` also those beside it whose order cannot matter ([`plan`](self)). A
+//! request that the server does not answer as it waits for another connection (BLPOP, a row that another
+//! transaction has locked) is left to wait, and what was recorded while it waited is sent.
+//!
+//! # Invariants
+//! 1. A request is sent when all that were answered before it arrived are answered again.
+//! 2. The requests of a connection are sent in their order, each after the answer to the one before.
+
+mod dialect;
+mod footprint;
+mod mysql;
+mod partial;
+mod plan;
+mod target;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+pub use dialect::Credentials;
+
+use self::dialect::{Dialect, Outgoing, log_in, resp_request};
+use self::plan::{Plan, Request, Selection, What};
+use self::target::{Target, wait_for};
+use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
+use crate::error::Result;
+use crate::protocol::Protocol;
+
+/// After this a request that is not answered is taken to wait for another connection.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// How many steps are looked at for what may be sent beside others.
+const STEPS_AHEAD: usize = 64;
+
+/// How many differences are described; the others are counted.
+const DIFFERENCES_MAX: usize = 100;
+
+/// How often progress is told.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is to be replayed, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The server.
+    pub to: SocketAddr,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// As whom to log in.
+    pub credentials: Credentials,
+    /// The last request.
+    pub until_position: Option<Position>,
+    /// The last moment.
+    pub until_time: Option<Time>,
+    /// How many times as fast as it was recorded at most; as fast as possible if there is none.
+    pub speed: Option<f64>,
+    /// Whether requests whose order cannot matter are under way together.
+    pub parallel: bool,
+}
+
+/// A request whose answer is of another kind than the recorded one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The request.
+    pub position: Position,
+    /// Its connection.
+    pub connection: ConnectionNumber,
+    /// What was recorded.
+    pub recorded: Outcome,
+    /// What the server says now.
+    pub replayed: Outcome,
+    /// Its words, or how the connection was lost.
+    pub message: String,
+    /// The beginning of the request.
+    pub request: String,
+}
+
+/// What a replay did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Requests that were sent.
+    pub sent: u64,
+    /// Requests of the log that were not, though they may have changed something: those after the end that
+    /// was asked for, those that concerned the original connection only, those of lost connections.
+    pub left_out: u64,
+    /// Of those sent, how many were answered by an error, then and now.
+    pub errors_as_recorded: u64,
+    /// Of those sent, how many had no recorded answer.
+    pub without_record: u64,
+    /// How many were answered in another way than recorded; the first of them are described.
+    pub difference_count: u64,
+    /// The first differences.
+    pub differences: Vec<Difference>,
+    /// Requests that waited for another connection.
+    pub waited: u64,
+    /// Requests that were sent before one that was answered earlier, as it waited for their transaction.
+    pub out_of_order: u64,
+    /// The most connections at the same time.
+    pub connections_max: usize,
+    /// Where the log says that bytes are missing.
+    pub gaps: Vec<(Option<ConnectionNumber>, Time, GapReason)>,
+    /// The last request that was sent.
+    pub last_position: Option<Position>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Which requests are sent again.
+pub enum Extent<'a> {
+    /// All of them, on a server as it was when the log began.
+    All,
+    /// Those that were not completed, on a server that has kept what it had completed; the log is read
+    /// once more for them.
+    NotCompleted(&'a mut dyn Iterator<Item = Result<Entry>>),
+}
+
+/// Sends the requests of `entries`; `progress` hears of it about once a second.
+///
+/// # Errors
+/// If the log cannot be read, or the server cannot be reached or logged in to.
+pub fn replay(
+    entries: &mut dyn Iterator<Item = Result<Entry>>,
+    extent: Extent<'_>,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&Report),
+) -> Result<Report> {
+    let only = match extent {
+        Extent::All => None,
+        Extent::NotCompleted(log) => Some(partial::not_completed(log, settings.protocol)?),
+    };
+    let selection = Selection {
+        until_position: settings.until_position,
+        until_time: settings.until_time,
+        only,
+    };
+    let mut replayer = Replayer {
+        plan: Plan::new(entries, settings.protocol, selection),
+        settings,
+        targets: HashMap::new(),
+        lost: HashSet::new(),
+        under_way: BTreeMap::new(),
+        in_transaction: HashSet::new(),
+        control: None,
+        began: None,
+        report: Report::default(),
+    };
+    replayer.run(progress)?;
+    Ok(replayer.report)
+}
+
+/// A request that is under way.
+struct UnderWay {
+    connection: ConnectionNumber,
+    since: Instant,
+    /// It waits for another connection.
+    waits: bool,
+    /// It is one that blocks, and the server says that it does.
+    is_parked: bool,
+    /// The server says that it waits for a lock.
+    waits_for_lock: bool,
+    is_compared: bool,
+}
+
+struct Replayer<'a> {
+    plan: Plan<'a>,
+    settings: &'a Settings,
+    targets: HashMap<ConnectionNumber, Target>,
+    /// Connections that the server has closed.
+    lost: HashSet<ConnectionNumber>,
+    under_way: BTreeMap<u64, UnderWay>,
+    /// Connections with an open transaction.
+    in_transaction: HashSet<ConnectionNumber>,
+    /// A connection of our own, to ask about the others.
+    control: Option<Target>,
+    /// When the first request was sent, and when it was recorded.
+    began: Option<(Instant, Time)>,
+    report: Report,
+}
+
+impl Replayer<'_> {
+    fn run(&mut self, progress: &mut dyn FnMut(&Report)) -> Result<()> {
+        let began = Instant::now();
+        let mut told = began;
+        loop {
+            self.plan.fill()?;
+            if self.plan.is_done() {
+                break;
+            }
+            if told.elapsed() >= PROGRESS_INTERVAL {
+                told = Instant::now();
+                self.report.took = began.elapsed();
+                progress(&self.report);
+            }
+            let has_sent = self.send_what_is_due()?;
+            if self.under_way.values().any(|one| !one.is_parked) {
+                self.receive()?;
+                self.let_holders_go_on()?;
+            } else if !has_sent && !self.unpark()? {
+                break;
+            }
+        }
+        self.report.left_out += self.plan.unsent_count() - self.under_way.len() as u64;
+        let seen = std::mem::take(&mut self.plan.seen);
+        self.report.left_out += seen.left_out;
+        self.report.gaps = seen.gaps;
+        self.report.last_position = seen.last_position;
+        self.report.took = began.elapsed();
+        Ok(())
+    }
+
+    /// Sends what may be sent now; whether there was anything.
+    fn send_what_is_due(&mut self) -> Result<bool> {
+        let mut has_sent = false;
+        while let Some(place) = self.next_due() {
+            self.begin(place)?;
+            has_sent = true;
+        }
+        Ok(has_sent)
+    }
+
+    /// The first step in the order that may be sent now.
+    fn next_due(&self) -> Option<u64> {
+        let is_busy = self.under_way.values().any(|one| !one.waits);
+        if is_busy && !self.settings.parallel {
+            return None;
+        }
+        let mut before = Vec::new();
+        for place in self.plan.ordered().take(STEPS_AHEAD + self.under_way.len()) {
+            if self.under_way.get(&place).is_some_and(|one| one.waits) {
+                continue;
+            }
+            let may_be_sent = self.plan.is_next(place)
+                && self.plan.is_due(place)
+                && !self.under_way.contains_key(&place)
+                && before.iter().all(|earlier| self.plan.may_overlap(*earlier, place));
+            if may_be_sent {
+                return Some(place);
+            }
+            if self.settings.parallel {
+                before.push(place);
+            }
+        }
+        None
+    }
+
+    /// Begins a step whose turn it is.
+    fn begin(&mut self, place: u64) -> Result<()> {
+        let Some(step) = self.plan.step(place) else { return Ok(()) };
+        let connection = step.connection;
+        if step.leaves_transaction_open() {
+            self.in_transaction.insert(connection);
+        } else {
+            self.in_transaction.remove(&connection);
+        }
+        let request = match &step.what {
+            What::Close => {
+                self.targets.remove(&connection);
+                self.lost.remove(&connection);
+                self.plan.finish(place);
+                return Ok(());
+            }
+            What::Send(request) => request.clone(),
+        };
+        if self.lost.contains(&connection) {
+            self.report.left_out += 1;
+            self.plan.finish(place);
+            return Ok(());
+        }
+        self.keep_pace(request.at);
+        let has_answered_exec =
+            dialect::is_watch(&request.payload) && self.plan.has_answered_exec(connection);
+        if !self.targets.contains_key(&connection) && !self.connect(connection, &request)? {
+            self.plan.finish(place);
+            return Ok(());
+        }
+        let is_refused = self.broke_deadlock(place, &request);
+        let target = self.targets.get_mut(&connection).expect("it was just made");
+        let credentials = &self.settings.credentials;
+        match target.dialect.outgoing(&request, credentials, has_answered_exec) {
+            Outgoing::Nothing => {
+                self.report.left_out += 1;
+                self.plan.finish(place);
+            }
+            // What it says of later ones is known by now.
+            Outgoing::Bytes { .. } if is_refused => {
+                self.report.left_out += 1;
+                self.plan.finish(place);
+            }
+            Outgoing::Bytes { bytes, is_compared, is_told_late } => {
+                let sent = target.send(bytes, is_told_late);
+                self.started(place, connection, is_compared);
+                self.unless_lost(place, connection, sent)?;
+            }
+            Outgoing::Blocks(bytes) => self.begin_blocking(place, connection, bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Whether a request was refused to break a deadlock: here there is none, and it would wait or make one.
+    fn broke_deadlock(&self, place: u64, request: &Request) -> bool {
+        request.recorded == Some(Outcome::Error) && self.plan.broke_deadlock(place)
+    }
+
+    /// Makes the connection that stands for an original one; false if there was none that served.
+    fn connect(&mut self, connection: ConnectionNumber, first: &Request) -> Result<bool> {
+        if self.settings.protocol == Protocol::Mysql && first.recorded == Some(Outcome::Error) {
+            // Its login was refused.
+            self.report.left_out += 1;
+            return Ok(false);
+        }
+        let mut target = Target::connect(self.settings.to, Dialect::new(self.settings.protocol))?;
+        log_in(&mut target, first, &self.settings.credentials)?;
+        self.targets.insert(connection, target);
+        self.report.connections_max = self.report.connections_max.max(self.targets.len());
+        Ok(true)
+    }
+
+    fn started(&mut self, place: u64, connection: ConnectionNumber, is_compared: bool) {
+        self.report.sent += 1;
+        let one = UnderWay {
+            connection,
+            since: Instant::now(),
+            waits: false,
+            is_parked: false,
+            waits_for_lock: false,
+            is_compared,
+        };
+        self.under_way.insert(place, one);
+    }
+
+    /// Waits until a request recorded at `at` is to be sent.
+    fn keep_pace(&mut self, at: Time) {
+        let (began, first) = *self.began.get_or_insert((Instant::now(), at));
+        if let Some(speed) = self.settings.speed {
+            let recorded = Duration::from_nanos(at.0.saturating_sub(first.0));
+            std::thread::sleep(recorded.div_f64(speed).saturating_sub(began.elapsed()));
+        }
+    }
+
+    /// Receives answers, or notices that one does not come.
+    fn receive(&mut self) -> Result<()> {
+        let running = self.under_way.iter().filter(|(_, one)| !one.is_parked);
+        let places: Vec<(u64, ConnectionNumber)> =
+            running.map(|(place, one)| (*place, one.connection)).collect();
+        let has_patience = self.under_way.values().any(|one| !one.waits);
+        let timeout = if has_patience { PATIENCE } else { PROGRESS_INTERVAL };
+        let mut descriptors: Vec<_> =
+            places.iter().map(|(_, connection)| self.targets[connection].poll_fd()).collect();
+        wait_for(&mut descriptors, Some(timeout))?;
+        let ready: Vec<bool> =
+            descriptors.iter().map(|descriptor| !descriptor.revents().is_empty()).collect();
+        drop(descriptors);
+        for ((place, connection), is_ready) in places.into_iter().zip(ready) {
+            if is_ready {
+                let target = self.targets.get_mut(&connection).expect("it is under way");
+                let outcome = target.proceed();
+                self.unless_lost(place, connection, outcome)?;
+            } else if let Some(one) = self.under_way.get_mut(&place)
+                && !one.waits
+                && one.since.elapsed() >= PATIENCE
+            {
+                one.waits = true;
+                self.report.waited += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with what a connection has brought: an answer, nothing yet, or its end.
+    fn unless_lost(
+        &mut self,
+        place: u64,
+        connection: ConnectionNumber,
+        outcome: Result<Option<Outcome>>,
+    ) -> Result<()> {
+        match outcome {
+            Ok(None) => Ok(()),
+            Ok(Some(outcome)) => {
+                let message = self.targets[&connection].error_text();
+                self.finish(place, outcome, message);
+                Ok(())
+            }
+            Err(error) => {
+                self.targets.remove(&connection);
+                self.lost.insert(connection);
+                self.finish(place, Outcome::Error, error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    /// A request was answered.
+    fn finish(&mut self, place: u64, outcome: Outcome, message: String) {
+        let Some(one) = self.under_way.remove(&place) else { return };
+        let Some(step) = self.plan.finish(place) else { return };
+        let What::Send(request) = step.what else { return };
+        if let Some(target) = self.targets.get_mut(&one.connection) {
+            target.dialect.answered(&request, outcome);
+        }
+        match request.recorded {
+            None => self.report.without_record += 1,
+            Some(recorded) if one.is_compared && recorded != outcome => {
+                self.report.difference_count += 1;
+                if self.report.differences.len() < DIFFERENCES_MAX {
+                    self.report.differences.push(Difference {
+                        position: request.position,
+                        connection: one.connection,
+                        recorded,
+                        replayed: outcome,
+                        message: if outcome == Outcome::Error { message } else { String::new() },
+                        request: shown(&request.payload),
+                    });
+                }
+            }
+            Some(Outcome::Error) => self.report.errors_as_recorded += 1,
+            Some(Outcome::Ok) => {}
+        }
+    }
+
+    /// Sends a request that blocks, and makes sure that the server has understood it before any other is
+    /// sent.
+    fn begin_blocking(
+        &mut self,
+        place: u64,
+        connection: ConnectionNumber,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
+        let id = self.client_id(connection)?;
+        let target = self.targets.get_mut(&connection).expect("it was just used");
+        let sent = target.send(bytes, false);
+        self.started(place, connection, true);
+        self.unless_lost(place, connection, sent)?;
+        let list = resp_request(&[b"CLIENT", b"LIST", b"ID", id.to_string().as_bytes()]);
+        while let Some(target) = self.targets.get_mut(&connection)
+            && self.under_way.contains_key(&place)
+        {
+            let outcome = target.proceed();
+            if !matches!(outcome, Ok(None)) {
+                return self.unless_lost(place, connection, outcome);
+            }
+            let (outcome, answer) = self.control()?.ask(&list)?;
+            // A server that cannot tell has read the request by now, which came before this one.
+            if outcome == Outcome::Error || is_blocked(&answer) {
+                let one = self.under_way.get_mut(&place).expect("checked above");
+                one.waits = true;
+                one.is_parked = true;
+                self.report.waited += 1;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// If all that is under way waits for locks, and nothing else is due, sends the next request of a
+    /// transaction that may hold them. Which gaps between rows a statement locks depends on what the
+    /// server has cleared away by then, so a lock may be in the way that was not when it was recorded.
+    fn let_holders_go_on(&mut self) -> Result<()> {
+        let is_stuck = self.settings.protocol == Protocol::Mysql
+            && self.under_way.values().all(|one| one.waits)
+            && !self.under_way.is_empty()
+            && self.next_due().is_none();
+        if !is_stuck || !self.waits_for_lock()? {
+            return Ok(());
+        }
+        let holder = self.plan.ordered().take(STEPS_AHEAD * 4).find(|place| {
+            self.plan.is_next(*place)
+                && !self.under_way.contains_key(place)
+                && self
+                    .plan
+                    .connection(*place)
+                    .is_some_and(|connection| self.in_transaction.contains(&connection))
+        });
+        let Some(holder) = holder else { return Ok(()) };
+        self.report.out_of_order += 1;
+        self.begin(holder)
+    }
+
+    /// Whether the server says of a request under way that it waits for a lock.
+    fn waits_for_lock(&mut self) -> Result<bool> {
+        let known = self.under_way.values().any(|one| one.waits_for_lock);
+        let Some((&place, one)) = self.under_way.iter().next() else { return Ok(false) };
+        if known {
+            return Ok(true);
+        }
+        let Some(Dialect::Mysql(session)) =
+            self.targets.get(&one.connection).map(|target| &target.dialect)
+        else {
+            return Ok(false);
+        };
+        let question = session.asks_whether_it_waits();
+        let (outcome, answer) = self.control()?.ask(&question)?;
+        // A server that may not tell is believed to wait.
+        let waits = outcome == Outcome::Error || answer.windows(7).any(|word| word == b"LOCKED!");
+        if let Some(one) = self.under_way.get_mut(&place) {
+            one.waits_for_lock = waits;
+        }
+        Ok(waits)
+    }
+
+    /// How the server calls a connection.
+    fn client_id(&mut self, connection: ConnectionNumber) -> Result<u64> {
+        let target = self.targets.get_mut(&connection).expect("it was just used");
+        if let Dialect::Resp(session) = &target.dialect
+            && let Some(id) = session.client_id
+        {
+            return Ok(id);
+        }
+        let (_, answer) = target.ask(&resp_request(&[b"CLIENT", b"ID"]))?;
+        let digits = answer.iter().skip(1).take_while(|byte| byte.is_ascii_digit());
+        let id = digits.fold(0_u64, |id, digit| id.wrapping_mul(10) + u64::from(digit - b'0'));
+        if let Dialect::Resp(session) = &mut target.dialect {
+            session.client_id = Some(id);
+        }
+        Ok(id)
+    }
+
+    /// The connection by which others are asked about.
+    fn control(&mut self) -> Result<&mut Target> {
+        if self.control.is_none() {
+            let dialect = Dialect::new(self.settings.protocol);
+            let mut target = Target::connect(self.settings.to, dialect)?;
+            dialect::log_in_as_ourselves(&mut target, &self.settings.credentials)?;
+            self.control = Some(target);
+        }
+        Ok(self.control.as_mut().expect("it was just made"))
+    }
+
+    /// Nothing can be sent before the answer to a request that blocks: it was by its timeout that it
+    /// ended. False if there is none such, and thus nothing left to do.
+    fn unpark(&mut self) -> Result<bool> {
+        // What a push has woken is answered before the push's connection is asked anything else.
+        let parked = self.under_way.iter().filter(|(_, one)| one.is_parked);
+        let first = parked
+            .filter(|(place, _)| self.plan.is_answered(**place))
+            .min_by_key(|(place, _)| self.plan.completion(**place));
+        let Some((&place, one)) = first else { return Ok(false) };
+        let connection = one.connection;
+        let id = self.client_id_known(connection);
+        self.control()?.ask(&resp_request(&[b"CLIENT", b"UNBLOCK", id.as_bytes()]))?;
+        let one = self.under_way.get_mut(&place).expect("found above");
+        one.is_parked = false;
+        Ok(true)
+    }
+
+    fn client_id_known(&self, connection: ConnectionNumber) -> String {
+        match self.targets.get(&connection).map(|target| &target.dialect) {
+            Some(Dialect::Resp(session)) => session.client_id.unwrap_or(0).to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Whether CLIENT LIST says that the connection is blocked.
+fn is_blocked(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    text.split(' ').filter_map(|word| word.strip_prefix("flags=")).any(|flags| flags.contains('b'))
+}
+
+/// The beginning of a request, for people.
+fn shown(payload: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 120;
+    payload[..payload.len().min(SHOWN_BYTES)].escape_ascii().to_string()
+}

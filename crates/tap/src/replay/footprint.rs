@@ -1,0 +1,246 @@
+//! What a request touches, so that two that were under way together may be again.
+//!
+//! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not known,
+//! but the log proves it: if both were answered while both transactions were open, neither needed a lock
+//! of the other. Two that insert never overlap, as they may draw numbers from the same AUTO_INCREMENT.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use resp::{Limits, Parsed, Parser};
+
+use super::plan::Request;
+use crate::entry::{Class, ConnectionNumber};
+use crate::protocol::Protocol;
+use crate::protocol::mysql::command::{Code, statement_id};
+use crate::protocol::mysql::packet;
+use crate::protocol::mysql::sql::{self, Kind};
+
+/// What a request touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Footprint {
+    /// Nothing that another connection sees.
+    Nothing,
+    /// Keys, by their hashes; the flag says that it is an EXEC.
+    Keys(Vec<u64>, bool),
+    /// Rows, by locks.
+    Locks,
+    /// Rows, and perhaps numbers that are given in turn.
+    Inserts,
+    Everything,
+}
+
+impl Footprint {
+    /// Whether the order of the two cannot matter.
+    pub(super) fn commutes(&self, other: &Self, held_locks_together: bool) -> bool {
+        match (self, other) {
+            (Self::Nothing, _) | (_, Self::Nothing) => true,
+            (Self::Keys(keys, _), Self::Keys(others, _)) => {
+                !keys.iter().any(|key| others.contains(key))
+            }
+            (Self::Inserts, Self::Inserts) => false,
+            (Self::Locks | Self::Inserts, Self::Locks | Self::Inserts) => held_locks_together,
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_exec(&self) -> bool {
+        matches!(self, Self::Keys(_, true))
+    }
+}
+
+/// What earlier requests of each connection mean for later ones.
+#[derive(Debug)]
+pub(super) struct Footprints {
+    protocol: Protocol,
+    connections: HashMap<ConnectionNumber, State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Keys of what MULTI has queued; all of them if `None` is within.
+    multi: Option<Option<Vec<u64>>>,
+    is_manual: bool,
+    in_transaction: bool,
+    unnamed: VecDeque<Vec<u8>>,
+    statements: HashMap<u32, Vec<u8>>,
+}
+
+impl Footprints {
+    pub(super) fn new(protocol: Protocol) -> Self {
+        Self { protocol, connections: HashMap::new() }
+    }
+
+    /// What a request touches, and whether it ends its transaction (or is one itself).
+    pub(super) fn request(
+        &mut self,
+        connection: ConnectionNumber,
+        request: &Request,
+    ) -> (Footprint, bool) {
+        let state = self.connections.entry(connection).or_default();
+        match self.protocol {
+            Protocol::Resp => state.resp(&request.payload),
+            Protocol::Mysql => state.mysql(&request.payload, request.class),
+            Protocol::Raw => (Footprint::Everything, true),
+        }
+    }
+
+    /// What the end of a connection touches: the locks of its transaction.
+    pub(super) fn close(&mut self, connection: ConnectionNumber) -> Footprint {
+        self.connections.remove(&connection);
+        match self.protocol {
+            Protocol::Mysql => Footprint::Locks,
+            Protocol::Resp | Protocol::Raw => Footprint::Nothing,
+        }
+    }
+}
+
+/// The arguments of a RESP request.
+pub(super) fn arguments(payload: &[u8]) -> Vec<Vec<u8>> {
+    let mut parser = Parser::new();
+    let limits = Limits { bulk_bytes_max: 1 << 40, authenticated: true };
+    match parser.parse(payload, &limits) {
+        Ok(Parsed::Request { .. }) => parser.args(payload).map(<[u8]>::to_vec).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl State {
+    fn resp(&mut self, payload: &[u8]) -> (Footprint, bool) {
+        let arguments = arguments(payload);
+        let words: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+        let Some(command) = words.first().and_then(|name| command::table::lookup(name)) else {
+            if let Some(queued) = &mut self.multi {
+                *queued = None;
+            }
+            return (Footprint::Everything, self.multi.is_none());
+        };
+        match command.name {
+            "multi" => {
+                self.multi = Some(Some(Vec::new()));
+                (Footprint::Nothing, false)
+            }
+            "exec" => match self.multi.take().flatten() {
+                Some(keys) => (Footprint::Keys(keys, true), true),
+                None => (Footprint::Everything, true),
+            },
+            "discard" | "reset" => {
+                self.multi = None;
+                (Footprint::Nothing, true)
+            }
+            "select" | "auth" | "hello" | "client" | "unwatch" => {
+                (Footprint::Nothing, self.multi.is_none())
+            }
+            _ => {
+                let found = command::keys::of(command.spec(), &words);
+                let keys = found.filter(|keys| !keys.is_empty()).map(|keys| {
+                    keys.iter().map(|key| hash(words[key.index])).collect::<Vec<u64>>()
+                });
+                let Some(queued) = &mut self.multi else {
+                    let touched =
+                        keys.map_or(Footprint::Everything, |keys| Footprint::Keys(keys, false));
+                    return (touched, true);
+                };
+                match (queued.as_mut(), keys) {
+                    (Some(queued), Some(keys)) => queued.extend(keys),
+                    _ => *queued = None,
+                }
+                (Footprint::Nothing, false)
+            }
+        }
+    }
+
+    fn mysql(&mut self, raw: &[u8], class: Class) -> (Footprint, bool) {
+        let payload = packet::payload(raw);
+        let Some(first) = payload.first() else { return (Footprint::Nothing, false) };
+        // A login has number 1; all commands have 0.
+        if raw.get(3) != Some(&0) {
+            return (Footprint::Nothing, false);
+        }
+        match Code::of(*first) {
+            Code::Query => self.query(&payload[1..]),
+            Code::Prepare => {
+                self.unnamed.push_back(payload[1..].to_vec());
+                (Footprint::Nothing, false)
+            }
+            Code::Execute if class == Class::Connection => {
+                // The id of the statement that was prepared first, of those without one.
+                if let (Some(id), Some(text)) = (statement_id(&payload), self.unnamed.pop_front()) {
+                    self.statements.insert(id, text);
+                }
+                (Footprint::Nothing, false)
+            }
+            Code::Execute | Code::BulkExecute => {
+                let text = statement_id(&payload).and_then(|id| self.statements.get(&id).cloned());
+                match text {
+                    Some(text) => self.query(&text),
+                    None => (Footprint::Inserts, !self.is_manual && !self.in_transaction),
+                }
+            }
+            Code::ChangeUser | Code::ResetConnection => {
+                let had_transaction = self.in_transaction;
+                *self = Self::default();
+                (Footprint::Locks, had_transaction)
+            }
+            Code::CreateDb | Code::DropDb => {
+                self.in_transaction = false;
+                (Footprint::Everything, true)
+            }
+            _ => (Footprint::Nothing, false),
+        }
+    }
+
+    fn query(&mut self, sql: &[u8]) -> (Footprint, bool) {
+        let statements = sql::statements(sql);
+        let (mut footprint, mut ends) = (Footprint::Nothing, false);
+        for statement in &statements {
+            let (touched, is_end) = self.statement(statement);
+            if footprint == Footprint::Nothing {
+                footprint = touched;
+            } else if touched != Footprint::Nothing {
+                footprint = Footprint::Everything;
+            }
+            ends |= is_end;
+        }
+        (footprint, ends && !self.in_transaction)
+    }
+
+    fn statement(&mut self, statement: &[u8]) -> (Footprint, bool) {
+        let is_alone = !self.in_transaction && !self.is_manual;
+        match sql::kind(statement) {
+            Kind::Reads | Kind::Administers => (Footprint::Nothing, is_alone),
+            Kind::Sets(_) => (Footprint::Nothing, false),
+            Kind::Begin => {
+                self.in_transaction = true;
+                (Footprint::Nothing, false)
+            }
+            Kind::Commit | Kind::Rollback => {
+                self.in_transaction = false;
+                (Footprint::Locks, true)
+            }
+            Kind::SetsAutocommit(on) => {
+                self.is_manual = !on;
+                self.in_transaction &= !on;
+                (Footprint::Locks, on)
+            }
+            Kind::WritesAlone => {
+                self.in_transaction = false;
+                (Footprint::Everything, true)
+            }
+            Kind::Writes | Kind::LoadsLocal => {
+                self.in_transaction |= self.is_manual;
+                let is_update = ["update", "delete", "select"]
+                    .iter()
+                    .any(|word| sql::begins_with(statement, word));
+                let footprint = if is_update { Footprint::Locks } else { Footprint::Inserts };
+                (footprint, is_alone)
+            }
+        }
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,347 @@
+//! MySQL's requests, sent again: the login by given credentials, statements under their new ids, and the
+//! time as it was.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{Read, Write};
+
+use sha1::{Digest, Sha1};
+
+use super::dialect::{Credentials, Outgoing, as_it_is};
+use super::plan::Request;
+use super::target::Target;
+use crate::entry::{Class, Outcome, Time};
+use crate::error::{Error, Result};
+use crate::protocol::Side;
+use crate::protocol::mysql::Mysql;
+use crate::protocol::mysql::command::{Code, Execute, STATEMENT_ID_AT, statement_id};
+use crate::protocol::mysql::login::{Greeting, Login, capability};
+use crate::protocol::mysql::packet::{self, Fields, HEADER_BYTES};
+use crate::protocol::mysql::sql::{self, Kind};
+
+/// The only way of convincing a server that is understood.
+const NATIVE: &[u8] = b"mysql_native_password";
+
+/// A connection that speaks MySQL's protocol.
+#[derive(Default)]
+pub(super) struct MysqlSession {
+    pub(super) conversation: Mysql,
+    /// What was prepared and has no recorded id yet, the oldest first; `None` if it could not be.
+    unnamed: VecDeque<Option<Statement>>,
+    /// Statements by their recorded ids.
+    statements: HashMap<u32, Statement>,
+    /// The client itself says what time it is.
+    sets_time: bool,
+    /// How the server calls the connection.
+    thread: u32,
+}
+
+/// A prepared statement.
+#[derive(Clone, Debug)]
+struct Statement {
+    id: u32,
+    parameters: u16,
+    asks_for_time: bool,
+    /// The types of its parameters as they were told last.
+    types: Vec<u8>,
+}
+
+impl MysqlSession {
+    pub(super) fn outgoing(&mut self, request: &Request) -> Outgoing {
+        let raw = &request.payload;
+        if is_login(raw) {
+            return Outgoing::Nothing;
+        }
+        let payload = packet::payload(raw);
+        let Some(first) = payload.first() else { return as_it_is(request) };
+        let code = Code::of(*first);
+        match code {
+            Code::Query => self.query(request, &payload[1..]),
+            Code::Execute if request.class == Class::Connection => {
+                self.name(&payload);
+                Outgoing::Nothing
+            }
+            Code::Close => self.close(&payload),
+            // Its proof cannot be sent again; what else it does is this.
+            Code::ChangeUser => {
+                *self = Self {
+                    conversation: std::mem::take(&mut self.conversation),
+                    thread: self.thread,
+                    ..Self::default()
+                };
+                let mut bytes = Vec::new();
+                packet::write(&mut bytes, 0, &[0x1f]);
+                if let Some(database) = database_of(&payload).filter(|name| !name.is_empty()) {
+                    packet::write(&mut bytes, 0, &[&[0x02], database].concat());
+                }
+                Outgoing::Bytes { bytes, is_compared: false, is_told_late: false }
+            }
+            Code::ResetConnection => {
+                self.statements.clear();
+                self.unnamed.clear();
+                self.sets_time = false;
+                as_it_is(request)
+            }
+            code if code.names_statement() => self.of_statement(request, code, &payload),
+            _ => as_it_is(request),
+        }
+    }
+
+    fn query(&mut self, request: &Request, sql: &[u8]) -> Outgoing {
+        let (mut asks_for_time, mut loads) = (false, false);
+        for statement in sql::statements(sql) {
+            match sql::kind(statement) {
+                Kind::Sets(name) if name == "set timestamp" => {
+                    let lower = statement.to_ascii_lowercase();
+                    self.sets_time = !lower.windows(7).any(|word| word == b"default");
+                }
+                Kind::LoadsLocal => loads = true,
+                _ => {}
+            }
+            asks_for_time |= sql::may_ask_for_time(statement);
+        }
+        let mut bytes = self.time(request.at, asks_for_time);
+        bytes.extend_from_slice(&request.payload);
+        Outgoing::Bytes { bytes, is_compared: true, is_told_late: loads }
+    }
+
+    /// The query that makes NOW() what it was, if it matters.
+    fn time(&self, at: Time, asks_for_time: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if asks_for_time && !self.sets_time {
+            let micros = at.0 / 1000;
+            let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+            let sql = format!("\x03SET TIMESTAMP={seconds}.{micros:06}");
+            packet::write(&mut bytes, 0, sql.as_bytes());
+        }
+        bytes
+    }
+
+    /// Learns the recorded id of what was prepared first, of those without one, and its types.
+    fn name(&mut self, payload: &[u8]) {
+        let Some(id) = statement_id(payload) else { return };
+        let found = match self.unnamed.pop_front() {
+            Some(found) => found,
+            None => self.statements.get(&id).cloned(),
+        };
+        let Some(mut statement) = found else { return };
+        if let Some(types) =
+            Execute::parse(payload, statement.parameters).and_then(|execute| execute.types)
+        {
+            statement.types = types.to_vec();
+        }
+        self.statements.insert(id, statement);
+    }
+
+    fn close(&mut self, payload: &[u8]) -> Outgoing {
+        let Some(statement) = statement_id(payload).and_then(|id| self.statements.remove(&id))
+        else {
+            return Outgoing::Nothing;
+        };
+        let mut bytes = Vec::new();
+        packet::write(&mut bytes, 0, &[&[0x19], &statement.id.to_le_bytes()[..]].concat());
+        Outgoing::Bytes { bytes, is_compared: true, is_told_late: false }
+    }
+
+    /// A command that names a statement, under the id that it has here.
+    fn of_statement(&mut self, request: &Request, code: Code, payload: &[u8]) -> Outgoing {
+        let recorded = statement_id(payload).unwrap_or(0);
+        let oldest = self.unnamed.front().and_then(Option::as_ref);
+        let Some(statement) = self.statements.get(&recorded).or(oldest).cloned() else {
+            return as_it_is(request);
+        };
+        let mut payload = payload.to_vec();
+        payload[STATEMENT_ID_AT].copy_from_slice(&statement.id.to_le_bytes());
+        let mut bytes = Vec::new();
+        if code == Code::Execute {
+            // Without a cursor, as nobody fetches its rows.
+            payload[STATEMENT_ID_AT.end] = 0;
+            if let Some(execute) = Execute::parse(&payload, statement.parameters) {
+                match execute.types {
+                    Some(types) => {
+                        if let Some(known) = self.statements.get_mut(&recorded) {
+                            known.types = types.to_vec();
+                        }
+                    }
+                    // Executions between that only read told the server; they were not sent.
+                    None if !statement.types.is_empty() => {
+                        let flag_at = execute.flag_at;
+                        payload[flag_at] = 1;
+                        payload.splice(flag_at + 1..flag_at + 1, statement.types.iter().copied());
+                    }
+                    None => {}
+                }
+            }
+            bytes = self.time(request.at, statement.asks_for_time);
+        }
+        packet::write(&mut bytes, 0, &payload);
+        Outgoing::Bytes { bytes, is_compared: true, is_told_late: false }
+    }
+
+    pub(super) fn answered(&mut self, request: &Request, outcome: Outcome) {
+        let payload = packet::payload(&request.payload);
+        let is_prepare = payload.first().is_some_and(|code| Code::of(*code) == Code::Prepare);
+        // One that failed when it was recorded has no name that follows.
+        if !is_prepare || request.recorded == Some(Outcome::Error) {
+            return;
+        }
+        let prepared = self.conversation.last_prepared().filter(|_| outcome == Outcome::Ok);
+        self.unnamed.push_back(prepared.map(|prepared| Statement {
+            id: prepared.id,
+            parameters: prepared.parameters,
+            asks_for_time: sql::may_ask_for_time(&payload[1..]),
+            types: Vec::new(),
+        }));
+    }
+
+    /// The query that says LOCKED! if this connection waits for a lock.
+    pub(super) fn asks_whether_it_waits(&self) -> Vec<u8> {
+        let sql = format!(
+            "\x03SELECT IF(COUNT(*), CONCAT('LOCKED', '!'), '') AS answer \
+             FROM information_schema.INNODB_TRX \
+             WHERE trx_mysql_thread_id = {} AND trx_state = 'LOCK WAIT'",
+            self.thread
+        );
+        let mut bytes = Vec::new();
+        packet::write(&mut bytes, 0, sql.as_bytes());
+        bytes
+    }
+
+    /// The words of an error: behind its number and state.
+    pub(super) fn error_text(answer: &[u8]) -> Option<&[u8]> {
+        let mut rest = answer;
+        while rest.len() > HEADER_BYTES {
+            let (payload, behind) = packet::split(rest);
+            if payload.first() == Some(&0xff) {
+                return payload.get(9..);
+            }
+            rest = behind;
+        }
+        None
+    }
+}
+
+/// The database that a COM_CHANGE_USER goes to.
+fn database_of(payload: &[u8]) -> Option<&[u8]> {
+    let mut fields = Fields(payload.get(1..)?);
+    fields.zero_ended()?;
+    let proof_len = fields.u8()?;
+    fields.bytes(usize::from(proof_len))?;
+    fields.zero_ended()
+}
+
+/// Whether a request is a login: all commands have number 0.
+fn is_login(raw: &[u8]) -> bool {
+    raw.get(3).is_some_and(|sequence| *sequence != 0)
+}
+
+/// Logs in as the recorded `request` did, but as the given user.
+pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credentials) -> Result<()> {
+    let refused = |what: String| Error::Server { what };
+    let mut login = Login::parse(&packet::payload(request))
+        .filter(|_| is_login(request))
+        .ok_or_else(|| refused("a connection's login is not in the log".into()))?;
+    let password = credentials.password.as_deref().unwrap_or_default().as_bytes();
+    let greeting = read_packet(target)?;
+    let greeting = Greeting::parse(packet::split(&greeting).0)
+        .ok_or_else(|| refused(format!("the server greets with {}", words(&greeting))))?;
+    if let super::dialect::Dialect::Mysql(session) = &mut target.dialect {
+        session.thread = greeting.thread;
+    }
+    login.capabilities &= greeting.capabilities;
+    login.capabilities &= !(capability::SSL | capability::COMPRESS | capability::ZSTD);
+    login.capabilities |= capability::PROTOCOL_41;
+    if let Some(user) = &credentials.user {
+        login.user = user.clone().into_bytes();
+    }
+    login.auth = scrambled(password, &greeting.scramble);
+    login.plugin = NATIVE.to_vec();
+    write_packet(target, 1, &login.write())?;
+    loop {
+        let raw = read_packet(target)?;
+        let payload = packet::split(&raw).0;
+        match payload.first() {
+            Some(0) => return Ok(()),
+            Some(0xfe) => {
+                let rest = &payload[1..];
+                let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+                let (plugin, scramble) = rest.split_at(end);
+                if plugin != NATIVE && !password.is_empty() {
+                    return Err(refused(format!(
+                        "the server wants the user to prove itself by {}; replay knows {} only: give it \
+                         a user that is identified by that",
+                        String::from_utf8_lossy(plugin),
+                        String::from_utf8_lossy(NATIVE)
+                    )));
+                }
+                let scramble = scramble.strip_prefix(&[0]).unwrap_or(scramble);
+                let scramble = scramble.strip_suffix(&[0]).unwrap_or(scramble);
+                write_packet(target, raw[3].wrapping_add(1), &scrambled(password, scramble))?;
+            }
+            Some(0xff) => {
+                return Err(refused(format!(
+                    "the server refused user {}: {}",
+                    String::from_utf8_lossy(&login.user),
+                    words(&raw)
+                )));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The login of a client that wants nothing in particular, without its user.
+pub(super) fn plain_login() -> Vec<u8> {
+    let login = Login {
+        capabilities: capability::PROTOCOL_41 | capability::LONG_PASSWORD,
+        max_packet: 1 << 24,
+        // utf8mb4_general_ci
+        collation: 45,
+        user: Vec::new(),
+        auth: Vec::new(),
+        database: Vec::new(),
+        plugin: Vec::new(),
+    };
+    let mut raw = Vec::new();
+    packet::write(&mut raw, 1, &login.write());
+    raw
+}
+
+/// What a packet says, if it is an error.
+fn words(raw: &[u8]) -> String {
+    String::from_utf8_lossy(MysqlSession::error_text(raw).unwrap_or_default()).into_owned()
+}
+
+fn read_packet(target: &mut Target) -> Result<Vec<u8>> {
+    let failed = |error| Error::io("logging in", error);
+    let stream = target.blocking_stream(true)?;
+    let mut raw = vec![0; HEADER_BYTES];
+    stream.read_exact(&mut raw).map_err(failed)?;
+    raw.resize(HEADER_BYTES + packet::len_of(&raw), 0);
+    stream.read_exact(&mut raw[HEADER_BYTES..]).map_err(failed)?;
+    target.blocking_stream(false)?;
+    target.heard(Side::Server, &raw);
+    Ok(raw)
+}
+
+fn write_packet(target: &mut Target, sequence: u8, payload: &[u8]) -> Result<()> {
+    let mut raw = Vec::new();
+    packet::write(&mut raw, sequence, payload);
+    let stream = target.blocking_stream(true)?;
+    stream.write_all(&raw).map_err(|error| Error::io("logging in", error))?;
+    target.blocking_stream(false)?;
+    target.heard(Side::Client, &raw);
+    Ok(())
+}
+
+/// The password as the server wants it: SHA1(password) xor SHA1(scramble, SHA1(SHA1(password))).
+fn scrambled(password: &[u8], scramble: &[u8]) -> Vec<u8> {
+    if password.is_empty() {
+        return Vec::new();
+    }
+    let once = Sha1::digest(password);
+    let twice = Sha1::digest(once);
+    let mut hasher = Sha1::new();
+    hasher.update(scramble);
+    hasher.update(twice);
+    hasher.finalize().iter().zip(once).map(|(mask, byte)| mask ^ byte).collect()
+}

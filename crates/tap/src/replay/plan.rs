@@ -1,0 +1,352 @@
+//! What is to be sent, in which order, and what may be sent at the same time.
+//!
+//! ```text
+//!   log   R1a  R2b  C1  R3a  C2        R: a request of a connection arrives, C: it was answered
+//!          1    2    3   4    5        their places in the log
+//! ```
+//!
+//! R3 came after C1: it may depend on R1, and waits until R1 is answered again. R2 was under way when C1
+//! and R3 happened: the log does not say who was first.
+//!
+//! *Which order is taken.* Servers that hold locks until the end of a transaction (SQL) answer a request
+//! only once it has its locks, so of two that conflict the one that was answered first came first: the
+//! order of the answers. A server that executes one request after the other as it receives them (RESP)
+//! is taken at the order of arrival, as in the paper. Both orders agree wherever the intervals do not
+//! overlap, and with the order of each connection.
+//!
+//! *What may overlap* is decided by [`super::footprint`]; without `--parallel` nothing may.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use super::footprint::{Footprint, Footprints};
+use crate::entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
+use crate::error::Result;
+use crate::protocol::Protocol;
+use crate::protocol::mysql::deadlock_rollback;
+
+/// How far the log is read ahead: an answer that comes later counts as never given.
+const REQUESTS_AHEAD: usize = 100_000;
+
+/// How many bytes of requests are held at most, as long as there is one.
+const BYTES_AHEAD: usize = 256 << 20;
+
+/// A place in the order of sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Rank(u64);
+
+/// A thing to do on a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) connection: ConnectionNumber,
+    pub(super) what: What,
+    rank: Rank,
+    /// Where in the log it stands.
+    arrival: u64,
+    /// Where in the log its answer stands; the greatest number if there is none.
+    completion: u64,
+    pub(super) footprint: Footprint,
+    /// Where the log has the end of the transaction that it belongs to, or itself if there is none.
+    transaction_end: u64,
+}
+
+impl Step {
+    /// Whether the step belongs to a transaction that does not end with it.
+    pub(super) fn leaves_transaction_open(&self) -> bool {
+        matches!(&self.what, What::Send(request) if request.class == Class::Query)
+            && self.transaction_end != self.arrival
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    Send(Request),
+    /// The connection ended.
+    Close,
+}
+
+/// A request of the log.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) position: Position,
+    pub(super) at: Time,
+    pub(super) class: Class,
+    pub(super) payload: Vec<u8>,
+    pub(super) recorded: Option<Outcome>,
+}
+
+/// Which requests of the log are sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    pub(super) until_position: Option<Position>,
+    pub(super) until_time: Option<Time>,
+    /// Only these, and what establishes the connections' state.
+    pub(super) only: Option<BTreeSet<Position>>,
+}
+
+/// What the log says besides requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) gaps: Vec<(Option<ConnectionNumber>, Time, GapReason)>,
+    pub(super) left_out: u64,
+    pub(super) last_position: Option<Position>,
+}
+
+/// Steps that were read from the log and not done.
+pub(super) struct Plan<'a> {
+    entries: &'a mut dyn Iterator<Item = Result<Entry>>,
+    selection: Selection,
+    by_answer: bool,
+    has_ended: bool,
+    place: u64,
+    bytes: usize,
+    footprints: Footprints,
+    steps: BTreeMap<u64, Step>,
+    /// The order of sending, by rank.
+    ranks: BTreeMap<Rank, u64>,
+    /// Places of the steps of each connection.
+    queues: HashMap<ConnectionNumber, VecDeque<u64>>,
+    /// Places of requests that wait for their answer to be read.
+    unanswered: HashMap<Position, u64>,
+    /// Places of the answers to what was not done.
+    completions: BTreeSet<(u64, u64)>,
+    /// Requests of open transactions, whose end is not known.
+    open: HashMap<ConnectionNumber, Vec<u64>>,
+    pub(super) seen: Seen,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(
+        entries: &'a mut dyn Iterator<Item = Result<Entry>>,
+        protocol: Protocol,
+        selection: Selection,
+    ) -> Self {
+        Self {
+            entries,
+            selection,
+            by_answer: protocol == Protocol::Mysql,
+            has_ended: false,
+            place: 0,
+            bytes: 0,
+            footprints: Footprints::new(protocol),
+            steps: BTreeMap::new(),
+            ranks: BTreeMap::new(),
+            queues: HashMap::new(),
+            unanswered: HashMap::new(),
+            completions: BTreeSet::new(),
+            open: HashMap::new(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Reads ahead.
+    pub(super) fn fill(&mut self) -> Result<()> {
+        while !self.has_ended
+            && (self.steps.is_empty()
+                || (self.steps.len() < REQUESTS_AHEAD && self.bytes < BYTES_AHEAD))
+        {
+            match self.entries.next().transpose()? {
+                Some(entry) => self.take(entry),
+                None => self.has_ended = true,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.has_ended && self.steps.is_empty()
+    }
+
+    fn take(&mut self, entry: Entry) {
+        self.place += 1;
+        match entry {
+            Entry::Request { position, connection, at, class, payload, .. } => {
+                let request = Request { position, at, class, payload, recorded: None };
+                self.take_request(connection, request);
+            }
+            Entry::Completed { position, outcome, .. } => {
+                if let Some(place) = self.unanswered.remove(&position) {
+                    self.completed(place, outcome);
+                }
+            }
+            Entry::Closed { connection, at } => {
+                let is_later = self.selection.until_time.is_some_and(|until| at > until);
+                if is_later || !self.queues.contains_key(&connection) {
+                    return;
+                }
+                let footprint = self.footprints.close(connection);
+                self.end_transaction(connection, self.place);
+                self.add(connection, What::Close, footprint, Rank(self.place), self.place);
+            }
+            Entry::Gap { connection, at, reason, .. } => {
+                self.seen.gaps.push((connection, at, reason));
+            }
+            Entry::Opened { .. } => {}
+        }
+    }
+
+    fn take_request(&mut self, connection: ConnectionNumber, request: Request) {
+        let selection = &self.selection;
+        let is_later = selection.until_position.is_some_and(|until| request.position > until)
+            || selection.until_time.is_some_and(|until| request.at > until);
+        let is_state = request.class == Class::Connection;
+        let is_wanted =
+            selection.only.as_ref().is_none_or(|only| is_state || only.contains(&request.position));
+        if is_later || !is_wanted || request.class == Class::ReadOnly {
+            self.seen.left_out += u64::from(request.class != Class::ReadOnly);
+            return;
+        }
+        self.seen.last_position = self.seen.last_position.max(Some(request.position));
+        let place = self.place;
+        let (footprint, ends_transaction) = self.footprints.request(connection, &request);
+        self.unanswered.insert(request.position, place);
+        self.bytes += request.payload.len();
+        // What makes the connection's state comes where it stands, even if its answer was cut off.
+        let rank = if self.by_answer && !is_state { u64::MAX / 2 + place } else { place };
+        self.add(connection, What::Send(request), footprint, Rank(rank), u64::MAX);
+        if ends_transaction {
+            self.end_transaction(connection, place);
+        } else {
+            self.open.entry(connection).or_default().push(place);
+        }
+    }
+
+    fn add(
+        &mut self,
+        connection: ConnectionNumber,
+        what: What,
+        footprint: Footprint,
+        rank: Rank,
+        completion: u64,
+    ) {
+        self.ranks.insert(rank, self.place);
+        if completion != u64::MAX {
+            self.completions.insert((completion, self.place));
+        }
+        let step = Step {
+            connection,
+            what,
+            rank,
+            arrival: self.place,
+            completion,
+            footprint,
+            transaction_end: u64::MAX,
+        };
+        self.steps.insert(self.place, step);
+        self.queues.entry(connection).or_default().push_back(self.place);
+    }
+
+    fn end_transaction(&mut self, connection: ConnectionNumber, end: u64) {
+        for place in self.open.remove(&connection).unwrap_or_default().into_iter().chain([end]) {
+            if let Some(step) = self.steps.get_mut(&place) {
+                step.transaction_end = end;
+            }
+        }
+    }
+
+    fn completed(&mut self, place: u64, outcome: Outcome) {
+        let Some(step) = self.steps.get_mut(&place) else { return };
+        step.completion = self.place;
+        if let What::Send(request) = &mut step.what {
+            request.recorded = Some(outcome);
+            if self.by_answer && request.class != Class::Connection {
+                self.ranks.remove(&step.rank);
+                step.rank = Rank(self.place);
+                self.ranks.insert(step.rank, place);
+            }
+        }
+        self.completions.insert((self.place, place));
+    }
+
+    /// The places of steps, in the order in which they are to be sent.
+    pub(super) fn ordered(&self) -> impl Iterator<Item = u64> + '_ {
+        self.ranks.values().copied()
+    }
+
+    /// Where in the log the answer to a step is; the greatest number if there is none.
+    pub(super) fn completion(&self, place: u64) -> u64 {
+        self.steps.get(&place).map_or(u64::MAX, |step| step.completion)
+    }
+
+    /// Whether the log has an answer to a step.
+    pub(super) fn is_answered(&self, place: u64) -> bool {
+        self.completion(place) != u64::MAX
+    }
+
+    /// The connection of a step.
+    pub(super) fn connection(&self, place: u64) -> Option<ConnectionNumber> {
+        self.steps.get(&place).map(|step| step.connection)
+    }
+
+    /// Whether a step is the next one of its connection.
+    pub(super) fn is_next(&self, place: u64) -> bool {
+        self.steps
+            .get(&place)
+            .and_then(|step| self.queues.get(&step.connection))
+            .is_some_and(|queue| queue.front() == Some(&place))
+    }
+
+    /// Whether everything that was answered before the step arrived is done.
+    pub(super) fn is_due(&self, place: u64) -> bool {
+        let first = self.completions.first();
+        self.steps
+            .get(&place)
+            .is_some_and(|step| first.is_none_or(|(completion, _)| *completion >= step.arrival))
+    }
+
+    /// Whether `later` may be under way together with `earlier`, which comes first in the order.
+    pub(super) fn may_overlap(&self, earlier: u64, later: u64) -> bool {
+        let (Some(first), Some(second)) = (self.steps.get(&earlier), self.steps.get(&later)) else {
+            return true;
+        };
+        // Both were answered before the first one's transaction ended: neither waited for a lock of
+        // the other, so they have none in common.
+        let held_locks_together = self.by_answer
+            && first.transaction_end != first.arrival
+            && second.completion < first.transaction_end;
+        first.footprint.commutes(&second.footprint, held_locks_together)
+    }
+
+    /// Whether an EXEC follows on a connection and was answered, so that a WATCH has done its work.
+    pub(super) fn has_answered_exec(&self, connection: ConnectionNumber) -> bool {
+        let queue = self.queues.get(&connection).into_iter().flatten();
+        let mut steps = queue.filter_map(|place| self.steps.get(place));
+        let exec = steps.find(|step| step.footprint.is_exec());
+        exec.is_some_and(|exec| exec.completion != u64::MAX)
+    }
+
+    /// Whether the step was refused to break a deadlock: then its transaction is rolled back next.
+    pub(super) fn broke_deadlock(&self, place: u64) -> bool {
+        let queue = self.steps.get(&place).and_then(|step| self.queues.get(&step.connection));
+        let next = queue.and_then(|queue| queue.get(1)).and_then(|next| self.steps.get(next));
+        matches!(next, Some(Step { what: What::Send(request), .. })
+            if self.by_answer && request.payload == deadlock_rollback())
+    }
+
+    /// How many requests were not sent.
+    pub(super) fn unsent_count(&self) -> u64 {
+        self.queues.values().map(|queue| queue.len() as u64).sum()
+    }
+
+    /// What a step is.
+    pub(super) fn step(&self, place: u64) -> Option<&Step> {
+        self.steps.get(&place)
+    }
+
+    /// A step is done: the next one of its connection may follow.
+    pub(super) fn finish(&mut self, place: u64) -> Option<Step> {
+        let step = self.steps.remove(&place)?;
+        if matches!(step.what, What::Close) {
+            self.queues.remove(&step.connection);
+        } else if let Some(queue) = self.queues.get_mut(&step.connection) {
+            debug_assert_eq!(queue.front(), Some(&place), "the order of the connection");
+            queue.pop_front();
+        }
+        self.completions.remove(&(step.completion, place));
+        self.ranks.remove(&step.rank);
+        if let What::Send(request) = &step.what {
+            self.bytes -= request.payload.len();
+        }
+        Some(step)
+    }
+}

@@ -1,0 +1,66 @@
+//! Servers are brought back: what clients did through a recording proxy is done again on an empty server,
+//! and everything is compared.
+
+mod mariadb;
+mod proxy;
+mod redis;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command};
+
+use tap::replay::{Credentials, Extent, Report, Settings, replay};
+use tap::{Entry, Protocol};
+
+/// A process that ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _is_gone = self.0.kill();
+        let _is_gone = self.0.wait();
+    }
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Whether a program is installed; a test that needs it says so and ends otherwise.
+fn has_program(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&paths)
+        .chain([Path::new("/usr/sbin").to_owned()])
+        .any(|path| path.join(name).is_file());
+    if !is_there {
+        println!("skipped: {name} is not installed (tests/install-tools)");
+    }
+    is_there
+}
+
+fn settings(to: SocketAddr, protocol: Protocol) -> Settings {
+    Settings {
+        to,
+        protocol,
+        credentials: Credentials::default(),
+        until_position: None,
+        until_time: None,
+        speed: None,
+        parallel: false,
+    }
+}
+
+/// Replays all of a log.
+fn replay_all(entries: &[Entry], settings: &Settings) -> Report {
+    let mut log = entries.iter().cloned().map(Ok);
+    replay(&mut log, Extent::All, settings, &mut |_| {}).unwrap()
+}
+
+/// Runs a command to its end; what it printed.
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,188 @@
+//! MariaDB: what sysbench and others did is done again, and all tables are compared row by row.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tap::Protocol;
+use tap::replay::{Credentials, Settings};
+use tempfile::TempDir;
+
+use super::proxy::Proxy;
+use super::{Process, free_port, has_program, output, replay_all, settings};
+
+const USER: &str = "someone";
+const PASSWORD: &str = "secret";
+
+/// A server with an empty database `shop`, and a user who may do everything.
+struct Server {
+    process: Option<Process>,
+    dir: TempDir,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let data = dir.path().join("data");
+        output(
+            Command::new("mariadb-install-db")
+                .args(["--no-defaults", "--auth-root-authentication-method=normal"])
+                .args(["--skip-test-db", "--user=root"])
+                .arg(format!("--datadir={}", data.display()))
+                .arg(format!("--tmpdir={}", dir.path().display())),
+        );
+        let port = free_port();
+        let process = Command::new("mariadbd")
+            .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
+            .args(["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M"])
+            .args(["--skip-log-bin", "--performance-schema=OFF", "--local-infile=1"])
+            .arg(format!("--port={port}"))
+            .arg(format!("--tmpdir={}", dir.path().display()))
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", dir.path().join("socket").display()))
+            .arg(format!("--pid-file={}", dir.path().join("pid").display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let server = Self { process: Some(Process(process)), dir, address };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "mariadbd does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let grant = format!(
+            "CREATE DATABASE shop; CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'; \
+             GRANT ALL ON *.* TO {USER}@'%';"
+        );
+        output(
+            Command::new("mariadb")
+                .args(["--no-defaults", "-u", "root", "-e", &grant])
+                .arg(format!("--socket={}", server.socket().display())),
+        );
+        server
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    /// All tables, row by row in the order of their keys.
+    fn dump(&self) -> String {
+        output(
+            Command::new("mariadb-dump")
+                .args(["--no-defaults", "-u", "root", "--skip-comments", "--order-by-primary"])
+                .args(["--skip-extended-insert", "--databases", "shop"])
+                .arg(format!("--socket={}", self.socket().display())),
+        )
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = settings(self.address, Protocol::Mysql);
+        settings.credentials =
+            Credentials { user: Some(USER.into()), password: Some(PASSWORD.into()) };
+        settings
+    }
+}
+
+fn is_installed() -> bool {
+    ["mariadbd", "mariadb-install-db", "mariadb-dump", "sysbench"]
+        .iter()
+        .all(|name| has_program(name))
+}
+
+/// The command-line client, through the proxy.
+fn mariadb(address: SocketAddr) -> Command {
+    let mut command = Command::new("mariadb");
+    command.args(["--no-defaults", "--local-infile=1", "--skip-ssl", "--host=127.0.0.1"]);
+    command.arg(format!("--port={}", address.port()));
+    command.args([&format!("--user={USER}"), &format!("--password={PASSWORD}"), "shop"]);
+    command
+}
+
+fn sysbench(address: SocketAddr, test: &str, arguments: &[&str]) {
+    output(
+        Command::new("sysbench")
+            .args([test, "--mysql-host=127.0.0.1", "--mysql-db=shop", "--mysql-ssl=off"])
+            .arg(format!("--mysql-port={}", address.port()))
+            .args([format!("--mysql-user={USER}"), format!("--mysql-password={PASSWORD}")])
+            .args(["--tables=2", "--table-size=200", "--threads=4", "--time=0"])
+            .args(arguments),
+    );
+}
+
+/// Compares a server brought back with the original, one request at a time and in parallel.
+fn check(mut original: Server, proxy: &Proxy) {
+    let dump = original.dump();
+    assert!(dump.matches("INSERT INTO").count() > 3, "{dump}");
+    drop(original.process.take());
+    let entries = proxy.entries();
+    for parallel in [false, true] {
+        let server = Server::start();
+        let mut settings = server.settings();
+        settings.parallel = parallel;
+        let report = replay_all(&entries, &settings);
+        println!("parallel {parallel}: {} requests in {:?}", report.sent, report.took);
+        assert_eq!(report.differences, [], "parallel: {parallel}");
+        let replayed = server.dump();
+        for (was, is) in dump.lines().zip(replayed.lines()) {
+            assert_eq!(was, is, "parallel: {parallel}");
+        }
+        assert_eq!(dump.len(), replayed.len());
+    }
+}
+
+#[test]
+fn sysbench_is_brought_back() {
+    if !is_installed() {
+        return;
+    }
+    let original = Server::start();
+    let proxy = Proxy::start(original.address, Protocol::Mysql);
+    sysbench(proxy.address, "oltp_read_write", &["prepare"]);
+    sysbench(proxy.address, "oltp_read_write", &["--events=300", "run"]);
+    sysbench(proxy.address, "oltp_write_only", &["--events=300", "--db-ps-mode=disable", "run"]);
+    check(original, &proxy);
+}
+
+#[test]
+fn sessions_statements_and_files_are_brought_back() {
+    if !is_installed() {
+        return;
+    }
+    let original = Server::start();
+    let proxy = Proxy::start(original.address, Protocol::Mysql);
+    let file = original.dir.path().join("rows.csv");
+    std::fs::write(&file, "100,from a file\n101,too\n").unwrap();
+    let script = format!(
+        "CREATE TABLE goods (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(40), \
+           at DATETIME DEFAULT CURRENT_TIMESTAMP, day DATE);
+         INSERT INTO goods (name, day) VALUES ('one', CURDATE()), ('two', NULL);
+         INSERT INTO goods (id, name) VALUES (1, 'refused');
+         SET @name = 'by variable';
+         INSERT INTO goods (name) VALUES (@name);
+         SELECT * FROM goods;
+         LOAD DATA LOCAL INFILE '{}' INTO TABLE goods FIELDS TERMINATED BY ',' (id, name);
+         START TRANSACTION; DELETE FROM goods WHERE id = 1; ROLLBACK;
+         PREPARE s FROM 'UPDATE goods SET name = CONCAT(name, ?) WHERE id = ?';
+         SET @a = '!', @b = 2; EXECUTE s USING @a, @b; DEALLOCATE PREPARE s;
+         CREATE DATABASE other; USE other; CREATE TABLE shop.copied AS SELECT * FROM shop.goods;
+         UPDATE shop.goods SET day = '2001-02-03' WHERE id = LAST_INSERT_ID();
+         DELIMITER //
+         CREATE PROCEDURE shop.add_one() BEGIN INSERT INTO shop.goods (name) VALUES ('by procedure');
+           SELECT 1; SELECT 2; END //
+         DELIMITER ;
+         CALL shop.add_one();",
+        file.display()
+    );
+    // It goes on behind the refused row, and says so at its end.
+    let input = original.dir.path().join("script.sql");
+    std::fs::write(&input, script).unwrap();
+    let input = std::fs::File::open(input).unwrap();
+    let ended = mariadb(proxy.address).arg("--force").stdin(input).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr).matches("ERROR").count(), 1, "{ended:?}");
+    check(original, &proxy);
+}
