@@ -32,7 +32,7 @@ run:
 test: test-rust test-clients tcl
 
 test-rust:
-	@tests/install-tools build redis disks network
+	@tests/install-tools build redis disks network mariadb
 	$(CARGO) test --workspace
 
 test-clients:

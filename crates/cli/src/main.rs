@@ -6,7 +6,7 @@
 //!   indelible bench tpcc|kv|flash|figures|snapshot|...        measures stores and algorithms side by side
 //!   indelible pages check|stats|dump DIR                     looks at a page store
 //!   indelible transfer serve|send|fetch ...                  files, verified on the medium they rest on
-//!   indelible tap log|inspect ...                            records a server's requests from the network
+//!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
 //! ```
 //!
@@ -59,6 +59,8 @@ Usage:
       Records the requests that reach a server's port, from the network, for replay.
   indelible tap inspect --dir DIR
       Shows what was recorded.
+  indelible tap replay --dir DIR --to HOST:PORT [--since POSITION] [--until TIME|POSITION] [--parallel]
+      Brings a server back by sending the recorded requests again.
   indelible --version
   indelible --help
 

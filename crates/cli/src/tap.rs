@@ -1,9 +1,11 @@
-//! `indelible tap`: records a server's requests from the network, shows what was recorded.
+//! `indelible tap`: records a server's requests from the network, shows what was recorded, and brings the
+//! server back from it.
 
 mod inspect;
 mod keep;
 mod log;
 mod metrics;
+mod replay;
 mod timestamp;
 
 use std::process::ExitCode;
@@ -24,6 +26,8 @@ enum Action {
     Log(log::Log),
     /// Shows what was recorded.
     Inspect(inspect::Inspect),
+    /// Brings a server back by sending the recorded requests again.
+    Replay(Box<replay::Replay>),
 }
 
 /// Does what the arguments behind `indelible` say; the exit code: 0 when all is well, 1 when there are
@@ -40,6 +44,7 @@ pub(crate) fn tap(arguments: &[String]) -> ExitCode {
     let done = match arguments.action {
         Action::Log(log) => log::run(&log),
         Action::Inspect(inspect) => inspect::run(&inspect),
+        Action::Replay(replay) => replay::run(&replay),
     };
     done.unwrap_or_else(|error| {
         eprintln!("{error}");
