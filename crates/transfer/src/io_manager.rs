@@ -39,7 +39,7 @@ pub(crate) enum Work {
 }
 
 /// Syncs when so much is written,
-const SYNC_BYTES: u64 = 32 << 20;
+const SYNC_BYTES: u64 = 16 << 20;
 /// or so many files,
 const SYNC_FILES: usize = 4096;
 /// or nothing has come for so long.
