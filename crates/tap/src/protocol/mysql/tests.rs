@@ -1,3 +1,5 @@
+//! The conversation of MySQL, told by hand and cut at random.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The conversation of RESP, told by hand and cut at random.
+
 use proptest::prelude::*;
 
 use super::*;
