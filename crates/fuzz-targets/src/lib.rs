@@ -36,6 +36,7 @@ mod requests;
 mod segment;
 mod session;
 mod survivors;
+mod tap_conversations;
 mod tap_log;
 mod tap_packets;
 mod transfer_frames;
@@ -104,6 +105,14 @@ pub const TARGETS: &[Target] = &[
         seeds: config::seeds,
         fixed_bytes: 8 << 20,
         bytes_per_byte: 1 << 10,
+    },
+    Target {
+        name: "tap_conversations",
+        run: tap_conversations::run,
+        seeds: tap_conversations::seeds,
+        // A prepared statement may have 65,535 parameters, and is named with a bit for each.
+        fixed_bytes: 1 << 20,
+        bytes_per_byte: 16 << 10,
     },
     Target {
         name: "tap_log",
