@@ -13,6 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::data_file::Master;
 use crate::error::{Error, Result};
 use crate::latch::Sleep;
+use crate::leaf_hints::LeafHints;
 use crate::log_files::LogFiles;
 use crate::log_page::{GroupKind, LogBuffer, put_record};
 use crate::options::{Options, Stats};
@@ -20,7 +21,7 @@ use crate::page::{BODY_BYTES, Cell, Kind, Meta, Place};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 use crate::redo_record::{Op, put_runs};
-use crate::tree::LeafHints;
+use crate::split::InsertRuns;
 
 /// A shorter value is logged whole.
 const PATCH_BYTES_MIN: usize = 16;
@@ -34,6 +35,7 @@ pub(crate) struct Core {
     /// The roots of tables that were looked up.
     roots: HashMap<Vec<u8>, PageId>,
     pub(crate) leaf_hints: LeafHints,
+    pub(crate) insert_runs: InsertRuns,
     pub(crate) master: Master,
     pub(crate) checkpoint: Option<crate::checkpoint::Checkpoint>,
     /// How much harder checkpoints try, as the last ones freed too little.
@@ -85,6 +87,7 @@ impl Core {
             files: Some(files),
             roots: HashMap::new(),
             leaf_hints: LeafHints::default(),
+            insert_runs: InsertRuns::default(),
             master,
             checkpoint: None,
             pressure: 0,

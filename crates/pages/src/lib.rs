@@ -31,7 +31,7 @@
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reading and writing pages beside others), `replacement`, `online_log`, `redo` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `log_files`, `log_reader` |
-//! | content | `tree` (B+trees), `catalog`, `core` (groups, free pages, large values) |
+//! | content | `tree` (B+trees), `split`, `leaf_hints`, `catalog`, `core` (groups, free pages, large values) |
 //!
 //! # Invariants
 //!
@@ -81,6 +81,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod latch;
+mod leaf_hints;
 mod locks;
 mod log_files;
 mod log_page;
@@ -96,6 +97,7 @@ mod redo;
 mod redo_record;
 mod replacement;
 mod replay;
+mod split;
 mod store;
 mod table;
 mod transaction;

@@ -58,8 +58,8 @@ pub(crate) struct Pool {
     replacement: Replacement,
     /// The frame that was looked at last: looking at it again is no other use of it.
     last: usize,
-    /// Goes up with every change of which page has which keys.
-    shape: u64,
+    /// [`Pool::shape`], of all pages whose numbers are alike.
+    shapes: Vec<u64>,
     pfat: HashMap<PageId, Pfat>,
     pub(crate) table: OnlineLog,
     pub(crate) data: Arc<DataFile>,
@@ -86,6 +86,14 @@ pub(crate) struct Pool {
     pub(crate) stats: Stats,
 }
 
+/// How many shapes are told apart.
+const SHAPES: usize = 4096;
+
+#[expect(clippy::cast_possible_truncation, reason = "any bits of a number of a page will do")]
+fn shape_slot(id: PageId) -> usize {
+    id.0 as usize % SHAPES
+}
+
 impl Pool {
     pub(crate) fn new(
         data: DataFile,
@@ -100,7 +108,7 @@ impl Pool {
             unused: Vec::new(),
             replacement: Replacement::new(frame_count_max),
             last: 0,
-            shape: 0,
+            shapes: vec![0; SHAPES],
             pfat: HashMap::new(),
             table: OnlineLog::default(),
             data: Arc::new(data),
@@ -132,9 +140,10 @@ impl Pool {
         Some(&self.frames[frame].image)
     }
 
-    /// As long as this stays the same, each key is in the page where it was, if it is anywhere.
-    pub(crate) fn shape(&self) -> u64 {
-        self.shape
+    /// As long as this stays the same, the keys that may be in the page are the same, whatever
+    /// happens to others.
+    pub(crate) fn shape(&self, id: PageId) -> u64 {
+        self.shapes[shape_slot(id)]
     }
 
     /// Changes a page: its record goes into the table, and the frame shows it. The record is
@@ -142,7 +151,7 @@ impl Pool {
     pub(crate) fn change(&mut self, id: PageId, lsn: Lsn, op: &Op<'_>, bytes: &[u8]) -> Result<()> {
         let frame = if op.is_whole() { self.frame_for_whole(id)? } else { self.fetch(id)? };
         if !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. } | Op::Meta(_)) {
-            self.shape += 1;
+            self.shapes[shape_slot(id)] += 1;
         }
         let path = self.data.path();
         op.apply(&mut self.frames[frame].image, id, lsn)
@@ -156,8 +165,8 @@ impl Pool {
     /// Takes changes back that came to nothing (section 3.3): the frames are dropped, and what
     /// was there before comes back by on-the-fly redo.
     pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
-        self.shape += 1;
         for id in pages {
+            self.shapes[shape_slot(*id)] += 1;
             self.drop_frame(*id);
             self.table.remove_from(*id, lsn);
             self.mark_in_storage(*id);

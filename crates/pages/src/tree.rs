@@ -9,7 +9,7 @@
 //! Every change is a list of redo records in the group of the transaction that is being committed;
 //! pending changes of other transactions are not here but in their own overlays, by key, so that
 //! there is nothing to re-home when keys move. A split or merge is complete before the next one
-//! begins; whoever needed it descends again from the root.
+//! begins; whoever needed it descends again from the root. Where a page is split: `split`.
 //!
 //! Nodes have no links to their siblings: whoever runs over the end of a leaf descends again with
 //! the separator it saw on the way down.
@@ -19,6 +19,7 @@ use std::ops::Bound;
 
 use crate::core::{Change, Core};
 use crate::error::{Error, Result};
+use crate::leaf_hints::{LeafEnd, hash};
 use crate::page::{BODY_BYTES, Cell, Kind, Page, Place};
 use crate::position::PageId;
 use crate::redo_record::{Op, put_cell};
@@ -31,81 +32,16 @@ const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// Ways down that are remembered.
-const HINTS: usize = 1024;
-
-/// In which leaves keys were found lately, so that who gets a key and then writes it, or goes from
-/// one key to the next, need not descend again. A hint is good as long as no page was split,
-/// merged or made anew, and if the leaf has keys on both sides of the one that is looked for.
-pub(crate) struct LeafHints {
-    hints: Vec<Hint>,
-}
-
-#[derive(Clone, Copy)]
-struct Hint {
-    root: PageId,
-    hash: u64,
-    shape: u64,
-    leaf: PageId,
-}
-
-/// The same in every run, as what is evicted depends on it.
-fn hash(root: PageId, key: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = root.0.wrapping_mul(FACTOR);
-    for part in key.chunks(8) {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
-        hash ^= hash >> 32;
-    }
-    hash
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-fn slot(hash: u64) -> usize {
-    hash as usize % HINTS
-}
-
-impl Default for LeafHints {
-    fn default() -> Self {
-        let none = Hint { root: PageId::META, hash: 0, shape: 0, leaf: PageId::META };
-        Self { hints: vec![none; HINTS] }
-    }
-}
-
-impl LeafHints {
-    fn get(&self, root: PageId, hash: u64, shape: u64) -> Option<PageId> {
-        let hint = self.hints[slot(hash)];
-        let is_good = hint.root == root && hint.hash == hash && hint.shape == shape;
-        is_good.then_some(hint.leaf)
-    }
-
-    fn set(&mut self, root: PageId, hash: u64, shape: u64, leaf: PageId) {
-        self.hints[slot(hash)] = Hint { root, hash, shape, leaf };
-    }
-}
-
-/// Where `key` is in a leaf, or would be, if its neighbours there leave no doubt.
-fn place_inside(page: &Page, key: &[u8]) -> Option<Place> {
-    if page.kind() != Some(Kind::Leaf) {
-        return None;
-    }
-    let place = page.search(key);
-    let is_inside = place.is_ok() || place.is_err_and(|i| 0 < i && i < page.count());
-    is_inside.then_some(place)
-}
-
 /// The way from the root to a leaf.
-struct Path {
-    pages: Vec<PageId>,
+pub(crate) struct Path {
+    pub(crate) pages: Vec<PageId>,
     /// No key of the leaf is below this.
     low: Vec<u8>,
     /// Every key of the leaf is below this.
     high: Option<Vec<u8>>,
 }
 
-fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
+pub(crate) fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
     Cell { key, value: child, is_overflow: false }
 }
 
@@ -184,14 +120,17 @@ impl Core {
             return Ok(found);
         }
         let leaf = self.leaf_of(root, Some(key), false)?;
-        self.leaf_hints.set(root, hash, self.pool.shape(), leaf);
+        self.leaf_hints.set(root, hash, leaf, self.pool.shape(leaf));
         Ok((leaf, self.pool.page(leaf)?.search(key)))
     }
 
     fn find_by_hint(&mut self, root: PageId, key: &[u8], hash: u64) -> Option<(PageId, Place)> {
-        let leaf = self.leaf_hints.get(root, hash, self.pool.shape())?;
-        let place = place_inside(self.pool.page_in_frame(leaf)?, key)?;
-        Some((leaf, place))
+        let (leaf, shape) = self.leaf_hints.get(root, hash)?;
+        if self.pool.shape(leaf) != shape {
+            return None;
+        }
+        let page = self.pool.page_in_frame(leaf)?;
+        Some((leaf, self.leaf_hints.place_inside(leaf, shape, page, key)?))
     }
 
     /// As [`Core::find`], for who is likely to stay in the leaf that the last one was in.
@@ -201,7 +140,7 @@ impl Core {
             return Ok(found);
         }
         let found = self.find(root, key)?;
-        self.leaf_hints.set(root, near, self.pool.shape(), found.0);
+        self.leaf_hints.set(root, near, found.0, self.pool.shape(found.0));
         Ok(found)
     }
 
@@ -225,9 +164,11 @@ impl Core {
         if is_overflow { self.read_overflow(leaf, &value) } else { Ok(value) }
     }
 
-    /// Whether `key` is there.
+    /// Whether `key` is there: for who is about to write it, maybe near the last one.
     pub(crate) fn tree_has(&mut self, root: PageId, key: &[u8]) -> Result<bool> {
-        Ok(self.find(root, key)?.1.is_ok())
+        let near = self.find_by_hint(root, key, hash(root, &[]));
+        let (_, place) = near.map_or_else(|| self.find(root, key), Ok)?;
+        Ok(place.is_ok())
     }
 
     /// Shows the first key from `from` on.
@@ -300,19 +241,35 @@ impl Core {
         if i < self.pool.page(leaf)?.count() {
             return Ok(Some((leaf, i)));
         }
+        if let Some(first) = self.first_behind(leaf)? {
+            return Ok(Some((first, 0)));
+        }
         // It is the first of a leaf further on.
         let mut high = self.descend(root, Some(key), false)?.high;
+        let mut end =
+            LeafEnd { leaf, shape: self.pool.shape(leaf), high: high.clone(), next: None };
         while let Some(key) = high {
             let path = self.descend(root, Some(&key), false)?;
             let leaf = *path.pages.last().expect("it has the root");
+            end.next.get_or_insert((leaf, self.pool.shape(leaf)));
             let page = self.pool.page(leaf)?;
             let i = page.search(&key).unwrap_or_else(|i| i);
             if i < page.count() {
+                self.leaf_hints.set_end(end);
                 return Ok(Some((leaf, i)));
             }
             high = path.high;
         }
+        self.leaf_hints.set_end(end);
         Ok(None)
+    }
+
+    /// The leaf behind this one, if that is known and it has keys.
+    fn first_behind(&mut self, leaf: PageId) -> Result<Option<PageId>> {
+        let end = self.leaf_hints.end(leaf, self.pool.shape(leaf));
+        let Some((next, shape)) = end.and_then(|end| end.next) else { return Ok(None) };
+        let is_good = self.pool.shape(next) == shape && self.pool.page(next)?.count() > 0;
+        Ok(is_good.then_some(next))
     }
 
     /// The leaf, and the place in it, of the last key up to `to`.
@@ -395,12 +352,16 @@ impl Core {
             address = self.write_overflow(change, value)?;
             Cell { key, value: &address, is_overflow: true }
         };
+        let run = self.run_before(leaf, place)?;
         while !self.pool.page(leaf)?.fits_at(place, &cell) {
             let path = self.descend(root, Some(key), false)?;
-            self.split(change, &path.pages, Some(key))?;
+            self.split(change, &path.pages, Some((key, run)))?;
             (leaf, place) = self.find(root, key)?;
         }
         self.put_cell(change, leaf, place, cell)?;
+        if !was_there {
+            self.insert_runs.note(leaf, key, run);
+        }
         Ok(was_there)
     }
 
@@ -437,51 +398,6 @@ impl Core {
             self.free_overflow(change, leaf, &address)?;
         }
         Ok(true)
-    }
-
-    /// Splits the last page of `path`, or what has to be split before that can be done.
-    fn split(
-        &mut self,
-        change: &mut Change,
-        path: &[PageId],
-        for_key: Option<&[u8]>,
-    ) -> Result<()> {
-        let (id, above) = path.split_last().expect("it has the root");
-        let Some(parent) = above.last() else { return self.grow(change, *id) };
-        let page = self.pool.page(*id)?;
-        let (kind, level) = (page.kind().expect("it was descended to"), page.level());
-        let at = split_place(page, for_key);
-        let separator = page.cell(at).key.to_vec();
-        let mut cells = Vec::new();
-        for (i, cell) in page.cells().enumerate().skip(at) {
-            // The first child of a branch has the lowest key.
-            let key = if kind == Kind::Branch && i == at { &[] } else { cell.key };
-            put_cell(&mut cells, &Cell { key, ..cell });
-        }
-        if !self.pool.page(*parent)?.fits(&branch_cell(&separator, &[0; 8])) {
-            return self.split(change, above, None);
-        }
-        let right = self.allocate(change)?;
-        self.change_page(change, right, &Op::Format { kind, level, cells: &cells })?;
-        self.change_page(change, *id, &Op::CutFrom { key: &separator })?;
-        let child = right.0.to_le_bytes();
-        self.change_page(change, *parent, &Op::Put(branch_cell(&separator, &child)))?;
-        self.pool.stats.splits += 1;
-        Ok(())
-    }
-
-    /// Makes the root the parent of a page with what was in it.
-    fn grow(&mut self, change: &mut Change, root: PageId) -> Result<()> {
-        let page = self.pool.page(root)?;
-        let (kind, level) = (page.kind().expect("it was descended to"), page.level());
-        let mut cells = Vec::new();
-        page.cells().for_each(|cell| put_cell(&mut cells, &cell));
-        let child = self.allocate(change)?;
-        self.change_page(change, child, &Op::Format { kind, level, cells: &cells })?;
-        let mut only = Vec::new();
-        put_cell(&mut only, &branch_cell(&[], &child.0.to_le_bytes()));
-        let op = Op::Format { kind: Kind::Branch, level: level + 1, cells: &only };
-        self.change_page(change, root, &op)
     }
 
     /// Merges the last page of `path` with a neighbour if it is underfull, and so on up.
@@ -566,22 +482,4 @@ impl Core {
         let offset = crate::data_file::DataFile::offset(id, false);
         Error::corrupt(self.pool.data.path(), offset, format!("page {id}: {what}"))
     }
-}
-
-/// The first cell of the right half: the middle by bytes, or the last if keys come in ascending
-/// order, so that the left half stays full.
-fn split_place(page: &Page, for_key: Option<&[u8]>) -> usize {
-    let last = page.count() - 1;
-    if for_key.is_some_and(|key| key > page.cell(last).key) {
-        return last;
-    }
-    let half = page.used_bytes() / 2;
-    let mut sum = 0;
-    for (i, cell) in page.cells().enumerate() {
-        sum += cell.bytes();
-        if sum > half {
-            return i.clamp(1, last);
-        }
-    }
-    last
 }

@@ -1,0 +1,142 @@
+//! Where a page of a tree is split, and how a tree grows.
+//!
+//! ```text
+//!   in the middle, by bytes     behind an ascending run of inserts
+//!   │ a c e g │ i k m o │       │ a b c d e ▸ │ k m o │      the run goes on in the left page, which
+//!                                                            fills; the next split takes off one cell
+//! ```
+//!
+//! A split logs what goes to the right page as a whole. Keys often come in ascending order at many
+//! places of a table at once, as orders do in each district: split in the middle, such a table
+//! would log half a page each time and leave half-full pages behind. So it is remembered which key
+//! was inserted last into a leaf; if the next one comes right behind it a few times in a row, that
+//! is a run. What is remembered only decides where to split: it may be forgotten at any time.
+
+use crate::core::{Change, Core};
+use crate::error::Result;
+use crate::leaf_hints::hash;
+use crate::page::{Cell, Kind, Page, Place};
+use crate::position::PageId;
+use crate::redo_record::{Op, put_cell};
+use crate::tree::branch_cell;
+
+/// So many leaves are remembered at most.
+const LEAVES: usize = 1024;
+/// So many inserts right behind one another are a run.
+const RUN_MIN: u8 = 3;
+
+/// The key that was inserted last into each leaf, and how many before it were a run.
+pub(crate) struct InsertRuns {
+    leaves: Vec<LastInsert>,
+}
+
+#[derive(Clone, Copy)]
+struct LastInsert {
+    leaf: PageId,
+    hash: u64,
+    run: u8,
+}
+
+impl Default for InsertRuns {
+    fn default() -> Self {
+        Self { leaves: vec![LastInsert { leaf: PageId::META, hash: 0, run: 0 }; LEAVES] }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "any bits of a number of a page will do")]
+fn slot(leaf: PageId) -> usize {
+    leaf.0 as usize % LEAVES
+}
+
+impl InsertRuns {
+    /// How long the run is that an insert right behind `key` would go on with.
+    fn behind(&self, leaf: PageId, key: &[u8]) -> u8 {
+        let last = self.leaves[slot(leaf)];
+        let is_next = last.leaf == leaf && last.hash == hash(leaf, key);
+        if is_next { last.run.saturating_add(1) } else { 0 }
+    }
+
+    /// `key` was inserted behind a run.
+    pub(crate) fn note(&mut self, leaf: PageId, key: &[u8], run: u8) {
+        self.leaves[slot(leaf)] = LastInsert { leaf, hash: hash(leaf, key), run };
+    }
+}
+
+impl Core {
+    /// How long the run is that an insert at a place would go on with.
+    pub(crate) fn run_before(&mut self, leaf: PageId, place: Place) -> Result<u8> {
+        let Err(i @ 1..) = place else { return Ok(0) };
+        let before = self.pool.page(leaf)?.cell(i - 1).key;
+        Ok(self.insert_runs.behind(leaf, before))
+    }
+
+    /// Splits the last page of `path`, or what has to be split before that can be done: for a key
+    /// and the length of the run that it goes on with.
+    pub(crate) fn split(
+        &mut self,
+        change: &mut Change,
+        path: &[PageId],
+        for_key: Option<(&[u8], u8)>,
+    ) -> Result<()> {
+        let (id, above) = path.split_last().expect("it has the root");
+        let Some(parent) = above.last() else { return self.grow(change, *id) };
+        let page = self.pool.page(*id)?;
+        let (kind, level) = (page.kind().expect("it was descended to"), page.level());
+        let at = split_place(page, for_key);
+        let separator = page.cell(at).key.to_vec();
+        let mut cells = Vec::new();
+        for (i, cell) in page.cells().enumerate().skip(at) {
+            // The first child of a branch has the lowest key.
+            let key = if kind == Kind::Branch && i == at { &[] } else { cell.key };
+            put_cell(&mut cells, &Cell { key, ..cell });
+        }
+        if !self.pool.page(*parent)?.fits(&branch_cell(&separator, &[0; 8])) {
+            return self.split(change, above, None);
+        }
+        let right = self.allocate(change)?;
+        self.change_page(change, right, &Op::Format { kind, level, cells: &cells })?;
+        self.change_page(change, *id, &Op::CutFrom { key: &separator })?;
+        let child = right.0.to_le_bytes();
+        self.change_page(change, *parent, &Op::Put(branch_cell(&separator, &child)))?;
+        self.pool.stats.splits += 1;
+        Ok(())
+    }
+
+    /// Makes the root the parent of a page with what was in it.
+    fn grow(&mut self, change: &mut Change, root: PageId) -> Result<()> {
+        let page = self.pool.page(root)?;
+        let (kind, level) = (page.kind().expect("it was descended to"), page.level());
+        let mut cells = Vec::new();
+        page.cells().for_each(|cell| put_cell(&mut cells, &cell));
+        let child = self.allocate(change)?;
+        self.change_page(change, child, &Op::Format { kind, level, cells: &cells })?;
+        let mut only = Vec::new();
+        put_cell(&mut only, &branch_cell(&[], &child.0.to_le_bytes()));
+        let op = Op::Format { kind: Kind::Branch, level: level + 1, cells: &only };
+        self.change_page(change, root, &op)
+    }
+}
+
+/// The first cell of the right page: where the new key is to be if it goes on with a run or is
+/// above all, so that the left page stays full; otherwise the middle by bytes.
+fn split_place(page: &Page, for_key: Option<(&[u8], u8)>) -> usize {
+    let last = page.count() - 1;
+    if let Some((key, run)) = for_key {
+        let place = page.search(key).unwrap_or_else(|i| i);
+        if place > last {
+            return last;
+        }
+        if run >= RUN_MIN && place > 0 {
+            return place;
+        }
+    }
+    let half = page.used_bytes() / 2;
+    let mut sum = 0;
+    for (i, cell) in page.cells().enumerate() {
+        sum += cell.bytes();
+        if sum > half {
+            return i.clamp(1, last);
+        }
+    }
+    last
+}
