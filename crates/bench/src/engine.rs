@@ -97,6 +97,8 @@ pub struct Settings {
     pub online_log_percent: Option<usize>,
     /// Pages only: group commit writes the log when so many bytes have gathered.
     pub group_bytes: Option<usize>,
+    /// Pages only: a restart is to read about so much log, instead of its default.
+    pub log_bytes_max: Option<u64>,
     /// Berkeley DB only: a checkpoint is taken after so much log.
     pub checkpoint_bytes: u64,
     /// Pages and Berkeley DB only: gathers what is read and written.
@@ -114,6 +116,7 @@ impl Settings {
             commit,
             online_log_percent: None,
             group_bytes: None,
+            log_bytes_max: None,
             checkpoint_bytes: 60 << 20,
             trace: None,
         }

@@ -97,6 +97,9 @@ pub struct Arguments {
     /// Pages only: group commit writes the log when so many bytes have gathered.
     #[arg(long)]
     pub group_bytes: Option<usize>,
+    /// Pages only: a restart is to read about so much log.
+    #[arg(long)]
+    pub log_mb: Option<u64>,
     /// Berkeley DB only: a checkpoint is taken after so much log.
     #[arg(long, default_value_t = 60)]
     pub checkpoint_mb: u64,
@@ -122,6 +125,7 @@ impl Arguments {
             pool_bytes: self.pool_mb << 20,
             online_log_percent: self.online_log_percent,
             group_bytes: self.group_bytes,
+            log_bytes_max: self.log_mb.map(|mb| mb << 20),
             checkpoint_bytes: self.checkpoint_mb << 20,
             ..Settings::new(dir, TABLES, self.commit)
         }

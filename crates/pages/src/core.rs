@@ -164,7 +164,7 @@ impl Core {
     ) -> Result<()> {
         self.scratch.clear();
         op.encode(&mut self.scratch);
-        self.change_page_as_encoded(change, id, op)
+        self.change_page_as_encoded(change, id, op, None)
     }
 
     fn change_page_as_encoded(
@@ -172,9 +172,10 @@ impl Core {
         change: &mut Change,
         id: PageId,
         op: &Op<'_>,
+        place: Option<Place>,
     ) -> Result<()> {
         change.touched.insert(id);
-        self.pool.change(id, change.lsn, op, &self.scratch)?;
+        self.pool.change(id, change.lsn, op, place, &self.scratch)?;
         put_record(&mut change.body, id, &self.scratch);
         Ok(())
     }
@@ -207,7 +208,21 @@ impl Core {
         if self.scratch.is_empty() {
             op.encode(&mut self.scratch);
         }
-        self.change_page_as_encoded(change, id, &op)
+        self.change_page_as_encoded(change, id, &op, Some(place))
+    }
+
+    /// Removes the cell at the place that a search has found for its key.
+    pub(crate) fn remove_cell(
+        &mut self,
+        change: &mut Change,
+        id: PageId,
+        place: Place,
+        key: &[u8],
+    ) -> Result<()> {
+        let op = Op::Remove { key };
+        self.scratch.clear();
+        op.encode(&mut self.scratch);
+        self.change_page_as_encoded(change, id, &op, Some(place))
     }
 
     /// The first group of a new store: page 0, and an empty catalog.

@@ -38,8 +38,8 @@ pub fn page(image: &[u8; PAGE_BYTES], record: &[u8]) {
     op.encode(&mut again);
     assert_eq!(Op::decode(&again), Some(op), "a record means the same when it is written again");
     let mut other = page.clone();
-    let applied = op.apply(&mut page, PageId(7), Lsn(9));
-    assert_eq!(op.apply(&mut other, PageId(7), Lsn(9)), applied);
+    let applied = op.apply(&mut page, PageId(7), Lsn(9), None);
+    assert_eq!(op.apply(&mut other, PageId(7), Lsn(9), None), applied);
     assert!(page.bytes() == other.bytes(), "redo is a function of the page and the record");
     if applied.is_ok() && page.verify_shape().is_ok() {
         page.seal();

@@ -187,21 +187,26 @@ impl LockTable {
         mode: Mode,
         is_to_wait: bool,
     ) -> Outcome {
-        match self.waiting.get(&id) {
+        match (!self.waiting.is_empty()).then(|| self.waiting.get(&id)).flatten() {
             Some((waited, waited_mode)) if waited.as_ref() == name && *waited_mode == mode => {
                 return self.judge(id);
             }
             Some(_) => _ = self.cancel(id),
             None => {}
         }
-        let Some((name, lock)) = self.locks.get_key_value_mut(name) else {
-            let name = Name::from(name);
-            let mut lock = self.spare.pop().unwrap_or_default();
-            lock.holders.push((id, mode));
-            self.locks.insert(Arc::clone(&name), lock);
-            self.held.entry(id).or_default().push(name);
-            return Outcome::Granted;
+        let mut entry = match self.locks.entry_ref(name) {
+            EntryRef::Occupied(entry) => entry,
+            EntryRef::Vacant(entry) => {
+                let mut lock = self.spare.pop().unwrap_or_default();
+                lock.holders.push((id, mode));
+                let name = Name::from(name);
+                entry.insert_with_key(Arc::clone(&name), lock);
+                self.held.entry(id).or_default().push(name);
+                return Outcome::Granted;
+            }
         };
+        let name = Arc::clone(entry.key());
+        let lock = entry.get_mut();
         let held = |(holder, held): &(TransactionId, Mode)| *holder == id && held.covers(mode);
         let agrees = lock.agrees_with_holders(id, mode);
         let is_holder = lock.holders.iter().any(|(holder, _)| *holder == id);
@@ -212,7 +217,6 @@ impl LockTable {
         if agrees && is_next {
             lock.grant(id, mode);
             if !is_holder {
-                let name = Arc::clone(name);
                 self.held.entry(id).or_default().push(name);
             }
             return Outcome::Granted;
@@ -226,7 +230,6 @@ impl LockTable {
         } else {
             lock.waiters.push_back((id, mode));
         }
-        let name = Arc::clone(name);
         self.waiting.insert(id, (name, mode));
         self.judge(id)
     }

@@ -118,7 +118,7 @@ impl Options {
             group_delay_ms: 10,
             min_del: 16,
             max_age_bytes: 0,
-            checkpoint_step_pages: 32,
+            checkpoint_step_pages: 128,
             log_segment_bytes: 8 << 20,
             log_bytes_max: 64 << 20,
             flush_on_eviction: false,

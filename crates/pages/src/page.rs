@@ -503,13 +503,8 @@ impl Page {
         self.used_bytes() - replaced + cell.bytes() <= BODY_BYTES
     }
 
-    /// Inserts a cell, or replaces the one of its key; false if it does not fit.
-    #[must_use]
-    pub(crate) fn put(&mut self, cell: &Cell<'_>) -> bool {
-        self.put_at(self.search(cell.key), cell)
-    }
-
-    /// As [`Page::put`], for who has searched for the key and changed nothing since.
+    /// Inserts a cell, or replaces the one of its key, at the place that a search has found for
+    /// it; false if it does not fit.
     #[must_use]
     pub(crate) fn put_at(&mut self, place: Place, cell: &Cell<'_>) -> bool {
         debug_assert_eq!(place, self.search(cell.key));

@@ -30,7 +30,7 @@ use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::online_log::OnlineLog;
 use crate::options::Stats;
-use crate::page::{PAGE_BYTES, Page};
+use crate::page::{PAGE_BYTES, Page, Place};
 use crate::position::{Lsn, PageId};
 use crate::redo::{Image, redo};
 use crate::redo_record::Op;
@@ -147,14 +147,21 @@ impl Pool {
     }
 
     /// Changes a page: its record goes into the table, and the frame shows it. The record is
-    /// pending until the log is durable past `lsn`.
-    pub(crate) fn change(&mut self, id: PageId, lsn: Lsn, op: &Op<'_>, bytes: &[u8]) -> Result<()> {
+    /// pending until the log is durable past `lsn`. `place` as for [`Op::apply`].
+    pub(crate) fn change(
+        &mut self,
+        id: PageId,
+        lsn: Lsn,
+        op: &Op<'_>,
+        place: Option<Place>,
+        bytes: &[u8],
+    ) -> Result<()> {
         let frame = if op.is_whole() { self.frame_for_whole(id)? } else { self.fetch(id)? };
         if !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. } | Op::Meta(_)) {
             self.shapes[shape_slot(id)] += 1;
         }
         let path = self.data.path();
-        op.apply(&mut self.frames[frame].image, id, lsn)
+        op.apply(&mut self.frames[frame].image, id, lsn, place)
             .map_err(|what| Error::corrupt(path, DataFile::offset(id, false), what))?;
         if self.table.add(id, lsn, bytes) {
             self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });

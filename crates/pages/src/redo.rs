@@ -45,7 +45,7 @@ pub(crate) fn redo(
     let mut is_to_verify = false;
     for (lsn, op) in log.operations(first..count) {
         let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;
-        op.apply(page, id, lsn).map_err(wrong)?;
+        op.apply(page, id, lsn, None).map_err(wrong)?;
         // A single cell is checked as it is applied.
         is_to_verify |= !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. });
     }

@@ -6,7 +6,7 @@
 
 use base::varint;
 
-use crate::page::{BODY_BYTES, Cell, Kind, Meta, Page};
+use crate::page::{BODY_BYTES, Cell, Kind, Meta, Page, Place};
 use crate::position::{Lsn, PageId};
 
 /// A change of one page.
@@ -161,8 +161,15 @@ impl<'a> Op<'a> {
         )
     }
 
-    /// Changes the page. An error means that the record is not one of this page.
-    pub(crate) fn apply(&self, page: &mut Page, id: PageId, lsn: Lsn) -> Result<(), &'static str> {
+    /// Changes the page. An error means that the record is not one of this page. Whoever has
+    /// searched for the record's key and changed nothing since says its place.
+    pub(crate) fn apply(
+        &self,
+        page: &mut Page,
+        id: PageId,
+        lsn: Lsn,
+        place: Option<Place>,
+    ) -> Result<(), &'static str> {
         if !self.is_whole() && !matches!(page.kind(), Some(Kind::Leaf | Kind::Branch)) {
             return Err("a record changes cells of a page that has none");
         }
@@ -180,9 +187,9 @@ impl<'a> Op<'a> {
             }
             Self::Free { next } => page.format(id, Kind::Free, 0, *next),
             Self::Meta(meta) => page.set_meta(id, *meta),
-            Self::Put(cell) => put(page, cell)?,
+            Self::Put(cell) => put(page, place, cell)?,
             Self::Patch { key, runs } => patch(page, key, runs)?,
-            Self::Remove { key } => match page.search(key) {
+            Self::Remove { key } => match place.unwrap_or_else(|| page.search(key)) {
                 Ok(i) => page.remove_at(i),
                 Err(_) => return Err("a record removes a key that is not there"),
             },
@@ -197,8 +204,9 @@ impl<'a> Op<'a> {
     }
 }
 
-fn put(page: &mut Page, cell: &Cell<'_>) -> Result<(), &'static str> {
-    if cell.is_small() && page.put(cell) {
+fn put(page: &mut Page, place: Option<Place>, cell: &Cell<'_>) -> Result<(), &'static str> {
+    let place = place.unwrap_or_else(|| page.search(cell.key));
+    if cell.is_small() && page.put_at(place, cell) {
         return Ok(());
     }
     Err("a record puts more on a page than fits")
@@ -239,7 +247,7 @@ fn patch(page: &mut Page, key: &[u8], mut runs: &[u8]) -> Result<(), &'static st
 fn put_all(page: &mut Page, mut cells: &[u8]) -> Result<(), &'static str> {
     while !cells.is_empty() {
         let cell = take_cell(&mut cells).ok_or("a record has a list of cells that is none")?;
-        put(page, &cell)?;
+        put(page, None, &cell)?;
     }
     Ok(())
 }
@@ -289,7 +297,7 @@ mod tests {
             page.format(PageId(3), Kind::Leaf, 0, 0);
             assert!(page.put(&Cell { key: b"k", value: &old, is_overflow: false }));
             let op = Op::Patch { key: b"k", runs: &runs };
-            assert_eq!(op.apply(&mut page, PageId(3), Lsn(1)), Ok(()));
+            assert_eq!(op.apply(&mut page, PageId(3), Lsn(1), None), Ok(()));
             assert_eq!(page.cell(0).value, new);
         }
     }
@@ -308,7 +316,7 @@ mod tests {
             page.format(PageId(3), Kind::Leaf, 0, 0);
             assert!(page.put(&Cell { key: b"b", value: b"", is_overflow: false }));
             if let Some(op) = Op::decode(&bytes) {
-                let _either = op.apply(&mut page, PageId(3), Lsn(1));
+                let _either = op.apply(&mut page, PageId(3), Lsn(1), None);
             }
         }
     }

@@ -376,7 +376,7 @@ impl Core {
         if !self.free_overflow_of(change, leaf, place)? {
             return Ok(false);
         }
-        self.change_page(change, leaf, &Op::Remove { key })?;
+        self.remove_cell(change, leaf, place, key)?;
         if leaf != root && self.pool.page(leaf)?.used_bytes() < UNDERFULL_BYTES {
             let path = self.descend(root, Some(key), false)?;
             self.merge(change, &path.pages)?;

@@ -50,6 +50,9 @@ pub(super) fn open(settings: &Settings, flush_on_eviction: bool) -> Result<Box<d
     if let Some(bytes) = settings.group_bytes {
         options.log_buffer_bytes = bytes * 100 / GROUP_PERCENT;
     }
+    if let Some(bytes) = settings.log_bytes_max {
+        options.log_bytes_max = bytes;
+    }
     options.flush_on_eviction = flush_on_eviction;
     options.group_delay_ms = GROUP_DELAY_MS;
     let durability = match settings.commit {

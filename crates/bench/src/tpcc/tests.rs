@@ -30,6 +30,7 @@ fn arguments(engine: Kind, dir: &Path) -> Arguments {
         keep: false,
         online_log_percent: None,
         group_bytes: None,
+        log_mb: None,
         checkpoint_mb: 60,
         trace: None,
         tiny: true,

@@ -4,6 +4,14 @@ use super::*;
 use env_sim::SimEntropy;
 use std::collections::BTreeMap;
 
+impl Page {
+    /// Inserts a cell, or replaces the one of its key; false if it does not fit.
+    #[must_use]
+    pub(crate) fn put(&mut self, cell: &Cell<'_>) -> bool {
+        self.put_at(self.search(cell.key), cell)
+    }
+}
+
 #[test]
 fn behaves_as_a_map_until_it_is_full() {
     for seed in 0..50 {
