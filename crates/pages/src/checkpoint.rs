@@ -183,15 +183,13 @@ impl Core {
                 break;
             }
             let Some(id) = checkpoint.pages.pop() else { break };
-            let records = self.pool.table.records(id);
+            let log = self.pool.table.log(id);
             // Line 5: committed for storage is what is durable in the log.
-            let committed = records.partition_point(|record| record.lsn < self.pool.durable_end);
-            if committed == 0 {
-                continue;
-            }
-            let first = records[0].lsn;
+            let committed = log.len_before(self.pool.durable_end);
+            let Some(first) = log.first_lsn().filter(|_| committed > 0) else { continue };
             let age = self.log.next_lsn().0 - first.0;
-            let is_worth_it = committed >= checkpoint.min_del || age >= checkpoint.max_age;
+            let is_worth_it =
+                log.record_count(committed) >= checkpoint.min_del || age >= checkpoint.max_age;
             if is_worth_it && self.pool.is_writable(id) {
                 writes.push(self.pool.begin_write(id, committed));
             } else {

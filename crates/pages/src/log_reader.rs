@@ -14,7 +14,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use env::{Access, File};
 
@@ -25,9 +24,6 @@ use crate::position::Lsn;
 
 /// What is read at once: it fits the processor's cache beside what is made of it.
 const WINDOW_BYTES: usize = 256 << 10;
-
-/// What is read ahead at once: many requests for the device.
-const READ_AHEAD_BYTES: usize = 1 << 20;
 
 /// Where a log ends.
 #[derive(Debug, Clone, Copy)]
@@ -74,22 +70,6 @@ impl LogFiles {
             self.write(&flush)?;
         }
         Ok(end)
-    }
-
-    /// Reads every `step`th segment from that of `start` on, the `number`th first, for no other
-    /// purpose than to have it in the page cache. What cannot be read is for who needs it to say.
-    pub(crate) fn read_ahead(&self, start: Lsn, number: u64, step: u64, is_over: &AtomicBool) {
-        let mut bytes = vec![0; READ_AHEAD_BYTES];
-        let mut segment = page_of(start) / self.pages_per_segment() + number;
-        while let Ok(file) = self.disk().open(&self.path(segment), Access::Read) {
-            let mut at = 0;
-            while !is_over.load(Ordering::Relaxed)
-                && let Ok(count @ 1..) = file.read_at(&mut bytes, at)
-            {
-                at += count as u64;
-            }
-            segment += step;
-        }
     }
 
     /// Gives the group at `lsn`, if there is one, to `visit`.

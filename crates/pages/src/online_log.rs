@@ -1,19 +1,23 @@
 //! The online log table: redo records in memory, by page, in the order of their LSNs.
 //!
 //! ```text
-//!   page ─► records:  lsn, end │ lsn, end │ …        one piece of memory each, grown by an eighth
-//!           bytes:    operation│ operation│ …
+//!   page ─► runs:   lsn, end         │ lsn, end  │ …  one piece of memory each, grown by an eighth
+//!           bytes:  op │ op │ op     │ op        │ …
 //! ```
 //!
 //! A page is *dirty* when it has records here: its image in storage lacks them. A record is
 //! *pending* until its group is durable in the log, which is what the paper calls uncommitted
 //! wherever storage is concerned: no image with a pending record is ever written (ADR 9).
 //!
+//! What a group does to a page is one *run*: the rows of an order come together, and a restart goes
+//! to their page once. Only the first record of a run may give the page all of its content.
+//!
 //! Memory that is used here is not there for frames, so records of a page lie together, and what
 //! counts is the memory that they take, not only what is in it.
 
 use std::ops::Range;
 
+use base::varint;
 use hashbrown::HashMap;
 
 use crate::position::{Lsn, PageId};
@@ -22,21 +26,37 @@ use crate::redo_record;
 /// What a page costs: its two lists and its place in the table.
 const PAGE_OVERHEAD_BYTES: usize = 96;
 
-/// A redo record: its operation is in the bytes of its page, up to `end`.
+/// Redo records of one group: their operations are in the bytes of their page up to `end`, each
+/// with its length before it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LogRecord {
+pub(crate) struct Run {
     pub(crate) lsn: Lsn,
     end: u32,
-    /// It gives the page all of its content.
+    record_count: u16,
+    /// The first gives the page all of its content.
     is_whole: bool,
+}
+
+/// Runs, and their bytes.
+#[derive(Debug, Default)]
+struct Runs {
+    runs: Vec<Run>,
+    bytes: Vec<u8>,
 }
 
 /// The records of one page.
 #[derive(Debug, Default)]
-pub(crate) struct PageLog {
-    records: Vec<LogRecord>,
-    bytes: Vec<u8>,
+pub(crate) struct PageLog(Runs);
+
+/// Records as they come from the log, to be added together.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pages: Vec<PageId>,
+    runs: Runs,
 }
+
+/// What the length of a record takes.
+const LENGTH_BYTES: usize = 2;
 
 fn place(at: u32) -> usize {
     usize::try_from(at).expect("an address has at least 32 bits")
@@ -53,81 +73,138 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
 fn grow_fast<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more {
         list.reserve_exact(if list.is_empty() {
-            more * RECORDS_AT_RESTART
+            more * RUNS_AT_RESTART
         } else {
             more + list.len()
         });
     }
 }
 
-/// A restart gives a page room for so many records like its first at once.
-const RECORDS_AT_RESTART: usize = 4;
+/// A restart gives a page room for so many runs like its first at once.
+const RUNS_AT_RESTART: usize = 4;
+
+impl Run {
+    /// Whether another record of this group can join it.
+    fn takes(&self, lsn: Lsn, is_whole: bool) -> bool {
+        self.lsn == lsn && !is_whole && self.record_count < u16::MAX
+    }
+}
+
+impl Runs {
+    fn start(&self, i: usize) -> usize {
+        i.checked_sub(1).map_or(0, |before| place(self.runs[before].end))
+    }
+
+    fn end(&self) -> u32 {
+        u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page")
+    }
+
+    /// Adds a record, to the last run if `may_join` and it is of the same group; true if so.
+    fn push(&mut self, lsn: Lsn, op: &[u8], may_join: bool) -> bool {
+        let is_whole = redo_record::is_whole(op);
+        varint::put_bytes(&mut self.bytes, op);
+        let end = self.end();
+        if let Some(last) = self.runs.last_mut()
+            && may_join
+            && last.takes(lsn, is_whole)
+        {
+            last.end = end;
+            last.record_count += 1;
+            return true;
+        }
+        self.runs.push(Run { lsn, end, record_count: 1, is_whole });
+        false
+    }
+}
+
+impl Batch {
+    /// Adds a record behind those that are there.
+    pub(crate) fn push(&mut self, id: PageId, lsn: Lsn, op: &[u8]) {
+        let is_same_page = self.pages.last() == Some(&id);
+        if !self.runs.push(lsn, op, is_same_page) {
+            self.pages.push(id);
+        }
+    }
+
+    /// The bytes of its records.
+    pub(crate) fn bytes(&self) -> usize {
+        self.runs.bytes.len()
+    }
+}
 
 impl PageLog {
-    /// How many records there are.
+    /// How many runs there are.
     pub(crate) fn len(&self) -> usize {
-        self.records.len()
+        self.0.runs.len()
     }
 
-    /// How many records are older than `lsn`.
+    /// How many runs are older than `lsn`.
     pub(crate) fn len_before(&self, lsn: Lsn) -> usize {
-        self.records.partition_point(|record| record.lsn < lsn)
+        self.0.runs.partition_point(|run| run.lsn < lsn)
     }
 
-    /// How many records are as old as `lsn` or older.
+    /// How many runs are as old as `lsn` or older.
     pub(crate) fn len_through(&self, lsn: Lsn) -> usize {
-        self.records.partition_point(|record| record.lsn <= lsn)
+        self.0.runs.partition_point(|run| run.lsn <= lsn)
     }
 
-    /// A copy of the first records.
+    /// The LSN of the oldest run.
+    pub(crate) fn first_lsn(&self) -> Option<Lsn> {
+        self.0.runs.first().map(|run| run.lsn)
+    }
+
+    /// The LSN of the newest run.
+    pub(crate) fn last_lsn(&self) -> Option<Lsn> {
+        self.0.runs.last().map(|run| run.lsn)
+    }
+
+    /// How many records the first runs have.
+    pub(crate) fn record_count(&self, runs: usize) -> usize {
+        self.0.runs[..runs].iter().map(|run| usize::from(run.record_count)).sum()
+    }
+
+    /// A copy of the first runs.
     pub(crate) fn first(&self, count: usize) -> Self {
-        let bytes = self.bytes[..self.start(count)].to_vec();
-        Self { records: self.records[..count].to_vec(), bytes }
+        let bytes = self.0.bytes[..self.0.start(count)].to_vec();
+        Self(Runs { runs: self.0.runs[..count].to_vec(), bytes })
     }
 
-    /// The last of the first `len` records that makes those before it superfluous.
+    /// The last of the first `len` runs that makes those before it superfluous.
     pub(crate) fn last_whole(&self, len: usize) -> Option<usize> {
-        self.records[..len].iter().rposition(|record| record.is_whole)
+        self.0.runs[..len].iter().rposition(|run| run.is_whole)
     }
 
-    /// Some of the records with their operations, the oldest first.
+    /// The operations of some of the runs, the oldest first.
     pub(crate) fn operations(&self, which: Range<usize>) -> impl Iterator<Item = (Lsn, &[u8])> {
-        let mut start = self.start(which.start);
-        self.records[which].iter().map(move |record| {
-            let from = std::mem::replace(&mut start, place(record.end));
-            (record.lsn, &self.bytes[from..start])
+        let mut start = self.0.start(which.start);
+        self.0.runs[which].iter().flat_map(move |run| {
+            let from = std::mem::replace(&mut start, place(run.end));
+            let mut rest = &self.0.bytes[from..start];
+            std::iter::from_fn(move || {
+                let next = |rest: &mut _| varint::take_bytes(rest).expect("it was put there");
+                (!rest.is_empty()).then(|| (run.lsn, next(&mut rest)))
+            })
         })
     }
 
     /// The memory that it takes.
     fn cost(&self) -> usize {
-        self.records.capacity() * size_of::<LogRecord>() + self.bytes.capacity()
-    }
-
-    fn start(&self, i: usize) -> usize {
-        i.checked_sub(1).map_or(0, |before| place(self.records[before].end))
-    }
-
-    /// Adds a record for which there is room.
-    fn push(&mut self, lsn: Lsn, op: &[u8]) {
-        self.bytes.extend_from_slice(op);
-        let end = u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page");
-        self.records.push(LogRecord { lsn, end, is_whole: redo_record::is_whole(op) });
+        self.0.runs.capacity() * size_of::<Run>() + self.0.bytes.capacity()
     }
 
     fn remove_first(&mut self, count: usize) {
-        let cut = self.start(count);
-        self.records.drain(..count);
-        self.bytes.drain(..cut);
-        let cut = u32::try_from(cut).expect("it is the end of a record");
-        self.records.iter_mut().for_each(|record| record.end -= cut);
-        self.records.shrink_to_fit();
-        self.bytes.shrink_to_fit();
+        let Runs { runs, bytes } = &mut self.0;
+        let cut = count.checked_sub(1).map_or(0, |last| runs[last].end);
+        runs.drain(..count);
+        bytes.drain(..place(cut));
+        runs.iter_mut().for_each(|run| run.end -= cut);
+        runs.shrink_to_fit();
+        bytes.shrink_to_fit();
     }
 
     fn truncate(&mut self, count: usize) {
-        self.bytes.truncate(self.start(count));
-        self.records.truncate(count);
+        self.0.bytes.truncate(self.0.start(count));
+        self.0.runs.truncate(count);
     }
 }
 
@@ -161,52 +238,59 @@ impl OnlineLog {
         pages
     }
 
-    /// The records of a page, the oldest first.
-    pub(crate) fn records(&self, id: PageId) -> &[LogRecord] {
-        self.pages.get(&id).map_or(&[], |log| log.records.as_slice())
+    /// Whether a page is dirty.
+    pub(crate) fn has(&self, id: PageId) -> bool {
+        self.pages.contains_key(&id)
     }
 
     /// What there is of a page.
     pub(crate) fn log(&self, id: PageId) -> &PageLog {
-        static NONE: PageLog = PageLog { records: Vec::new(), bytes: Vec::new() };
+        static NONE: PageLog = PageLog(Runs { runs: Vec::new(), bytes: Vec::new() });
         self.pages.get(&id).unwrap_or(&NONE)
     }
 
     /// Adds a record; true if the page was clean.
     pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) -> bool {
-        self.add_with_room(id, lsn, op, |log| {
-            grow(&mut log.records, 1);
-            grow(&mut log.bytes, op.len());
-        })
-    }
-
-    /// Adds one of many records that come at once.
-    pub(crate) fn add_of_many(&mut self, id: PageId, lsn: Lsn, op: &[u8]) {
-        self.add_with_room(id, lsn, op, |log| {
-            grow_fast(&mut log.records, 1);
-            grow_fast(&mut log.bytes, op.len());
-        });
-    }
-
-    fn add_with_room(
-        &mut self,
-        id: PageId,
-        lsn: Lsn,
-        op: &[u8],
-        make_room: impl FnOnce(&mut PageLog),
-    ) -> bool {
         let log = self.pages.entry(id).or_default();
-        let is_new = log.records.is_empty();
-        assert!(log.records.last().is_none_or(|last| last.lsn <= lsn), "records come in order");
+        let last = log.last_lsn();
+        assert!(last.is_none_or(|last| last <= lsn), "records come in order");
         let before = log.cost();
-        make_room(log);
-        log.push(lsn, op);
+        grow(&mut log.0.bytes, LENGTH_BYTES + op.len());
+        if last != Some(lsn) {
+            grow(&mut log.0.runs, 1);
+        }
+        log.0.push(lsn, op, true);
         self.bytes += log.cost() - before;
-        self.bytes += if is_new { PAGE_OVERHEAD_BYTES } else { 0 };
-        is_new
+        self.bytes += if last.is_none() { PAGE_OVERHEAD_BYTES } else { 0 };
+        last.is_none()
     }
 
-    /// Drops the first `count` records of a page: its image in storage has them.
+    /// Adds the records of a batch, which is empty then.
+    pub(crate) fn add_batch(&mut self, batch: &mut Batch) {
+        let mut start = 0;
+        for (id, run) in batch.pages.drain(..).zip(batch.runs.runs.drain(..)) {
+            let end = place(run.end);
+            self.add_run(id, run, &batch.runs.bytes[start..end]);
+            start = end;
+        }
+        batch.runs.bytes.clear();
+    }
+
+    fn add_run(&mut self, id: PageId, run: Run, ops: &[u8]) {
+        let log = self.pages.entry(id).or_default();
+        let last = log.last_lsn();
+        assert!(last.is_none_or(|last| last <= run.lsn), "records come in order");
+        let before = log.cost();
+        grow_fast(&mut log.0.runs, 1);
+        grow_fast(&mut log.0.bytes, ops.len());
+        log.0.bytes.extend_from_slice(ops);
+        let end = log.0.end();
+        log.0.runs.push(Run { end, ..run });
+        self.bytes += log.cost() - before;
+        self.bytes += if last.is_none() { PAGE_OVERHEAD_BYTES } else { 0 };
+    }
+
+    /// Drops the first `count` runs of a page: its image in storage has them.
     pub(crate) fn remove_first(&mut self, id: PageId, count: usize) {
         self.change(id, |log| log.remove_first(count));
     }
@@ -220,7 +304,7 @@ impl OnlineLog {
         let Some(log) = self.pages.get_mut(&id) else { return };
         self.bytes -= log.cost();
         change(log);
-        if log.records.is_empty() {
+        if log.len() == 0 {
             self.pages.remove(&id);
             self.bytes -= PAGE_OVERHEAD_BYTES;
         } else {
@@ -251,5 +335,25 @@ mod tests {
         assert!(table.bytes() >= (11..90).sum::<usize>());
         table.remove_first(page, 79);
         assert_eq!((table.bytes(), table.page_count()), (0, 0));
+    }
+
+    #[test]
+    fn what_a_group_does_to_a_page_is_a_run_that_begins_with_all_of_its_content() {
+        let mut free = Vec::new();
+        redo_record::Op::Free { next: 0 }.encode(&mut free);
+        let records: [(u64, &[u8]); 5] =
+            [(1, b"\x05a"), (1, b"\x05b"), (1, &free), (1, b"\x05c"), (2, b"\x05d")];
+        let mut table = OnlineLog::default();
+        let mut batch = Batch::default();
+        for (lsn, op) in records {
+            table.add(PageId(3), Lsn(lsn), op);
+            batch.push(PageId(4), Lsn(lsn), op);
+        }
+        table.add_batch(&mut batch);
+        for id in [PageId(3), PageId(4)] {
+            let log = table.log(id);
+            assert_eq!((log.len(), log.record_count(3), log.last_whole(3)), (3, 5, Some(1)));
+            assert!(log.operations(1..3).eq(records[2..].iter().map(|(lsn, op)| (Lsn(*lsn), *op))));
+        }
     }
 }

@@ -182,7 +182,7 @@ impl Pool {
 
     /// The PFAT entry of a page that is in no frame.
     fn mark_in_storage(&mut self, id: PageId) {
-        if self.table.records(id).is_empty() {
+        if !self.table.has(id) {
             self.pfat.remove(&id);
         } else {
             self.pfat.insert(id, Pfat::EvictedDirty);
@@ -315,12 +315,12 @@ impl Pool {
 
     /// Writes the page that leaves a frame, if it is dirty and may be written; true if so.
     fn flush(&mut self, id: PageId, frame: usize) -> Result<bool> {
-        let records = self.table.records(id);
-        let is_durable = records.last().is_some_and(|last| last.lsn < self.durable_end);
+        let log = self.table.log(id);
+        let is_durable = log.last_lsn().is_some_and(|last| last < self.durable_end);
         if !is_durable || !self.is_slot_free(id) || !self.is_writable(id) {
             return Ok(false);
         }
-        let count = records.len();
+        let count = log.len();
         self.write_frame(id, frame)?;
         self.table.remove_first(id, count);
         self.pfat.remove(&id);
@@ -389,7 +389,7 @@ impl Pool {
         }
         let entries: Vec<(PageId, Pfat)> = self.pfat.iter().map(|(id, e)| (*id, *e)).collect();
         for (id, entry) in entries {
-            let has_records = !self.table.records(id).is_empty();
+            let has_records = self.table.has(id);
             match entry {
                 Pfat::EvictedDirty if !has_records => {
                     return wrong(id, "it was evicted dirty and has no records");

@@ -12,8 +12,6 @@
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.
 
-use std::sync::atomic::AtomicBool;
-
 use crate::checkpoint::CheckpointRecord;
 use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
@@ -23,7 +21,7 @@ use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer};
 use crate::options::{Env, Options};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
-use crate::replay::{READERS_AHEAD, Replayed, replay};
+use crate::replay::{Replayed, replay};
 
 /// Opens the files and brings the store to where it was, but for the checkpoint that the caller
 /// then takes (line 18).
@@ -35,15 +33,11 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let is_log = !files.segments()?.is_empty();
     let data = DataFile::open(disk.as_ref(), &options.dir, salt, first, segment_bytes, is_log)?;
     let salt = data.salt();
-    let mut files = LogFiles::new(disk.clone(), &options.dir, data.segment_bytes());
-    let ahead = LogFiles::new(disk, &options.dir, data.segment_bytes());
+    let mut files = LogFiles::new(disk, &options.dir, data.segment_bytes());
     let master = data.master()?;
     let record = read_checkpoint(&files, &data, salt, master.checkpoint)?;
     let redo_start = record.redo_start();
-    let read_ahead = |number, is_over: &AtomicBool| {
-        ahead.read_ahead(redo_start, number, READERS_AHEAD, is_over);
-    };
-    let replayed = replay(&record, options.upkeep, &read_ahead, |visit| {
+    let replayed = replay(&record, options.upkeep, |visit| {
         files.scan(salt, redo_start, master.durable_end, true, visit)
     })?;
     let (end, Replayed { table, last_transaction }) = replayed;
@@ -56,7 +50,7 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let mut core = Core::new(pool, log, files, master, options);
     core.redo_start = redo_start;
     core.next_transaction = last_transaction.min(u64::MAX / 2) + 1;
-    if master.checkpoint == Lsn(0) && core.pool.table.records(PageId::META).is_empty() {
+    if master.checkpoint == Lsn(0) && !core.pool.table.has(PageId::META) {
         core.bootstrap()?;
     }
     Ok(core)

@@ -5,13 +5,9 @@
 //!   └───────── this thread ────────────────┘   └─ another, unless upkeep is inline ─┘
 //! ```
 //!
-//! The log was written past the page cache, so two more threads read ahead of the first: it finds
-//! in the cache what the device took its time for.
-//!
 //! Finding them is reading and summing; adding them is going from page to page in memory. Each
 //! takes about as long as the other, so two processors do it in half the time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
@@ -22,7 +18,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::error::{Error, Result};
 use crate::log_page::{Group, GroupKind, take_record};
 use crate::log_reader::Visited;
-use crate::online_log::OnlineLog;
+use crate::online_log::{Batch, OnlineLog};
 use crate::options::Upkeep;
 use crate::position::{Lsn, PageId};
 
@@ -33,33 +29,6 @@ const BATCHES_WAITING: usize = 8;
 
 /// Pages with numbers below this (32 GiB of them) are looked up in a list.
 const PAGES_LISTED_MAX: usize = 4 << 20;
-
-/// Threads that have the device read what will be wanted: each reads every second segment.
-pub(crate) const READERS_AHEAD: u64 = 2;
-
-/// Records in the order of the log.
-#[derive(Debug, Default)]
-struct Batch {
-    /// Page, LSN, and where the operation ends in `bytes`.
-    records: Vec<(PageId, Lsn, usize)>,
-    bytes: Vec<u8>,
-}
-
-impl Batch {
-    fn push(&mut self, id: PageId, lsn: Lsn, op: &[u8]) {
-        self.bytes.extend_from_slice(op);
-        self.records.push((id, lsn, self.bytes.len()));
-    }
-
-    fn add_to(&mut self, table: &mut OnlineLog) {
-        let mut start = 0;
-        for (id, lsn, end) in self.records.drain(..) {
-            table.add_of_many(id, lsn, &self.bytes[start..end]);
-            start = end;
-        }
-        self.bytes.clear();
-    }
-}
 
 /// Which records are not in the images that the last checkpoint names.
 struct Needed {
@@ -110,24 +79,13 @@ pub(crate) struct Replayed {
     pub(crate) last_transaction: u64,
 }
 
-/// Has `scan` read the log, and gathers what is needed of it. `read_ahead`, if there are other
-/// threads, does so before it, until it is told that it is over; two do, and get their number.
+/// Has `scan` read the log, and gathers what is needed of it.
 pub(crate) fn replay<T>(
     checkpoint: &CheckpointRecord,
     upkeep: Upkeep,
-    read_ahead: &(dyn Fn(u64, &AtomicBool) + Sync),
     scan: impl FnOnce(&mut dyn FnMut(Group<'_>) -> Visited) -> Result<T>,
 ) -> Result<(T, Replayed)> {
-    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // However this ends.
-        let _over = Over(&is_over);
-        if upkeep == Upkeep::Background {
-            for number in 0..READERS_AHEAD {
-                let is_over = &is_over;
-                scope.spawn(move || read_ahead(number, is_over));
-            }
-        }
         let table = OnlineLog::with_pages(checkpoint.dirty_pages.len() * 2);
         let mut adding = match upkeep {
             Upkeep::Inline => Adding::Here(table),
@@ -149,7 +107,7 @@ pub(crate) fn replay<T>(
                     batch.push(id, group.lsn, op);
                 }
             }
-            if batch.bytes.len() >= BATCH_BYTES {
+            if batch.bytes() >= BATCH_BYTES {
                 adding.add(&mut batch);
             }
             Ok(())
@@ -157,15 +115,6 @@ pub(crate) fn replay<T>(
         adding.add(&mut batch);
         Ok((scanned, Replayed { table: adding.end(), last_transaction }))
     })
-}
-
-/// Ends reading ahead when it is dropped.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Who adds records to the table.
@@ -178,7 +127,7 @@ impl Adding<'_> {
     /// Adds a batch, and gives an empty one.
     fn add(&mut self, batch: &mut Batch) {
         match self {
-            Self::Here(table) => batch.add_to(table),
+            Self::Here(table) => table.add_batch(batch),
             Self::There(adder) => {
                 let next = adder.empty.try_recv().unwrap_or_default();
                 let full = std::mem::replace(batch, next);
@@ -214,7 +163,7 @@ impl<'scope> Adder<'scope> {
             .name(String::from("pages-replay"))
             .spawn_scoped(scope, move || {
                 for mut batch in batches {
-                    batch.add_to(&mut table);
+                    table.add_batch(&mut batch);
                     // At the end nobody wants it back.
                     let _unwanted = used.send(batch);
                 }

@@ -140,3 +140,39 @@ fn split_place(page: &Page, for_key: Option<(&[u8], u8)>) -> usize {
     }
     last
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use crate::{Durability, Env, Options, PAGE_BYTES, PageStore, Upkeep};
+    use env_sim::{Faults, SimClock, SimDisk};
+
+    #[test]
+    fn keys_that_ascend_at_many_places_fill_their_pages() {
+        let env = Env {
+            disk: Arc::new(SimDisk::new(1, Faults::default())),
+            clock: Arc::new(SimClock::new(0)),
+        };
+        let options = Options { upkeep: Upkeep::Inline, ..Options::new(PathBuf::from("/store")) };
+        let store = PageStore::open(&env, options).expect("no faults");
+        const PLACES: u32 = 10;
+        const KEYS: u32 = 1000;
+        let value = [7; 80];
+        for number in 0..KEYS {
+            let transaction = store.begin().expect("healthy");
+            for place in 0..PLACES {
+                let key = [place.to_be_bytes(), number.to_be_bytes()].concat();
+                transaction.table("orders").insert(key, value).expect("nobody else writes");
+            }
+            transaction.commit(Durability::Group).expect("no faults");
+        }
+        store.check().expect("sound");
+        let stats = store.stats();
+        // Key, value, the cell's header and slot.
+        let bytes = u64::from(KEYS * PLACES) * (8 + 80 + 4 + 6);
+        let full_pages = bytes / PAGE_BYTES as u64;
+        assert!(stats.pages * 100 < full_pages * 130, "{} of {full_pages}", stats.pages);
+    }
+}

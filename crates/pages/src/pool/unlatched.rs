@@ -113,7 +113,7 @@ impl Pool {
         !self.being_read.contains(&id) && !self.being_written.contains(&id)
     }
 
-    /// Algorithm 1, lines 9 to 17: the page is to be written with its first `committed` records,
+    /// Algorithm 1, lines 9 to 17: the page is to be written with its first `committed` runs,
     /// which are durable.
     pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
@@ -148,7 +148,7 @@ impl Pool {
         self.stats.page_writes += 1;
         self.table.remove_first(id, record_count);
         if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
-            let is_dirty = !self.table.records(id).is_empty();
+            let is_dirty = self.table.has(id);
             self.pfat.insert(id, Pfat::InFrame { frame: *frame, is_dirty });
         } else {
             self.mark_in_storage(id);

@@ -93,6 +93,8 @@ enum Call {
 pub(crate) struct Model {
     pub(crate) world: World,
     plan: Plan,
+    /// How many keys were inserted in each of the places where they ascend.
+    ascending: [usize; 3],
     /// What is committed after each commit, by its LSN; the first is from when it was opened.
     versions: Vec<(Lsn, Content)>,
     /// What must survive: an index in `versions`.
@@ -109,6 +111,7 @@ fn is_world_at_end(error: &Error) -> bool {
 impl Model {
     pub(crate) fn new(plan: Plan) -> Self {
         Self {
+            ascending: [0; 3],
             world: World::new(plan.seed),
             plan,
             versions: vec![(Lsn(0), Content::new())],
@@ -123,7 +126,17 @@ impl Model {
         &self.versions.last().expect("never empty").1
     }
 
+    /// The key of this number in one of the places of a table where keys come in ascending order.
+    fn ascending_key(&self, place: usize, number: usize) -> Vec<u8> {
+        format!("{:05}/{number:05}", place * self.plan.keys / self.ascending.len()).into_bytes()
+    }
+
     fn key(&mut self) -> Vec<u8> {
+        if self.world.below(6) == 0 {
+            let place = self.world.below(self.ascending.len());
+            let number = self.world.below(self.ascending[place] + 1);
+            return self.ascending_key(place, number);
+        }
         let number = self.world.below(self.plan.keys);
         let mut key = format!("{number:05}").into_bytes();
         if number.is_multiple_of(17) {
@@ -134,7 +147,7 @@ impl Model {
 
     fn call(&mut self) -> Call {
         let table = TABLES[self.world.below(3)];
-        let key = self.key();
+        let mut key = self.key();
         if self.world.below(150) == 0 {
             return Call::DeleteTable(table);
         }
@@ -149,6 +162,11 @@ impl Model {
                 let fill = u8::try_from(self.world.below(256)).expect("a byte");
                 let mut value = vec![if is_patch { b'p' } else { fill }; len];
                 value.iter_mut().skip(usize::from(fill) % 40).take(3).for_each(|byte| *byte = fill);
+                if self.world.below(3) == 0 {
+                    let place = self.world.below(self.ascending.len());
+                    key = self.ascending_key(place, self.ascending[place]);
+                    self.ascending[place] += 1;
+                }
                 Call::Insert(table, key, value)
             }
             5 | 6 => Call::Remove(table, key),
