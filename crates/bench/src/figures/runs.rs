@@ -1,6 +1,5 @@
 //! Makes runs, each in a process of its own, and reads their results.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -37,16 +36,11 @@ pub(super) fn make(
     began: Instant,
     patience: Option<Duration>,
 ) -> Result<()> {
-    let runs: BTreeMap<String, &Run> = figures
-        .iter()
-        .flat_map(|figure| &figure.points)
-        .map(|point| (point.run.name(), &point.run))
-        .collect();
+    let runs = side_by_side(figures);
     let dir = arguments.dir.join("runs");
     std::fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
     let total = runs.len() * arguments.rounds;
-    let rounds =
-        (0..arguments.rounds).flat_map(|round| runs.values().map(move |&run| (round, run)));
+    let rounds = (0..arguments.rounds).flat_map(|round| runs.iter().map(move |&run| (round, run)));
     for (number, (round, run)) in (1..).zip(rounds) {
         let path = path(arguments, run, round);
         if path.exists() {
@@ -60,6 +54,16 @@ pub(super) fn make(
         make_one(arguments, run, &path, round)?;
     }
     Ok(())
+}
+
+/// Every run once; those that are compared with one another follow one another, as the machine has
+/// good and bad minutes.
+fn side_by_side(figures: &[Figure]) -> Vec<&Run> {
+    let mut runs: Vec<&Run> =
+        figures.iter().flat_map(|figure| &figure.points).map(|point| &point.run).collect();
+    runs.sort_by_cached_key(|run| (run.pool_mb, run.options.clone(), run.name()));
+    runs.dedup();
+    runs
 }
 
 fn make_one(arguments: &Arguments, run: &Run, path: &Path, round: usize) -> Result<()> {
@@ -133,6 +137,19 @@ pub(super) fn median(results: &[Value], measure: Measure) -> Option<(f64, f64, f
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stores_that_are_compared_run_one_after_the_other_and_each_once() {
+        let figures = crate::figures::plan::pages();
+        let runs = side_by_side(&figures);
+        let place = |name: &str| runs.iter().position(|run| run.name() == name).expect("planned");
+        assert_eq!(
+            place("bdb-immediate-40mb-threads-4") + 1,
+            place("pages-immediate-40mb-threads-4")
+        );
+        let names: std::collections::BTreeSet<String> = runs.iter().map(|run| run.name()).collect();
+        assert_eq!(names.len(), runs.len());
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {
