@@ -68,6 +68,7 @@ bench-peers:
 figures-pages: bench-peers
 	mkdir -p results/pages target/figures
 	target/release/indelible bench figures pages --dir target/figures --results results/pages $(FIGURES_FLAGS)
+	bench/pages/beside-figures target/release/indelible target/figures results/pages/beside
 
 ycsb:
 	@tests/install-tools build java
