@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 pub use dialect::Credentials;
 
 use self::dialect::{Dialect, Outgoing, log_in, resp_request};
-use self::plan::{Plan, Request, Selection, What};
+use self::plan::{Before, Plan, Request, Selection, What};
 use self::target::{Target, wait_for};
 use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 use crate::error::Result;
@@ -219,36 +219,50 @@ impl Replayer<'_> {
     /// Sends what may be sent now; whether there was anything.
     fn send_what_is_due(&mut self) -> Result<bool> {
         let mut has_sent = false;
-        while let Some(place) = self.next_due() {
-            self.begin(place)?;
+        loop {
+            let due = self.due();
+            if due.is_empty() {
+                return Ok(has_sent);
+            }
+            for place in due {
+                self.begin(place)?;
+            }
             has_sent = true;
         }
-        Ok(has_sent)
     }
 
-    /// The first step in the order that may be sent now.
-    fn next_due(&self) -> Option<u64> {
+    /// The steps that may be sent now, in their order: one, or with `parallel` all that may be under way
+    /// together.
+    fn due(&self) -> Vec<u64> {
+        let mut due = Vec::new();
         let is_busy = self.under_way.values().any(|one| !one.waits);
         if is_busy && !self.settings.parallel {
-            return None;
+            return due;
         }
-        let mut before = Vec::new();
+        let mut before = Before::new(&self.plan);
         for place in self.plan.ordered().take(STEPS_AHEAD + self.under_way.len()) {
-            if self.under_way.get(&place).is_some_and(|one| one.waits) {
+            let under_way = self.under_way.get(&place);
+            if under_way.is_some_and(|one| one.waits) {
                 continue;
             }
-            let may_be_sent = self.plan.is_next(place)
+            let may_be_sent = under_way.is_none()
+                && self.plan.is_next(place)
                 && self.plan.is_due(place)
-                && !self.under_way.contains_key(&place)
-                && before.iter().all(|earlier| self.plan.may_overlap(*earlier, place));
+                && before.may_overlap(place);
             if may_be_sent {
-                return Some(place);
+                due.push(place);
             }
-            if self.settings.parallel {
-                before.push(place);
+            if !self.settings.parallel {
+                if may_be_sent {
+                    break;
+                }
+                continue;
+            }
+            if !before.add(place) {
+                break;
             }
         }
-        None
+        due
     }
 
     /// Begins a step whose turn it is.
@@ -466,7 +480,7 @@ impl Replayer<'_> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
             && !self.under_way.is_empty()
-            && self.next_due().is_none();
+            && self.due().is_empty();
         if !is_stuck || !self.waits_for_lock()? {
             return Ok(());
         }

@@ -16,7 +16,7 @@
 //!
 //! *What may overlap* is decided by [`super::footprint`]; without `--parallel` nothing may.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::footprint::{Footprint, Footprints};
 use crate::entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
@@ -90,6 +90,43 @@ pub(super) struct Seen {
     pub(super) gaps: Vec<(Option<ConnectionNumber>, Time, GapReason)>,
     pub(super) left_out: u64,
     pub(super) last_position: Option<Position>,
+}
+
+/// The steps before one in the order, and what they touch: whether it may be under way with all of them.
+pub(super) struct Before<'p, 'a> {
+    plan: &'p Plan<'a>,
+    /// Keys of all of them.
+    keys: HashSet<u64>,
+    /// Those that touch something else.
+    others: Vec<&'p Step>,
+}
+
+impl<'p, 'a> Before<'p, 'a> {
+    pub(super) fn new(plan: &'p Plan<'a>) -> Self {
+        Self { plan, keys: HashSet::new(), others: Vec::new() }
+    }
+
+    pub(super) fn may_overlap(&self, place: u64) -> bool {
+        let Some(step) = self.plan.steps.get(&place) else { return true };
+        let has_other_keys = match &step.footprint {
+            Footprint::Nothing => return true,
+            Footprint::Keys(keys, _) => !keys.iter().any(|key| self.keys.contains(key)),
+            Footprint::Everything | Footprint::Locks | Footprint::Inserts => self.keys.is_empty(),
+        };
+        has_other_keys && self.others.iter().all(|earlier| self.plan.may_overlap(earlier, step))
+    }
+
+    /// Adds a step behind the others; false if nothing further can overlap with it.
+    pub(super) fn add(&mut self, place: u64) -> bool {
+        let Some(step) = self.plan.steps.get(&place) else { return true };
+        match &step.footprint {
+            Footprint::Nothing => {}
+            Footprint::Keys(keys, _) => self.keys.extend(keys),
+            Footprint::Everything => return false,
+            Footprint::Locks | Footprint::Inserts => self.others.push(step),
+        }
+        true
+    }
 }
 
 /// Steps that were read from the log and not done.
@@ -294,11 +331,8 @@ impl<'a> Plan<'a> {
             .is_some_and(|step| first.is_none_or(|(completion, _)| *completion >= step.arrival))
     }
 
-    /// Whether `later` may be under way together with `earlier`, which comes first in the order.
-    pub(super) fn may_overlap(&self, earlier: u64, later: u64) -> bool {
-        let (Some(first), Some(second)) = (self.steps.get(&earlier), self.steps.get(&later)) else {
-            return true;
-        };
+    /// Whether `second` may be under way together with `first`, which comes before it in the order.
+    fn may_overlap(&self, first: &Step, second: &Step) -> bool {
         // Both were answered before the first one's transaction ended: neither waited for a lock of
         // the other, so they have none in common.
         let held_locks_together = self.by_answer

@@ -165,6 +165,10 @@ impl Target {
                     self.answer.extend_from_slice(&bytes[..kept]);
                     let conversation = self.dialect.conversation();
                     conversation.bytes(Side::Server, &bytes[..len], Time(0), &mut self.hears);
+                    // Whatever comes now, the next wait will say.
+                    if len < bytes.len() {
+                        break;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
