@@ -32,13 +32,9 @@ enum Action {
 
 /// Does what the arguments behind `indelible` say; the exit code.
 pub(crate) fn bench(arguments: &[String]) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help goes to standard output, complaints to standard error; clap knows which is which.
-            let _ignored = error.print();
-            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
     let done = match arguments.action {
         Action::Kv(arguments) => bench::kv::run(&arguments),

@@ -33,13 +33,9 @@ enum Action {
 /// Does what the arguments behind `indelible` say; the exit code: 0 when all is well, 1 when there are
 /// gaps or differences, 2 when it did not take place, 3 when nothing can be read because of TLS.
 pub(crate) fn tap(arguments: &[String]) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::from(2)) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help goes to standard output, complaints to standard error; clap knows which is which.
-            let _ignored = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
     let done = match arguments.action {
         Action::Log(log) => log::run(&log),

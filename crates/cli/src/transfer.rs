@@ -124,13 +124,9 @@ struct Fetch {
 /// Does what the arguments behind `indelible` say; the exit code: 0 when all has arrived, 1 when some
 /// files have not, 2 when the transfer did not take place.
 pub(crate) fn transfer(arguments: &[OsString]) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::from(2)) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help goes to standard output, complaints to standard error; clap knows which is which.
-            let _ignored = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
     let done = match arguments.action {
         Action::Serve(serve) => run_server(&serve),
