@@ -18,6 +18,7 @@
 mod dialect;
 mod footprint;
 mod mysql;
+mod pace;
 mod partial;
 mod plan;
 mod target;
@@ -27,8 +28,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 pub use dialect::Credentials;
+pub use partial::Base;
 
 use self::dialect::{Dialect, Outgoing, log_in, resp_request};
+use self::pace::Pace;
 use self::plan::{Before, Plan, Request, Selection, What};
 use self::target::{Target, wait_for};
 use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
@@ -56,6 +59,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// As whom to log in.
     pub credentials: Credentials,
+    /// The backup that the server was restored from; nothing of it is sent.
+    pub base: Option<Base>,
     /// The last request.
     pub until_position: Option<Position>,
     /// The last moment.
@@ -137,6 +142,7 @@ pub fn replay(
         Extent::NotCompleted(log) => Some(partial::not_completed(log, settings.protocol)?),
     };
     let selection = Selection {
+        base: settings.base.clone(),
         until_position: settings.until_position,
         until_time: settings.until_time,
         only,
@@ -149,7 +155,8 @@ pub fn replay(
         under_way: BTreeMap::new(),
         in_transaction: HashSet::new(),
         control: None,
-        began: None,
+        clock: Instant::now(),
+        pace: Pace::new(settings.speed),
         report: Report::default(),
     };
     replayer.run(progress)?;
@@ -180,8 +187,8 @@ struct Replayer<'a> {
     in_transaction: HashSet<ConnectionNumber>,
     /// A connection of our own, to ask about the others.
     control: Option<Target>,
-    /// When the first request was sent, and when it was recorded.
-    began: Option<(Instant, Time)>,
+    clock: Instant,
+    pace: Pace,
     report: Report,
 }
 
@@ -288,7 +295,7 @@ impl Replayer<'_> {
             self.plan.finish(place);
             return Ok(());
         }
-        self.keep_pace(request.at);
+        std::thread::sleep(self.pace.pause(request.at, self.clock.elapsed()));
         let has_answered_exec =
             dialect::is_watch(&request.payload) && self.plan.has_answered_exec(connection);
         if !self.targets.contains_key(&connection) && !self.connect(connection, &request)? {
@@ -348,15 +355,6 @@ impl Replayer<'_> {
             is_compared,
         };
         self.under_way.insert(place, one);
-    }
-
-    /// Waits until a request recorded at `at` is to be sent.
-    fn keep_pace(&mut self, at: Time) {
-        let (began, first) = *self.began.get_or_insert((Instant::now(), at));
-        if let Some(speed) = self.settings.speed {
-            let recorded = Duration::from_nanos(at.0.saturating_sub(first.0));
-            std::thread::sleep(recorded.div_f64(speed).saturating_sub(began.elapsed()));
-        }
     }
 
     /// Receives answers, or notices that one does not come.

@@ -95,8 +95,8 @@ impl Shown {
                 if !self.is_wanted(inspect, &entry) {
                     continue;
                 }
-                self.gaps += u64::from(matches!(entry, Entry::Gap { .. }));
                 if inspect.statistics {
+                    self.gaps += u64::from(is_gap(&entry));
                     self.statistics.add(&entry);
                 } else if let Some(count) = inspect.tail {
                     last.push_back(entry);
@@ -104,10 +104,12 @@ impl Shown {
                         last.pop_front();
                     }
                 } else {
+                    self.gaps += u64::from(is_gap(&entry));
                     show(&mut out, &entry, inspect.json)?;
                 }
             }
             for entry in last.drain(..) {
+                self.gaps += u64::from(is_gap(&entry));
                 show(&mut out, &entry, inspect.json)?;
             }
             if inspect.statistics {
@@ -152,6 +154,10 @@ impl Shown {
         }
         inspect.connection.is_none_or(|wanted| connection == Some(ConnectionNumber(wanted)))
     }
+}
+
+fn is_gap(entry: &Entry) -> bool {
+    matches!(entry, Entry::Gap { .. })
 }
 
 fn show(out: &mut impl Write, entry: &Entry, as_json: bool) -> io::Result<()> {

@@ -11,7 +11,7 @@ use clap::Args;
 use env::Disk;
 use env_os::OsDisk;
 use serde_json::json;
-use tap::replay::{Credentials, Extent, Report, Settings, replay};
+use tap::replay::{Base, Credentials, Extent, Report, Settings, replay};
 use tap::{Outcome, Position, Protocol, Time};
 
 use super::timestamp;
@@ -58,11 +58,12 @@ pub(super) fn run(arguments: &Replay) -> Result<ExitCode, anyhow::Error> {
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
     let protocol: Protocol =
         tap::log::protocol(&disk, &arguments.dir)?.parse().map_err(anyhow::Error::msg)?;
-    let since = arguments.since.map(Position);
-    let mut log = tap::log::read(&disk, &arguments.dir, since)?;
-    let mut again = tap::log::read(&disk, &arguments.dir, since)?;
+    let base = base(arguments, &disk, protocol)?;
+    let behind = base.as_ref().map(Base::reads_behind);
+    let mut log = tap::log::read(&disk, &arguments.dir, behind)?;
+    let mut again = tap::log::read(&disk, &arguments.dir, behind)?;
     let extent = if arguments.partial { Extent::NotCompleted(&mut again) } else { Extent::All };
-    let settings = settings(arguments, protocol)?;
+    let settings = Settings { base, ..settings(arguments, protocol)? };
     let shows_progress = !arguments.json && std::io::stderr().is_terminal();
     let mut progress = |report: &Report| {
         if shows_progress {
@@ -89,6 +90,20 @@ pub(super) fn run(arguments: &Replay) -> Result<ExitCode, anyhow::Error> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// What the server was restored from, by what the log says of the moment of the backup. All of the log
+/// before it is read, as a transaction may have been open for long.
+fn base(
+    arguments: &Replay,
+    disk: &Arc<dyn Disk>,
+    protocol: Protocol,
+) -> Result<Option<Base>, anyhow::Error> {
+    let Some(since) = arguments.since.map(Position) else { return Ok(None) };
+    // Whether the log goes back to that moment.
+    drop(tap::log::read(disk, &arguments.dir, Some(since))?);
+    let mut before = tap::log::read(disk, &arguments.dir, None)?;
+    Ok(Some(Base::at(since, &mut before, protocol)?))
+}
+
 fn settings(arguments: &Replay, protocol: Protocol) -> Result<Settings, anyhow::Error> {
     let (mut until_position, mut until_time): (Option<Position>, Option<Time>) = (None, None);
     if let Some(until) = &arguments.until {
@@ -109,6 +124,7 @@ fn settings(arguments: &Replay, protocol: Protocol) -> Result<Settings, anyhow::
     Ok(Settings {
         to: address(&arguments.to)?,
         protocol,
+        base: None,
         credentials: Credentials { user: arguments.user.clone(), password },
         until_position,
         until_time,

@@ -17,6 +17,8 @@
 //!   transfer                                      files from process to process, either of which is killed
 //!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
 //!   tap_capture ── tap_process ── network         requests recorded from networks, also broken ones
+//!   tap_replay ─┬─ tap_recording                  a server brought back from a log; the log shown
+//!   tap_inspect ┘
 //! ```
 //!
 //! The comparisons need Debian's `redis-server`; without it they print that they were skipped (`make test`
@@ -58,7 +60,10 @@ mod reload;
 mod script;
 mod shutdown_ioctl;
 mod tap_capture;
+mod tap_inspect;
 mod tap_process;
+mod tap_recording;
+mod tap_replay;
 mod transfer;
 mod transfer_device;
 mod wire;

@@ -15,7 +15,8 @@
 //!
 //! Which id the server gave a prepared statement is only in its answer. It is told as one more request of
 //! class Connection, an execution without values ([`command::Execute::naming`]), which follows the request
-//! that prepared and which recovery does not execute.
+//! that prepared and which recovery does not execute. So are the types of its parameters, which the client
+//! tells with some execution and later ones rely on: whoever leaves that execution out must know them.
 //!
 //! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask for it.
 //! That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows the request that
@@ -270,6 +271,12 @@ impl Mysql {
                 Some(File { number, request: raw.to_vec(), is_wanted: false, is_told: false });
             self.told += 1;
             return self.wait(Expected::Results, None);
+        }
+        if code == Code::Execute
+            && let Some(naming) = self.session.naming(&payload)
+        {
+            self.tell(Class::Connection, &naming, at, listener);
+            listener.response(self.told - 1, Outcome::Ok, at);
         }
         self.tell(class, raw, at, listener);
         match code.expected() {

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use resp::{Limits, Parsed, Parser};
 
 use super::plan::Request;
-use crate::entry::{Class, ConnectionNumber};
+use crate::entry::{Class, ConnectionNumber, Outcome, Position};
 use crate::protocol::Protocol;
 use crate::protocol::mysql::command::{Code, statement_id};
 use crate::protocol::mysql::packet;
@@ -54,6 +54,8 @@ impl Footprint {
 pub(super) struct Footprints {
     protocol: Protocol,
     connections: HashMap<ConnectionNumber, State>,
+    /// What is being prepared.
+    preparing: HashMap<Position, ConnectionNumber>,
 }
 
 #[derive(Debug, Default)]
@@ -62,13 +64,14 @@ struct State {
     multi: Option<Option<Vec<u64>>>,
     is_manual: bool,
     in_transaction: bool,
-    unnamed: VecDeque<Vec<u8>>,
+    /// Statements whose ids are not known, by what prepared them.
+    unnamed: VecDeque<(Position, Vec<u8>)>,
     statements: HashMap<u32, Vec<u8>>,
 }
 
 impl Footprints {
     pub(super) fn new(protocol: Protocol) -> Self {
-        Self { protocol, connections: HashMap::new() }
+        Self { protocol, connections: HashMap::new(), preparing: HashMap::new() }
     }
 
     /// What a request touches, and whether it ends its transaction (or is one itself).
@@ -80,8 +83,24 @@ impl Footprints {
         let state = self.connections.entry(connection).or_default();
         match self.protocol {
             Protocol::Resp => state.resp(&request.payload),
-            Protocol::Mysql => state.mysql(&request.payload, request.class),
+            Protocol::Mysql => {
+                let touched = state.mysql(request);
+                if state.unnamed.back().is_some_and(|(position, _)| *position == request.position) {
+                    self.preparing.insert(request.position, connection);
+                }
+                touched
+            }
             Protocol::Raw => (Footprint::Everything, true),
+        }
+    }
+
+    /// A request was answered: what could not be prepared gets no id.
+    pub(super) fn answered(&mut self, position: Position, outcome: Outcome) {
+        if let Some(connection) = self.preparing.remove(&position)
+            && outcome == Outcome::Error
+            && let Some(state) = self.connections.get_mut(&connection)
+        {
+            state.unnamed.retain(|(prepared_by, _)| *prepared_by != position);
         }
     }
 
@@ -150,7 +169,8 @@ impl State {
         }
     }
 
-    fn mysql(&mut self, raw: &[u8], class: Class) -> (Footprint, bool) {
+    fn mysql(&mut self, request: &Request) -> (Footprint, bool) {
+        let raw = &request.payload;
         let payload = packet::payload(raw);
         let Some(first) = payload.first() else { return (Footprint::Nothing, false) };
         // A login has number 1; all commands have 0.
@@ -160,14 +180,22 @@ impl State {
         match Code::of(*first) {
             Code::Query => self.query(&payload[1..]),
             Code::Prepare => {
-                self.unnamed.push_back(payload[1..].to_vec());
+                self.unnamed.push_back((request.position, payload[1..].to_vec()));
                 (Footprint::Nothing, false)
             }
-            Code::Execute if class == Class::Connection => {
-                // The id of the statement that was prepared first, of those without one.
-                if let (Some(id), Some(text)) = (statement_id(&payload), self.unnamed.pop_front()) {
+            Code::Execute if request.class == Class::Connection => {
+                // The id of the statement that was prepared first, of those without one, or the types of
+                // one that is known.
+                if let Some(id) = statement_id(&payload)
+                    && !self.statements.contains_key(&id)
+                    && let Some((_, text)) = self.unnamed.pop_front()
+                {
                     self.statements.insert(id, text);
                 }
+                (Footprint::Nothing, false)
+            }
+            Code::Close => {
+                statement_id(&payload).map(|id| self.statements.remove(&id));
                 (Footprint::Nothing, false)
             }
             Code::Execute | Code::BulkExecute => {
@@ -243,4 +271,36 @@ fn hash(key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Time;
+    use crate::protocol::mysql::command::Execute;
+
+    #[test]
+    fn a_statement_that_could_not_be_prepared_gives_its_id_to_no_other() {
+        let mut footprints = Footprints::new(Protocol::Mysql);
+        let connection = ConnectionNumber(1);
+        let of = |footprints: &mut Footprints, position, class, payload: &[u8]| {
+            let mut raw = Vec::new();
+            packet::write(&mut raw, 0, payload);
+            let position = Position(position);
+            let request = Request { position, at: Time(1), class, payload: raw, recorded: None };
+            footprints.request(connection, &request).0
+        };
+        let (state, query) = (Class::Connection, Class::Query);
+        of(&mut footprints, 1, state, b"\x16SELECT nothing FROM nowhere");
+        of(&mut footprints, 2, state, b"\x16INSERT INTO t VALUES (?)");
+        footprints.answered(Position(1), Outcome::Error);
+        footprints.answered(Position(2), Outcome::Ok);
+        let naming = Execute::naming(9, 1, &[]);
+        of(&mut footprints, 3, state, &packet::payload(&naming));
+        // A second one tells types only.
+        of(&mut footprints, 4, state, b"\x16UPDATE t SET a = ?");
+        of(&mut footprints, 5, state, &packet::payload(&naming));
+        let execute = b"\x17\x09\0\0\0\0\x01\0\0\0\0\0";
+        assert_eq!(of(&mut footprints, 6, query, execute), Footprint::Inserts);
+    }
 }

@@ -116,12 +116,13 @@ impl MysqlSession {
         bytes
     }
 
-    /// Learns the recorded id of what was prepared first, of those without one, and its types.
+    /// Learns the types of a statement, or the recorded id of what was prepared first, of those without
+    /// one.
     fn name(&mut self, payload: &[u8]) {
         let Some(id) = statement_id(payload) else { return };
-        let found = match self.unnamed.pop_front() {
-            Some(found) => found,
-            None => self.statements.get(&id).cloned(),
+        let found = match self.statements.get(&id) {
+            Some(known) => Some(known.clone()),
+            None => self.unnamed.pop_front().flatten(),
         };
         let Some(mut statement) = found else { return };
         if let Some(types) =

@@ -1,15 +1,21 @@
-//! Which requests were under way when the log ended, for a server that has kept the others.
+//! Which requests a server does not have that has others: those that were under way when the log ended,
+//! or when a base backup was taken.
+//!
+//! ```text
+//!   BEGIN  UPDATE ┊ UPDATE  COMMIT      the whole transaction is sent
+//!                 ┊ the backup, or the last answer
+//! ```
 //!
 //! A transaction is one thing: if its end was not answered, nothing of it may have stayed, and all of it
-//! is sent again. One that was not ended is not, as nobody was promised it. A request that was answered
-//! is not sent again, one that was not answered is: a server that had executed it and could not say so any
-//! more executes it twice.
+//! is sent again. One that was not ended before the log did is not, as nobody was promised it. A request
+//! that was answered is not sent again, one that was not answered is: a server that had executed it and
+//! could not say so any more executes it twice.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::footprint::Footprints;
 use super::plan::Request;
-use crate::entry::{Class, Entry, Position};
+use crate::entry::{Class, ConnectionNumber, Entry, Position};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
@@ -18,33 +24,102 @@ pub(super) fn not_completed(
     entries: &mut dyn Iterator<Item = Result<Entry>>,
     protocol: Protocol,
 ) -> Result<BTreeSet<Position>> {
-    let mut footprints = Footprints::new(protocol);
-    let mut open: HashMap<_, Vec<Position>> = HashMap::new();
-    let mut unanswered: HashMap<Position, Vec<Position>> = HashMap::new();
+    let mut transactions = Transactions::new(protocol);
     for entry in entries {
-        match entry? {
+        transactions.take(entry?);
+    }
+    Ok(transactions.unanswered.into_values().flatten().collect())
+}
+
+/// What a base backup holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    position: Position,
+    /// Requests up to `position` that are not in it.
+    missing: BTreeSet<Position>,
+}
+
+impl Base {
+    /// The backup that was taken when the request at `position` was the last one, from the log before it.
+    ///
+    /// The order of a log of SQL is that of the answers: what was not answered before the next request
+    /// came is not in the backup. Of RESP everything is in it that had arrived, but for transactions
+    /// whose EXEC had not.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn at(
+        position: Position,
+        entries: &mut dyn Iterator<Item = Result<Entry>>,
+        protocol: Protocol,
+    ) -> Result<Self> {
+        let mut transactions = Transactions::new(protocol);
+        for entry in entries {
+            let entry = entry?;
+            if matches!(&entry, Entry::Request { position: later, .. } if *later > position) {
+                break;
+            }
+            transactions.take(entry);
+        }
+        let Transactions { open, mut unanswered, .. } = transactions;
+        if protocol != Protocol::Mysql {
+            unanswered.clear();
+        }
+        let groups = open.into_values().chain(unanswered.into_values());
+        Ok(Self { position, missing: groups.flatten().collect() })
+    }
+
+    /// The request behind which the log is to be read.
+    #[must_use]
+    pub fn reads_behind(&self) -> Position {
+        self.missing.first().map_or(self.position, |first| Position(first.0 - 1))
+    }
+
+    /// Whether a request is in the backup.
+    pub(super) fn has(&self, position: Position) -> bool {
+        position <= self.position && !self.missing.contains(&position)
+    }
+}
+
+/// The transactions that were begun.
+struct Transactions {
+    footprints: Footprints,
+    /// Requests of those that have no end.
+    open: HashMap<ConnectionNumber, Vec<Position>>,
+    /// Requests of those whose end has no answer, by its position.
+    unanswered: HashMap<Position, Vec<Position>>,
+}
+
+impl Transactions {
+    fn new(protocol: Protocol) -> Self {
+        let footprints = Footprints::new(protocol);
+        Self { footprints, open: HashMap::new(), unanswered: HashMap::new() }
+    }
+
+    fn take(&mut self, entry: Entry) {
+        match entry {
             Entry::Request { position, connection, at, class, payload, .. } => {
                 if class == Class::ReadOnly {
-                    continue;
+                    return;
                 }
                 let request = Request { position, at, class, payload, recorded: None };
-                let (_, ends_transaction) = footprints.request(connection, &request);
+                let (_, ends_transaction) = self.footprints.request(connection, &request);
                 if class == Class::Query {
-                    open.entry(connection).or_default().push(position);
+                    self.open.entry(connection).or_default().push(position);
                 }
-                if ends_transaction && let Some(group) = open.remove(&connection) {
-                    unanswered.insert(position, group);
+                if ends_transaction && let Some(group) = self.open.remove(&connection) {
+                    self.unanswered.insert(position, group);
                 }
             }
-            Entry::Completed { position, .. } => {
-                unanswered.remove(&position);
+            Entry::Completed { position, outcome, .. } => {
+                self.footprints.answered(position, outcome);
+                self.unanswered.remove(&position);
             }
             Entry::Closed { connection, .. } => {
-                footprints.close(connection);
-                open.remove(&connection);
+                self.footprints.close(connection);
+                self.open.remove(&connection);
             }
             Entry::Opened { .. } | Entry::Gap { .. } => {}
         }
     }
-    Ok(unanswered.into_values().flatten().collect())
 }

@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::footprint::{Footprint, Footprints};
+use super::partial::Base;
 use crate::entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 use crate::error::Result;
 use crate::protocol::Protocol;
@@ -78,6 +79,8 @@ pub(super) struct Request {
 /// Which requests of the log are sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
+    /// Not what is in this backup.
+    pub(super) base: Option<Base>,
     pub(super) until_position: Option<Position>,
     pub(super) until_time: Option<Time>,
     /// Only these, and what establishes the connections' state.
@@ -202,6 +205,7 @@ impl<'a> Plan<'a> {
                 self.take_request(connection, request);
             }
             Entry::Completed { position, outcome, .. } => {
+                self.footprints.answered(position, outcome);
                 if let Some(place) = self.unanswered.remove(&position) {
                     self.completed(place, outcome);
                 }
@@ -227,8 +231,9 @@ impl<'a> Plan<'a> {
         let is_later = selection.until_position.is_some_and(|until| request.position > until)
             || selection.until_time.is_some_and(|until| request.at > until);
         let is_state = request.class == Class::Connection;
-        let is_wanted =
-            selection.only.as_ref().is_none_or(|only| is_state || only.contains(&request.position));
+        let is_wanted = is_state
+            || selection.only.as_ref().is_none_or(|only| only.contains(&request.position))
+                && selection.base.as_ref().is_none_or(|base| !base.has(request.position));
         if is_later || !is_wanted || request.class == Class::ReadOnly {
             self.seen.left_out += u64::from(request.class != Class::ReadOnly);
             return;

@@ -44,6 +44,7 @@ fn settings(to: SocketAddr, protocol: Protocol) -> Settings {
         to,
         protocol,
         credentials: Credentials::default(),
+        base: None,
         until_position: None,
         until_time: None,
         speed: None,

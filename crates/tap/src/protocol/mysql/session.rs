@@ -132,24 +132,28 @@ impl Session {
         }
     }
 
-    /// The class of an execution: the first one that tells types is logged even if it reads only, as a
-    /// later one may rely on them.
-    fn execute(&mut self, payload: &[u8], is_alone: bool) -> Class {
-        let Some(id) = super::command::statement_id(payload) else { return Class::Query };
-        let id = if id == u32::MAX { self.last_id } else { Some(id) };
-        let Some(statement) = id.and_then(|id| self.statements.get_mut(&id)) else {
-            return Class::Query;
-        };
-        let mut tells_types = false;
-        if let Some(execute) = Execute::parse(payload, statement.parameters)
-            && let Some(types) = execute.types
-            && statement.types != types
-        {
-            statement.types = types.to_vec();
-            tells_types = true;
-        }
-        let reads = statement.reads && !tells_types;
+    /// The class of an execution.
+    fn execute(&self, payload: &[u8], is_alone: bool) -> Class {
+        let reads = self.statement(payload).is_some_and(|(_, statement)| statement.reads);
         if reads && is_alone && self.is_autocommit() { Class::ReadOnly } else { Class::Query }
+    }
+
+    /// The request that names the types of a statement's parameters, if this execution tells others than
+    /// were known: later ones rely on them.
+    pub(super) fn naming(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+        let (id, statement) = self.statement(payload)?;
+        let types = Execute::parse(payload, statement.parameters)?.types?.to_vec();
+        let statement = self.statements.get_mut(&id).filter(|one| one.types != types)?;
+        let naming = Execute::naming(id, statement.parameters, &types);
+        statement.types = types;
+        Some(naming)
+    }
+
+    /// The statement that an execution is of.
+    fn statement(&self, payload: &[u8]) -> Option<(u32, &Statement)> {
+        let id = super::command::statement_id(payload)?;
+        let id = if id == u32::MAX { self.last_id? } else { id };
+        self.statements.get(&id).map(|statement| (id, statement))
     }
 
     /// The server agreed to `request`.

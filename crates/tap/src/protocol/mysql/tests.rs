@@ -106,11 +106,11 @@ fn commands_are_paired_with_their_answers_and_classed() {
         recorder.classes(),
         [
             Connection, ReadOnly, Query, Query, Query, Query, Query,
-            // The statement, its name, and that its types are told.
-            Connection, Connection, Query, ReadOnly, Connection, ReadOnly, ReadOnly,
+            // The statement, its name, and its types as they are told.
+            Connection, Connection, Connection, ReadOnly, ReadOnly, Connection, ReadOnly, ReadOnly,
         ]
     );
-    let expected: Vec<_> = (1..=14)
+    let expected: Vec<_> = (1..=15)
         .map(|number| (number, if number == 5 { Outcome::Error } else { Outcome::Ok }))
         .collect();
     assert_eq!(recorder.outcomes(), expected);

@@ -1,12 +1,15 @@
 //! MariaDB: what sysbench and others did is done again, and all tables are compared row by row.
 
+use std::collections::HashSet;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tap::Protocol;
-use tap::replay::{Credentials, Settings};
+use tap::log::{self, Batch, Carried, Keep};
+use tap::replay::{Base, Credentials, Extent, Settings, replay};
+use tap::{ConnectionNumber, Entry, Position, Protocol, Time};
 use tempfile::TempDir;
 
 use super::proxy::Proxy;
@@ -146,6 +149,91 @@ fn sysbench_is_brought_back() {
     sysbench(proxy.address, "oltp_read_write", &["--events=300", "run"]);
     sysbench(proxy.address, "oltp_write_only", &["--events=300", "--db-ps-mode=disable", "run"]);
     check(original, &proxy);
+}
+
+/// Writes a log: these entries, a new segment with `carried`, and those.
+fn write_log(dir: &Path, first: &[Entry], carried: &[Carried], then: &[Entry]) {
+    let disk: Arc<dyn env::Disk> = Arc::new(env_os::OsDisk);
+    let settings = log::Settings { protocol: "mysql".into(), keep: Keep::default() };
+    let mut writer = log::Writer::open(disk, dir, settings, Time(0)).unwrap();
+    let mut batch = Batch::after(writer.position());
+    first.iter().for_each(|entry| batch.push(entry));
+    writer.write(&mut batch).unwrap();
+    batch.clear();
+    writer.rotate(carried, ConnectionNumber(0), Time(0)).unwrap();
+    then.iter().for_each(|entry| batch.push(entry));
+    writer.write(&mut batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// What a backup holds that was taken just before the request behind `position` came: all that was
+/// answered.
+fn answered_before(entries: &[Entry], position: Position) -> Vec<Entry> {
+    let is_later =
+        |entry: &Entry| matches!(entry, Entry::Request { position: at, .. } if *at > position);
+    let before = &entries[..entries.iter().position(is_later).unwrap()];
+    let answered: HashSet<Position> = before
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Completed { position, .. } => Some(*position),
+            _ => None,
+        })
+        .collect();
+    let is_in = |entry: &&Entry| match entry {
+        Entry::Request { position, .. } => answered.contains(position),
+        _ => true,
+    };
+    before.iter().filter(is_in).cloned().collect()
+}
+
+#[test]
+fn a_backup_and_the_log_behind_it_are_the_whole() {
+    if !is_installed() {
+        return;
+    }
+    let mut original = Server::start();
+    let proxy = Proxy::start(original.address, Protocol::Mysql);
+    sysbench(proxy.address, "oltp_read_write", &["prepare"]);
+    let prepared = proxy.entries().len();
+    let address = proxy.address;
+    let load =
+        std::thread::spawn(move || sysbench(address, "oltp_read_write", &["--events=400", "run"]));
+    while proxy.entries().len() < prepared + 1000 {
+        assert!(!load.is_finished());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Statements that were prepared before are executed later.
+    let (first, carried) = proxy.carried();
+    assert!(carried.len() >= 4 && carried.iter().all(|one| one.requests.len() > 5));
+    load.join().unwrap();
+    let (dump, entries) = (original.dump(), proxy.entries());
+    drop(original.process.take());
+    let dir = TempDir::new().unwrap();
+    write_log(dir.path(), &first, &carried, &entries[first.len()..]);
+    let last = |entries: &[Entry]| {
+        let positions = entries.iter().filter_map(|entry| match entry {
+            Entry::Request { position, .. } => Some(*position),
+            _ => None,
+        });
+        positions.max().unwrap()
+    };
+    let (cut, end) = (last(&first), last(&entries));
+    let backup = Position(cut.0 + (end.0 - cut.0) / 2);
+    let server = Server::start();
+    replay_all(&answered_before(&entries, backup), &server.settings());
+    assert_ne!(server.dump(), dump);
+    let disk: Arc<dyn env::Disk> = Arc::new(env_os::OsDisk);
+    let read = |behind| log::read(&disk, dir.path(), behind).unwrap();
+    let base = Base::at(backup, &mut read(None), Protocol::Mysql).unwrap();
+    assert!(base.reads_behind() < backup, "transactions were open");
+    assert!(base.reads_behind() > cut, "the reader begins with what was carried over");
+    let mut log = read(Some(base.reads_behind()));
+    let settings = Settings { base: Some(base), ..server.settings() };
+    let report = replay(&mut log, Extent::All, &settings, &mut |_| {}).unwrap();
+    assert_eq!(report.differences, []);
+    for (was, is) in dump.lines().zip(server.dump().lines()) {
+        assert_eq!(was, is);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use tap::log::Carried;
 use tap::protocol::Side;
 use tap::{
     Class, ConnectionNumber, Conversation, Entry, Listener, Outcome, Position, Protocol, Time,
@@ -113,6 +114,30 @@ impl Proxy {
             }
         });
         Self { address, recording }
+    }
+
+    /// What was recorded so far, and the connections as a new segment of a log would begin with them.
+    pub(super) fn carried(&self) -> (Vec<Entry>, Vec<Carried>) {
+        let recording = self.recording.lock().unwrap();
+        let is_open = |wanted: ConnectionNumber| {
+            !recording.entries.iter().any(
+                |entry| matches!(entry, Entry::Closed { connection, .. } if *connection == wanted),
+            )
+        };
+        let carried = recording.entries.iter().filter_map(|entry| match entry {
+            Entry::Opened { connection, at, client, server } if is_open(*connection) => {
+                let (conversation, _) = &recording.conversations[&connection.0];
+                Some(Carried {
+                    connection: *connection,
+                    opened: *at,
+                    client: *client,
+                    server: *server,
+                    requests: conversation.connection_requests(),
+                })
+            }
+            _ => None,
+        });
+        (recording.entries.clone(), carried.collect())
     }
 
     /// What was recorded so far.
