@@ -68,6 +68,9 @@ impl Capture {
         socket.bind(index, false).map_err(refused)?;
         let is_loopback = socket.hardware_type().map_err(refused)? == LOOPBACK;
         socket.attach(&filter::program(&server, is_loopback)).map_err(refused)?;
+        if is_loopback {
+            socket.ignore_outgoing();
+        }
         let ring = socket.into_ring(ring_blocks).map_err(refused)?;
         ring.bind(index).map_err(|error| match error.raw_os_error() {
             Some(libc::ENETDOWN) => Error::InterfaceDown { interface: interface.into() },

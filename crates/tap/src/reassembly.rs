@@ -21,6 +21,7 @@
 //!    they had for the receiver.
 //! 2. At most [`Limits::waiting_bytes`] wait in one stream, and [`Limits::connections`] are remembered.
 
+mod hash;
 mod stream;
 
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use std::net::SocketAddr;
 
 use crate::entry::{GapReason, Time};
 use crate::protocol::Side;
+use hash::Seed;
 use stream::{Placed, Stream};
 
 /// A TCP segment: what of its headers matters here.
@@ -106,7 +108,7 @@ const LINGER_NS: u64 = 60_000_000_000;
 
 /// All connections to a server.
 pub struct Table<C> {
-    connections: HashMap<(SocketAddr, SocketAddr), Connection<C>>,
+    connections: HashMap<(SocketAddr, SocketAddr), Connection<C>, Seed>,
     limits: Limits,
 }
 
@@ -128,7 +130,7 @@ impl<C> Table<C> {
     /// A table that keeps no more than `limits`.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { connections: HashMap::new(), limits }
+        Self { connections: HashMap::with_hasher(Seed::random()), limits }
     }
 
     /// How many connections there are.

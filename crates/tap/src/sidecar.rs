@@ -37,8 +37,9 @@ use crate::log::{Keep, Settings, Writer};
 use crate::protocol::Protocol;
 use crate::reassembly::{Limits, Table};
 
-/// How long the sidecar sleeps at most before it looks whether it shall stop.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long the sidecar sleeps at most before it looks whether it shall stop; longer than the kernel keeps
+/// packets back.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// A batch is handed to the log writer when it is as long as this.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -93,8 +94,14 @@ pub fn run(
         capture::pin_to_cpu(cpu)?;
     }
     ready();
-    let mut sidecar =
-        Sidecar { capture, table: Table::new(Limits::default()), recorder, log, counters };
+    let mut sidecar = Sidecar {
+        capture,
+        table: Table::new(Limits::default()),
+        recorder,
+        log,
+        counters,
+        sync_interval: options.sync_interval,
+    };
     let listened = sidecar.listen(stop);
     let written = sidecar.finish();
     // What went wrong with the log is the reason of what went wrong with handing over to it.
@@ -107,23 +114,26 @@ struct Sidecar<'a> {
     recorder: Recorder,
     log: LogWriter,
     counters: &'a Counters,
+    sync_interval: Duration,
 }
 
 impl Sidecar<'_> {
     fn listen(&mut self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::Relaxed) {
-            self.turn()?;
+            let rest = self.sync_interval.saturating_sub(self.recorder.gathered_for());
+            self.turn(PATIENCE.min(rest))?;
         }
         // The kernel gives the block that it is filling over after a short while.
-        while self.turn()? > 0 {}
+        while self.turn(PATIENCE)? > 0 {}
         Ok(())
     }
 
-    /// Takes what has come, hands it over; how many blocks it was.
-    fn turn(&mut self) -> Result<usize> {
+    /// Takes what has come, waiting for it for `patience` at most, and hands over what is due; how many
+    /// blocks it was.
+    fn turn(&mut self, patience: Duration) -> Result<usize> {
         let Self { capture, table, recorder, log, .. } = self;
         let mut handed = Ok(());
-        let blocks = capture.take(PATIENCE, |segment, at| {
+        let blocks = capture.take(patience, |segment, at| {
             table.segment(segment, at, recorder);
             if recorder.batch_bytes() >= BATCH_BYTES && handed.is_ok() {
                 handed = recorder.hand_over(log);
@@ -134,12 +144,17 @@ impl Sidecar<'_> {
             return Err(Error::Encrypted { client, server });
         }
         self.look_for_losses()?;
-        self.recorder.hand_over(&mut self.log)?;
+        self.recorder.has_gathered();
+        // The log is written when it is to be synced: each time costs as much as a thousand requests.
+        if self.recorder.gathered_for() >= self.sync_interval {
+            self.recorder.hand_over(&mut self.log)?;
+        }
         if self.recorder.has_dropped() && self.log.has_room() {
             self.recorder.begin_anew(&mut self.table, now());
             self.recorder.hand_over(&mut self.log)?;
         }
         if self.recorder.wants_rotation() {
+            self.recorder.hand_over(&mut self.log)?;
             self.recorder.rotate(&self.table, &mut self.log, now())?;
         }
         Ok(blocks)

@@ -40,6 +40,8 @@ pub struct Counters {
     queued_bytes: AtomicUsize,
     is_disk_full: AtomicBool,
     is_stopping: AtomicBool,
+    /// Since when entries wait to be handed to the log, and written ones to be durable.
+    gathered_since: Mutex<Option<Instant>>,
     unsynced_since: Mutex<Option<Instant>>,
 }
 
@@ -72,8 +74,10 @@ impl Counters {
     /// How long the oldest request that is not durable has been waiting for it.
     #[must_use]
     pub fn lag(&self) -> Duration {
-        let since = *self.unsynced_since.lock().expect("no holder panics");
-        since.map_or(Duration::ZERO, |since| since.elapsed())
+        let since = |one: &Mutex<Option<Instant>>| *one.lock().expect("no holder panics");
+        // What was written is older than what was not.
+        let oldest = since(&self.unsynced_since).or(since(&self.gathered_since));
+        oldest.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Whether the log could not be written for want of room the last time it was tried.
@@ -209,6 +213,10 @@ impl Counters {
     pub(super) fn sync(&self, took: Duration) {
         add(&self.syncs, 1);
         add(&self.sync_ns, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub(super) fn gathered_since(&self, since: Option<Instant>) {
+        *self.gathered_since.lock().expect("no holder panics") = since;
     }
 
     pub(super) fn unsynced_since(&self, since: Option<Instant>) {

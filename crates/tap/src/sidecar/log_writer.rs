@@ -17,11 +17,14 @@ use crate::log::{Batch, Carried, Writer};
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 /// Written batches that wait to be used again at most.
 const SPARES_MAX: usize = 4;
+/// Messages that are worked off before the log is synced at most.
+const MESSAGES_MAX: usize = 64;
 /// Tries on a full disk once the sidecar shall stop.
 const LAST_TRIES: u32 = 5;
 
 enum Message {
-    Batch(Batch),
+    /// Entries, and since when the oldest of them has been there.
+    Batch(Batch, Instant),
     Rotate(Vec<Carried>, ConnectionNumber, Time),
 }
 
@@ -46,7 +49,6 @@ impl LogWriter {
             counters: counters.clone(),
             sync_interval: options.sync_interval,
             unsynced_since: None,
-            last_sync: Instant::now(),
         };
         let cpu = options.writer_cpu;
         let thread = std::thread::Builder::new()
@@ -80,13 +82,13 @@ impl LogWriter {
         self.counters.queued_bytes() < self.queue_bytes
     }
 
-    /// Hands a batch over.
+    /// Hands a batch over, whose oldest entry has been there `since` then.
     ///
     /// # Errors
     /// If the log cannot be written any more; [`LogWriter::finish`] says why.
-    pub(super) fn write(&mut self, batch: Batch) -> Result<()> {
+    pub(super) fn write(&mut self, batch: Batch, since: Instant) -> Result<()> {
         self.counters.queued(batch.len_bytes());
-        self.send(Message::Batch(batch))
+        self.send(Message::Batch(batch, since))
     }
 
     /// Lets the log go on in a new segment behind what was handed over.
@@ -129,9 +131,8 @@ struct Thread {
     written: SyncSender<Batch>,
     counters: Arc<Counters>,
     sync_interval: Duration,
-    /// When the oldest batch that is not durable was handed over.
+    /// Since when the oldest entry has been there that is written and not durable.
     unsynced_since: Option<Instant>,
-    last_sync: Instant,
 }
 
 impl Thread {
@@ -139,42 +140,56 @@ impl Thread {
     fn run(&mut self) -> Result<()> {
         loop {
             let patience = match self.unsynced_since {
-                Some(_) => self.sync_interval.saturating_sub(self.last_sync.elapsed()),
+                Some(since) => self.sync_interval.saturating_sub(since.elapsed()),
                 // Nothing to sync: nothing to do until a message comes.
                 None => Duration::from_secs(3600),
             };
             match self.messages.recv_timeout(patience) {
-                Ok(Message::Batch(mut batch)) => {
-                    self.write(&mut batch)?;
-                    self.counters.written(batch.len_bytes());
-                    // One too many is freed, and so is one that grew beyond the common size.
-                    if batch.len_bytes() <= 2 * BATCH_BYTES {
-                        let _dropped = self.written.try_send(batch);
-                    }
-                }
-                Ok(Message::Rotate(carried, connection, now)) => {
-                    match self.writer.rotate(&carried, connection, now) {
-                        // The old segment goes on, for once longer than it should be.
-                        Err(error) if error.is_storage_full() => {}
-                        result => {
-                            result?;
-                            self.synced();
-                            self.counters.rotated();
-                        }
+                Ok(message) => {
+                    self.take(message)?;
+                    // A disk that syncs slowly is not to be synced for each of what has gathered.
+                    for _ in 1..MESSAGES_MAX {
+                        let Ok(message) = self.messages.try_recv() else { break };
+                        self.take(message)?;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            if self.unsynced_since.is_some() && self.last_sync.elapsed() >= self.sync_interval {
+            if self.unsynced_since.is_some_and(|since| since.elapsed() >= self.sync_interval) {
                 self.sync()?;
             }
         }
     }
 
+    fn take(&mut self, message: Message) -> Result<()> {
+        match message {
+            Message::Batch(mut batch, since) => {
+                self.write(&mut batch, since)?;
+                self.counters.written(batch.len_bytes());
+                // One too many is freed, and so is one that grew beyond the common size.
+                if batch.len_bytes() <= 2 * BATCH_BYTES {
+                    let _dropped = self.written.try_send(batch);
+                }
+            }
+            Message::Rotate(carried, connection, now) => {
+                match self.writer.rotate(&carried, connection, now) {
+                    // The old segment goes on, for once longer than it should be.
+                    Err(error) if error.is_storage_full() => {}
+                    result => {
+                        result?;
+                        self.synced();
+                        self.counters.rotated();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a batch, however long the disk is full.
-    fn write(&mut self, batch: &mut Batch) -> Result<()> {
-        self.unsynced_since.get_or_insert_with(Instant::now);
+    fn write(&mut self, batch: &mut Batch, since: Instant) -> Result<()> {
+        self.unsynced_since.get_or_insert(since);
         self.counters.unsynced_since(self.unsynced_since);
         let mut last_tries = LAST_TRIES;
         loop {
@@ -210,6 +225,5 @@ impl Thread {
     fn synced(&mut self) {
         self.unsynced_since = None;
         self.counters.unsynced_since(None);
-        self.last_sync = Instant::now();
     }
 }

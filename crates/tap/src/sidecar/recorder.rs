@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::counters::Counters;
 use super::log_writer::LogWriter;
@@ -41,6 +42,8 @@ pub(super) struct Recorder {
     protocol: Protocol,
     logs_read_only: bool,
     batch: Batch,
+    /// Since when there are entries in the batch.
+    gathered_since: Option<Instant>,
     connection: ConnectionNumber,
     counters: Arc<Counters>,
     encrypted: Option<Ends>,
@@ -57,6 +60,7 @@ impl Recorder {
             protocol: options.protocol,
             logs_read_only: options.logs_read_only,
             batch: Batch::after(writer.position()),
+            gathered_since: None,
             connection: writer.connection(),
             counters,
             encrypted: None,
@@ -69,6 +73,19 @@ impl Recorder {
     /// Bytes gathered.
     pub(super) fn batch_bytes(&self) -> usize {
         self.batch.len_bytes()
+    }
+
+    /// Looks whether there are entries now that are to be handed over some time.
+    pub(super) fn has_gathered(&mut self) {
+        if self.gathered_since.is_none() && !self.batch.is_empty() {
+            self.gathered_since = Some(Instant::now());
+            self.counters.gathered_since(self.gathered_since);
+        }
+    }
+
+    /// How long the oldest entry has been waiting to be handed over.
+    pub(super) fn gathered_for(&self) -> Duration {
+        self.gathered_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// A connection of which nothing can be read, if there was one.
@@ -88,13 +105,17 @@ impl Recorder {
         }
         let next = log.spare(self.batch.position());
         let batch = std::mem::replace(&mut self.batch, next);
+        let since = self.gathered_since.take().unwrap_or_else(Instant::now);
         if self.has_dropped() || !log.has_room() {
             self.dropped_bytes += batch.len_bytes() as u64;
             self.counters.dropped(batch.len_bytes());
+            self.counters.gathered_since(None);
             return Ok(());
         }
         self.segment_filled_bytes += batch.len_bytes() as u64;
-        log.write(batch)
+        log.write(batch, since)?;
+        self.counters.gathered_since(None);
+        Ok(())
     }
 
     /// Whether the segment is as long as segments shall be.
