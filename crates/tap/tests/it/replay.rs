@@ -1,6 +1,7 @@
 //! Servers are brought back: what clients did through a recording proxy is done again on an empty server,
 //! and everything is compared.
 
+mod crash;
 mod mariadb;
 mod proxy;
 mod redis;

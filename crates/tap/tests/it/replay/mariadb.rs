@@ -19,14 +19,21 @@ const USER: &str = "someone";
 const PASSWORD: &str = "secret";
 
 /// A server with an empty database `shop`, and a user who may do everything.
-struct Server {
+pub(super) struct Server {
     process: Option<Process>,
     dir: TempDir,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
+    /// innodb_flush_log_at_trx_commit.
+    flushes: u8,
 }
 
 impl Server {
     fn start() -> Self {
+        Self::flushing(0)
+    }
+
+    /// One that flushes its log as `innodb_flush_log_at_trx_commit` says.
+    pub(super) fn flushing(flushes: u8) -> Self {
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data");
         output(
@@ -36,27 +43,9 @@ impl Server {
                 .arg(format!("--datadir={}", data.display()))
                 .arg(format!("--tmpdir={}", dir.path().display())),
         );
-        let port = free_port();
-        let process = Command::new("mariadbd")
-            .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
-            .args(["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M"])
-            .args(["--skip-log-bin", "--performance-schema=OFF", "--local-infile=1"])
-            .arg(format!("--port={port}"))
-            .arg(format!("--tmpdir={}", dir.path().display()))
-            .arg(format!("--datadir={}", data.display()))
-            .arg(format!("--socket={}", dir.path().join("socket").display()))
-            .arg(format!("--pid-file={}", dir.path().join("pid").display()))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let server = Self { process: Some(Process(process)), dir, address };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "mariadbd does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let mut server = Self { process: None, dir, address, flushes };
+        server.launch();
         let grant = format!(
             "CREATE DATABASE shop; CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'; \
              GRANT ALL ON *.* TO {USER}@'%';"
@@ -69,12 +58,43 @@ impl Server {
         server
     }
 
+    /// Starts the server on what is there.
+    fn launch(&mut self) {
+        let dir = self.dir.path();
+        let process = Command::new("mariadbd")
+            .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
+            .args(["--innodb-buffer-pool-size=64M", "--skip-log-bin"])
+            .args(["--performance-schema=OFF", "--local-infile=1"])
+            .arg(format!("--innodb-flush-log-at-trx-commit={}", self.flushes))
+            .arg(format!("--port={}", self.address.port()))
+            .arg(format!("--tmpdir={}", dir.display()))
+            .arg(format!("--datadir={}", dir.join("data").display()))
+            .arg(format!("--socket={}", self.socket().display()))
+            .arg(format!("--pid-file={}", dir.join("pid").display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.process = Some(Process(process));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(self.address).is_err() {
+            assert!(Instant::now() < deadline, "mariadbd does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Kills it, and starts it again on what it has kept.
+    pub(super) fn crash(&mut self) {
+        self.process = None;
+        self.launch();
+    }
+
     fn socket(&self) -> PathBuf {
         self.dir.path().join("socket")
     }
 
     /// All tables, row by row in the order of their keys.
-    fn dump(&self) -> String {
+    pub(super) fn dump(&self) -> String {
         output(
             Command::new("mariadb-dump")
                 .args(["--no-defaults", "-u", "root", "--skip-comments", "--order-by-primary"])
@@ -83,7 +103,7 @@ impl Server {
         )
     }
 
-    fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> Settings {
         let mut settings = settings(self.address, Protocol::Mysql);
         settings.credentials =
             Credentials { user: Some(USER.into()), password: Some(PASSWORD.into()) };
@@ -91,7 +111,7 @@ impl Server {
     }
 }
 
-fn is_installed() -> bool {
+pub(super) fn is_installed() -> bool {
     ["mariadbd", "mariadb-install-db", "mariadb-dump", "sysbench"]
         .iter()
         .all(|name| has_program(name))
@@ -107,14 +127,18 @@ fn mariadb(address: SocketAddr) -> Command {
 }
 
 fn sysbench(address: SocketAddr, test: &str, arguments: &[&str]) {
-    output(
-        Command::new("sysbench")
-            .args([test, "--mysql-host=127.0.0.1", "--mysql-db=shop", "--mysql-ssl=off"])
-            .arg(format!("--mysql-port={}", address.port()))
-            .args([format!("--mysql-user={USER}"), format!("--mysql-password={PASSWORD}")])
-            .args(["--tables=2", "--table-size=200", "--threads=4", "--time=0"])
-            .args(arguments),
-    );
+    let sizes = ["--tables=2", "--table-size=200", "--threads=4", "--time=0"];
+    output(load(address, test).args(sizes).args(arguments));
+}
+
+/// A load of sysbench.
+pub(super) fn load(address: SocketAddr, test: &str) -> Command {
+    let mut command = Command::new("sysbench");
+    command
+        .args([test, "--mysql-host=127.0.0.1", "--mysql-db=shop", "--mysql-ssl=off"])
+        .arg(format!("--mysql-port={}", address.port()))
+        .args([format!("--mysql-user={USER}"), format!("--mysql-password={PASSWORD}")]);
+    command
 }
 
 /// Compares a server brought back with the original, one request at a time and in parallel.
