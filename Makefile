@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot figures-transfer loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
 	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
 	@echo 'make figures-transfer  transfers by scheme, threads and size beside rsync and rclone; needs root'
+	@echo 'make figures-tap  what the tap costs and how long recovery takes, on Redis and MariaDB; needs root'
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
 	@echo 'make miri-snapshot     their tests under Miri; needs a nightly compiler'
 	@echo 'make mutants-snapshot  breaks the algorithms in one place after the other; a test must fail each time'
@@ -89,6 +90,13 @@ figures-transfer:
 	$(CARGO) build --release --bin indelible
 	bench/transfer/sweep target/release/indelible target/figures/transfer --work target $(SWEEP_FLAGS)
 	bench/transfer/figures target/figures/transfer results/transfer
+
+# Capturing needs root. SWEEP_FLAGS="--seconds 10 --durations 10,20,30,60 --partials 10" for the paper's durations.
+figures-tap:
+	@tests/install-tools build redis mariadb
+	$(CARGO) build --release --bin indelible
+	bench/tap/sweep target/release/indelible target/figures/tap $(SWEEP_FLAGS)
+	bench/tap/figures target/figures/tap results/tap
 
 loom-snapshot:
 	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p snapshot --test loom
