@@ -17,6 +17,8 @@
 mod counters;
 mod log_writer;
 mod recorder;
+#[cfg(test)]
+mod throughput;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

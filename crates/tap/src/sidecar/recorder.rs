@@ -88,6 +88,12 @@ impl Recorder {
         self.gathered_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Forgets what was gathered, as if it had been written.
+    #[cfg(test)]
+    pub(super) fn discard(&mut self) {
+        self.batch.clear();
+    }
+
     /// A connection of which nothing can be read, if there was one.
     pub(super) fn encrypted(&self) -> Option<Ends> {
         self.encrypted
