@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
 
 use sha1::{Digest, Sha1};
+use sha2::Sha256;
 
 use super::dialect::{Credentials, Outgoing, as_it_is};
 use super::plan::Request;
@@ -18,8 +19,11 @@ use crate::protocol::mysql::login::{Greeting, Login, capability};
 use crate::protocol::mysql::packet::{self, Fields, HEADER_BYTES};
 use crate::protocol::mysql::sql::{self, Kind};
 
-/// The only way of convincing a server that is understood.
+/// How users of MariaDB and of old MySQL prove themselves.
 const NATIVE: &[u8] = b"mysql_native_password";
+
+/// How users of MySQL do from version 8 on, once the server has their password in its cache.
+const CACHING: &[u8] = b"caching_sha2_password";
 
 /// A connection that speaks MySQL's protocol.
 #[derive(Default)]
@@ -257,37 +261,61 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
     login.auth = scrambled(password, &greeting.scramble);
     login.plugin = NATIVE.to_vec();
     write_packet(target, 1, &login.write())?;
+    let mut plugin = NATIVE.to_vec();
     loop {
         let raw = read_packet(target)?;
         let payload = packet::split(&raw).0;
-        match payload.first() {
-            Some(0) => return Ok(()),
-            Some(0xfe) => {
-                let rest = &payload[1..];
+        match payload {
+            [0, ..] => return Ok(()),
+            [0xfe, rest @ ..] => {
                 let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
-                let (plugin, scramble) = rest.split_at(end);
-                if plugin != NATIVE && !password.is_empty() {
-                    return Err(refused(format!(
-                        "the server wants the user to prove itself by {}; replay knows {} only: give it \
-                         a user that is identified by that",
-                        String::from_utf8_lossy(plugin),
-                        String::from_utf8_lossy(NATIVE)
-                    )));
-                }
+                let (wanted, scramble) = rest.split_at(end);
                 let scramble = scramble.strip_prefix(&[0]).unwrap_or(scramble);
                 let scramble = scramble.strip_suffix(&[0]).unwrap_or(scramble);
-                write_packet(target, raw[3].wrapping_add(1), &scrambled(password, scramble))?;
+                let proof = match wanted {
+                    NATIVE => scrambled(password, scramble),
+                    CACHING => scrambled_by_sha256(password, scramble),
+                    _ if password.is_empty() => Vec::new(),
+                    _ => return Err(refused(unknown_plugin(&login.user, wanted))),
+                };
+                plugin = wanted.to_vec();
+                write_packet(target, raw[3].wrapping_add(1), &proof)?;
             }
-            Some(0xff) => {
+            // It knows the password, and an OK follows.
+            [1, 3] if plugin == CACHING => {}
+            [1, ..] => return Err(refused(not_cached(&login.user, &plugin))),
+            [0xff, ..] => {
                 return Err(refused(format!(
                     "the server refused user {}: {}",
                     String::from_utf8_lossy(&login.user),
                     words(&raw)
                 )));
             }
-            _ => {}
+            _ => return Err(refused("the server answers a login with no known packet".into())),
         }
     }
+}
+
+/// What to do about a user who is to prove itself in a way that is not known.
+fn unknown_plugin(user: &[u8], plugin: &[u8]) -> String {
+    let user = String::from_utf8_lossy(user);
+    format!(
+        "the server wants user {user} to prove itself by {}, which replay does not know: give it a user \
+         identified by mysql_native_password (CREATE USER … IDENTIFIED VIA mysql_native_password in \
+         MariaDB, IDENTIFIED WITH in MySQL) or caching_sha2_password",
+        String::from_utf8_lossy(plugin)
+    )
+}
+
+/// What to do about a server that wants the password itself, which goes over an encrypted connection only.
+fn not_cached(user: &[u8], plugin: &[u8]) -> String {
+    let user = String::from_utf8_lossy(user);
+    format!(
+        "the server does not have the password of user {user} in its cache ({}), and wants it over TLS, \
+         which replay does not speak: log in as that user once with another client after the server's \
+         start, or give replay a user identified by mysql_native_password",
+        String::from_utf8_lossy(plugin)
+    )
 }
 
 /// The login of a client that wants nothing in particular, without its user.
@@ -345,4 +373,102 @@ fn scrambled(password: &[u8], scramble: &[u8]) -> Vec<u8> {
     hasher.update(scramble);
     hasher.update(twice);
     hasher.finalize().iter().zip(once).map(|(mask, byte)| mask ^ byte).collect()
+}
+
+/// The same by the newer rule: SHA256(password) xor SHA256(SHA256(SHA256(password)), scramble).
+fn scrambled_by_sha256(password: &[u8], scramble: &[u8]) -> Vec<u8> {
+    if password.is_empty() {
+        return Vec::new();
+    }
+    let once = Sha256::digest(password);
+    let mut hasher = Sha256::new();
+    hasher.update(Sha256::digest(once));
+    hasher.update(scramble);
+    hasher.finalize().iter().zip(once).map(|(mask, byte)| mask ^ byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::protocol::Protocol;
+    use crate::replay::dialect::Dialect;
+
+    const SCRAMBLE: &[u8] = b"abcdefghijklmnopqrst";
+
+    /// A server that greets, reads a login, asks for a proof by `plugin`, and says `last` to it; what a
+    /// login to it comes to, and the proof.
+    fn log_in_to(plugin: &[u8], last: &'static [&'static [u8]]) -> (Result<()>, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let switch = [&[0xfe], plugin, &[0], SCRAMBLE, &[0]].concat();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut send = |sequence, payload: &[u8]| {
+                let mut raw = Vec::new();
+                packet::write(&mut raw, sequence, payload);
+                stream.write_all(&raw).expect("it listens");
+                let mut head = [0; HEADER_BYTES];
+                if sequence > 2 || stream.read_exact(&mut head).is_err() {
+                    return Vec::new();
+                }
+                let mut payload = vec![0; packet::len_of(&head)];
+                stream.read_exact(&mut payload).expect("a whole packet");
+                payload
+            };
+            let capabilities = [0xff, 0xf7, 45, 2, 0, 0xff, 0x01, 21];
+            let greeting = [
+                &b"\x0a8.0.36\0\x01\0\0\0"[..],
+                &SCRAMBLE[..8],
+                &[0],
+                &capabilities,
+                &[0; 10],
+                &SCRAMBLE[8..],
+                b"\0caching_sha2_password\0",
+            ]
+            .concat();
+            send(0, &greeting);
+            let proof = send(2, &switch);
+            for (index, payload) in last.iter().enumerate() {
+                send(u8::try_from(index).expect("few") + 4, payload);
+            }
+            proof
+        });
+        let mut target =
+            Target::connect(address, Dialect::new(Protocol::Mysql)).expect("it listens");
+        let credentials =
+            Credentials { user: Some("someone".into()), password: Some("secret".into()) };
+        let outcome = log_in(&mut target, &plain_login(), &credentials);
+        drop(target);
+        (outcome, server.join().expect("it does not fail"))
+    }
+
+    const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
+
+    #[test]
+    fn a_server_of_mysql_8_that_has_the_password_in_its_cache_is_convinced() {
+        let (outcome, proof) = log_in_to(CACHING, &[&[1, 3], OK]);
+        outcome.expect("it is convinced");
+        // Computed by MySQL's own rule with another program.
+        let expected = "c76e2898612a4cf042c77fa8c4702c4c64c0c2c557c53c4d75595aaa6abae809";
+        let shown: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn what_to_do_is_said_where_the_password_itself_is_wanted() {
+        let (outcome, _) = log_in_to(CACHING, &[&[1, 4]]);
+        let said = outcome.expect_err("it would have to be encrypted").to_string();
+        assert!(said.contains("someone") && said.contains("log in as that user once"), "{said}");
+    }
+
+    #[test]
+    fn what_to_do_is_said_where_the_proof_is_not_known() {
+        for plugin in ["client_ed25519", "sha256_password", "auth_gssapi_client"] {
+            let (outcome, _) = log_in_to(plugin.as_bytes(), &[]);
+            let said = outcome.expect_err("it is not known").to_string();
+            assert!(said.contains(plugin) && said.contains("mysql_native_password"), "{said}");
+        }
+    }
 }
