@@ -108,6 +108,10 @@ pub struct Report {
     pub waited: u64,
     /// Requests that were sent before one that was answered earlier, as it waited for their transaction.
     pub out_of_order: u64,
+    /// How often answers were waited for.
+    pub polls: u64,
+    /// How many requests were under way then, summed up.
+    pub under_way_sum: u64,
     /// The most connections at the same time.
     pub connections_max: usize,
     /// Where the log says that bytes are missing.
@@ -367,6 +371,8 @@ impl Replayer<'_> {
         let mut descriptors: Vec<_> =
             places.iter().map(|(_, connection)| self.targets[connection].poll_fd()).collect();
         wait_for(&mut descriptors, Some(timeout))?;
+        self.report.polls += 1;
+        self.report.under_way_sum += descriptors.len() as u64;
         let ready: Vec<bool> =
             descriptors.iter().map(|descriptor| !descriptor.revents().is_empty()).collect();
         drop(descriptors);

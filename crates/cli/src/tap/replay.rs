@@ -211,6 +211,7 @@ fn as_json(report: &Report) -> serde_json::Value {
         "without_record": report.without_record,
         "waited": report.waited,
         "out_of_order": report.out_of_order,
+        "under_way_mean": report.under_way_sum as f64 / report.polls.max(1) as f64,
         "connections_max": report.connections_max,
         "last_position": report.last_position.map(|position| position.0),
         "seconds": report.took.as_secs_f64(),

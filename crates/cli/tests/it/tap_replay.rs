@@ -167,6 +167,7 @@ fn answers_of_another_kind_than_recorded_are_listed() {
     for (name, is_there) in [
         ("waited", said["waited"].is_u64()),
         ("out_of_order", said["out_of_order"] == json!(0)),
+        ("under_way_mean", said["under_way_mean"] == json!(1.0)),
         ("connections_max", said["connections_max"] == json!(1)),
         ("gaps", said["gaps"] == json!([])),
         ("seconds", said["seconds"].is_f64()),

@@ -2,7 +2,8 @@
 //!
 //! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not known,
 //! but the log proves it: if both were answered while both transactions were open, neither needed a lock
-//! of the other. Two that insert never overlap, as they may draw numbers from the same AUTO_INCREMENT.
+//! of the other. Two that insert never overlap, as they may draw numbers from the same AUTO_INCREMENT. The
+//! ends of two transactions do, whose statements are all done by then: the server makes both durable at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,6 +28,8 @@ pub(super) enum Footprint {
     Locks,
     /// Rows, and perhaps numbers that are given in turn.
     Inserts,
+    /// Nothing but that a transaction is over, and its locks are free.
+    End,
     Everything,
 }
 
@@ -39,7 +42,11 @@ impl Footprint {
                 !keys.iter().any(|key| others.contains(key))
             }
             (Self::Inserts, Self::Inserts) => false,
-            (Self::Locks | Self::Inserts, Self::Locks | Self::Inserts) => held_locks_together,
+            // All that the two transactions did is done.
+            (Self::End, Self::End) => true,
+            (Self::Locks | Self::Inserts | Self::End, Self::Locks | Self::Inserts | Self::End) => {
+                held_locks_together
+            }
             _ => false,
         }
     }
@@ -244,7 +251,7 @@ impl State {
             }
             Kind::Commit | Kind::Rollback => {
                 self.in_transaction = false;
-                (Footprint::Locks, true)
+                (Footprint::End, true)
             }
             Kind::SetsAutocommit(on) => {
                 self.is_manual = !on;
@@ -278,6 +285,27 @@ mod tests {
     use super::*;
     use crate::entry::Time;
     use crate::protocol::mysql::command::Execute;
+
+    #[test]
+    fn statements_commute_if_their_locks_were_held_together_and_ends_in_any_case() {
+        use Footprint::{End, Everything, Inserts, Locks, Nothing};
+        for (one, other, together, not_together) in [
+            (Locks, Locks, true, false),
+            (Locks, Inserts, true, false),
+            (Inserts, Inserts, false, false),
+            (End, End, true, true),
+            // It may have waited for what the end set free.
+            (End, Locks, true, false),
+            (End, Inserts, true, false),
+            (End, Everything, false, false),
+            (End, Nothing, true, true),
+        ] {
+            for (one, other) in [(&one, &other), (&other, &one)] {
+                assert_eq!(one.commutes(other, true), together, "{one:?} {other:?}");
+                assert_eq!(one.commutes(other, false), not_together, "{one:?} {other:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_statement_that_could_not_be_prepared_gives_its_id_to_no_other() {

@@ -114,7 +114,9 @@ impl<'p, 'a> Before<'p, 'a> {
         let has_other_keys = match &step.footprint {
             Footprint::Nothing => return true,
             Footprint::Keys(keys, _) => !keys.iter().any(|key| self.keys.contains(key)),
-            Footprint::Everything | Footprint::Locks | Footprint::Inserts => self.keys.is_empty(),
+            Footprint::Everything | Footprint::Locks | Footprint::Inserts | Footprint::End => {
+                self.keys.is_empty()
+            }
         };
         has_other_keys && self.others.iter().all(|earlier| self.plan.may_overlap(earlier, step))
     }
@@ -126,7 +128,7 @@ impl<'p, 'a> Before<'p, 'a> {
             Footprint::Nothing => {}
             Footprint::Keys(keys, _) => self.keys.extend(keys),
             Footprint::Everything => return false,
-            Footprint::Locks | Footprint::Inserts => self.others.push(step),
+            Footprint::Locks | Footprint::Inserts | Footprint::End => self.others.push(step),
         }
         true
     }

@@ -5,6 +5,7 @@ mod crash;
 mod mariadb;
 mod proxy;
 mod redis;
+mod speed;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;

@@ -28,7 +28,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self::flushing(0)
     }
 
@@ -126,7 +126,7 @@ fn mariadb(address: SocketAddr) -> Command {
     command
 }
 
-fn sysbench(address: SocketAddr, test: &str, arguments: &[&str]) {
+pub(super) fn sysbench(address: SocketAddr, test: &str, arguments: &[&str]) {
     let sizes = ["--tables=2", "--table-size=200", "--threads=4", "--time=0"];
     output(load(address, test).args(sizes).args(arguments));
 }

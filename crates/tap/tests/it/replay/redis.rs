@@ -12,13 +12,13 @@ use super::proxy::Proxy;
 use super::{Process, free_port, has_program, replay_all, settings};
 
 /// A server without a log.
-struct Server {
+pub(super) struct Server {
     _process: Process,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let port = free_port();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
@@ -34,7 +34,7 @@ impl Server {
     }
 
     /// A digest of all keys and values of all databases.
-    fn digest(&self) -> (String, i64) {
+    pub(super) fn digest(&self) -> (String, i64) {
         let mut client = Client::connect(self.address);
         (
             client.call("DEBUG DIGEST"),
