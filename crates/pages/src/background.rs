@@ -6,10 +6,14 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
 use crate::latch::{Inner, Latched, RECLAIM_PAGES, Sleep, is_log_full};
+
+/// After a restart the rest of its records are settled within about a second.
+const SETTLE_PAUSE: Duration = Duration::from_micros(500);
 
 /// Ends the thread when it is dropped.
 pub(crate) struct Background {
@@ -49,11 +53,18 @@ fn run(inner: &Inner) -> Result<()> {
     let mut core = inner.latch();
     while !core.is_stopping {
         core.healthy()?;
-        if core.checkpoint.is_none() && core.needs_checkpoint() {
+        let is_due = core.checkpoint.is_none() && !core.is_restarting && core.needs_checkpoint();
+        if is_due {
             core.begin_checkpoint(Effort::Normal);
         }
         if is_log_full(&core) || inner.is_group_late(&mut core) {
             core = inner.flush_all(core)?;
+        }
+        if core.advance_restart() {
+            // The first transactions settle what they need, and are not to wait for the rest.
+            let waited = inner.upkeep_wanted.wait_timeout(core, SETTLE_PAUSE);
+            core = waited.expect("as for the latch").0;
+            continue;
         }
         if core.checkpoint.is_some() {
             core = inner.advance_checkpoint(core, None)?;

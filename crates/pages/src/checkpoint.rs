@@ -119,7 +119,7 @@ impl CheckpointRecord {
 impl Core {
     fn free_percent(&self) -> usize {
         let capacity = self.options.online_log_bytes.max(1);
-        capacity.saturating_sub(self.pool.table.bytes()) * 100 / capacity
+        capacity.saturating_sub(self.pool.record_bytes()) * 100 / capacity
     }
 
     /// Whether a checkpoint is due.
@@ -135,7 +135,7 @@ impl Core {
 
     /// Whether nothing more fits the online log table.
     pub(crate) fn is_table_full(&self) -> bool {
-        self.pool.table.bytes() >= self.options.online_log_bytes
+        self.pool.record_bytes() >= self.options.online_log_bytes
     }
 
     /// Lines 1 and 2. The caller writes the log before the first step.
@@ -157,6 +157,8 @@ impl Core {
             Effort::Normal if self.pressure > 3 => (1, 0),
             Effort::Normal => (self.options.min_del, max_age >> (2 * self.pressure)),
         };
+        self.is_restarting = false;
+        self.pool.settle_all();
         let mut pages = self.pool.table.pages();
         pages.reverse();
         self.checkpoint = Some(Checkpoint {

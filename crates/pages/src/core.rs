@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) checkpoint: Option<crate::checkpoint::Checkpoint>,
     /// How much harder checkpoints try, as the last ones freed too little.
     pub(crate) pressure: u32,
+    /// The checkpoint that ends a restart has not begun.
+    pub(crate) is_restarting: bool,
     /// The redo starting point of the last checkpoint.
     pub(crate) redo_start: Lsn,
     /// When the oldest commit in the log buffer was made.
@@ -91,6 +93,7 @@ impl Core {
             master,
             checkpoint: None,
             pressure: 0,
+            is_restarting: false,
             redo_start: Lsn(0),
             group_since_us: None,
             waiters: 0,
@@ -123,6 +126,7 @@ impl Core {
     }
 
     pub(crate) fn stats(&mut self) -> Stats {
+        self.pool.settle_all();
         let mut stats = self.pool.stats;
         stats.online_log_bytes = self.pool.table.bytes() as u64;
         stats.dirty_pages = self.pool.table.page_count() as u64;

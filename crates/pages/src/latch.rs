@@ -324,7 +324,7 @@ impl Inner {
         }
         if is_inline {
             core.reclaim(RECLAIM_PAGES);
-            if core.checkpoint.is_none() && core.needs_checkpoint() {
+            if core.checkpoint.is_none() && !core.advance_restart() && core.needs_checkpoint() {
                 core.begin_checkpoint(Effort::Normal);
             }
             core = self.advance_checkpoint(core, None)?;

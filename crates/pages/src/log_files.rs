@@ -155,8 +155,19 @@ impl LogFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log_page::{FIRST_LSN, GroupKind, LogBuffer};
+    use crate::log_page::{FIRST_LSN, Group, GroupKind, LogBuffer};
+    use crate::log_reader::Readers;
     use env_sim::{Faults, SimDisk};
+
+    /// The page after the log, and how many groups there are.
+    fn count_groups(files: &LogFiles, start: Lsn) -> Result<(u64, u64)> {
+        let count = |count: &mut u64, _group: Group<'_>| {
+            *count += 1;
+            Ok(())
+        };
+        let (end, counts) = files.scan(7, start, Lsn(0), Readers::One, |_| 0, count)?;
+        Ok((end.next_page, counts.iter().sum()))
+    }
 
     /// A flush of three pages of groups of this length.
     fn flush(body_bytes: usize) -> Flush {
@@ -175,23 +186,15 @@ mod tests {
         let mut files = LogFiles::new(Arc::new(disk), dir, 8192);
         let (old, mut new) = (flush(900), flush(901));
         assert_eq!(old.bytes.len(), new.bytes.len());
-        let mut count = 0;
-        let mut scan = |files: &mut LogFiles| {
-            count = 0;
-            let end = files.scan(7, FIRST_LSN, Lsn(0), false, |_| {
-                count += 1;
-                Ok(())
-            });
-            (end.expect("not damaged").next_page, count)
-        };
+        let scan = |files: &LogFiles| count_groups(files, FIRST_LSN).expect("not damaged");
         files.write(&new).expect("no faults");
-        assert_eq!(scan(&mut files).0, 4);
+        assert_eq!(scan(&files).0, 4);
         for page in 0..3 {
             let range = page * LOG_PAGE_BYTES..(page + 1) * LOG_PAGE_BYTES;
             let kept = new.bytes[range.clone()].to_vec();
             new.bytes[range.clone()].copy_from_slice(&old.bytes[range.clone()]);
             files.write(&new).expect("no faults");
-            assert_eq!(scan(&mut files), (1, 0), "page {page} is the older flush's");
+            assert_eq!(scan(&files), (1, 0), "page {page} is the older flush's");
             new.bytes[range].copy_from_slice(&kept);
         }
     }
@@ -214,12 +217,8 @@ mod tests {
         assert_eq!(files.segments().expect("no faults"), [3, 4, 5, 6]);
         // Every page of the spare ones is whole, of this log, and of another place in it.
         for written in 1..=12 {
-            let mut count = 0;
-            let end = files.scan(7, start, Lsn(0), false, |_| {
-                count += 1;
-                Ok(())
-            });
-            assert_eq!((end.expect("not damaged").next_page, count), (13 + written, written));
+            let counted = count_groups(&files, start).expect("not damaged");
+            assert_eq!(counted, (13 + written, written));
             flush_one(&mut files);
         }
         let names = files.segments().expect("no faults");
@@ -230,7 +229,7 @@ mod tests {
         let mut old = LogBuffer::new(7, 1, 0);
         old.append(GroupKind::Commit, &[8; 700]);
         file.write_all_at(&old.seal().bytes, LOG_PAGE_BYTES as u64).expect("no faults");
-        let scanned = files.scan(7, start, Lsn(0), false, |_| Ok(()));
+        let scanned = count_groups(&files, start);
         assert!(matches!(scanned, Err(Error::Corrupt { .. })));
     }
 }

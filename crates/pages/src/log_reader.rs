@@ -1,7 +1,8 @@
 //! Reading the log from a position to its end.
 //!
 //! ```text
-//!   segments ─► window: 256 KiB, used again and again ─► pages: number, salt, checksum, chain
+//!   segments ─► ranges, side by side
+//!            ─► window: 256 KiB, used again and again ─► pages: number, salt, checksum, chain
 //!            ─► payload of a whole flush, put together ─► groups
 //! ```
 //!
@@ -9,8 +10,10 @@
 //! the log from damage in it: a bad page is damage if any page after it was written after it had
 //! become durable, or if the master record knows of it.
 //!
-//! A restart waits for this, so a byte is touched as few times as can be: read into memory that is
-//! in the processor's cache, summed there, and put beside the rest of its flush.
+//! A restart waits for this, so the log is cut into ranges that are read side by side, each from the
+//! first flush that begins in it to the last, and joined by their checksums. And a byte is touched as
+//! few times as can be: read into memory that is in the processor's cache, summed there, and put
+//! beside the rest of its flush.
 
 use std::io;
 use std::ops::Range;
@@ -32,44 +35,128 @@ pub(crate) struct LogEnd {
     pub(crate) next_page: u64,
     /// The checksum of the page before.
     pub(crate) previous_crc: u32,
+    /// The first page of the flush before.
+    last_flush: u64,
 }
 
 pub(crate) fn page_of(lsn: Lsn) -> u64 {
     lsn.0 / LOG_PAGE_BYTES as u64
 }
 
+/// Who reads the ranges of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// One thread, range after range.
+    One,
+    /// A thread for each.
+    SideBySide,
+}
+
+/// One thread cuts the log as well: what is tested is what runs.
+const RANGES_OF_ONE: u64 = 3;
+
+/// What came of the flushes that begin in a range of pages.
+struct RangeRead {
+    /// The first of them, and the checksum of the page before it; nothing in the first range,
+    /// which may begin in the middle of one.
+    first: Option<(u64, u32)>,
+    end: LogEnd,
+}
+
 impl LogFiles {
     /// Gives the groups from `start` on, which is the LSN of one, to `visit`, up to the last whole
-    /// flush. Pages before `durable_end` must be there. The last flush, which may be only in the
-    /// kernel's cache, is written and synced again if `rewrite`.
-    pub(crate) fn scan(
-        &mut self,
+    /// flush. Pages before `durable_end` must be there.
+    ///
+    /// The log is read in ranges. What `visit` makes of one goes to what `gather` has made for a
+    /// range of about so many bytes; they are given in the order of the log.
+    pub(crate) fn scan<T: Send>(
+        &self,
         salt: u64,
         start: Lsn,
         durable_end: Lsn,
-        rewrite: bool,
-        mut visit: impl FnMut(Group<'_>) -> Visited,
-    ) -> Result<LogEnd> {
+        readers: Readers,
+        gather: impl Fn(u64) -> T,
+        visit: impl Fn(&mut T, Group<'_>) -> Visited + Sync,
+    ) -> Result<(LogEnd, Vec<T>)> {
+        let (ranges, range_bytes) = self.ranges(salt, page_of(start), readers)?;
+        let mut gathered: Vec<T> = ranges.iter().map(|_| gather(range_bytes)).collect();
+        let read = |range: &Range<u64>, gathered: &mut T| {
+            self.read_range(salt, start, range, |group| visit(gathered, group))
+        };
+        let work = ranges.iter().zip(&mut gathered);
+        let reads: Vec<Result<RangeRead>> = match readers {
+            Readers::One => work.map(|(range, gathered)| read(range, gathered)).collect(),
+            Readers::SideBySide => std::thread::scope(|scope| {
+                let read = &read;
+                let threads: Vec<_> = work
+                    .map(|(range, gathered)| scope.spawn(move || read(range, gathered)))
+                    .collect();
+                let ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+                ended.map(|read| read.expect("an invariant of the log is broken")).collect()
+            }),
+        };
+        let (end, joined) = join(&ranges, reads)?;
+        gathered.truncate(joined);
+        Reader::new(self, salt).prove_end(end.next_page, durable_end)?;
+        Ok((end, gathered))
+    }
+
+    /// Where to cut the pages from `first` to about the last that was written, and how many bytes
+    /// there are between two cuts. Each segment's first page tells whether the log reaches it.
+    fn ranges(&self, salt: u64, first: u64, readers: Readers) -> Result<(Vec<Range<u64>>, u64)> {
+        let count = match readers {
+            Readers::One => RANGES_OF_ONE,
+            Readers::SideBySide => {
+                std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
+            }
+        };
         let mut reader = Reader::new(self, salt);
-        let mut skip = reader.skip_to(start)?;
-        let mut end = LogEnd { next_page: page_of(start), previous_crc: 0 };
-        let mut last = None;
-        while let Some(crc) =
-            reader.flush(end.next_page, last.as_ref().map(|_| end.previous_crc), skip)?
-        {
+        let mut segment = first / self.pages_per_segment();
+        while reader.begins_with_its_own(segment + 1)? {
+            segment += 1;
+        }
+        // Nobody knows how full the last one is.
+        let end = segment * self.pages_per_segment() + self.pages_per_segment() / 2;
+        let share = end.saturating_sub(first).div_ceil(count).max(1);
+        let cut = |i: u64| if i == count { u64::MAX } else { first + i * share };
+        Ok(((0..count).map(|i| cut(i)..cut(i + 1)).collect(), share * LOG_PAGE_BYTES as u64))
+    }
+
+    /// Gives the groups of all flushes that begin in the range to `visit`, up to one that is not
+    /// whole or does not go on from the one before.
+    fn read_range(
+        &self,
+        salt: u64,
+        start: Lsn,
+        range: &Range<u64>,
+        mut visit: impl FnMut(Group<'_>) -> Visited,
+    ) -> Result<RangeRead> {
+        let mut reader = Reader::new(self, salt);
+        let is_first = range.start == page_of(start);
+        let first = if is_first { None } else { reader.find_flush(range.clone())? };
+        let begin = first.map_or(range.start, |(page, _)| page);
+        let mut skip = if is_first { reader.skip_to(start)? } else { 0 };
+        let mut end = LogEnd { next_page: begin, previous_crc: 0, last_flush: begin };
+        while (is_first || first.is_some()) && end.next_page < range.end {
+            let previous = (end.next_page > begin).then_some(end.previous_crc);
+            let Some(crc) = reader.flush(end.next_page, previous, skip)? else { break };
             log_page::groups(&reader.payload, &reader.starts, &mut visit)
                 .map_err(|(lsn, what)| reader.corrupt(lsn, what))?;
             let after = end.next_page + reader.starts.len() as u64;
-            last = Some(end.next_page..after);
-            end = LogEnd { next_page: after, previous_crc: crc };
+            end = LogEnd { next_page: after, previous_crc: crc, last_flush: end.next_page };
             skip = 0;
         }
-        reader.prove_end(end.next_page, durable_end)?;
-        if let Some(pages) = last.filter(|_| rewrite) {
-            let flush = reader.again(pages, end.previous_crc)?;
-            self.write(&flush)?;
+        Ok(RangeRead { first, end })
+    }
+
+    /// Writes and syncs the last flush again, which may be only in the kernel's cache.
+    pub(crate) fn rewrite_last(&mut self, salt: u64, end: LogEnd) -> Result<()> {
+        if end.last_flush == end.next_page {
+            return Ok(());
         }
-        Ok(end)
+        let pages = end.last_flush..end.next_page;
+        let flush = Reader::new(self, salt).again(pages, end.previous_crc)?;
+        self.write(&flush)
     }
 
     /// Gives the group at `lsn`, if there is one, to `visit`.
@@ -92,6 +179,31 @@ impl LogFiles {
         read.map_err(|(lsn, what)| reader.corrupt(lsn, what))?;
         Ok(found)
     }
+}
+
+/// Puts ranges together: the end of the log, and how many of them it reaches. Where one does not go
+/// on from the one before the log ends, or is damaged.
+fn join(ranges: &[Range<u64>], reads: Vec<Result<RangeRead>>) -> Result<(LogEnd, usize)> {
+    let mut log_end: Option<LogEnd> = None;
+    for (at, (range, read)) in ranges.iter().zip(reads).enumerate() {
+        let RangeRead { first, end } = read?;
+        let Some(before) = log_end else {
+            log_end = Some(end);
+            continue;
+        };
+        let goes_on = match first {
+            Some((page, crc)) => (page, crc) == (before.next_page, before.previous_crc),
+            // A flush that begins before it goes on past it.
+            None => before.next_page >= range.end,
+        };
+        if !goes_on {
+            return Ok((before, at));
+        }
+        if end.last_flush < end.next_page {
+            log_end = Some(end);
+        }
+    }
+    Ok((log_end.expect("there is a range"), ranges.len()))
 }
 
 /// What was made of a group; an error says what is wrong with it.
@@ -188,6 +300,29 @@ impl<'a> Reader<'a> {
             .map_err(Error::io(&path, "read"))?;
         (self.window_first, self.window_pages) = (page, count);
         Ok(())
+    }
+
+    /// Whether a segment begins with a page of its own, and not with one of an earlier life.
+    fn begins_with_its_own(&mut self, segment: u64) -> Result<bool> {
+        let (number, salt) = (segment * self.files.pages_per_segment(), self.salt);
+        Ok(LogPage::parse(self.page(number)?, number, salt).is_some())
+    }
+
+    /// The first page of the range that begins a flush, and the checksum of the page before.
+    fn find_flush(&mut self, range: Range<u64>) -> Result<Option<(u64, u32)>> {
+        let salt = self.salt;
+        for number in range {
+            let bytes = self.page(number)?;
+            if bytes.is_empty() {
+                break;
+            }
+            if let Some(page) = LogPage::parse(bytes, number, salt)
+                && page.flush_first == number
+            {
+                return Ok(Some((number, page.previous_crc)));
+            }
+        }
+        Ok(None)
     }
 
     /// Puts the flush that has page `first` together, from `skip` bytes into the payload of that

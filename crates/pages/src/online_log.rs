@@ -37,22 +37,11 @@ pub(crate) struct Run {
     is_whole: bool,
 }
 
-/// Runs, and their bytes.
-#[derive(Debug, Default)]
-struct Runs {
-    runs: Vec<Run>,
-    bytes: Vec<u8>,
-}
-
 /// The records of one page.
 #[derive(Debug, Default)]
-pub(crate) struct PageLog(Runs);
-
-/// Records as they come from the log, to be added together.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pages: Vec<PageId>,
-    runs: Runs,
+pub(crate) struct PageLog {
+    runs: Vec<Run>,
+    bytes: Vec<u8>,
 }
 
 /// What the length of a record takes.
@@ -69,20 +58,6 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
-/// Makes room for `more` of many that come at once: time counts more than memory.
-fn grow_fast<T>(list: &mut Vec<T>, more: usize) {
-    if list.capacity() - list.len() < more {
-        list.reserve_exact(if list.is_empty() {
-            more * RUNS_AT_RESTART
-        } else {
-            more + list.len()
-        });
-    }
-}
-
-/// A restart gives a page room for so many runs like its first at once.
-const RUNS_AT_RESTART: usize = 4;
-
 impl Run {
     /// Whether another record of this group can join it.
     fn takes(&self, lsn: Lsn, is_whole: bool) -> bool {
@@ -90,96 +65,72 @@ impl Run {
     }
 }
 
-impl Runs {
+impl PageLog {
     fn start(&self, i: usize) -> usize {
         i.checked_sub(1).map_or(0, |before| place(self.runs[before].end))
     }
 
-    fn end(&self) -> u32 {
-        u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page")
-    }
-
-    /// Adds a record, to the last run if `may_join` and it is of the same group; true if so.
-    fn push(&mut self, lsn: Lsn, op: &[u8], may_join: bool) -> bool {
+    /// Adds a record, to the last run if it is of the same group.
+    fn push(&mut self, lsn: Lsn, op: &[u8]) {
         let is_whole = redo_record::is_whole(op);
         varint::put_bytes(&mut self.bytes, op);
-        let end = self.end();
-        if let Some(last) = self.runs.last_mut()
-            && may_join
-            && last.takes(lsn, is_whole)
-        {
-            last.end = end;
-            last.record_count += 1;
-            return true;
-        }
-        self.runs.push(Run { lsn, end, record_count: 1, is_whole });
-        false
-    }
-}
-
-impl Batch {
-    /// Adds a record behind those that are there.
-    pub(crate) fn push(&mut self, id: PageId, lsn: Lsn, op: &[u8]) {
-        let is_same_page = self.pages.last() == Some(&id);
-        if !self.runs.push(lsn, op, is_same_page) {
-            self.pages.push(id);
+        let end = u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page");
+        match self.runs.last_mut() {
+            Some(last) if last.takes(lsn, is_whole) => {
+                last.end = end;
+                last.record_count += 1;
+            }
+            _ => self.runs.push(Run { lsn, end, record_count: 1, is_whole }),
         }
     }
 
-    /// The bytes of its records.
-    pub(crate) fn bytes(&self) -> usize {
-        self.runs.bytes.len()
-    }
-}
-
-impl PageLog {
     /// How many runs there are.
     pub(crate) fn len(&self) -> usize {
-        self.0.runs.len()
+        self.runs.len()
     }
 
     /// How many runs are older than `lsn`.
     pub(crate) fn len_before(&self, lsn: Lsn) -> usize {
-        self.0.runs.partition_point(|run| run.lsn < lsn)
+        self.runs.partition_point(|run| run.lsn < lsn)
     }
 
     /// How many runs are as old as `lsn` or older.
     pub(crate) fn len_through(&self, lsn: Lsn) -> usize {
-        self.0.runs.partition_point(|run| run.lsn <= lsn)
+        self.runs.partition_point(|run| run.lsn <= lsn)
     }
 
     /// The LSN of the oldest run.
     pub(crate) fn first_lsn(&self) -> Option<Lsn> {
-        self.0.runs.first().map(|run| run.lsn)
+        self.runs.first().map(|run| run.lsn)
     }
 
     /// The LSN of the newest run.
     pub(crate) fn last_lsn(&self) -> Option<Lsn> {
-        self.0.runs.last().map(|run| run.lsn)
+        self.runs.last().map(|run| run.lsn)
     }
 
     /// How many records the first runs have.
     pub(crate) fn record_count(&self, runs: usize) -> usize {
-        self.0.runs[..runs].iter().map(|run| usize::from(run.record_count)).sum()
+        self.runs[..runs].iter().map(|run| usize::from(run.record_count)).sum()
     }
 
     /// A copy of the first runs.
     pub(crate) fn first(&self, count: usize) -> Self {
-        let bytes = self.0.bytes[..self.0.start(count)].to_vec();
-        Self(Runs { runs: self.0.runs[..count].to_vec(), bytes })
+        let bytes = self.bytes[..self.start(count)].to_vec();
+        Self { runs: self.runs[..count].to_vec(), bytes }
     }
 
     /// The last of the first `len` runs that makes those before it superfluous.
     pub(crate) fn last_whole(&self, len: usize) -> Option<usize> {
-        self.0.runs[..len].iter().rposition(|run| run.is_whole)
+        self.runs[..len].iter().rposition(|run| run.is_whole)
     }
 
     /// The operations of some of the runs, the oldest first.
     pub(crate) fn operations(&self, which: Range<usize>) -> impl Iterator<Item = (Lsn, &[u8])> {
-        let mut start = self.0.start(which.start);
-        self.0.runs[which].iter().flat_map(move |run| {
+        let mut start = self.start(which.start);
+        self.runs[which].iter().flat_map(move |run| {
             let from = std::mem::replace(&mut start, place(run.end));
-            let mut rest = &self.0.bytes[from..start];
+            let mut rest = &self.bytes[from..start];
             std::iter::from_fn(move || {
                 let next = |rest: &mut _| varint::take_bytes(rest).expect("it was put there");
                 (!rest.is_empty()).then(|| (run.lsn, next(&mut rest)))
@@ -189,11 +140,11 @@ impl PageLog {
 
     /// The memory that it takes.
     fn cost(&self) -> usize {
-        self.0.runs.capacity() * size_of::<Run>() + self.0.bytes.capacity()
+        self.runs.capacity() * size_of::<Run>() + self.bytes.capacity()
     }
 
     fn remove_first(&mut self, count: usize) {
-        let Runs { runs, bytes } = &mut self.0;
+        let Self { runs, bytes } = self;
         let cut = count.checked_sub(1).map_or(0, |last| runs[last].end);
         runs.drain(..count);
         bytes.drain(..place(cut));
@@ -203,8 +154,8 @@ impl PageLog {
     }
 
     fn truncate(&mut self, count: usize) {
-        self.0.bytes.truncate(self.0.start(count));
-        self.0.runs.truncate(count);
+        self.bytes.truncate(self.start(count));
+        self.runs.truncate(count);
     }
 }
 
@@ -216,11 +167,6 @@ pub(crate) struct OnlineLog {
 }
 
 impl OnlineLog {
-    /// A table that will soon have records of so many pages.
-    pub(crate) fn with_pages(page_count: usize) -> Self {
-        Self { pages: HashMap::with_capacity(page_count), bytes: 0 }
-    }
-
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -245,7 +191,7 @@ impl OnlineLog {
 
     /// What there is of a page.
     pub(crate) fn log(&self, id: PageId) -> &PageLog {
-        static NONE: PageLog = PageLog(Runs { runs: Vec::new(), bytes: Vec::new() });
+        static NONE: PageLog = PageLog { runs: Vec::new(), bytes: Vec::new() };
         self.pages.get(&id).unwrap_or(&NONE)
     }
 
@@ -255,39 +201,22 @@ impl OnlineLog {
         let last = log.last_lsn();
         assert!(last.is_none_or(|last| last <= lsn), "records come in order");
         let before = log.cost();
-        grow(&mut log.0.bytes, LENGTH_BYTES + op.len());
+        grow(&mut log.bytes, LENGTH_BYTES + op.len());
         if last != Some(lsn) {
-            grow(&mut log.0.runs, 1);
+            grow(&mut log.runs, 1);
         }
-        log.0.push(lsn, op, true);
+        log.push(lsn, op);
         self.bytes += log.cost() - before;
         self.bytes += if last.is_none() { PAGE_OVERHEAD_BYTES } else { 0 };
         last.is_none()
     }
 
-    /// Adds the records of a batch, which is empty then.
-    pub(crate) fn add_batch(&mut self, batch: &mut Batch) {
-        let mut start = 0;
-        for (id, run) in batch.pages.drain(..).zip(batch.runs.runs.drain(..)) {
-            let end = place(run.end);
-            self.add_run(id, run, &batch.runs.bytes[start..end]);
-            start = end;
-        }
-        batch.runs.bytes.clear();
-    }
-
-    fn add_run(&mut self, id: PageId, run: Run, ops: &[u8]) {
+    /// Makes room for operations of so many bytes, which are added next.
+    pub(crate) fn reserve(&mut self, id: PageId, bytes: usize) {
         let log = self.pages.entry(id).or_default();
-        let last = log.last_lsn();
-        assert!(last.is_none_or(|last| last <= run.lsn), "records come in order");
         let before = log.cost();
-        grow_fast(&mut log.0.runs, 1);
-        grow_fast(&mut log.0.bytes, ops.len());
-        log.0.bytes.extend_from_slice(ops);
-        let end = log.0.end();
-        log.0.runs.push(Run { end, ..run });
+        log.bytes.reserve_exact(bytes);
         self.bytes += log.cost() - before;
-        self.bytes += if last.is_none() { PAGE_OVERHEAD_BYTES } else { 0 };
     }
 
     /// Drops the first `count` runs of a page: its image in storage has them.
@@ -344,12 +273,10 @@ mod tests {
         let records: [(u64, &[u8]); 5] =
             [(1, b"\x05a"), (1, b"\x05b"), (1, &free), (1, b"\x05c"), (2, b"\x05d")];
         let mut table = OnlineLog::default();
-        let mut batch = Batch::default();
         for (lsn, op) in records {
             table.add(PageId(3), Lsn(lsn), op);
-            batch.push(PageId(4), Lsn(lsn), op);
+            table.add(PageId(4), Lsn(lsn), op);
         }
-        table.add_batch(&mut batch);
         for id in [PageId(3), PageId(4)] {
             let log = table.log(id);
             assert_eq!((log.len(), log.record_count(3), log.last_whole(3)), (3, 5, Some(1)));

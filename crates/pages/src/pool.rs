@@ -10,7 +10,8 @@
 //!   a page wanted: EvictedDirty ─► image in storage, if its records need one, + its records
 //! ```
 //!
-//! Invariants: a page is dirty in the PFAT exactly when it has records in the table. A frame
+//! Invariants: a page is dirty in the PFAT exactly when it has records in the table. After a restart
+//! a page is settled ([`crate::unsettled`]) before it is in a frame. A frame
 //! equals, byte for byte, what on-the-fly redo would make. An image is written to storage only
 //! with records whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame
 //! is referenced across a call that may evict: callers name pages, not frames. A frame has a page
@@ -35,6 +36,7 @@ use crate::position::{Lsn, PageId};
 use crate::redo::{Image, redo};
 use crate::redo_record::Op;
 use crate::replacement::Replacement;
+use crate::unsettled::Unsettled;
 
 /// An entry of the page/frame addressing table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub(crate) struct Pool {
     shapes: Vec<u64>,
     pfat: HashMap<PageId, Pfat>,
     pub(crate) table: OnlineLog,
+    /// What else there is of records, after a restart.
+    pub(crate) unsettled: Unsettled,
     pub(crate) data: Arc<DataFile>,
     /// The slots that recovery would read.
     stable: Slots,
@@ -111,6 +115,7 @@ impl Pool {
             shapes: vec![0; SHAPES],
             pfat: HashMap::new(),
             table: OnlineLog::default(),
+            unsettled: Unsettled::default(),
             data: Arc::new(data),
             stable: slots.clone(),
             frozen: None,
@@ -204,11 +209,33 @@ impl Pool {
         self.pfat.insert(id, Pfat::InFrame { frame, is_dirty });
     }
 
-    /// After recovery has filled the table (Algorithm 2, lines 16 and 17).
-    pub(crate) fn mark_all_evicted(&mut self) {
-        for id in self.table.pages() {
-            self.pfat.insert(id, Pfat::EvictedDirty);
-        }
+    /// The bytes of all records.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.table.bytes() + self.unsettled.bytes()
+    }
+
+    /// Whether a page has records; it is settled by that.
+    pub(crate) fn has_records(&mut self, id: PageId) -> bool {
+        let dirty = self.unsettled.settle(id, &mut self.table);
+        self.mark_evicted(&dirty);
+        self.table.has(id)
+    }
+
+    /// Settles some pages after a restart; false if all are.
+    pub(crate) fn settle_next(&mut self) -> bool {
+        let dirty = self.unsettled.settle_next(&mut self.table);
+        self.mark_evicted(dirty.as_deref().unwrap_or_default());
+        dirty.is_some()
+    }
+
+    /// Settles all pages.
+    pub(crate) fn settle_all(&mut self) {
+        while self.settle_next() {}
+    }
+
+    /// Algorithm 2, lines 16 and 17.
+    fn mark_evicted(&mut self, dirty: &[PageId]) {
+        self.pfat.extend(dirty.iter().map(|id| (*id, Pfat::EvictedDirty)));
     }
 
     /// The frame of a page, or the PFAT entry of a page that is in none.
@@ -227,10 +254,10 @@ impl Pool {
     }
 
     fn fetch(&mut self, id: PageId) -> Result<usize> {
-        let is_dirty = match self.find(id) {
-            Ok(frame) => return Ok(frame),
-            Err(entry) => entry.is_some(),
-        };
+        if let Ok(frame) = self.find(id) {
+            return Ok(frame);
+        }
+        let is_dirty = self.has_records(id);
         let frame = self.free_frame()?;
         let mut image = std::mem::take(&mut self.frames[frame].image);
         let read = self.read(id, &mut image);
@@ -249,6 +276,7 @@ impl Pool {
         if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
             return Ok(*frame);
         }
+        self.has_records(id);
         let frame = self.free_frame()?;
         // The table may know it already; the frame is news.
         self.enter(frame, id, true);
@@ -372,6 +400,7 @@ impl Pool {
 
     /// Proves the invariants that this file states.
     pub(crate) fn check(&mut self) -> Result<()> {
+        self.settle_all();
         let path = self.data.path().to_path_buf();
         let wrong = |id: PageId, what: &str| {
             Err(Error::corrupt(&path, DataFile::offset(id, false), format!("page {id}: {what}")))

@@ -1,30 +1,36 @@
-//! Algorithm 2: the log is read into the online log table, and that is all.
+//! Algorithm 2: the log is read into memory, and that is all.
 //!
 //! ```text
 //!   master record ─► checkpoint record ─► dirty page table, slots
-//!   log from the redo starting point ─► online log table; its pages are EvictedDirty
+//!   log from the redo starting point ─► unsettled records        ◄─ transactions may begin
+//!                                     ─► online log table; its pages are EvictedDirty
+//!                                     ─► line 18: a checkpoint that writes no page
 //! ```
 //!
 //! Lines 11 to 13 of the paper read each page to compare its LSN with the record's. Here that
 //! comparison is made by on-the-fly redo when the page is first used ([`crate::pool`]), so that
-//! starting reads no page at all. Line 18's checkpoint saves the dirty page table and writes no page.
+//! starting reads no page at all. Records go to the online log table when their pages are wanted,
+//! and beside the first transactions ([`crate::unsettled`]). Until line 18's checkpoint, which saves
+//! the dirty page table, another crash is recovered from where this one was.
 //!
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.
 
-use crate::checkpoint::CheckpointRecord;
+use crate::checkpoint::{CheckpointRecord, Effort};
 use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
-use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer};
-use crate::options::{Env, Options};
+use crate::log_page::{FIRST_LSN, Group, GroupKind, LOG_PAGE_BYTES, LogBuffer};
+use crate::log_reader::Readers;
+use crate::options::{Env, Options, Upkeep};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
-use crate::replay::{Replayed, replay};
+use crate::replay::{Needed, Replayed};
+use crate::unsettled::Unsettled;
 
-/// Opens the files and brings the store to where it was, but for the checkpoint that the caller
-/// then takes (line 18).
+/// Opens the files and brings the store to where it was. What is left of the restart is for
+/// [`Core::advance_restart`].
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let first = Lsn(LOG_PAGE_BYTES as u64);
     let disk = std::sync::Arc::clone(&env.disk);
@@ -37,23 +43,43 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let master = data.master()?;
     let record = read_checkpoint(&files, &data, salt, master.checkpoint)?;
     let redo_start = record.redo_start();
-    let replayed = replay(&record, options.upkeep, |visit| {
-        files.scan(salt, redo_start, master.durable_end, true, visit)
-    })?;
-    let (end, Replayed { table, last_transaction }) = replayed;
+    let needed = Needed::new(&record);
+    let readers = match options.upkeep {
+        Upkeep::Inline => Readers::One,
+        Upkeep::Background => Readers::SideBySide,
+    };
+    let take = |replayed: &mut Replayed, group: Group<'_>| replayed.take(&group, &needed);
+    let (end, replayed) =
+        files.scan(salt, redo_start, master.durable_end, readers, Replayed::new, take)?;
+    files.rewrite_last(salt, end)?;
     data.write_master(&master)?;
+    let last_transaction = replayed.iter().map(|range| range.last_transaction).max().unwrap_or(0);
     let mut pool = Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots);
-    pool.table = table;
+    pool.unsettled = Unsettled::new(replayed.into_iter().map(|range| range.records).collect());
     pool.durable_end = Lsn(end.next_page * LOG_PAGE_BYTES as u64);
-    pool.mark_all_evicted();
     let log = LogBuffer::new(salt, end.next_page, end.previous_crc);
     let mut core = Core::new(pool, log, files, master, options);
     core.redo_start = redo_start;
     core.next_transaction = last_transaction.min(u64::MAX / 2) + 1;
-    if master.checkpoint == Lsn(0) && !core.pool.table.has(PageId::META) {
+    core.is_restarting = true;
+    if master.checkpoint == Lsn(0) && !core.pool.has_records(PageId::META) {
         core.bootstrap()?;
     }
     Ok(core)
+}
+
+impl Core {
+    /// Moves a restart on: some of the records go to their pages, or line 18's checkpoint begins.
+    /// False if there is nothing left to do for now.
+    pub(crate) fn advance_restart(&mut self) -> bool {
+        if !self.is_restarting || self.checkpoint.is_some() {
+            return false;
+        }
+        if !self.pool.settle_next() {
+            self.begin_checkpoint(Effort::None);
+        }
+        true
+    }
 }
 
 fn read_checkpoint(

@@ -101,8 +101,12 @@ impl PageStore {
             transaction_bytes_max: options.online_log_bytes / TRANSACTION_SHARE,
             _lock: lock,
         });
-        // Algorithm 2, line 18.
-        inner.whole_checkpoint(inner.latch(), Effort::None)?.meta()?;
+        let mut core = inner.latch();
+        if core.master.checkpoint == Lsn(0) {
+            core = inner.whole_checkpoint(core, Effort::None)?;
+        }
+        core.meta()?;
+        drop(core);
         let background = match options.upkeep {
             Upkeep::Background => Some(Arc::new(Background::start(&inner)?)),
             Upkeep::Inline => None,
