@@ -413,3 +413,70 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::log_page::{FIRST_LSN, GroupKind, LogBuffer};
+    use env::Disk;
+    use env_sim::{Faults, SimDisk};
+
+    const SALT: u64 = 7;
+
+    fn lsns(files: &LogFiles, start: Lsn, readers: Readers) -> Result<Vec<Lsn>> {
+        let visit = |lsns: &mut Vec<Lsn>, group: Group<'_>| {
+            lsns.push(group.lsn);
+            Ok(())
+        };
+        let scanned = files.scan(SALT, start, Lsn(0), readers, |_| Vec::new(), visit);
+        scanned.map(|(_, ranges)| ranges.concat())
+    }
+
+    #[test]
+    fn a_log_read_in_ranges_is_what_was_written_and_damage_in_any_is_found() {
+        let disk = SimDisk::new(1, Faults::default());
+        let dir = Path::new("/log");
+        disk.create_dir_all(dir).expect("no faults");
+        let mut files = LogFiles::new(Arc::new(disk.clone()), dir, 4 * LOG_PAGE_BYTES as u64);
+        let mut buffer = LogBuffer::new(SALT, 1, 0);
+        let mut written = Vec::new();
+        let mut last_flush = 0;
+        // One is longer than the ranges of a log that it is the half of.
+        for groups in [1, 3, 2, 1, 30, 1, 1, 9, 2, 4, 1, 17, 3] {
+            for i in 0..groups {
+                written.push(buffer.append(GroupKind::Commit, &vec![1; 500 + 40 * i]));
+            }
+            let flush = buffer.seal();
+            last_flush = flush.first_page;
+            files.write(&flush).expect("no faults");
+            for readers in [Readers::One, Readers::SideBySide] {
+                let read = lsns(&files, FIRST_LSN, readers).expect("not damaged");
+                assert_eq!(read, written);
+                let middle = written.len() / 2;
+                let read = lsns(&files, written[middle], readers).expect("not damaged");
+                assert_eq!(read, written[middle..]);
+            }
+        }
+        let end = page_of(buffer.next_lsn());
+        for page in 1..end {
+            let path = files.path(page / files.pages_per_segment());
+            let file = disk.open(&path, Access::ReadWrite).expect("it is there");
+            let at = files.offset(page) + 1000;
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).expect("no faults");
+            file.write_all_at(&[!byte[0]], at).expect("no faults");
+            let read = lsns(&files, FIRST_LSN, Readers::One);
+            if page < last_flush {
+                assert!(matches!(read, Err(Error::Corrupt { .. })), "page {page}: {read:?}");
+            } else {
+                let before = Lsn(last_flush * LOG_PAGE_BYTES as u64);
+                let kept = written.partition_point(|lsn| *lsn < before);
+                assert_eq!(read.expect("it may never have been durable"), written[..kept]);
+            }
+            file.write_all_at(&byte, at).expect("no faults");
+        }
+    }
+}
