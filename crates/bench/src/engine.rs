@@ -14,6 +14,12 @@
 //! | lmdb | pages and meta page written and synced | neither is synced but every 10 ms (weaker: the file may be damaged by the loss of power) |
 //! | redb | written and synced | one commit in 10 ms is written and synced |
 //! | sqlite | WAL written and synced | WAL written, and synced every 10 ms |
+//!
+//! # Transactions that only read
+//!
+//! What a workload knows to be read only, [`Connection::begin_read`] begins: as a snapshot where the
+//! store has one beside its writer (lmdb, redb, sqlite), and with the locks of any other transaction
+//! where these are what makes it serializable (pages, bdb).
 
 #[cfg(any(feature = "bdb", feature = "lmdb", feature = "sqlite"))]
 mod background;
@@ -189,6 +195,11 @@ pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> bool + 'v;
 pub trait Connection {
     /// Begins a transaction.
     fn begin(&mut self) -> Result<()>;
+    /// Begins a transaction that writes nothing. Stores that let it read without waiting for the
+    /// one that writes do.
+    fn begin_read(&mut self) -> Result<()> {
+        self.begin()
+    }
     /// The value of `key`.
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// The value of `key`, which this transaction is going to write. Stores that can lock it for

@@ -88,10 +88,26 @@ struct Bench<'e> {
 
 impl Bench<'_> {
     /// Runs one transaction, again after each conflict.
-    fn transact<T>(&mut self, mut body: impl FnMut(&mut dyn Connection) -> Result<T>) -> Result<T> {
+    fn transact<T>(&mut self, body: impl FnMut(&mut dyn Connection) -> Result<T>) -> Result<T> {
+        self.transact_from(|connection| connection.begin(), body)
+    }
+
+    /// As [`Bench::transact`], for one that only reads.
+    fn transact_reading<T>(
+        &mut self,
+        body: impl FnMut(&mut dyn Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.transact_from(|connection| connection.begin_read(), body)
+    }
+
+    fn transact_from<T>(
+        &mut self,
+        begin: impl Fn(&mut dyn Connection) -> Result<()>,
+        mut body: impl FnMut(&mut dyn Connection) -> Result<T>,
+    ) -> Result<T> {
         loop {
             let connection = self.connection.as_mut();
-            connection.begin()?;
+            begin(connection)?;
             let done = body(connection).and_then(|value| connection.commit().map(|()| value));
             match done {
                 Err(Error::Conflict) => connection.abort()?,
@@ -142,7 +158,7 @@ impl Bench<'_> {
 
     fn read(&mut self) -> Result<u64> {
         let key = key(self.random.u64(..self.arguments.keys));
-        let value = self.transact(|connection| connection.get(TABLE, &key))?;
+        let value = self.transact_reading(|connection| connection.get(TABLE, &key))?;
         match value {
             Some(value) if value.len() == self.arguments.value_bytes => Ok(1),
             other => Err(Error::damaged(format!("{key:?} has {other:?}"))),
@@ -158,7 +174,7 @@ impl Bench<'_> {
 
     fn scan(&mut self) -> Result<u64> {
         let low = self.random.u64(..).to_be_bytes();
-        self.transact(|connection| {
+        self.transact_reading(|connection| {
             let mut seen = 0;
             connection.scan(TABLE, &low, &[0xff; 17], Direction::Up, &mut |_, _| {
                 seen += 1;

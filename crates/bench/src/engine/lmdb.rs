@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions, RwTxn, WithoutTls};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 
 use super::background::Background;
 use super::{
@@ -32,7 +32,13 @@ struct Lmdb {
 
 struct LmdbConnection<'e> {
     lmdb: &'e Lmdb,
-    transaction: Option<RwTxn<'e>>,
+    transaction: Option<Open<'e>>,
+}
+
+/// The transaction of a connection.
+enum Open<'e> {
+    Write(RwTxn<'e>),
+    Read(RoTxn<'e, WithoutTls>),
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
@@ -86,30 +92,47 @@ impl Engine for Lmdb {
 }
 
 impl<'e> LmdbConnection<'e> {
-    /// The transaction, and the tree of a table.
-    fn parts(&mut self, table: Table) -> (&mut RwTxn<'e>, Tree) {
-        (self.transaction.as_mut().expect("a transaction was begun"), self.lmdb.trees[table.0])
+    /// What reads go through, and the tree of a table.
+    fn reader(&self, table: Table) -> (&RoTxn<'e, WithoutTls>, Tree) {
+        let reader = match self.transaction.as_ref().expect("a transaction was begun") {
+            Open::Write(transaction) => transaction,
+            Open::Read(transaction) => transaction,
+        };
+        (reader, self.lmdb.trees[table.0])
+    }
+
+    /// What writes go through, and the tree of a table.
+    fn writer(&mut self, table: Table) -> (&mut RwTxn<'e>, Tree) {
+        let Some(Open::Write(transaction)) = &mut self.transaction else {
+            panic!("nothing is written outside of a transaction that may write");
+        };
+        (transaction, self.lmdb.trees[table.0])
     }
 }
 
 impl Connection for LmdbConnection<'_> {
     fn begin(&mut self) -> Result<()> {
-        self.transaction = Some(self.lmdb.env.write_txn().map_err(error)?);
+        self.transaction = Some(Open::Write(self.lmdb.env.write_txn().map_err(error)?));
+        Ok(())
+    }
+
+    fn begin_read(&mut self) -> Result<()> {
+        self.transaction = Some(Open::Read(self.lmdb.env.read_txn().map_err(error)?));
         Ok(())
     }
 
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (transaction, tree) = self.parts(table);
+        let (transaction, tree) = self.reader(table);
         Ok(tree.get(transaction, key).map_err(error)?.map(<[u8]>::to_vec))
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let (transaction, tree) = self.parts(table);
+        let (transaction, tree) = self.writer(table);
         tree.put(transaction, key, value).map_err(error)
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<()> {
-        let (transaction, tree) = self.parts(table);
+        let (transaction, tree) = self.writer(table);
         tree.delete(transaction, key).map(drop).map_err(error)
     }
 
@@ -122,7 +145,7 @@ impl Connection for LmdbConnection<'_> {
         visit: &mut Visitor<'_>,
     ) -> Result<()> {
         use std::ops::Bound::{Excluded, Included};
-        let (transaction, tree) = self.parts(table);
+        let (transaction, tree) = self.reader(table);
         let bounds = (Included(low), Excluded(high));
         let mut see = |entry: heed::Result<(&[u8], &[u8])>| {
             entry.map(|(key, value)| visit(key, value)).map_err(error)
@@ -144,14 +167,15 @@ impl Connection for LmdbConnection<'_> {
     }
 
     fn commit(&mut self) -> Result<()> {
-        let transaction = self.transaction.take().expect("a transaction was begun");
-        transaction.commit().map_err(error)
+        match self.transaction.take().expect("a transaction was begun") {
+            Open::Write(transaction) => transaction.commit().map_err(error),
+            Open::Read(transaction) => transaction.commit().map_err(error),
+        }
     }
 
     fn abort(&mut self) -> Result<()> {
-        if let Some(transaction) = self.transaction.take() {
-            transaction.abort();
-        }
+        // What is dropped is aborted.
+        self.transaction = None;
         Ok(())
     }
 }

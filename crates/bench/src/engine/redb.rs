@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ::redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+    Database, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
+    TableDefinition, WriteTransaction,
 };
 
 use super::{
@@ -28,7 +29,19 @@ struct Redb {
 
 struct RedbConnection<'e> {
     redb: &'e Redb,
-    transaction: Option<WriteTransaction>,
+    transaction: Option<Open>,
+}
+
+/// The transaction of a connection.
+enum Open {
+    Write(Box<WriteTransaction>),
+    Read(Snapshot),
+}
+
+/// A transaction that only reads, and the tables that it has opened, by their places.
+struct Snapshot {
+    transaction: ReadTransaction,
+    tables: Vec<Option<ReadOnlyTable<Bytes, Bytes>>>,
 }
 
 fn error(error: impl std::fmt::Display) -> Error {
@@ -93,10 +106,54 @@ impl Engine for Redb {
     }
 }
 
+impl Snapshot {
+    fn table(&mut self, redb: &Redb, table: Table) -> Result<&ReadOnlyTable<Bytes, Bytes>> {
+        let place = &mut self.tables[table.0];
+        if place.is_none() {
+            *place = Some(self.transaction.open_table(redb.definition(table)).map_err(error)?);
+        }
+        Ok(place.as_ref().expect("it was opened just now"))
+    }
+}
+
+fn value_of(table: &impl ReadableTable<Bytes, Bytes>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    Ok(table.get(key).map_err(error)?.map(|value| value.value().to_vec()))
+}
+
+fn scan_of(
+    table: &impl ReadableTable<Bytes, Bytes>,
+    (low, high): (&[u8], &[u8]),
+    direction: Direction,
+    visit: &mut Visitor<'_>,
+) -> Result<()> {
+    let mut range = table.range(low..high).map_err(error)?;
+    let mut next = || match direction {
+        Direction::Up => range.next(),
+        Direction::Down => range.next_back(),
+    };
+    while let Some(entry) = next() {
+        let (key, value) = entry.map_err(error)?;
+        if !visit(key.value(), value.value()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 impl RedbConnection<'_> {
-    fn table(&self, table: Table) -> Result<::redb::Table<'_, Bytes, Bytes>> {
-        let transaction = self.transaction.as_ref().expect("a transaction was begun");
+    fn writable(&self, table: Table) -> Result<::redb::Table<'_, Bytes, Bytes>> {
+        let Some(Open::Write(transaction)) = &self.transaction else {
+            panic!("nothing is written outside of a transaction that may write");
+        };
         transaction.open_table(self.redb.definition(table)).map_err(error)
+    }
+
+    /// The snapshot that is read, unless this is a transaction that may write.
+    fn snapshot(&mut self) -> Option<&mut Snapshot> {
+        match self.transaction.as_mut().expect("a transaction was begun") {
+            Open::Write(_) => None,
+            Open::Read(snapshot) => Some(snapshot),
+        }
     }
 }
 
@@ -106,20 +163,31 @@ impl Connection for RedbConnection<'_> {
         if self.redb.commit == Commit::Group {
             transaction.set_durability(Durability::None).map_err(error)?;
         }
-        self.transaction = Some(transaction);
+        self.transaction = Some(Open::Write(Box::new(transaction)));
+        Ok(())
+    }
+
+    fn begin_read(&mut self) -> Result<()> {
+        let transaction = self.redb.database.begin_read().map_err(error)?;
+        let tables = self.redb.tables.iter().map(|_| None).collect();
+        self.transaction = Some(Open::Read(Snapshot { transaction, tables }));
         Ok(())
     }
 
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.table(table)?.get(key).map_err(error)?.map(|value| value.value().to_vec()))
+        let redb = self.redb;
+        match self.snapshot() {
+            Some(snapshot) => value_of(snapshot.table(redb, table)?, key),
+            None => value_of(&self.writable(table)?, key),
+        }
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.table(table)?.insert(key, value).map(drop).map_err(error)
+        self.writable(table)?.insert(key, value).map(drop).map_err(error)
     }
 
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<()> {
-        self.table(table)?.remove(key).map(drop).map_err(error)
+        self.writable(table)?.remove(key).map(drop).map_err(error)
     }
 
     fn scan(
@@ -130,23 +198,19 @@ impl Connection for RedbConnection<'_> {
         direction: Direction,
         visit: &mut Visitor<'_>,
     ) -> Result<()> {
-        let table = self.table(table)?;
-        let mut range = table.range(low..high).map_err(error)?;
-        let mut next = || match direction {
-            Direction::Up => range.next(),
-            Direction::Down => range.next_back(),
-        };
-        while let Some(entry) = next() {
-            let (key, value) = entry.map_err(error)?;
-            if !visit(key.value(), value.value()) {
-                break;
-            }
+        let redb = self.redb;
+        match self.snapshot() {
+            Some(snapshot) => scan_of(snapshot.table(redb, table)?, (low, high), direction, visit),
+            None => scan_of(&self.writable(table)?, (low, high), direction, visit),
         }
-        Ok(())
     }
 
     fn commit(&mut self) -> Result<()> {
-        let mut transaction = self.transaction.take().expect("a transaction was begun");
+        let mut transaction = match self.transaction.take().expect("a transaction was begun") {
+            Open::Write(transaction) => transaction,
+            // What has changed nothing has nothing to make durable.
+            Open::Read(_) => return Ok(()),
+        };
         if self.redb.is_durable_due() {
             transaction.set_durability(Durability::Immediate).map_err(error)?;
         }
@@ -155,8 +219,8 @@ impl Connection for RedbConnection<'_> {
 
     fn abort(&mut self) -> Result<()> {
         match self.transaction.take() {
-            Some(transaction) => transaction.abort().map_err(error),
-            None => Ok(()),
+            Some(Open::Write(transaction)) => transaction.abort().map_err(error),
+            Some(Open::Read(_)) | None => Ok(()),
         }
     }
 }

@@ -146,6 +146,12 @@ impl Connection for SqliteConnection {
         Ok(())
     }
 
+    fn begin_read(&mut self) -> Result<()> {
+        self.run("BEGIN DEFERRED")?;
+        self.is_active = true;
+        Ok(())
+    }
+
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let text = &self.statements[table.0].get;
         let mut statement = self.connection.prepare_cached(text).map_err(error)?;

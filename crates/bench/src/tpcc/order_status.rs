@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 impl Terminal<'_> {
     pub(super) fn order_status(&mut self, w: u16) -> Result<Ended> {
         let (d, who) = (self.random.small(1, self.scale.districts), self.who());
-        self.transact(|connection| {
+        self.transact_reading(|connection| {
             let number = find(connection, w, d, &who)?;
             let row = fetch(connection, CUSTOMER, &Key::in_district(w, d, number))?;
             std::hint::black_box(Customer::decode(&row)?.balance);

@@ -14,7 +14,7 @@ impl Terminal<'_> {
     pub(super) fn stock_level(&mut self, w: u16) -> Result<Ended> {
         let d = self.random.small(1, self.scale.districts);
         let threshold = i32::from(self.random.small(10, 20));
-        self.transact(|connection| {
+        self.transact_reading(|connection| {
             let count = count_low(connection, w, d, threshold)?;
             std::hint::black_box(count);
             Ok(Ended::Committed)

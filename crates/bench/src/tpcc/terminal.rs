@@ -142,11 +142,27 @@ impl<'e> Terminal<'e> {
     /// Runs a transaction until it has an end, again after each conflict.
     pub(super) fn transact(
         &mut self,
+        body: impl FnMut(&mut dyn Connection) -> Result<Ended>,
+    ) -> Result<Ended> {
+        self.transact_from(|connection| connection.begin(), body)
+    }
+
+    /// As [`Terminal::transact`], for one that the standard knows to read only.
+    pub(super) fn transact_reading(
+        &mut self,
+        body: impl FnMut(&mut dyn Connection) -> Result<Ended>,
+    ) -> Result<Ended> {
+        self.transact_from(|connection| connection.begin_read(), body)
+    }
+
+    fn transact_from(
+        &mut self,
+        begin: impl Fn(&mut dyn Connection) -> Result<()>,
         mut body: impl FnMut(&mut dyn Connection) -> Result<Ended>,
     ) -> Result<Ended> {
         loop {
             let connection = self.connection.as_mut();
-            connection.begin()?;
+            begin(connection)?;
             let done = body(connection).and_then(|ended| match ended {
                 Ended::Committed => connection.commit().map(|()| ended),
                 Ended::RolledBack => connection.abort().map(|()| ended),

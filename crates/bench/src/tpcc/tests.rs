@@ -129,6 +129,49 @@ fn threads_in_each_others_way_leave_the_conditions_true() {
     }
 }
 
+/// The year-to-date total of warehouse 1, as this connection's transaction sees it.
+fn total(connection: &mut dyn crate::engine::Connection) -> i64 {
+    let row = connection.get(WAREHOUSE, &Key::of_warehouse(1)).unwrap().unwrap();
+    Warehouse::decode(&row).unwrap().ytd
+}
+
+fn add_one(connection: &mut dyn crate::engine::Connection) {
+    let key = Key::of_warehouse(1);
+    let row = connection.get(WAREHOUSE, &key).unwrap().unwrap();
+    let mut warehouse = Warehouse::decode(&row).unwrap();
+    warehouse.ytd += 1;
+    connection.put(WAREHOUSE, &key, &warehouse.encode()).unwrap();
+}
+
+#[test]
+fn what_only_reads_sees_what_was_committed_before_it() {
+    for kind in built_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = loaded(kind, dir.path());
+        let mut writer = engine.connect().unwrap();
+        let mut reader = engine.connect().unwrap();
+        reader.begin_read().unwrap();
+        let before = total(reader.as_mut());
+        // With locks, these two would wait for one another.
+        let is_snapshot = [Kind::Lmdb, Kind::Redb, Kind::Sqlite].contains(&kind);
+        if !is_snapshot {
+            reader.commit().unwrap();
+        }
+        writer.begin().unwrap();
+        add_one(writer.as_mut());
+        writer.commit().unwrap();
+        if is_snapshot {
+            assert_eq!(total(reader.as_mut()), before, "{}", kind.name());
+            reader.commit().unwrap();
+        }
+        reader.begin_read().unwrap();
+        assert_eq!(total(reader.as_mut()), before + 1, "{}", kind.name());
+        reader.abort().unwrap();
+        drop((reader, writer));
+        engine.close().unwrap();
+    }
+}
+
 #[test]
 fn what_a_closed_store_had_is_there_when_it_is_opened_again() {
     for kind in built_in() {
