@@ -148,7 +148,8 @@ pub const TARGETS: &[Target] = &[
         name: "replay",
         run: replay::run,
         seeds: replay::seeds,
-        fixed_bytes: 1 << 20,
+        // Strings of 64 KiB together, each copied 25 times.
+        fixed_bytes: 2 << 20,
         bytes_per_byte: 8 << 10,
     },
     Target {

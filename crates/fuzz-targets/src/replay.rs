@@ -2,7 +2,7 @@
 //! can be read and written.
 //!
 //! Databases are numbered from 0 without gaps and strings may have holes, and both take memory; so
-//! the input may name only the first databases and short strings.
+//! the input may name only the first databases and strings that are short, all of them together.
 
 use base::{Record, RecordKind, varint};
 
@@ -11,16 +11,18 @@ use crate::session::Session;
 /// The databases that the input may name.
 const DATABASES_MAX: u32 = 64;
 
-/// How long a string the input may announce.
+/// How long the strings that the input announces may be, together. Each is read and written by
+/// several commands: memory for some 25 copies is allocated in all.
 const STRING_BYTES_MAX: u64 = 64 << 10;
 
 pub(crate) fn run(input: &[u8]) {
     let mut rest = input;
     let mut records = Vec::new();
+    let mut announced_bytes = 0;
     while !rest.is_empty() {
         let before = rest;
         let Ok(record) = redo::record::decode(&mut rest) else { break };
-        if is_small(&record) {
+        if is_small(&record, &mut announced_bytes) {
             records.push(&before[..before.len() - rest.len()]);
         }
     }
@@ -33,12 +35,14 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-fn is_small(record: &Record<'_>) -> bool {
+fn is_small(record: &Record<'_>, announced_bytes: &mut u64) -> bool {
     let big_endian =
         |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
     let is_short = match record.kind {
         RecordKind::LargeString => {
-            varint::take(&mut &*record.value).is_none_or(|bytes| bytes < STRING_BYTES_MAX)
+            let bytes = varint::take(&mut &*record.value).unwrap_or_default();
+            *announced_bytes = announced_bytes.saturating_add(bytes);
+            *announced_bytes < STRING_BYTES_MAX
         }
         RecordKind::StringChunk => {
             record.sub.len() != 4 || big_endian(record.sub) * 4096 < STRING_BYTES_MAX
