@@ -18,8 +18,9 @@
 
 use crate::shutdown_ioctl;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -99,17 +100,31 @@ impl LoopDisk {
     }
 
     /// Mounts what is on the device after the power was lost. Nobody may be using it.
+    ///
+    /// A process with a mount namespace of its own (`ip netns exec` makes one) that was started while
+    /// the disk was mounted keeps the file system alive behind the back of `umount`, and mounting the
+    /// same file again would find that one, which has no power: so it goes on with a copy.
     pub(crate) fn restore(&mut self) {
         self.unmount().unwrap();
-        self.try_mount().unwrap();
+        let copy = self.copy_image();
+        self.replace_image(&copy);
     }
 
     /// Takes the image as it is now, while the file system is mounted, and goes on with that. Nobody may
     /// be using the disk, so that nothing is synced meanwhile.
     pub(crate) fn restore_copy(&mut self) {
+        let copy = self.copy_image();
+        self.unmount().unwrap();
+        self.replace_image(&copy);
+    }
+
+    fn copy_image(&self) -> PathBuf {
         let copy = self.directory.path().join("copy");
         run(Command::new("cp").arg("--sparse=always").arg(self.image()).arg(&copy)).unwrap();
-        self.unmount().unwrap();
+        copy
+    }
+
+    fn replace_image(&mut self, copy: &Path) {
         std::fs::rename(copy, self.image()).unwrap();
         self.try_mount().unwrap();
     }
@@ -210,4 +225,23 @@ fn a_disk_forgets_what_was_not_synced() {
         let there = |name: &str| Path::new(&disk.path().join(name)).exists();
         assert_eq!(["synced", "not", "late"].map(there), [true, false, false], "{by_copy}");
     }
+}
+
+#[test]
+fn a_disk_comes_back_although_somebody_keeps_the_file_system() {
+    let Some(mut disk) = LoopDisk::new(16 << 20) else { return };
+    let mut keeper = Command::new("unshare");
+    keeper.args(["--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"]);
+    let Ok(mut keeper) = keeper.stdout(Stdio::piped()).spawn() else {
+        println!("skipped: there is no unshare");
+        return;
+    };
+    let mut ready = [0; 6];
+    keeper.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    disk.switch().off();
+    disk.restore();
+    let written = std::fs::write(disk.path().join("name"), "news");
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    written.unwrap();
 }
