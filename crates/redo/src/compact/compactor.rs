@@ -30,6 +30,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -361,7 +362,9 @@ impl Running {
     }
 
     fn is_ahead_of_rate(&self, shared: &Shared) -> bool {
-        if self.rate_bytes_per_s == 0 || self.read_bytes == 0 {
+        // It spares other work on the device as long as compaction keeps up.
+        let is_behind = shared.is_compaction_behind.load(Ordering::Relaxed);
+        if is_behind || self.rate_bytes_per_s == 0 || self.read_bytes == 0 {
             return false;
         }
         let elapsed_us = shared.clock.monotonic_us().saturating_sub(self.started_us);

@@ -14,6 +14,8 @@
 //!   rate                    as configured  │                 │ as fast as it goes
 //! ```
 //!
+//! What happens beyond: [`crate::compact::debt`].
+//!
 //! When no file is triggered, small ones are gathered: segments that compaction has left little of,
 //! or that a restart has ended early, come to share a file.
 
@@ -22,6 +24,7 @@ use std::sync::atomic::Ordering;
 use base::{Lsn, SegmentId};
 
 use crate::compact::compactor::{Job, Member, Outcome};
+use crate::compact::debt::Debt;
 use crate::compact::image_copy::{Copied, Keep};
 use crate::compact::segments::Segment;
 use crate::inspect::stats::Stats;
@@ -46,9 +49,6 @@ const ROLL_BYTES_MIN: u64 = 4 << 20;
 
 /// On a full device less garbage is worth a compaction.
 const SHARE_MIN_WHEN_FULL: f64 = 0.1;
-
-/// Compaction is behind when garbage is more than this share of the live data's bytes.
-const BEHIND_SHARE: f64 = 0.5;
 
 /// A file with this share of garbage is worth it while there is little garbage in the whole log.
 const MOSTLY_GARBAGE: f64 = 0.75;
@@ -75,6 +75,8 @@ pub(crate) struct Schedule {
     look_at_us: u64,
     /// Segments that cannot be compacted until the next start.
     stuck: Vec<SegmentId>,
+    /// Whether it keeps up.
+    pub(crate) debt: Debt,
     /// The part of the figures that is about compaction.
     pub(crate) stats: Stats,
 }
@@ -90,8 +92,8 @@ struct Sweep {
 impl Schedule {
     pub(crate) fn new(options: CompactionOptions) -> Self {
         let stats = Stats::default();
-        let (running, stuck) = (Vec::new(), Vec::new());
-        Self { options, running, target: 0, sweep: None, look_at_us: 0, stuck, stats }
+        let (running, stuck, debt) = (Vec::new(), Vec::new(), Debt::default());
+        Self { options, running, target: 0, sweep: None, look_at_us: 0, stuck, debt, stats }
     }
 
     pub(crate) fn start_sweep(&mut self, end: SegmentId, since: Lsn) {
@@ -125,8 +127,13 @@ impl Schedule {
 }
 
 impl Log {
-    /// Starts a compaction if one is due and none is running.
+    /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
     pub(crate) fn schedule_compaction(&mut self, now_us: u64) {
+        self.start_due_compaction(now_us);
+        self.follow_debt();
+    }
+
+    fn start_due_compaction(&mut self, now_us: u64) {
         if self.is_frozen()
             || !self.schedule.running.is_empty()
             || now_us < self.schedule.look_at_us
@@ -330,8 +337,6 @@ impl Log {
         // Bits may have been set by records that no crash must lose: those of the open block too.
         let durable_before_rename =
             if self.has_open_records() { open_lsn } else { Lsn(open_lsn.0 - 1) };
-        let rate_bytes_per_s =
-            if self.is_behind() { 0 } else { self.schedule.options.rate_bytes_per_s };
         let files = leaders.iter().flat_map(|leader| self.segments.file(*leader));
         let mut segments: Vec<SegmentId> = files.map(|segment| segment.id).collect();
         segments.sort_unstable();
@@ -359,31 +364,10 @@ impl Log {
             target,
             compaction_lsn: open_lsn,
             durable_before_rename,
-            rate_bytes_per_s,
+            rate_bytes_per_s: self.schedule.options.rate_bytes_per_s,
             bytes_before,
             aside,
         });
-    }
-
-    /// Whether so much garbage has gathered that the rate no longer matters: it spares other work
-    /// on the device as long as compaction keeps up, and the log must not grow past twice its
-    /// live data.
-    fn is_behind(&self) -> bool {
-        self.garbage_share() > BEHIND_SHARE
-    }
-
-    /// What the log takes beyond its live data, as a share of that: garbage, and room that segments
-    /// which are written have reserved.
-    #[expect(clippy::cast_precision_loss, reason = "a share of bytes")]
-    fn garbage_share(&self) -> f64 {
-        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
-        let (mut bytes, mut live_bytes) = (0, 0);
-        for segment in self.segments.iter() {
-            let reserved_bytes = if segment.is_sealed { 0 } else { roll_bytes };
-            bytes += segment.bytes.max(reserved_bytes);
-            live_bytes += segment.live_bytes();
-        }
-        bytes.saturating_sub(live_bytes) as f64 / live_bytes.max(1) as f64
     }
 
     /// Takes note of how a compaction has ended.

@@ -276,6 +276,8 @@ pub(crate) struct Shared {
     pub(crate) keeps_unsynced: AtomicBool,
     /// Whether the executor waits for buffers to come back.
     pub(crate) is_congested: AtomicBool,
+    /// Whether so much garbage has gathered that compaction's rate does not matter.
+    pub(crate) is_compaction_behind: AtomicBool,
     pub(crate) reroute: Mutex<()>,
     /// Why nothing can be written any more.
     fatal: Mutex<Option<String>>,
@@ -313,6 +315,7 @@ impl Shared {
             reserve_bytes,
             keeps_unsynced: AtomicBool::new(true),
             is_congested: AtomicBool::new(false),
+            is_compaction_behind: AtomicBool::new(false),
             reroute: Mutex::default(),
             fatal: Mutex::default(),
             mailbox: Mutex::default(),

@@ -308,6 +308,7 @@ impl Log {
                 self.in_flight_bytes = self.in_flight_bytes.saturating_sub(buffer.len() as u64);
                 self.keep_buffer(buffer, marks);
             }
+            let has_sealed = !mail.sealed.is_empty();
             for sealed in mail.sealed.drain(..) {
                 if sealed.part == 0
                     && let Some(segment) = self.segments.get_mut(sealed.segment)
@@ -328,6 +329,8 @@ impl Log {
                 self.finish_compaction(outcome);
                 // The next one at once: with small segments a tick each would be too slow.
                 self.schedule_compaction(self.shared.clock.monotonic_us());
+            } else if has_sealed {
+                self.follow_debt();
             }
         }
         self.mail = mail;
@@ -382,12 +385,14 @@ impl Log {
             self.policy != SyncPolicy::No && now_us.saturating_sub(since_us) > UNDURABLE_AGE_US_MAX;
     }
 
-    /// Whether so much is in flight, or for so long, that clients that write should not be read
-    /// from. Not while writes are refused: what is in flight does not grow then, and reads must go
-    /// on.
+    /// Whether so much is in flight, or for so long, or so much garbage waits for a compaction, that
+    /// clients that write should not be read from. Not while writes are refused: none of it grows
+    /// then, and reads must go on.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        let is_congested = (self.is_late || self.in_flight_bytes > self.in_flight_bytes_max)
+        let is_congested = (self.is_late
+            || self.in_flight_bytes > self.in_flight_bytes_max
+            || self.schedule.debt.is_over())
             && self.health() == Health::Writable;
         self.shared.is_congested.store(is_congested, Ordering::Relaxed);
         is_congested

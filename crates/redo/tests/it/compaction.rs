@@ -38,6 +38,38 @@ fn the_disk_stays_below_twice_the_live_data_under_updates_only() {
 }
 
 #[test]
+fn writers_wait_for_a_compactor_that_gets_no_turn() {
+    let disk = SimDisk::new(5, Faults::default());
+    let mut database = Database::open_on(Arc::new(disk), options(Path::new("/data"))).unwrap();
+    const KEYS: u64 = 1000;
+    for number in 0..KEYS {
+        database.set(&key(index(number)), &[7; 400]);
+        if number % 10 == 9 {
+            database.flush();
+        }
+    }
+    database.settle();
+    let live = database.log.stats().bytes;
+    let mut rng = SimEntropy::new(7);
+    let mut written = 0;
+    while !database.log.is_congested() {
+        assert!(written < 2 * KEYS, "nobody waits");
+        for _ in 0..10 {
+            database.set(&key(index(rng.below(KEYS))), &[8; 400]);
+        }
+        written += 10;
+        database.flush();
+        database.clock.advance_us(20_000);
+        database.log.tick();
+    }
+    let bytes = database.log.stats().bytes;
+    assert!((live * 17 / 10..live * 21 / 10).contains(&bytes), "{bytes} bytes for {live}");
+    database.settle();
+    assert!(!database.log.is_congested());
+    assert!(database.log.stats().bytes < live * 17 / 10, "{:?}", database.log.stats());
+}
+
+#[test]
 fn little_data_does_not_fill_large_segments() {
     let disk = SimDisk::new(9, Faults::default());
     let mut options = redo::Options::new("/data");
