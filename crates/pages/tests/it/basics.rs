@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use env_sim::Faults;
 use pages::{Durability, Error, LockWait, Options, PageStore};
 
 use crate::harness::{World, small};
@@ -467,4 +468,53 @@ fn what_two_threads_replay_is_what_one_does() {
         assert!(all(&store) == written, "{upkeep:?}");
         store.check().expect("nothing is damaged");
     }
+}
+
+#[test]
+fn a_commit_that_fails_leaves_nothing_behind_that_leads_to_a_wrong_leaf() {
+    let world = World::new(8);
+    // Room for everything, so that a commit does nothing else.
+    let options = Options {
+        lock_wait: LockWait::Refuse,
+        upkeep: pages::Upkeep::Inline,
+        ..Options::with_memory(crate::harness::DIR, 8 << 20)
+    };
+    let store = world.open(options.clone());
+    let key = |i: u32| format!("{i:02}");
+    for i in 0..24 {
+        insert(&store, "t", &key(i), &[b'v'; 900]);
+    }
+    insert(&store, "large", "key", &[b'v'; 10_000]);
+    store.checkpoint_all().expect("no faults");
+    store.close().expect("no faults");
+    let store = world.open(options);
+    let look = || {
+        let reader = store.begin_read().expect("healthy");
+        for i in 0..24 {
+            assert!(reader.table("t").get(key(i)).expect("free").is_some(), "{i}");
+        }
+    };
+    // Everything is in frames but the large value.
+    look();
+    let merges = store.stats().merges;
+    // Somebody holds a lock, so that gaps are passed on, and the ends of leaves looked for.
+    let other = store.begin().expect("healthy");
+    other.table("other").get("key").expect("free");
+
+    // A leaf joins the one before it, which then ends the tree. Then a page cannot be read.
+    let transaction = store.begin().expect("healthy");
+    for i in 8..24 {
+        assert!(transaction.table("t").remove(key(i)).expect("free"));
+    }
+    assert!(transaction.table("large").remove("key").expect("free"));
+    let error_at_read = Some(world.disk.read_count() + 1);
+    world.disk.set_faults(Faults { error_at_read, ..Faults::default() });
+    let error = transaction.commit(Durability::Immediate).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(store.stats().merges > merges, "it failed behind the merge");
+
+    // The leaf is as long as it was, and keys above it are in another.
+    look();
+    drop(other);
+    store.check().expect("sound");
 }
