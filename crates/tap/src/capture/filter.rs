@@ -4,6 +4,9 @@
 //! It sees packets from their IP header on and lets pass TCP to or from the server's port, and address if
 //! some are given, that has bytes in it or SYN, FIN or RST. Acknowledgements alone do not pass: what
 //! they say the next segment with bytes says too.
+//!
+//! It runs in whoever sends the packet, and what it costs is what it reads: each read is a call. So it
+//! reads four times, whole words, and takes them apart.
 
 use std::net::IpAddr;
 
@@ -24,13 +27,10 @@ pub(super) struct Instruction {
 
 // Classic BPF: class, size and mode, operation, source (linux/bpf_common.h, linux/filter.h).
 const LD_WORD: u16 = 0x20;
-const LD_HALF: u16 = 0x28;
-const LD_BYTE: u16 = 0x30;
+const LD_WORD_AT_X: u16 = 0x40;
 const LD_HALF_AT_X: u16 = 0x48;
-const LD_BYTE_AT_X: u16 = 0x50;
 const LD_MEM: u16 = 0x60;
 const LDX_IMMEDIATE: u16 = 0x01;
-const LDX_HEADER_LENGTH: u16 = 0xb1;
 const LDX_MEM: u16 = 0x61;
 const ST: u16 = 0x02;
 const STX: u16 = 0x03;
@@ -52,6 +52,7 @@ const WHOLE: u32 = 0xffff_ffff;
 /// Memory words.
 const LENGTH: u32 = 0;
 const HEADERS: u32 = 1;
+const WORD: u32 = 2;
 
 /// Where a jump goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,20 +135,26 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
         a.run(LD_WORD, PACKET_TYPE);
         a.jump(JUMP_EQUAL, OUTGOING, To::Drop, To::Next);
     }
-    a.run(LD_BYTE, 0);
-    a.run(RSH, 4);
+    a.run(LD_WORD, 0);
+    a.run(ST, WORD);
+    a.run(RSH, 28);
     a.jump(JUMP_EQUAL, 4, To::Label(version_4), To::Next);
     a.jump(JUMP_EQUAL, 6, To::Label(version_6), To::Drop);
 
     a.label(version_4);
-    a.run(LD_BYTE, 9);
-    a.jump(JUMP_EQUAL, 6, To::Next, To::Drop);
-    a.run(LD_HALF, 6);
-    a.jump(JUMP_SET, 0x1fff, To::Drop, To::Next);
-    a.run(LD_HALF, 2);
+    a.run(LD_MEM, WORD);
+    a.run(AND, 0xffff);
     a.run(ST, LENGTH);
-    a.run(LDX_HEADER_LENGTH, 0);
+    a.run(LD_MEM, WORD);
+    // The length of the header in words is the low half of the first byte.
+    a.run(RSH, 22);
+    a.run(AND, 0x3c);
+    a.run(TAX, 0);
     a.run(STX, HEADERS);
+    // Place of a fragment, time to live, protocol.
+    a.run(LD_WORD, 6);
+    a.run(AND, 0x1fff_00ff);
+    a.jump(JUMP_EQUAL, 6, To::Next, To::Drop);
     let words = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => Some(vec![u32::from(*ip)]),
         IpAddr::V6(_) => None,
@@ -155,9 +162,13 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
     ends(&mut a, server, [12, 16], words, payload);
 
     a.label(version_6);
-    a.run(LD_BYTE, 6);
-    a.jump(JUMP_EQUAL, 6, To::Next, To::Drop);
-    a.run(LD_HALF, 4);
+    // Length, protocol, hops.
+    a.run(LD_WORD, 4);
+    a.run(ST, WORD);
+    a.run(AND, 0xff00);
+    a.jump(JUMP_EQUAL, 0x0600, To::Next, To::Drop);
+    a.run(LD_MEM, WORD);
+    a.run(RSH, 16);
     // The length is that behind the fixed header; 0 means that it did not fit, as in version 4.
     let fits = a.new_label();
     a.jump(JUMP_EQUAL, 0, To::Label(fits), To::Next);
@@ -179,13 +190,15 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
 
     a.label(payload);
     a.run(LDX_MEM, HEADERS);
-    a.run(LD_BYTE_AT_X, 13);
+    // The length of TCP's header in words, and its flags.
+    a.run(LD_HALF_AT_X, 12);
     a.jump(JUMP_SET, 0b111, To::Accept, To::Next);
+    a.run(ST, WORD);
     a.run(LD_MEM, LENGTH);
     a.jump(JUMP_EQUAL, 0, To::Accept, To::Next);
-    a.run(LD_BYTE_AT_X, 12);
-    a.run(AND, 0xf0);
-    a.run(RSH, 2);
+    a.run(LD_MEM, WORD);
+    a.run(AND, 0xf000);
+    a.run(RSH, 10);
     a.run(ADD_X, 0);
     a.run(TAX, 0);
     a.run(LD_MEM, LENGTH);
@@ -204,10 +217,13 @@ fn ends(
 ) {
     let addresses: Vec<Vec<u32>> = server.addresses.iter().filter_map(words).collect();
     let port = u32::from(server.port);
+    a.run(LD_WORD_AT_X, 0);
+    a.run(ST, WORD);
     // The source's port comes first in TCP's header, the destination's two bytes behind.
-    for (place, port_at) in places.into_iter().zip([0, 2]) {
+    for (place, (operation, k)) in places.into_iter().zip([(RSH, 16), (AND, 0xffff)]) {
         let other_end = a.new_label();
-        a.run(LD_HALF_AT_X, port_at);
+        a.run(LD_MEM, WORD);
+        a.run(operation, k);
         a.jump(JUMP_EQUAL, port, To::Next, To::Label(other_end));
         if server.addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
             a.jump(JUMP, 0, To::Label(found), To::Next);
@@ -249,10 +265,8 @@ mod tests {
             let loaded = match code {
                 LD_WORD if k == PACKET_TYPE => Some(packet_type),
                 LD_WORD => load(k, 4),
-                LD_HALF => load(k, 2),
-                LD_BYTE => load(k, 1),
+                LD_WORD_AT_X => load(x + k, 4),
                 LD_HALF_AT_X => load(x + k, 2),
-                LD_BYTE_AT_X => load(x + k, 1),
                 LD_MEM => Some(memory[k as usize]),
                 _ => Some(a),
             };
@@ -263,7 +277,6 @@ mod tests {
                 |is_true: bool| at += usize::from(if is_true { if_true } else { if_false });
             match code {
                 LDX_IMMEDIATE => x = k,
-                LDX_HEADER_LENGTH => x = load(k, 1).map_or(0, |byte| (byte & 15) * 4),
                 LDX_MEM => x = memory[k as usize],
                 ST => memory[k as usize] = a,
                 STX => memory[k as usize] = x,
@@ -321,6 +334,21 @@ mod tests {
         assert!(!passes(&only_far, &packet(client_6, end_6, ACK, b"x")));
         let clients = Server { port: end.port(), addresses: vec![client.ip()] };
         assert!(!passes(&clients, &packet(client, end, ACK, b"x")));
+    }
+
+    #[test]
+    fn as_many_addresses_as_there_is_room_for_are_compared() {
+        for (client, end) in ends() {
+            let far = (1..ADDRESSES_MAX)
+                .flat_map(|n| [format!("198.51.100.{n}"), format!("2001:db8:1::{n}")]);
+            let mut addresses: Vec<IpAddr> =
+                far.map(|text| text.parse().expect("an address")).collect();
+            addresses.extend(ends().map(|(_, end)| end.ip()));
+            let server = Server { port: end.port(), addresses };
+            assert!(passes(&server, &packet(client, end, ACK, b"x")));
+            assert!(passes(&server, &packet(end, client, ACK, b"x")));
+            assert!(!passes(&server, &packet(client, client, ACK, b"x")));
+        }
     }
 
     #[test]
