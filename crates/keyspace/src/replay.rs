@@ -230,6 +230,9 @@ impl Replay {
     }
 }
 
+/// No log gets near this: behind it there are ids for as many databases as anybody configures.
+const NEXT_ID_MAX: u32 = u32::MAX - (1 << 24);
+
 /// The newest `Databases` record.
 pub(crate) struct DatabaseMap {
     ids: Vec<DbId>,
@@ -243,7 +246,7 @@ impl DatabaseMap {
         let number = |value: &mut &[u8]| u32::try_from(varint::take(value)?).ok();
         let mut value = record.value;
         let mut read = || {
-            let next = number(&mut value)?;
+            let next = number(&mut value).filter(|next| *next <= NEXT_ID_MAX)?;
             let mut ids = Vec::new();
             while !value.is_empty() {
                 ids.push(DbId(number(&mut value)?));
