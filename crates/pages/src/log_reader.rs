@@ -27,6 +27,7 @@ use crate::position::Lsn;
 
 /// What is read at once: it fits the processor's cache beside what is made of it.
 const WINDOW_BYTES: usize = 256 << 10;
+const WINDOW_PAGES: u64 = (WINDOW_BYTES / LOG_PAGE_BYTES) as u64;
 
 /// Where a log ends.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +53,8 @@ pub(crate) enum Readers {
     SideBySide,
 }
 
+/// While one waits for the device another sums what it has read.
+const RANGES_A_PROCESSOR: u64 = 2;
 /// One thread cuts the log as well: what is tested is what runs.
 const RANGES_OF_ONE: u64 = 3;
 
@@ -107,7 +110,8 @@ impl LogFiles {
         let count = match readers {
             Readers::One => RANGES_OF_ONE,
             Readers::SideBySide => {
-                std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
+                let processors = std::thread::available_parallelism();
+                RANGES_A_PROCESSOR * processors.map_or(1, |count| count.get() as u64)
             }
         };
         let mut reader = Reader::new(self, salt);
@@ -278,7 +282,7 @@ impl<'a> Reader<'a> {
     /// The bytes of a page; empty past the end of its file.
     fn page(&mut self, page: u64) -> Result<&[u8]> {
         if page < self.window_first || page - self.window_first >= self.window_pages {
-            self.read_window(page)?;
+            self.read_window(page, WINDOW_PAGES)?;
         }
         let at = page.checked_sub(self.window_first).filter(|at| *at < self.window_pages);
         let Some(at) = at else { return Ok(&[]) };
@@ -286,14 +290,15 @@ impl<'a> Reader<'a> {
         Ok(&self.window[at..at + LOG_PAGE_BYTES])
     }
 
-    fn read_window(&mut self, page: u64) -> Result<()> {
+    /// Reads so many pages from `page` on, or those that are left of its segment.
+    fn read_window(&mut self, page: u64, pages_max: u64) -> Result<()> {
         let segment = page / self.files.pages_per_segment();
         self.open(segment)?;
         self.window_pages = 0;
         let Some((_, Some((file, pages)))) = &self.segment else { return Ok(()) };
         let pages = self.files.pages_per_segment().min(*pages);
         let left = pages.saturating_sub(page % self.files.pages_per_segment());
-        let count = left.min((WINDOW_BYTES / LOG_PAGE_BYTES) as u64);
+        let count = left.min(pages_max);
         let len = usize::try_from(count).expect("less than a window") * LOG_PAGE_BYTES;
         let path = self.files.path(segment);
         file.read_exact_at(&mut self.window[..len], self.files.offset(page))
@@ -305,6 +310,7 @@ impl<'a> Reader<'a> {
     /// Whether a segment begins with a page of its own, and not with one of an earlier life.
     fn begins_with_its_own(&mut self, segment: u64) -> Result<bool> {
         let (number, salt) = (segment * self.files.pages_per_segment(), self.salt);
+        self.read_window(number, 1)?;
         Ok(LogPage::parse(self.page(number)?, number, salt).is_some())
     }
 
