@@ -23,8 +23,10 @@ use crate::write::log::Log;
 /// Compaction is behind when garbage is more than this share of the live data's bytes.
 const BEHIND_SHARE: f64 = 0.5;
 
-/// However little data there is, the log may have so many segments beside it.
-const ROOM_SEGMENTS: u64 = 4;
+/// However little data there is, the log may have so many segments beside it: the least are 64 MiB,
+/// which nobody misses, and with a quarter of that clients that overwrite 10 MB again and again
+/// were a fifth slower.
+const ROOM_SEGMENTS: u64 = 16;
 
 /// How much the log is, and how much it may be.
 pub(crate) struct Debt {
@@ -123,11 +125,11 @@ mod tests {
     #[test]
     fn little_data_have_room_for_some_segments() {
         let mut debt = Debt::default();
-        for log_bytes in [0, 4 * MIB, 17 * MIB] {
+        for log_bytes in [0, 4 * MIB, 65 * MIB] {
             debt.follow(log_bytes, MIB, 4 * MIB, 1, true);
             assert!(!debt.is_over(), "{log_bytes}");
         }
-        debt.follow(18 * MIB, MIB, 4 * MIB, 1, true);
+        debt.follow(66 * MIB, MIB, 4 * MIB, 1, true);
         assert!(debt.is_over());
     }
 
