@@ -3,7 +3,7 @@
 use crate::process::{Program, Server};
 use crate::tap_recording::{Recording, json, lines, replay, time};
 use crate::wire::Connection;
-use serde_json::json;
+use serde_json::{Value, json};
 use tap::{GapReason, Outcome, Position};
 
 fn server() -> Server {
@@ -33,18 +33,27 @@ fn around_a_backup(carries: bool) -> (Recording, Position) {
     (recording, backup)
 }
 
+/// Replays what is behind the backup on a server that has the backup: with the client that made it, whose
+/// database is 2, and what the replay said.
+fn replay_behind_a_backup(
+    recording: &Recording,
+    backup: Position,
+) -> (Server, Connection, Option<i32>, Value) {
+    let server = server();
+    let mut client = server.connect();
+    client.words("APPEND text x");
+    client.words("SELECT 2");
+    client.words("RPUSH list a");
+    let mut command = replay(&recording.dir(), server.port);
+    let (code, said) = json(command.args(["--since", &backup.0.to_string()]));
+    (server, client, code, said)
+}
+
 #[test]
 fn a_backup_and_the_log_behind_it_are_the_whole() {
     for carries in [false, true] {
         let (recording, backup) = around_a_backup(carries);
-        let server = server();
-        let mut client = server.connect();
-        // The base backup.
-        client.words("APPEND text x");
-        client.words("SELECT 2");
-        client.words("RPUSH list a");
-        let mut command = replay(&recording.dir(), server.port);
-        let (code, said) = json(command.args(["--since", &backup.0.to_string()]));
+        let (_server, mut client, code, said) = replay_behind_a_backup(&recording, backup);
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(list(&mut client, "list"), "a b", "the connection was in database 2 before");
         assert_eq!(client.words("DBSIZE").text(), "1");
@@ -70,13 +79,7 @@ fn a_transaction_that_was_open_at_the_backup_is_done_whole() {
     recording.done(one, "EXEC");
     recording.done(other, "APPEND text y");
     recording.sync();
-    let server = server();
-    let mut client = server.connect();
-    client.words("APPEND text x");
-    client.words("SELECT 2");
-    client.words("RPUSH list a");
-    let mut command = replay(&recording.dir(), server.port);
-    let (code, said) = json(command.args(["--since", &backup.0.to_string()]));
+    let (_server, mut client, code, said) = replay_behind_a_backup(&recording, backup);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(list(&mut client, "list"), "a b c");
     client.words("SELECT 0");

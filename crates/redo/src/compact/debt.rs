@@ -6,10 +6,10 @@
 //!   writers               ──────── go on ───────────────────────│ wait for compactions
 //! ```
 //!
-//! The log is promised to be at most twice its live data. A compactor that gets too little of the
-//! processor or of the device would break that, however fast it may read; so clients that write are
-//! held back, as they are when a device does not keep up, until what they have written before is
-//! compacted.
+//! The log is promised to be at most twice its live data, or some segments more than they if they are
+//! few. A compactor that gets too little of the processor or of the device would break that, however
+//! fast it may read; so clients that write are held back, as they are when a device does not keep up,
+//! until what they have written before is compacted.
 //!
 //! Nobody is punished for what he deletes: when the live data shrink under the log that is there,
 //! the log must not grow until compaction has caught up, but writers may have what it gives back.
