@@ -14,15 +14,25 @@
 //! The *next key* that names a gap is a committed one: when a commit inserts or removes it, the
 //! holders of the gap are passed on ([`LockTable::inherit`]).
 //!
-//! A request that must wait stays in a queue in order of arrival. Before it waits, the graph of who
-//! waits for whom is searched from it: if it leads back, the request is refused. As inheriting
-//! adds edges too, waiters look again from time to time.
+//! A record and the gap before it are one place, with rights in each:
+//!
+//! ```text
+//!   granted   place → claim of a transaction: READ, WRITE, SCAN, INSERT     one each at a place
+//!   queue     claims that wait, in order of arrival                         one a transaction
+//! ```
+//!
+//! A claim is granted if it agrees with all others at its place, granted or ahead in the queue, but
+//! who has something in the record or the gap already is ahead of who waits for it. Before a claim
+//! waits, the graph of who waits for whom is searched from it: if it leads back, the claim is
+//! refused. As inheriting adds edges too, waiters look again from time to time.
+//!
+//! Places are known by a hash of 64 bits with a secret seed, and nothing else is kept of them.
+//! Should two be the same one day, they are locked together.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hasher};
 
-use hashbrown::hash_map::EntryRef;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
 /// What can be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,25 +43,34 @@ pub(crate) enum LockName<'a> {
     Record(u32, &'a [u8]),
     /// What is between a key, or the end of the table, and the key before it.
     Gap(u32, Option<&'a [u8]>),
+    /// A key and the gap before it.
+    NextKey(u32, &'a [u8]),
 }
 
 impl LockName<'_> {
-    fn encode(self, out: &mut Vec<u8>) {
+    fn place(self, hasher: &DefaultHashBuilder) -> Place {
         let (kind, table, key) = match self {
             Self::Table(table) => (0, table, &[][..]),
-            Self::Record(table, key) => (1, table, key),
-            Self::Gap(table, None) => (2, table, &[][..]),
-            Self::Gap(table, Some(key)) => (3, table, key),
+            Self::Gap(table, None) => (1, table, &[][..]),
+            Self::Gap(table, Some(key)) | Self::Record(table, key) | Self::NextKey(table, key) => {
+                (2, table, key)
+            }
         };
-        out.clear();
-        out.extend_from_slice(&table.to_le_bytes());
-        out.push(kind);
-        out.extend_from_slice(key);
+        let mut hasher = hasher.build_hasher();
+        hasher.write_u64(u64::from(table) << 2 | kind);
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    fn rights(self, mode: Mode) -> Rights {
+        let part = match self {
+            Self::Table(_) | Self::Record(..) => Rights::RECORD,
+            Self::Gap(..) => Rights::GAP,
+            Self::NextKey(..) => Rights::RECORD | Rights::GAP,
+        };
+        Rights(part & mode.rights())
     }
 }
-
-/// A name as it is kept: one piece of memory, shared by all lists it is in.
-type Name = Arc<[u8]>;
 
 /// How something is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,12 +81,12 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    fn agrees(self, other: Self) -> bool {
-        self == other && self != Self::Exclusive
-    }
-
-    fn covers(self, other: Self) -> bool {
-        self == other || self == Self::Exclusive
+    fn rights(self) -> u8 {
+        match self {
+            Self::Shared => Rights::READ | Rights::SCAN,
+            Self::Exclusive => Rights::WRITE,
+            Self::Insert => Rights::INSERT,
+        }
     }
 }
 
@@ -81,68 +100,70 @@ pub(crate) enum Outcome {
 
 type TransactionId = u64;
 
-/// So many locks that nobody holds are kept.
-const SPARE_LOCKS: usize = 1024;
+/// The hash of what is locked.
+type Place = u64;
 
-#[derive(Debug, Default)]
-struct Lock {
-    holders: Vec<(TransactionId, Mode)>,
-    waiters: VecDeque<(TransactionId, Mode)>,
-}
+/// Rights in a record (or table), and in the gap before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rights(u8);
 
-impl Lock {
-    fn agrees_with_holders(&self, id: TransactionId, mode: Mode) -> bool {
-        self.holders.iter().all(|(holder, held)| *holder == id || held.agrees(mode))
+impl Rights {
+    const READ: u8 = 1;
+    const WRITE: u8 = 2;
+    const SCAN: u8 = 4;
+    const INSERT: u8 = 8;
+    const RECORD: u8 = Self::READ | Self::WRITE;
+    const GAP: u8 = Self::SCAN | Self::INSERT;
+    const NONE: Self = Self(0);
+
+    fn has(self, any: u8) -> bool {
+        self.0 & any != 0
     }
 
-    fn grant(&mut self, id: TransactionId, mode: Mode) {
-        self.holders.retain(|(holder, held)| *holder != id || !mode.covers(*held));
-        self.holders.push((id, mode));
+    /// Whether two transactions may have these at once.
+    fn agrees(self, other: Self) -> bool {
+        let is_written = self.has(Self::WRITE) && other.has(Self::RECORD)
+            || self.has(Self::RECORD) && other.has(Self::WRITE);
+        let is_disturbed = self.has(Self::SCAN) && other.has(Self::INSERT)
+            || self.has(Self::INSERT) && other.has(Self::SCAN);
+        !is_written && !is_disturbed
     }
 
-    /// Grants what can be granted, and says to whom.
-    fn pump(&mut self) -> Vec<TransactionId> {
-        let mut granted = Vec::new();
-        let mut still: VecDeque<(TransactionId, Mode)> = VecDeque::new();
-        for (id, mode) in std::mem::take(&mut self.waiters) {
-            let is_next = still.iter().all(|(_, ahead)| ahead.agrees(mode));
-            if is_next && self.agrees_with_holders(id, mode) {
-                self.grant(id, mode);
-                granted.push(id);
-            } else {
-                still.push_back((id, mode));
-            }
-        }
-        self.waiters = still;
-        granted
+    /// What of these is missing to who has `own`.
+    fn without(self, own: Self) -> Self {
+        let implied = if own.has(Self::WRITE) { Self::READ } else { 0 };
+        Self(self.0 & !own.0 & !implied)
     }
 
-    /// Whom the request of `id` waits for.
-    fn blockers(&self, id: TransactionId) -> Vec<TransactionId> {
-        let Some(place) = self.waiters.iter().position(|(waiter, _)| *waiter == id) else {
-            return Vec::new();
-        };
-        let mode = self.waiters[place].1;
-        let ahead = self.waiters.iter().take(place);
-        let in_the_way = self.holders.iter().chain(ahead);
-        in_the_way
-            .filter(|(other, held)| *other != id && !held.agrees(mode))
-            .map(|(other, _)| *other)
-            .collect()
+    /// Whether both are about the record, or both about the gap.
+    fn meets(self, other: Self) -> bool {
+        [Self::RECORD, Self::GAP].iter().any(|part| self.has(*part) && other.has(*part))
     }
 }
+
+/// What a transaction has at a place, or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Claim {
+    place: Place,
+    id: TransactionId,
+    rights: Rights,
+}
+
+/// The memory for so many claims is kept.
+const SPARE_CLAIMS: usize = 4096;
+/// So many lists of places are kept for transactions that come.
+const SPARE_LISTS: usize = 64;
 
 /// All locks.
 #[derive(Debug, Default)]
 pub(crate) struct LockTable {
-    locks: HashMap<Name, Lock>,
-    held: HashMap<TransactionId, Vec<Name>>,
-    waiting: HashMap<TransactionId, (Name, Mode)>,
+    granted: HashTable<Claim>,
+    queue: Vec<Claim>,
+    /// Where each transaction has something.
+    held: HashMap<TransactionId, Vec<Place>>,
+    spare: Vec<Vec<Place>>,
     tables: HashMap<Vec<u8>, u32>,
-    /// Locks that nobody holds: their memory is for the next ones.
-    spare: Vec<Lock>,
-    /// The name that is being looked for.
-    scratch: Vec<u8>,
+    hasher: DefaultHashBuilder,
 }
 
 impl LockTable {
@@ -158,11 +179,7 @@ impl LockTable {
 
     /// Asks for a lock, or again for one that was waited for.
     pub(crate) fn request(&mut self, id: TransactionId, name: LockName<'_>, mode: Mode) -> Outcome {
-        let mut encoded = std::mem::take(&mut self.scratch);
-        name.encode(&mut encoded);
-        let outcome = self.request_encoded(id, &encoded, mode, true);
-        self.scratch = encoded;
-        outcome
+        self.ask(id, name, mode, true)
     }
 
     /// Takes a lock if nobody is in the way; true if it is held then. Nothing waits for it
@@ -173,65 +190,65 @@ impl LockTable {
         name: LockName<'_>,
         mode: Mode,
     ) -> bool {
-        let mut encoded = std::mem::take(&mut self.scratch);
-        name.encode(&mut encoded);
-        let outcome = self.request_encoded(id, &encoded, mode, false);
-        self.scratch = encoded;
-        outcome == Outcome::Granted
+        self.ask(id, name, mode, false) == Outcome::Granted
     }
 
-    fn request_encoded(
+    fn ask(
         &mut self,
         id: TransactionId,
-        name: &[u8],
+        name: LockName<'_>,
         mode: Mode,
         is_to_wait: bool,
     ) -> Outcome {
-        match (!self.waiting.is_empty()).then(|| self.waiting.get(&id)).flatten() {
-            Some((waited, waited_mode)) if waited.as_ref() == name && *waited_mode == mode => {
-                return self.judge(id);
-            }
+        let place = name.place(&self.hasher);
+        let own = self.granted_at(place).find(|claim| claim.id == id);
+        let own = own.map_or(Rights::NONE, |claim| claim.rights);
+        let claim = Claim { place, id, rights: name.rights(mode).without(own) };
+        match self.queue.iter().find(|claim| claim.id == id) {
+            Some(waiting) if *waiting == claim => return self.judge(id),
             Some(_) => _ = self.cancel(id),
             None => {}
         }
-        let mut entry = match self.locks.entry_ref(name) {
-            EntryRef::Occupied(entry) => entry,
-            EntryRef::Vacant(entry) => {
-                let mut lock = self.spare.pop().unwrap_or_default();
-                lock.holders.push((id, mode));
-                let name = Name::from(name);
-                entry.insert_with_key(Arc::clone(&name), lock);
-                self.held.entry(id).or_default().push(name);
-                return Outcome::Granted;
-            }
-        };
-        let name = Arc::clone(entry.key());
-        let lock = entry.get_mut();
-        let held = |(holder, held): &(TransactionId, Mode)| *holder == id && held.covers(mode);
-        let agrees = lock.agrees_with_holders(id, mode);
-        let is_holder = lock.holders.iter().any(|(holder, _)| *holder == id);
-        if agrees && lock.holders.iter().any(held) {
-            return Outcome::Granted;
-        }
-        let is_next = is_holder || lock.waiters.iter().all(|(_, ahead)| ahead.agrees(mode));
-        if agrees && is_next {
-            lock.grant(id, mode);
-            if !is_holder {
-                self.held.entry(id).or_default().push(name);
-            }
+        // Who holds some of it already goes ahead: the others wait for it in any case.
+        let ahead = if own.meets(claim.rights) { 0 } else { self.queue.len() };
+        if self.is_free(claim, ahead) {
+            self.grant(claim);
             return Outcome::Granted;
         }
         if !is_to_wait {
             return Outcome::Waiting;
         }
-        // Who holds the lock already goes ahead: the others wait for it in any case.
-        if is_holder {
-            lock.waiters.push_front((id, mode));
-        } else {
-            lock.waiters.push_back((id, mode));
-        }
-        self.waiting.insert(id, (name, mode));
+        self.queue.insert(ahead, claim);
         self.judge(id)
+    }
+
+    fn granted_at(&self, place: Place) -> impl Iterator<Item = &Claim> {
+        self.granted.iter_hash(place).filter(move |claim| claim.place == place)
+    }
+
+    /// The claims that this one does not agree with, of those that are granted and the first
+    /// `ahead` in the queue.
+    fn in_the_way(&self, claim: Claim, ahead: usize) -> impl Iterator<Item = &Claim> {
+        let ahead = self.queue[..ahead].iter().filter(move |other| other.place == claim.place);
+        let others = self.granted_at(claim.place).chain(ahead);
+        others.filter(move |other| other.id != claim.id && !other.rights.agrees(claim.rights))
+    }
+
+    fn is_free(&self, claim: Claim, ahead: usize) -> bool {
+        self.in_the_way(claim, ahead).next().is_none()
+    }
+
+    fn grant(&mut self, claim: Claim) {
+        let Claim { place, id, rights } = claim;
+        let is_own = |other: &Claim| other.place == place && other.id == id;
+        match self.granted.entry(place, is_own, |claim| claim.place) {
+            Entry::Occupied(mut own) => own.get_mut().rights.0 |= rights.0,
+            Entry::Vacant(entry) => {
+                entry.insert(claim);
+                let held = self.held.entry(id);
+                held.or_insert_with(|| self.spare.pop().unwrap_or_default()).push(place);
+            }
+        }
     }
 
     /// Whether a waiting transaction may go on waiting.
@@ -248,172 +265,85 @@ impl LockTable {
         self.held.len() <= usize::from(self.held.contains_key(&id))
     }
 
-    #[cfg(test)]
-    fn is_waiting(&self, id: TransactionId) -> bool {
-        self.waiting.contains_key(&id)
-    }
-
     fn is_in_circle(&self, id: TransactionId) -> bool {
-        let blockers = |id: TransactionId| match self.waiting.get(&id) {
-            Some((name, _)) => self.locks.get(name).map_or_else(Vec::new, |lock| lock.blockers(id)),
-            None => Vec::new(),
-        };
         let mut seen = HashSet::new();
-        let mut next = blockers(id);
+        let mut next = self.blockers(id);
         while let Some(other) = next.pop() {
             if other == id {
                 return true;
             }
             if seen.insert(other) {
-                next.extend(blockers(other));
+                next.extend(self.blockers(other));
             }
         }
         false
     }
 
+    /// Whom a transaction waits for.
+    fn blockers(&self, id: TransactionId) -> Vec<TransactionId> {
+        let Some(ahead) = self.queue.iter().position(|claim| claim.id == id) else {
+            return Vec::new();
+        };
+        self.in_the_way(self.queue[ahead], ahead).map(|claim| claim.id).collect()
+    }
+
     fn cancel(&mut self, id: TransactionId) -> bool {
-        let Some((name, _)) = self.waiting.remove(&id) else { return false };
-        if let Some(lock) = self.locks.get_mut(&name) {
-            lock.waiters.retain(|(waiter, _)| *waiter != id);
-        }
-        self.pump(&name)
+        let Some(place) = self.queue.iter().position(|claim| claim.id == id) else { return false };
+        self.queue.remove(place);
+        self.pump()
     }
 
     /// Grants what can be granted; true if that is anything.
-    fn pump(&mut self, name: &Name) -> bool {
-        let Some(lock) = self.locks.get_mut(name) else { return false };
-        if lock.waiters.is_empty() {
-            if lock.holders.is_empty() {
-                self.locks.remove(name);
-            }
-            return false;
-        }
-        let granted = lock.pump();
-        for id in &granted {
-            self.waiting.remove(id);
-            let held = self.held.entry(*id).or_default();
-            // Who has waited for more of a lock holds it already.
-            if !held.contains(name) {
-                held.push(Arc::clone(name));
+    fn pump(&mut self) -> bool {
+        let waiting = self.queue.len();
+        let mut i = 0;
+        while i < self.queue.len() {
+            if self.is_free(self.queue[i], i) {
+                let claim = self.queue.remove(i);
+                self.grant(claim);
+            } else {
+                i += 1;
             }
         }
-        !granted.is_empty()
+        self.queue.len() < waiting
     }
 
     /// Gives back everything that a transaction holds or waits for; true if somebody who waited
     /// has got something.
     pub(crate) fn release(&mut self, id: TransactionId) -> bool {
-        let mut is_news = self.cancel(id);
-        for name in self.held.remove(&id).unwrap_or_default() {
-            let EntryRef::Occupied(mut entry) = self.locks.entry_ref(name.as_ref()) else {
-                continue;
-            };
-            let lock = entry.get_mut();
-            lock.holders.retain(|(holder, _)| *holder != id);
-            if !lock.waiters.is_empty() {
-                is_news |= self.pump(&name);
-            } else if lock.holders.is_empty() {
-                let lock = entry.remove();
-                if self.spare.len() < SPARE_LOCKS {
-                    self.spare.push(lock);
-                }
-            }
+        self.queue.retain(|claim| claim.id != id);
+        let mut held = self.held.remove(&id).unwrap_or_default();
+        for place in held.drain(..) {
+            let own =
+                self.granted.find_entry(place, |claim| claim.place == place && claim.id == id);
+            own.expect("it was granted there").remove();
         }
-        is_news
+        self.recycle(held);
+        self.pump()
+    }
+
+    /// Keeps memory for who comes, but not that of a transaction that had very much.
+    fn recycle(&mut self, list: Vec<Place>) {
+        if list.capacity() <= SPARE_CLAIMS && self.spare.len() < SPARE_LISTS {
+            self.spare.push(list);
+        }
+        let spare = self.granted.capacity() / 8;
+        if spare > SPARE_CLAIMS && self.granted.len() < spare {
+            self.granted.shrink_to(spare, |claim| claim.place);
+        }
     }
 
     /// Lets everybody but `except` who may insert into gap `from` insert into gap `to` as well: a
     /// commit has divided or united the two.
     pub(crate) fn inherit(&mut self, from: LockName<'_>, to: LockName<'_>, except: TransactionId) {
-        let mut encoded = std::mem::take(&mut self.scratch);
-        from.encode(&mut encoded);
-        let heirs: Vec<TransactionId> = match self.locks.get(encoded.as_slice()) {
-            Some(lock) => (lock.holders.iter())
-                .filter(|(holder, mode)| *holder != except && *mode == Mode::Insert)
-                .map(|(holder, _)| *holder)
-                .collect(),
-            None => Vec::new(),
-        };
-        to.encode(&mut encoded);
-        if !heirs.is_empty() {
-            let name = match self.locks.get_key_value(encoded.as_slice()) {
-                Some((name, _)) => Arc::clone(name),
-                None => Name::from(encoded.as_slice()),
-            };
-            let lock = self.locks.entry(Arc::clone(&name)).or_default();
-            for heir in heirs {
-                if !lock.holders.iter().any(|(holder, _)| *holder == heir) {
-                    self.held.entry(heir).or_default().push(Arc::clone(&name));
-                }
-                lock.grant(heir, Mode::Insert);
-            }
+        let (from, place) = (from.place(&self.hasher), to.place(&self.hasher));
+        let inserters = self.granted_at(from).filter(|claim| claim.rights.has(Rights::INSERT));
+        let heirs: Vec<_> = inserters.map(|claim| claim.id).filter(|id| *id != except).collect();
+        for id in heirs {
+            self.grant(Claim { place, id, rights: Rights(Rights::INSERT) });
         }
-        self.scratch = encoded;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(key: &[u8]) -> LockName<'_> {
-        LockName::Record(0, key)
-    }
-
-    fn gap(key: &[u8]) -> LockName<'_> {
-        LockName::Gap(0, Some(key))
-    }
-
-    #[test]
-    fn readers_share_and_a_writer_waits_for_them() {
-        let mut locks = LockTable::default();
-        assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(3, record(b"a"), Mode::Exclusive), Outcome::Waiting);
-        // A reader that comes later does not overtake the writer.
-        assert_eq!(locks.request(4, record(b"a"), Mode::Shared), Outcome::Waiting);
-        locks.release(1);
-        assert!(locks.is_waiting(3));
-        locks.release(2);
-        assert!(!locks.is_waiting(3) && locks.is_waiting(4));
-        locks.release(3);
-        assert!(!locks.is_waiting(4));
-    }
-
-    #[test]
-    fn circles_are_refused() {
-        let mut locks = LockTable::default();
-        for (id, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
-            assert_eq!(locks.request(id, record(key), Mode::Exclusive), Outcome::Granted);
-        }
-        assert_eq!(locks.request(1, record(b"b"), Mode::Shared), Outcome::Waiting);
-        assert_eq!(locks.request(2, record(b"c"), Mode::Exclusive), Outcome::Waiting);
-        assert_eq!(locks.request(3, record(b"a"), Mode::Shared), Outcome::Deadlock);
-        locks.release(3);
-        assert!(!locks.is_waiting(2));
-    }
-
-    #[test]
-    fn two_readers_that_both_want_to_write_are_a_circle() {
-        let mut locks = LockTable::default();
-        assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
-        assert_eq!(locks.request(1, record(b"a"), Mode::Exclusive), Outcome::Waiting);
-        assert_eq!(locks.request(2, record(b"a"), Mode::Exclusive), Outcome::Deadlock);
-        locks.release(2);
-        assert_eq!(locks.request(1, record(b"a"), Mode::Exclusive), Outcome::Granted);
-    }
-
-    #[test]
-    fn inserters_share_a_gap_and_bar_scanners_also_after_it_was_divided() {
-        let mut locks = LockTable::default();
-        assert_eq!(locks.request(1, gap(b"m"), Mode::Insert), Outcome::Granted);
-        assert_eq!(locks.request(2, gap(b"m"), Mode::Insert), Outcome::Granted);
-        assert_eq!(locks.request(3, gap(b"m"), Mode::Shared), Outcome::Waiting);
-        locks.inherit(gap(b"m"), gap(b"k"), 1);
-        locks.release(1);
-        assert_eq!(locks.request(4, gap(b"k"), Mode::Shared), Outcome::Waiting);
-        locks.release(2);
-        assert!(!locks.is_waiting(3) && !locks.is_waiting(4));
-    }
-}
+mod tests;

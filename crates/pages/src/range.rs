@@ -16,8 +16,8 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::catalog::slice;
 use crate::error::Result;
-use crate::locks::Mode;
-use crate::table::Table;
+use crate::locks::{LockName, Mode};
+use crate::table::{LockNames, Table};
 use crate::tree::Entry;
 
 /// The most entries that are read ahead at a time.
@@ -37,11 +37,8 @@ pub struct Range<'t> {
     ahead_count: usize,
 }
 
-/// What somebody else has locked: a record, or the gap before a key or before the end.
-enum Taken {
-    Record(Vec<u8>),
-    Gap(Option<Vec<u8>>),
-}
+/// A key that somebody else has locked, or the gap before it; none is the end.
+type Taken = Option<Vec<u8>>;
 
 /// A change of the transaction: a key, and its value or that it is gone.
 type Own = (Vec<u8>, Option<Vec<u8>>);
@@ -72,6 +69,14 @@ impl<'t> Range<'t> {
 
     fn has(&self, key: &[u8]) -> bool {
         (slice(&self.low), slice(&self.high)).contains(key)
+    }
+
+    /// What is locked where a key, or the end, was found: the gap before it, and in the range itself.
+    fn lock_name<'k>(&self, names: LockNames, key: Option<&'k [u8]>) -> LockName<'k> {
+        match key {
+            Some(key) if self.has(key) => names.next_key(key),
+            _ => names.gap(key),
+        }
     }
 
     /// The transaction's own change nearest to the lower or upper end.
@@ -105,52 +110,45 @@ impl<'t> Range<'t> {
     /// leaf or of the range, or to what somebody else has locked; says what that is if it is the
     /// first.
     fn read_ahead(&mut self, count: usize) -> Result<Option<Taken>> {
-        let Self { table, low, high, ahead, .. } = self;
-        let (transaction, mut committed) = (table.transaction, table.committed(&table.state()));
+        let (table, transaction) = (self.table, self.table.transaction);
+        let mut committed = table.committed(&table.state());
         let names = committed.names;
+        let mut ahead = std::mem::take(&mut self.ahead);
         let mut taken = None;
         // What is found is what is there as long as the latch is held: only if it is locked by then
         // is it still so.
         let mut lock = |key: Option<&[u8]>, is_waiting: bool| {
-            let try_lock = |name| match is_waiting {
+            let name = self.lock_name(names, key);
+            let is_locked = match is_waiting {
                 true => transaction.try_lock(name, Mode::Shared),
                 false => transaction.lock_if_free(name, Mode::Shared),
             };
-            let inside = key.filter(|key| (slice(low), slice(high)).contains(*key));
-            let blocked = if !try_lock(names.gap(key)) {
-                Some(Taken::Gap(key.map(<[u8]>::to_vec)))
-            } else {
-                let blocked = inside.filter(|key| !try_lock(names.record(key)));
-                blocked.map(|key| Taken::Record(key.to_vec()))
-            };
-            let is_locked = blocked.is_none();
-            if is_waiting {
-                taken = blocked;
+            if is_waiting && !is_locked {
+                taken = Some(key.map(<[u8]>::to_vec));
             }
-            is_locked && inside.is_some()
+            is_locked && matches!(name, LockName::NextKey(..))
         };
         table.ask(&mut committed, |tree| {
             ahead.clear();
             let mut is_first = true;
             let mut see = |key: Option<&[u8]>| lock(key, std::mem::take(&mut is_first));
             match tree {
-                Some((core, root)) => core.tree_entries(root, slice(low), count, see, ahead),
+                Some((core, root)) => {
+                    core.tree_entries(root, slice(&self.low), count, see, &mut ahead)
+                }
                 None => {
                     see(None);
                     Ok(())
                 }
             }
         })?;
+        self.ahead = ahead;
         Ok(taken)
     }
 
     fn wait_for(&self, taken: &Taken) -> Result<()> {
         let names = self.table.committed(&self.table.state()).names;
-        let name = match taken {
-            Taken::Record(key) => names.record(key),
-            Taken::Gap(key) => names.gap(key.as_deref()),
-        };
-        self.table.transaction.lock(name, Mode::Shared)
+        self.table.transaction.lock(self.lock_name(names, taken.as_deref()), Mode::Shared)
     }
 
     /// Locks the gap that the upper end is in.
@@ -165,7 +163,7 @@ impl<'t> Range<'t> {
         };
         let try_lock = |next: Option<&[u8]>| {
             let is_granted = transaction.try_lock(names.gap(next), Mode::Shared);
-            (!is_granted).then(|| Taken::Gap(next.map(<[u8]>::to_vec)))
+            (!is_granted).then(|| next.map(<[u8]>::to_vec))
         };
         loop {
             let taken = table.ask(&mut committed, |tree| match (tree, from) {
@@ -193,15 +191,10 @@ impl<'t> Range<'t> {
                     None => None,
                 };
                 let inside = found.filter(|(key, _)| self.has(key));
-                let taken = inside.as_ref().and_then(|(key, _)| {
-                    if !transaction.try_lock(names.record(key), Mode::Shared) {
-                        Some(Taken::Record(key.clone()))
-                    } else if !transaction.try_lock(names.gap(Some(key)), Mode::Shared) {
-                        Some(Taken::Gap(Some(key.clone())))
-                    } else {
-                        None
-                    }
-                });
+                let taken = inside
+                    .as_ref()
+                    .filter(|(key, _)| !transaction.try_lock(names.next_key(key), Mode::Shared));
+                let taken = taken.map(|(key, _)| Some(key.clone()));
                 Ok((inside, taken))
             })?;
             let Some(taken) = taken else { return Ok(found) };

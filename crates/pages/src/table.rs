@@ -38,6 +38,10 @@ impl LockNames {
     pub(crate) fn gap(self, before: Option<&[u8]>) -> LockName<'_> {
         LockName::Gap(self.0, before)
     }
+
+    pub(crate) fn next_key(self, key: &[u8]) -> LockName<'_> {
+        LockName::NextKey(self.0, key)
+    }
 }
 
 /// A table of a read-only transaction.
