@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
-use crate::latch::{Inner, Latched, RECLAIM_PAGES, Sleep, is_log_full};
+use crate::latch::{Inner, RECLAIM_PAGES};
 
 /// After a restart the rest of its records are settled within about a second.
 const SETTLE_PAUSE: Duration = Duration::from_micros(500);
@@ -28,7 +28,7 @@ impl Background {
             .name(String::from("pages-upkeep"))
             .spawn(move || {
                 // An error has poisoned the store, or will be met again by who needs the page.
-                while run(&of_thread).is_err() && of_thread.latch().healthy().is_ok() {}
+                while run(&of_thread).is_err() && of_thread.log.healthy().is_ok() {}
             })
             .map_err(Error::io(std::path::Path::new("pages-upkeep"), "start the thread"))?;
         Ok(Self { inner: Arc::clone(inner), thread: Some(thread) })
@@ -37,10 +37,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        if let Ok(mut core) = self.inner.core.lock() {
-            core.is_stopping = true;
-        }
-        self.inner.upkeep_wanted.notify_all();
+        self.inner.log.stop_upkeep();
         if let Some(thread) = self.thread.take() {
             // It panics only when an invariant is broken, which it has said then.
             let _said_already = thread.join();
@@ -48,50 +45,48 @@ impl Drop for Background {
     }
 }
 
+/// What comes next.
+enum Work {
+    Settle,
+    Checkpoint,
+    Reclaim,
+    Nothing,
+}
+
 /// Works until the store is closed.
 fn run(inner: &Inner) -> Result<()> {
-    let mut core = inner.latch();
-    while !core.is_stopping {
-        core.healthy()?;
-        let is_due = core.checkpoint.is_none() && !core.is_restarting && core.needs_checkpoint();
-        if is_due {
-            core.begin_checkpoint(Effort::Normal);
-        }
-        if is_log_full(&core) || inner.is_group_late(&mut core) {
-            core = inner.flush_all(core)?;
-        }
-        if core.advance_restart() {
+    while !inner.log.lock().is_stopping {
+        inner.log.healthy()?;
+        inner.flush_if_late(true)?;
+        match next_work(inner) {
             // The first transactions settle what they need, and are not to wait for the rest.
-            let waited = inner.upkeep_wanted.wait_timeout(core, SETTLE_PAUSE);
-            core = waited.expect("as for the latch").0;
-            continue;
+            Work::Settle => inner.log.rest(SETTLE_PAUSE),
+            Work::Checkpoint => {
+                inner.advance_checkpoint(None)?;
+                // Those who want to commit come first.
+                inner.give_way();
+            }
+            Work::Reclaim => {
+                inner.latch_with_room()?.reclaim(RECLAIM_PAGES);
+                inner.give_way();
+            }
+            Work::Nothing => inner.log.sleep(inner.group_delay),
         }
-        if core.checkpoint.is_some() {
-            core = inner.advance_checkpoint(core, None)?;
-            // Those who want to commit come first.
-            core = inner.give_way(core);
-            continue;
-        }
-        if core.has_deleted_tables {
-            core = inner.make_room(core)?;
-            core.reclaim(RECLAIM_PAGES);
-            core = inner.give_way(core);
-            continue;
-        }
-        core = wait(inner, core);
     }
     Ok(())
 }
 
-fn wait<'a>(inner: &Inner, mut core: Latched<'a>) -> Latched<'a> {
-    if core.log.is_empty() {
-        core.background = Sleep::UntilWoken;
-        core = inner.upkeep_wanted.wait(core).expect("as for the latch");
-    } else {
-        core.background = Sleep::UntilLate;
-        let waited = inner.upkeep_wanted.wait_timeout(core, inner.group_delay);
-        core = waited.expect("as for the latch").0;
+/// What is to be done, some of which is done by that.
+fn next_work(inner: &Inner) -> Work {
+    if !inner.share().is_upkeep_due() {
+        return Work::Nothing;
     }
-    core.background = Sleep::Awake;
-    core
+    let mut core = inner.latch();
+    if core.advance_restart() {
+        return Work::Settle;
+    }
+    if core.checkpoint_begin().is_none() && core.needs_checkpoint() {
+        core.begin_checkpoint(Effort::Normal);
+    }
+    if core.checkpoint_begin().is_some() { Work::Checkpoint } else { Work::Reclaim }
 }

@@ -35,7 +35,7 @@ impl Core {
         let mut names = Vec::new();
         let mut from = Bound::Unbounded;
         loop {
-            let name = self.tree_next(PageId::CATALOG, slice(&from), |key| key.map(<[u8]>::to_vec));
+            let name = self.look().tree_next(PageId::CATALOG, slice(&from), |key| key.map(<[u8]>::to_vec));
             match name? {
                 Some(name) if !is_deleted(&name) => {
                     from = Bound::Excluded(name.clone());
@@ -48,7 +48,7 @@ impl Core {
 
     /// Deletes a table, if it is there.
     pub(crate) fn delete_table(&mut self, change: &mut Change, name: &[u8]) -> Result<()> {
-        let Some(root) = self.root(name)? else { return Ok(()) };
+        let Some(root) = self.look().root(name)? else { return Ok(()) };
         self.forget_root(name);
         self.tree_remove(change, PageId::CATALOG, name)?;
         let value = root.0.to_le_bytes();
@@ -66,7 +66,7 @@ impl Core {
     }
 
     fn try_reclaim(&mut self, page_count: usize) -> Result<()> {
-        let last = self.tree_previous_entry(PageId::CATALOG, Bound::Unbounded)?;
+        let last = self.look().tree_previous_entry(PageId::CATALOG, Bound::Unbounded)?;
         let Some((key, value)) = last.filter(|(key, _)| is_deleted(key)) else {
             self.has_deleted_tables = false;
             return Ok(());
@@ -86,7 +86,7 @@ impl Core {
     /// true if all is gone.
     fn free_tree(&mut self, change: &mut Change, root: PageId, page_count: usize) -> Result<bool> {
         for _ in 0..page_count {
-            let mut path = self.last_path(root)?;
+            let mut path = self.look().last_path(root)?;
             let leaf = path.pop().expect("it has the root");
             let page = self.pool.page(leaf)?;
             let large: Vec<Vec<u8>> =

@@ -136,7 +136,7 @@ impl Walk<'_> {
 
     fn overflow(&mut self, owner: PageId, address: &[u8]) -> Result<()> {
         let mut pages = Vec::new();
-        self.core.visit_overflow(owner, address, |id, _| pages.push(id))?;
+        self.core.look().visit_overflow(owner, address, |id, _| pages.push(id))?;
         for id in pages {
             self.mark(id)?;
             self.report.overflow_pages += 1;

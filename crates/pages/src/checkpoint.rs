@@ -17,7 +17,6 @@ use base::varint;
 
 use crate::core::Core;
 use crate::data_file::{Master, Slots};
-use crate::error::Result;
 use crate::log_page::GroupKind;
 use crate::pool::PageWrite;
 use crate::position::{Lsn, PageId};
@@ -43,21 +42,7 @@ pub(crate) struct Checkpoint {
     dirty_pages: Vec<(PageId, Lsn)>,
     min_del: usize,
     max_age: u64,
-    /// Somebody writes pages of a step, or has seen every page and writes the records that say so.
-    is_busy: bool,
     redo_start: Lsn,
-}
-
-impl Checkpoint {
-    /// The LSN of the record that says it began.
-    pub(crate) fn begin(&self) -> Lsn {
-        self.begin
-    }
-
-    /// Whether somebody is moving it on without the latch.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.is_busy
-    }
 }
 
 /// How hard a checkpoint tries to free the table.
@@ -117,6 +102,19 @@ impl CheckpointRecord {
 }
 
 impl Core {
+    /// The LSN of the record that says that the checkpoint which is being taken began.
+    pub(crate) fn checkpoint_begin(&self) -> Option<Lsn> {
+        self.checkpoint.as_ref().map(|checkpoint| checkpoint.begin)
+    }
+
+    /// Whether there is anything to do between transactions.
+    pub(crate) fn is_upkeep_due(&self) -> bool {
+        self.is_restarting
+            || self.checkpoint.is_some()
+            || self.has_deleted_tables
+            || self.needs_checkpoint()
+    }
+
     fn free_percent(&self) -> usize {
         let capacity = self.options.online_log_bytes.max(1);
         capacity.saturating_sub(self.pool.record_bytes()) * 100 / capacity
@@ -138,8 +136,9 @@ impl Core {
         self.pool.record_bytes() >= self.options.online_log_bytes
     }
 
-    /// Lines 1 and 2. The caller writes the log before the first step.
-    pub(crate) fn begin_checkpoint(&mut self, effort: Effort) {
+    /// Lines 1 and 2; gives the LSN of the record of line 1. The caller writes the log before the
+    /// first step.
+    pub(crate) fn begin_checkpoint(&mut self, effort: Effort) -> Lsn {
         let begin = self.log.append(GroupKind::CheckpointBegin, &[]);
         let capacity = self.options.online_log_bytes as u64;
         let max_age = match self.options.max_age_bytes {
@@ -167,18 +166,18 @@ impl Core {
             dirty_pages: Vec::new(),
             min_del,
             max_age,
-            is_busy: false,
             redo_start: begin,
         });
+        begin
     }
 
     /// Lines 3 to 8 for so many pages: those to be written. The caller writes them without the
-    /// latch and then calls [`Core::finish_step`]; until then nobody else moves the checkpoint on.
+    /// latch and then calls [`Core::finish_step`]; it is the caller's turn until then.
     pub(crate) fn begin_step(&mut self, page_count: usize) -> Vec<PageWrite> {
-        let checkpoint = self.checkpoint.as_mut().expect("the caller has just seen it");
+        let (next_lsn, durable_end) = (self.log.next_lsn(), self.log.durable_end());
+        let checkpoint = self.checkpoint.as_mut().expect("whose turn it is has seen it");
         // What was there when it began is durable: else a page could be passed over as pending.
-        assert!(checkpoint.begin < self.pool.durable_end, "the log is written before the steps");
-        checkpoint.is_busy = true;
+        assert!(checkpoint.begin < durable_end, "the log is written before the steps");
         let mut writes = Vec::new();
         for _ in 0..page_count {
             if writes.len() == STEP_WRITES_MAX {
@@ -187,9 +186,9 @@ impl Core {
             let Some(id) = checkpoint.pages.pop() else { break };
             let log = self.pool.table.log(id);
             // Line 5: committed for storage is what is durable in the log.
-            let committed = log.len_before(self.pool.durable_end);
+            let committed = log.len_before(durable_end);
             let Some(first) = log.first_lsn().filter(|_| committed > 0) else { continue };
-            let age = self.log.next_lsn().0 - first.0;
+            let age = next_lsn.0 - first.0;
             let is_worth_it =
                 log.record_count(committed) >= checkpoint.min_del || age >= checkpoint.max_age;
             if is_worth_it && self.pool.is_writable(id) {
@@ -203,26 +202,17 @@ impl Core {
 
     /// Lines 9 to 19: the pages of the step were written, or that has failed. True when there are
     /// no pages left.
-    pub(crate) fn finish_step(
-        &mut self,
-        writes: Vec<PageWrite>,
-        written: Result<()>,
-    ) -> Result<bool> {
-        let checkpoint = self.checkpoint.as_mut().expect("nobody ends it while it is busy");
-        checkpoint.is_busy = false;
-        let is_done = checkpoint.pages.is_empty();
+    pub(crate) fn finish_step(&mut self, writes: Vec<PageWrite>, is_written: bool) -> bool {
         for write in writes {
-            self.pool.finish_write(write, written.is_ok());
+            self.pool.finish_write(write, is_written);
         }
-        self.poison_by(written)?;
-        Ok(is_done)
+        let checkpoint = self.checkpoint.as_ref().expect("nobody else ends it");
+        checkpoint.pages.is_empty()
     }
 
     /// The last page was seen: what is in the data file now is what the checkpoint record will
     /// say. True if the data file must be synced before that.
     pub(crate) fn close_checkpoint(&mut self) -> bool {
-        let checkpoint = self.checkpoint.as_mut().expect("whoever calls has just seen it");
-        checkpoint.is_busy = true;
         self.pool.freeze_slots();
         std::mem::take(&mut self.pool.has_unsynced_pages)
     }
@@ -230,12 +220,10 @@ impl Core {
     /// Lines 20 to 22: the checkpoint record, in the log buffer.
     pub(crate) fn log_checkpoint(&mut self) -> Lsn {
         let checkpoint = self.checkpoint.as_mut().expect("only who closed it ends it");
-        let mut active: Vec<u64> = self.active.iter().copied().collect();
-        active.sort_unstable();
         let record = CheckpointRecord {
             begin: checkpoint.begin,
             dirty_pages: std::mem::take(&mut checkpoint.dirty_pages),
-            active,
+            active: self.log.active(),
             slots: self.pool.frozen_slots().clone(),
         };
         checkpoint.redo_start = record.redo_start();
@@ -249,7 +237,7 @@ impl Core {
         Master {
             sequence: self.master.sequence + 1,
             checkpoint: lsn,
-            durable_end: self.pool.durable_end,
+            durable_end: self.log.durable_end(),
         }
     }
 
@@ -263,14 +251,6 @@ impl Core {
         self.pressure = if is_tight { self.pressure + 1 } else { 0 };
         self.pool.stats.checkpoints += 1;
         self.redo_start
-    }
-
-    /// What a flush that was written and synced means.
-    pub(crate) fn note_flush(&mut self, flush: &crate::log_page::Flush) {
-        self.pool.durable_end = flush.end();
-        self.pool.stats.log_flushes += 1;
-        self.pool.stats.log_page_writes +=
-            (flush.bytes.len() / crate::log_page::LOG_PAGE_BYTES) as u64;
     }
 }
 

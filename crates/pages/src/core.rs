@@ -6,21 +6,21 @@
 //! it succeeds the group goes into the log buffer as a whole, before anything else can see it.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::varint;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::data_file::Master;
-use crate::error::{Error, Result};
-use crate::latch::Sleep;
+use crate::error::Result;
 use crate::leaf_hints::LeafHints;
-use crate::log_files::LogFiles;
-use crate::log_page::{GroupKind, LogBuffer, put_record};
+use crate::log_page::{GroupKind, put_record};
 use crate::options::{Options, Stats};
 use crate::page::{BODY_BYTES, Cell, Kind, Meta, Place};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 use crate::redo_record::{Op, put_runs};
+use crate::shared_log::SharedLog;
 use crate::split::InsertRuns;
 
 /// A shorter value is logged whole.
@@ -29,11 +29,9 @@ const PATCH_BYTES_MIN: usize = 16;
 /// What the latch protects.
 pub(crate) struct Core {
     pub(crate) pool: Pool,
-    pub(crate) log: LogBuffer,
-    /// Gone while somebody writes the log without holding the latch.
-    pub(crate) files: Option<LogFiles>,
+    pub(crate) log: Arc<SharedLog>,
     /// The roots of tables that were looked up.
-    roots: HashMap<Vec<u8>, PageId>,
+    roots: Mutex<HashMap<Vec<u8>, PageId>>,
     pub(crate) leaf_hints: LeafHints,
     pub(crate) insert_runs: InsertRuns,
     pub(crate) master: Master,
@@ -44,19 +42,6 @@ pub(crate) struct Core {
     pub(crate) is_restarting: bool,
     /// The redo starting point of the last checkpoint.
     pub(crate) redo_start: Lsn,
-    /// When the oldest commit in the log buffer was made.
-    pub(crate) group_since_us: Option<u64>,
-    /// Threads that wait for a change.
-    pub(crate) waiters: usize,
-    /// Those of them that wait for their group to be written.
-    pub(crate) group_waiters: usize,
-    /// What the thread in the background is doing.
-    pub(crate) background: Sleep,
-    /// The last handle is gone.
-    pub(crate) is_stopping: bool,
-    pub(crate) poison: Option<String>,
-    pub(crate) next_transaction: u64,
-    pub(crate) active: HashSet<u64>,
     /// There may be pages of deleted tables to give back.
     pub(crate) has_deleted_tables: bool,
     /// The record that is being encoded.
@@ -76,33 +61,18 @@ pub(crate) struct Change {
 }
 
 impl Core {
-    pub(crate) fn new(
-        pool: Pool,
-        log: LogBuffer,
-        files: LogFiles,
-        master: Master,
-        options: Options,
-    ) -> Self {
+    pub(crate) fn new(pool: Pool, master: Master, redo_start: Lsn, options: Options) -> Self {
         Self {
+            log: Arc::clone(&pool.log),
             pool,
-            log,
-            files: Some(files),
-            roots: HashMap::new(),
+            roots: Mutex::default(),
             leaf_hints: LeafHints::default(),
             insert_runs: InsertRuns::default(),
             master,
             checkpoint: None,
             pressure: 0,
-            is_restarting: false,
-            redo_start: Lsn(0),
-            group_since_us: None,
-            waiters: 0,
-            group_waiters: 0,
-            background: Sleep::Awake,
-            is_stopping: false,
-            poison: None,
-            next_transaction: 1,
-            active: HashSet::new(),
+            is_restarting: true,
+            redo_start,
             has_deleted_tables: true,
             scratch: Vec::new(),
             runs: Vec::new(),
@@ -110,24 +80,12 @@ impl Core {
         }
     }
 
-    pub(crate) fn healthy(&self) -> Result<()> {
-        match &self.poison {
-            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// Remembers the first failure of a write or sync; nothing is done after it.
-    pub(crate) fn poison_by<T>(&mut self, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result {
-            self.poison.get_or_insert_with(|| error.to_string());
-        }
-        result
-    }
-
     pub(crate) fn stats(&mut self) -> Stats {
         self.pool.settle_all();
-        let mut stats = self.pool.stats;
+        let mut stats = self.pool.stats();
+        let log = self.log.lock();
+        (stats.log_flushes, stats.log_page_writes) = (log.flushes, log.page_writes);
+        drop(log);
         stats.online_log_bytes = self.pool.table.bytes() as u64;
         stats.dirty_pages = self.pool.table.page_count() as u64;
         if let Ok(meta) = self.meta() {
@@ -148,12 +106,10 @@ impl Core {
     pub(crate) fn end_change(&mut self, change: Change, made: Result<()>) -> Result<Lsn> {
         if let Err(error) = made {
             self.pool.drop_changes(&change.touched, change.lsn);
-            if self.pool.has_failed {
-                self.poison.get_or_insert_with(|| error.to_string());
-            }
-            return Err(error);
+            let failed = Err(error);
+            return if self.pool.has_failed { self.log.poison_by(failed) } else { failed };
         }
-        self.roots.extend(change.new_roots);
+        self.roots().extend(change.new_roots);
         let lsn = self.log.append(GroupKind::Commit, &change.body);
         assert_eq!(lsn, change.lsn, "nothing is logged while a group is made");
         Ok(lsn)
@@ -241,13 +197,7 @@ impl Core {
     }
 
     pub(crate) fn meta(&mut self) -> Result<Meta> {
-        let page = self.pool.page(PageId::META)?;
-        let (kind, meta) = (page.kind(), page.meta());
-        let is_meta = kind == Some(Kind::Meta);
-        if !is_meta || meta.page_count > PageId::END.0 || meta.free_count > meta.page_count {
-            return Err(self.corrupt_page(PageId::META, "it is not the meta page"));
-        }
-        Ok(meta)
+        self.look().meta()
     }
 
     /// A page for something new: a free one, or one more. What it holds is up to the caller, who
@@ -295,42 +245,6 @@ impl Core {
         Ok(address)
     }
 
-    /// The pages of a large value, with their parts of it, in order.
-    pub(crate) fn visit_overflow(
-        &mut self,
-        owner: PageId,
-        address: &[u8],
-        mut visit: impl FnMut(PageId, &[u8]),
-    ) -> Result<()> {
-        let Ok(address) = <[u8; 16]>::try_from(address) else {
-            return Err(self.corrupt_page(owner, "the address of a large value is none"));
-        };
-        let (first, len) = address.split_at(8);
-        let mut next = u64::from_le_bytes(first.try_into().expect("eight bytes"));
-        let mut left = u64::from_le_bytes(len.try_into().expect("eight bytes"));
-        if left > self.meta()?.page_count * BODY_BYTES as u64 {
-            return Err(self.corrupt_page(owner, "a large value is larger than all pages"));
-        }
-        while left > 0 {
-            let id = PageId(next);
-            let page = self.pool.page(id)?;
-            let len = page.count() as u64;
-            if page.kind() != Some(Kind::Overflow) || len == 0 || len > left {
-                return Err(self.corrupt_page(id, "it is not the next part of a large value"));
-            }
-            visit(id, page.overflow());
-            next = page.next();
-            left -= len;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn read_overflow(&mut self, owner: PageId, address: &[u8]) -> Result<Vec<u8>> {
-        let mut value = Vec::new();
-        self.visit_overflow(owner, address, |_, part| value.extend_from_slice(part))?;
-        Ok(value)
-    }
-
     pub(crate) fn free_overflow(
         &mut self,
         change: &mut Change,
@@ -338,24 +252,27 @@ impl Core {
         address: &[u8],
     ) -> Result<()> {
         let mut pages = Vec::new();
-        self.visit_overflow(owner, address, |id, _| pages.push(id))?;
+        self.look().visit_overflow(owner, address, |id, _| pages.push(id))?;
         pages.into_iter().try_for_each(|id| self.free(change, id))
     }
 
-    /// The root of a table; `None` if there is no such table.
-    pub(crate) fn root(&mut self, table: &[u8]) -> Result<Option<PageId>> {
-        if let Some(root) = self.roots.get(table) {
-            return Ok(Some(*root));
-        }
-        let Some(value) = self.tree_get(PageId::CATALOG, table)? else { return Ok(None) };
-        let root = self.parse_root(&value)?;
-        self.roots.insert(table.to_vec(), root);
-        Ok(Some(root))
+    fn roots(&self) -> MutexGuard<'_, HashMap<Vec<u8>, PageId>> {
+        self.roots.lock().expect("nothing panics while it holds the roots")
+    }
+
+    /// The root of a table that was looked up before.
+    pub(crate) fn known_root(&self, table: &[u8]) -> Option<PageId> {
+        self.roots().get(table).copied()
+    }
+
+    /// The root of a table was looked up.
+    pub(crate) fn know_root(&self, table: &[u8], root: PageId) {
+        self.roots().insert(table.to_vec(), root);
     }
 
     /// The table is deleted; if that comes to nothing, its root is found again.
-    pub(crate) fn forget_root(&mut self, table: &[u8]) {
-        self.roots.remove(table);
+    pub(crate) fn forget_root(&self, table: &[u8]) {
+        self.roots().remove(table);
     }
 
     /// What the catalog says of a table.
@@ -370,7 +287,7 @@ impl Core {
 
     /// The root of a table, which is made if there is none.
     pub(crate) fn root_for_writing(&mut self, change: &mut Change, table: &[u8]) -> Result<PageId> {
-        if let Some(root) = self.root(table)? {
+        if let Some(root) = self.look().root(table)? {
             return Ok(root);
         }
         let root = self.allocate(change)?;

@@ -9,9 +9,10 @@
 //!
 //! All of it is good only as long as the page's shape is the same ([`crate::pool::Pool::shape`]):
 //! what a leaf may hold changes when it is split, merged or made anew, and never otherwise. It may
-//! be forgotten at any time.
+//! be forgotten at any time. Each entry is locked by itself, as many look at once.
 
-use crate::page::{Kind, Page, Place};
+use std::sync::{Mutex, MutexGuard};
+
 use crate::position::PageId;
 
 /// Ways down that are remembered.
@@ -40,8 +41,8 @@ pub(crate) struct LeafEnd {
 
 /// What is remembered.
 pub(crate) struct LeafHints {
-    hints: Vec<Hint>,
-    ends: Vec<LeafEnd>,
+    hints: Vec<Mutex<Hint>>,
+    ends: Vec<Mutex<LeafEnd>>,
 }
 
 /// The same in every run, as what is evicted depends on it.
@@ -62,58 +63,53 @@ fn slot(of: u64, slots: usize) -> usize {
     of as usize % slots
 }
 
+fn locked<T>(entry: &Mutex<T>) -> MutexGuard<'_, T> {
+    entry.lock().expect("nothing panics while it holds an entry")
+}
+
 impl Default for LeafHints {
     fn default() -> Self {
         let none = Hint { root: PageId::META, hash: 0, shape: 0, leaf: PageId::META };
         // The meta page is no leaf: nobody asks for its end.
         let no_end = LeafEnd { leaf: PageId::META, shape: 0, high: None, next: None };
-        Self { hints: vec![none; HINTS], ends: vec![no_end; ENDS] }
+        Self {
+            hints: (0..HINTS).map(|_| Mutex::new(none)).collect(),
+            ends: (0..ENDS).map(|_| Mutex::new(no_end.clone())).collect(),
+        }
     }
 }
 
 impl LeafHints {
     /// The leaf that the key of this hash was found in, and the shape that it had then.
     pub(crate) fn get(&self, root: PageId, hash: u64) -> Option<(PageId, u64)> {
-        let hint = self.hints[slot(hash, HINTS)];
+        let hint = *locked(&self.hints[slot(hash, HINTS)]);
         let is_it = hint.root == root && hint.hash == hash;
         is_it.then_some((hint.leaf, hint.shape))
     }
 
-    pub(crate) fn set(&mut self, root: PageId, hash: u64, leaf: PageId, shape: u64) {
-        self.hints[slot(hash, HINTS)] = Hint { root, hash, shape, leaf };
+    pub(crate) fn set(&self, root: PageId, hash: u64, leaf: PageId, shape: u64) {
+        *locked(&self.hints[slot(hash, HINTS)]) = Hint { root, hash, shape, leaf };
     }
 
-    /// The end of a leaf of this shape.
-    pub(crate) fn end(&self, leaf: PageId, shape: u64) -> Option<&LeafEnd> {
-        let end = &self.ends[slot(leaf.0, ENDS)];
+    /// The entry for the end of a leaf, if it is of this shape.
+    fn end(&self, leaf: PageId, shape: u64) -> Option<MutexGuard<'_, LeafEnd>> {
+        let end = locked(&self.ends[slot(leaf.0, ENDS)]);
         (end.leaf == leaf && end.shape == shape).then_some(end)
     }
 
-    pub(crate) fn set_end(&mut self, end: LeafEnd) {
-        let slot = slot(end.leaf.0, ENDS);
-        self.ends[slot] = end;
+    /// The leaf behind one of this shape, and its own shape, if that is known.
+    pub(crate) fn next(&self, leaf: PageId, shape: u64) -> Option<(PageId, u64)> {
+        self.end(leaf, shape)?.next
     }
 
-    /// Where `key` is in a leaf of this shape, or would be, if that leaves no doubt.
-    pub(crate) fn place_inside(
-        &self,
-        leaf: PageId,
-        shape: u64,
-        page: &Page,
-        key: &[u8],
-    ) -> Option<Place> {
-        if page.kind() != Some(Kind::Leaf) {
-            return None;
-        }
-        let place = page.search(key);
-        let is_inside = match place {
-            Ok(_) => true,
-            Err(0) => false,
-            Err(i) if i < page.count() => true,
-            Err(_) => self
-                .end(leaf, shape)
-                .is_some_and(|end| end.high.as_deref().is_none_or(|high| key < high)),
-        };
-        is_inside.then_some(place)
+    pub(crate) fn set_end(&self, end: LeafEnd) {
+        let slot = slot(end.leaf.0, ENDS);
+        *locked(&self.ends[slot]) = end;
+    }
+
+    /// Whether a key above all that are in a leaf of this shape would belong there, beyond doubt.
+    pub(crate) fn is_before_end(&self, leaf: PageId, shape: u64, key: &[u8]) -> bool {
+        let end = self.end(leaf, shape);
+        end.is_some_and(|end| end.high.as_deref().is_none_or(|high| key < high))
     }
 }

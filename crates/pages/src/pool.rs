@@ -20,6 +20,7 @@
 mod unlatched;
 
 pub(crate) use unlatched::PageWrite;
+use unlatched::Reads;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::position::{Lsn, PageId};
 use crate::redo::{Image, redo};
 use crate::redo_record::Op;
 use crate::replacement::Replacement;
+use crate::shared_log::SharedLog;
 use crate::unsettled::Unsettled;
 
 /// An entry of the page/frame addressing table.
@@ -52,14 +54,23 @@ struct Frame {
     image: Page,
 }
 
+/// What somebody has looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Uses {
+    /// The frame that was looked at last: looking at it again is no other use of it.
+    pub(crate) last: usize,
+    /// How many pages were found in a frame.
+    pub(crate) hits: u64,
+}
+
 /// Frames, PFAT, online log table, and the storage beneath them.
 pub(crate) struct Pool {
     frames: Vec<Frame>,
     frame_count_max: usize,
     unused: Vec<usize>,
     replacement: Replacement,
-    /// The frame that was looked at last: looking at it again is no other use of it.
-    last: usize,
+    /// Who holds the latch exclusively, or has held it last.
+    uses: Uses,
     /// [`Pool::shape`], of all pages whose numbers are alike.
     shapes: Vec<u64>,
     pfat: HashMap<PageId, Pfat>,
@@ -73,18 +84,13 @@ pub(crate) struct Pool {
     frozen: Option<Slots>,
     /// The slots with the newest images.
     latest: Slots,
-    /// Every group before this is durable in the log.
-    pub(crate) durable_end: Lsn,
+    /// Where the log is durable to.
+    pub(crate) log: Arc<SharedLog>,
     flush_on_eviction: bool,
     pub(crate) has_unsynced_pages: bool,
-    /// Pages that somebody reads, or writes, without the latch.
-    being_read: Vec<PageId>,
+    /// Pages that somebody writes without the latch.
     being_written: Vec<PageId>,
-    refuses_reads: bool,
-    /// The page that was refused.
-    wanted: Option<PageId>,
-    /// Images that are in no frame.
-    spare: Vec<Page>,
+    reads: Reads,
     /// A page could not be written: the store is to be poisoned.
     pub(crate) has_failed: bool,
     pub(crate) stats: Stats,
@@ -104,6 +110,7 @@ impl Pool {
         pool_bytes: usize,
         flush_on_eviction: bool,
         slots: Slots,
+        log: Arc<SharedLog>,
     ) -> Self {
         let frame_count_max = (pool_bytes / PAGE_BYTES).max(16);
         Self {
@@ -111,7 +118,7 @@ impl Pool {
             frame_count_max,
             unused: Vec::new(),
             replacement: Replacement::new(frame_count_max),
-            last: 0,
+            uses: Uses::default(),
             shapes: vec![0; SHAPES],
             pfat: HashMap::new(),
             table: OnlineLog::default(),
@@ -120,14 +127,11 @@ impl Pool {
             stable: slots.clone(),
             frozen: None,
             latest: slots,
-            durable_end: Lsn(0),
+            log,
             flush_on_eviction,
             has_unsynced_pages: false,
-            being_read: Vec::new(),
             being_written: Vec::new(),
-            refuses_reads: false,
-            wanted: None,
-            spare: Vec::new(),
+            reads: Reads::default(),
             has_failed: false,
             stats: Stats::default(),
         }
@@ -139,10 +143,31 @@ impl Pool {
         Ok(&self.frames[frame].image)
     }
 
-    /// The page as it is now, if it is in a frame.
-    pub(crate) fn page_in_frame(&mut self, id: PageId) -> Option<&Page> {
-        let frame = self.find(id).ok()?;
+    /// The page as it is now, if it is in a frame: for who holds the latch exclusively.
+    pub(crate) fn own_page_in_frame(&mut self, id: PageId) -> Option<&Page> {
+        let frame = self.find_own(id)?;
         Some(&self.frames[frame].image)
+    }
+
+    /// The page as it is now, if it is in a frame.
+    pub(crate) fn page_in_frame(&self, id: PageId, uses: &mut Uses) -> Option<&Page> {
+        let frame = self.find(id, uses)?;
+        Some(&self.frames[frame].image)
+    }
+
+    /// `page_hits` is of those who held the latch exclusively.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats { page_hits: self.uses.hits, ..self.stats }
+    }
+
+    /// # Errors
+    /// [`Error::Corrupt`] if no store has such a page.
+    pub(crate) fn check_id(&self, id: PageId) -> Result<()> {
+        if id >= PageId::END {
+            let what = format!("something points to page {id}, which no store has");
+            return Err(Error::corrupt(self.data.path(), 0, what));
+        }
+        Ok(())
     }
 
     /// As long as this stays the same, the keys that may be in the page are the same, whatever
@@ -238,23 +263,26 @@ impl Pool {
         self.pfat.extend(dirty.iter().map(|id| (*id, Pfat::EvictedDirty)));
     }
 
-    /// The frame of a page, or the PFAT entry of a page that is in none.
-    fn find(&mut self, id: PageId) -> std::result::Result<usize, Option<Pfat>> {
-        if self.frames.get(self.last).is_some_and(|frame| frame.page == Some(id)) {
-            return Ok(self.last);
+    /// The frame of a page, if it is in one.
+    fn find(&self, id: PageId, uses: &mut Uses) -> Option<usize> {
+        if self.frames.get(uses.last).is_some_and(|frame| frame.page == Some(id)) {
+            return Some(uses.last);
         }
-        let frame = match self.pfat.get(&id) {
-            Some(Pfat::InFrame { frame, .. }) => *frame,
-            other => return Err(other.copied()),
-        };
-        self.last = frame;
-        self.replacement.used(frame);
-        self.stats.page_hits += 1;
-        Ok(frame)
+        let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) else { return None };
+        *uses = Uses { last: *frame, hits: uses.hits + 1 };
+        self.replacement.used(*frame);
+        Some(*frame)
+    }
+
+    fn find_own(&mut self, id: PageId) -> Option<usize> {
+        let mut uses = self.uses;
+        let found = self.find(id, &mut uses);
+        self.uses = uses;
+        found
     }
 
     fn fetch(&mut self, id: PageId) -> Result<usize> {
-        if let Ok(frame) = self.find(id) {
+        if let Some(frame) = self.find_own(id) {
             return Ok(frame);
         }
         let is_dirty = self.has_records(id);
@@ -267,7 +295,7 @@ impl Pool {
             return Err(error);
         }
         self.enter(frame, id, is_dirty);
-        self.last = frame;
+        self.uses.last = frame;
         Ok(frame)
     }
 
@@ -292,15 +320,8 @@ impl Pool {
 
     /// On-the-fly redo: the image in storage and the records of the page.
     fn read(&mut self, id: PageId, page: &mut Page) -> Result<()> {
-        if id >= PageId::END {
-            let what = format!("something points to page {id}, which no store has");
-            return Err(Error::corrupt(self.data.path(), 0, what));
-        }
+        self.check_id(id)?;
         let log = self.table.log(id);
-        if self.refuses_reads && log.last_whole(log.len()).is_none() {
-            self.wanted = Some(id);
-            return Err(Error::Busy);
-        }
         let image = Image::InSlot(self.latest.get(id));
         let has_read = redo(&self.data, id, image, log, log.len(), page)?;
         self.stats.page_reads += u64::from(has_read);
@@ -344,7 +365,7 @@ impl Pool {
     /// Writes the page that leaves a frame, if it is dirty and may be written; true if so.
     fn flush(&mut self, id: PageId, frame: usize) -> Result<bool> {
         let log = self.table.log(id);
-        let is_durable = log.last_lsn().is_some_and(|last| last < self.durable_end);
+        let is_durable = log.last_lsn().is_some_and(|last| last < self.log.durable_end());
         if !is_durable || !self.is_slot_free(id) || !self.is_writable(id) {
             return Ok(false);
         }
@@ -365,7 +386,7 @@ impl Pool {
 
     /// Writes an image to the slot that recovery does not read.
     fn update_page(&mut self, id: PageId, image: &mut Page) -> Result<()> {
-        assert!(image.lsn() < self.durable_end, "no-steal: page {id} has pending changes");
+        assert!(image.lsn() < self.log.durable_end(), "no-steal: page {id} has pending changes");
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
         image.seal();
         let slot = !self.stable.get(id);

@@ -133,8 +133,8 @@ impl<'t> Range<'t> {
             let mut is_first = true;
             let mut see = |key: Option<&[u8]>| lock(key, std::mem::take(&mut is_first));
             match tree {
-                Some((core, root)) => {
-                    core.tree_entries(root, slice(&self.low), count, see, &mut ahead)
+                Some((look, root)) => {
+                    look.tree_entries(root, slice(&self.low), count, see, &mut ahead)
                 }
                 None => {
                     see(None);
@@ -167,7 +167,7 @@ impl<'t> Range<'t> {
         };
         loop {
             let taken = table.ask(&mut committed, |tree| match (tree, from) {
-                (Some((core, root)), Some(from)) => core.tree_next(root, from, try_lock),
+                (Some((look, root)), Some(from)) => look.tree_next(root, from, try_lock),
                 _ => Ok(try_lock(None)),
             })?;
             let Some(taken) = taken else { return Ok(()) };
@@ -187,7 +187,7 @@ impl<'t> Range<'t> {
         loop {
             let (found, taken) = table.ask(&mut committed, |tree| {
                 let found = match tree {
-                    Some((core, root)) => core.tree_previous_entry(root, slice(&self.high))?,
+                    Some((look, root)) => look.tree_previous_entry(root, slice(&self.high))?,
                     None => None,
                 };
                 let inside = found.filter(|(key, _)| self.has(key));

@@ -16,6 +16,8 @@
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.
 
+use std::sync::Arc;
+
 use crate::checkpoint::{CheckpointRecord, Effort};
 use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
@@ -27,13 +29,14 @@ use crate::options::{Env, Options, Upkeep};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
 use crate::replay::{Needed, Replayed};
+use crate::shared_log::SharedLog;
 use crate::unsettled::Unsettled;
 
 /// Opens the files and brings the store to where it was. What is left of the restart is for
 /// [`Core::advance_restart`].
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let first = Lsn(LOG_PAGE_BYTES as u64);
-    let disk = std::sync::Arc::clone(&env.disk);
+    let disk = Arc::clone(&env.disk);
     let segment_bytes = options.log_segment_bytes;
     let files = LogFiles::new(disk.clone(), &options.dir, segment_bytes);
     let is_log = !files.segments()?.is_empty();
@@ -54,14 +57,13 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     files.rewrite_last(salt, end)?;
     data.write_master(&master)?;
     let last_transaction = replayed.iter().map(|range| range.last_transaction).max().unwrap_or(0);
-    let mut pool = Pool::new(data, options.pool_bytes, options.flush_on_eviction, record.slots);
+    let buffer = LogBuffer::new(salt, end.next_page, end.previous_crc);
+    let next_transaction = last_transaction.min(u64::MAX / 2) + 1;
+    let log = SharedLog::new(buffer, files, options.log_buffer_bytes, next_transaction);
+    let (pool_bytes, is_flushing) = (options.pool_bytes, options.flush_on_eviction);
+    let mut pool = Pool::new(data, pool_bytes, is_flushing, record.slots, Arc::new(log));
     pool.unsettled = Unsettled::new(replayed.into_iter().map(|range| range.records).collect());
-    pool.durable_end = Lsn(end.next_page * LOG_PAGE_BYTES as u64);
-    let log = LogBuffer::new(salt, end.next_page, end.previous_crc);
-    let mut core = Core::new(pool, log, files, master, options);
-    core.redo_start = redo_start;
-    core.next_transaction = last_transaction.min(u64::MAX / 2) + 1;
-    core.is_restarting = true;
+    let mut core = Core::new(pool, master, redo_start, options);
     if master.checkpoint == Lsn(0) && !core.pool.has_records(PageId::META) {
         core.bootstrap()?;
     }

@@ -26,6 +26,7 @@
 //! the calls alone.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use hashbrown::HashMap;
 
@@ -72,7 +73,7 @@ impl Node {
 pub(crate) struct Replacement {
     /// For each frame, how often its page was used since the frame came to its queue, less the
     /// times that it was let pass.
-    uses: Vec<u8>,
+    uses: Vec<AtomicU8>,
     nodes: Vec<Node>,
     small_count: usize,
     small_count_max: usize,
@@ -92,14 +93,18 @@ impl Replacement {
     }
 
     /// The page of a frame is used. Uses in a row are one use: that is for the caller to see to.
-    pub(crate) fn used(&mut self, frame: usize) {
-        self.uses[frame] = (self.uses[frame] + 1).min(USES_MAX);
+    /// Of two at the same moment one may not be counted.
+    pub(crate) fn used(&self, frame: usize) {
+        let uses = self.uses[frame].load(Ordering::Relaxed);
+        if uses < USES_MAX {
+            self.uses[frame].store(uses + 1, Ordering::Relaxed);
+        }
     }
 
     /// A frame that was without a page has this one now.
     pub(crate) fn entered(&mut self, frame: usize, page: PageId) {
         while self.uses.len() <= frame {
-            self.uses.push(0);
+            self.uses.push(AtomicU8::new(0));
             self.nodes.push(Node::alone(self.nodes.len()));
         }
         let place = if self.ghosts.forget(page) { Place::Main } else { Place::Small };
@@ -117,20 +122,20 @@ impl Replacement {
             if self.small_count >= self.small_count_max || is_main_empty {
                 assert!(self.small_count > 0, "a victim is wanted only if every frame has a page");
                 let frame = self.nodes[SMALL].newer - FIRST_FRAME;
-                if self.uses[frame] <= USES_OF_A_PASSER_BY {
+                if *self.uses[frame].get_mut() <= USES_OF_A_PASSER_BY {
                     return frame;
                 }
                 self.dropped(frame);
                 self.append(frame, Place::Main);
             } else {
                 let frame = self.nodes[MAIN].newer - FIRST_FRAME;
-                let uses = self.uses[frame];
+                let uses = *self.uses[frame].get_mut();
                 if uses == 0 {
                     return frame;
                 }
                 self.dropped(frame);
                 self.append(frame, Place::Main);
-                self.uses[frame] = uses - 1;
+                *self.uses[frame].get_mut() = uses - 1;
             }
         }
     }
@@ -162,7 +167,7 @@ impl Replacement {
         self.nodes[older].newer = at;
         self.nodes[at] = Node { newer: queue, older, place };
         self.small_count += usize::from(place == Place::Small);
-        self.uses[frame] = 0;
+        *self.uses[frame].get_mut() = 0;
     }
 
     /// Whether a frame is in a queue.

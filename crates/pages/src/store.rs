@@ -1,7 +1,8 @@
 //! The store: opening and closing, and what can be asked of it as a whole.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Duration;
 
 use crate::background::Background;
@@ -88,10 +89,10 @@ impl PageStore {
         let salt = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let core = crate::recovery::recover(env, options.clone(), salt)?;
         let inner = Arc::new(Inner {
-            core: Mutex::new(core),
+            log: Arc::clone(&core.log),
+            core: RwLock::new(core),
             queue: Queue::default(),
-            changed: Condvar::new(),
-            upkeep_wanted: Condvar::new(),
+            turn: Mutex::new(()),
             locks: Mutex::new(LockTable::default()),
             lock_released: Condvar::new(),
             lock_wait: options.lock_wait,
@@ -99,14 +100,14 @@ impl PageStore {
             upkeep: options.upkeep,
             group_delay: Duration::from_millis(options.group_delay_ms.into()),
             transaction_bytes_max: options.online_log_bytes / TRANSACTION_SHARE,
+            page_hits: AtomicU64::new(0),
             _lock: lock,
         });
-        let mut core = inner.latch();
-        if core.master.checkpoint == Lsn(0) {
-            core = inner.whole_checkpoint(core, Effort::None)?;
+        let is_new = inner.share().master.checkpoint == Lsn(0);
+        if is_new {
+            inner.whole_checkpoint(Effort::None)?;
         }
-        core.meta()?;
-        drop(core);
+        inner.latch().meta()?;
         let background = match options.upkeep {
             Upkeep::Background => Some(Arc::new(Background::start(&inner)?)),
             Upkeep::Inline => None,
@@ -216,7 +217,7 @@ impl PageStore {
     /// # Errors
     /// [`Error::Io`] if it cannot be written, [`Error::Poisoned`] if that happened before.
     pub fn flush(&self) -> Result<()> {
-        self.inner.flush_all(self.inner.latch()).map(drop)
+        self.inner.flush_all()
     }
 
     /// Returns when the transaction whose commit returned `lsn` is durable.
@@ -245,14 +246,14 @@ impl PageStore {
     /// # Errors
     /// As [`PageStore::flush`].
     pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
-        self.inner.flush_past(self.inner.latch(), lsn).map(drop)
+        self.inner.flush_past(lsn)
     }
 
     /// Everything in the log before this is durable: a transaction is whose commit returned less.
     /// A program that commits without waiting can tell by this what it may acknowledge.
     #[must_use]
     pub fn durable_end(&self) -> Lsn {
-        self.inner.latch().pool.durable_end
+        self.inner.log.durable_end()
     }
 
     /// Writes the log if a group commit has waited for its delay: with [`Upkeep::Inline`], to be
@@ -261,12 +262,7 @@ impl PageStore {
     /// # Errors
     /// As [`PageStore::flush`].
     pub fn tick(&self) -> Result<()> {
-        let mut core = self.inner.latch();
-        if self.inner.is_group_late(&mut core) {
-            core = self.inner.flush_all(core)?;
-        }
-        drop(core);
-        Ok(())
+        self.inner.flush_if_late(false)
     }
 
     /// The names of all tables that something was ever committed to, in order.
@@ -288,7 +284,7 @@ impl PageStore {
     /// [`Error::Poisoned`]; [`Error::Corrupt`] or [`Error::Io`] if a page cannot be read.
     pub fn list_tables(&self) -> Result<Vec<Vec<u8>>> {
         let mut core = self.inner.latch();
-        core.healthy()?;
+        self.inner.log.healthy()?;
         core.table_names()
     }
 
@@ -298,7 +294,7 @@ impl PageStore {
     /// # Errors
     /// As [`PageStore::flush`]; [`Error::Corrupt`] if a page cannot be read.
     pub fn checkpoint(&self) -> Result<()> {
-        self.inner.whole_checkpoint(self.inner.latch(), Effort::Normal).map(drop)
+        self.inner.whole_checkpoint(Effort::Normal)
     }
 
     /// Writes every page that is newer in memory, and takes a checkpoint.
@@ -306,13 +302,15 @@ impl PageStore {
     /// # Errors
     /// As [`PageStore::checkpoint`].
     pub fn checkpoint_all(&self) -> Result<()> {
-        self.inner.whole_checkpoint(self.inner.latch(), Effort::All).map(drop)
+        self.inner.whole_checkpoint(Effort::All)
     }
 
     /// What the store has done.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.inner.latch().stats()
+        let mut stats = self.inner.latch().stats();
+        stats.page_hits += self.inner.page_hits.load(Ordering::Relaxed);
+        stats
     }
 
     /// Walks every page and proves the invariants: trees in order and within the bounds that their
@@ -322,7 +320,7 @@ impl PageStore {
     /// [`Error::Corrupt`] with the first thing that is wrong.
     pub fn check(&self) -> Result<crate::check::Report> {
         let mut core = self.inner.latch();
-        core.healthy()?;
+        self.inner.log.healthy()?;
         crate::check::check(&mut core)
     }
 
@@ -333,6 +331,6 @@ impl PageStore {
     /// # Errors
     /// As [`PageStore::flush`].
     pub fn close(self) -> Result<()> {
-        self.inner.whole_checkpoint(self.inner.latch(), Effort::None).map(drop)
+        self.inner.whole_checkpoint(Effort::None)
     }
 }

@@ -3,9 +3,9 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::MutexGuard;
 
-use crate::core::Core;
 use crate::error::Result;
 use crate::locks::{LockName, Mode};
+use crate::look::Look;
 use crate::position::PageId;
 use crate::range::Range;
 use crate::transaction::{State, Transaction};
@@ -135,15 +135,15 @@ impl<'t> Table<'t> {
     pub(crate) fn ask<T>(
         &self,
         committed: &mut Committed,
-        mut ask: impl FnMut(Option<(&mut Core, PageId)>) -> Result<T>,
+        mut ask: impl FnMut(Option<(&mut Look<'_>, PageId)>) -> Result<T>,
     ) -> Result<T> {
         let mut is_found = false;
-        let answer = self.transaction.inner().ask(|core| {
+        let answer = self.transaction.ask(|look| {
             if let Some(name) = &committed.name {
-                committed.root = core.root(name)?;
+                committed.root = look.root(name)?;
                 is_found = committed.root.is_some();
             }
-            ask(committed.root.map(|root| (core, root)))
+            ask(committed.root.map(|root| (look, root)))
         });
         if is_found {
             committed.name = None;
@@ -180,7 +180,7 @@ impl<'t> Table<'t> {
         drop(state);
         self.transaction.lock(committed.names.record(key), mode)?;
         let value = self.ask(&mut committed, |tree| match tree {
-            Some((core, root)) => core.tree_get(root, key),
+            Some((look, root)) => look.tree_get(root, key),
             None => Ok(None),
         })?;
         if mode == Mode::Exclusive {
@@ -243,7 +243,7 @@ impl<'t> Table<'t> {
 
     fn is_committed(&self, committed: &mut Committed, key: &[u8]) -> Result<bool> {
         self.ask(committed, |tree| match tree {
-            Some((core, root)) => core.tree_has(root, key),
+            Some((look, root)) => look.tree_has(root, key),
             None => Ok(false),
         })
     }
@@ -259,7 +259,7 @@ impl<'t> Table<'t> {
         loop {
             // Under the latch no other key becomes the next one.
             let taken = self.ask(committed, |tree| match tree {
-                Some((core, root)) => core.tree_next(root, Bound::Excluded(key), try_lock),
+                Some((look, root)) => look.tree_next(root, Bound::Excluded(key), try_lock),
                 None => Ok(try_lock(None)),
             })?;
             let Some(next) = taken else { return Ok(()) };
@@ -317,7 +317,7 @@ impl<'t> Table<'t> {
             self.committed(&state)
         };
         self.ask(&mut committed, |tree| match tree {
-            Some((core, root)) => core.tree_len_estimate(root),
+            Some((look, root)) => look.tree_len_estimate(root),
             None => Ok(0),
         })
     }

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::core::{Change, Core};
 use crate::error::{Error, Result};
 use crate::latch::Inner;
 use crate::locks::{LockName, Mode, Outcome};
+use crate::look::{LastFrame, Look};
 use crate::options::{Durability, LockWait, Upkeep};
 use crate::page::KEY_BYTES_MAX;
 use crate::position::{Lsn, PageId};
@@ -126,6 +128,7 @@ pub struct Transaction {
     inner: Arc<Inner>,
     id: u64,
     state: Mutex<State>,
+    last: LastFrame,
 }
 
 /// A transaction that only reads. Dropping it ends it.
@@ -156,13 +159,10 @@ impl ReadTransaction {
 
 impl Transaction {
     pub(crate) fn begin(inner: &Arc<Inner>) -> Result<Self> {
-        let mut core = inner.latch();
-        core.healthy()?;
-        let id = core.next_transaction;
-        core.next_transaction += 1;
-        core.active.insert(id);
-        drop(core);
-        Ok(Self { inner: Arc::clone(inner), id, state: Mutex::default() })
+        inner.log.healthy()?;
+        let id = inner.log.lock().begin();
+        let (state, last) = (Mutex::default(), LastFrame::default());
+        Ok(Self { inner: Arc::clone(inner), id, state, last })
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -171,6 +171,11 @@ impl Transaction {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
+    }
+
+    /// As [`Inner::ask`].
+    pub(crate) fn ask<T>(&self, ask: impl FnMut(&mut Look<'_>) -> Result<T>) -> Result<T> {
+        self.inner.ask(&self.last, ask)
     }
 
     /// The table of this name. It is made when something is first committed to it.
@@ -245,10 +250,7 @@ impl Transaction {
         let number = self.number_of(name);
         let lock_name = self.state().tables[number].lock_name;
         self.lock(LockName::Table(lock_name), Mode::Exclusive)?;
-        let mut core = self.inner.latch();
-        core.healthy()?;
-        let is_committed = core.root(name)?.is_some();
-        drop(core);
+        let is_committed = self.ask(|look| look.root(name))?.is_some();
         let mut state = self.state();
         state.found.is_known = false;
         let table = &mut state.tables[number];
@@ -307,35 +309,32 @@ impl Transaction {
         if tables.iter().all(|table| !table.is_deleted && table.writes.is_empty()) {
             return self.commit_reads(durability);
         }
-        let mut core = self.inner.latch();
-        core.healthy()?;
-        core = self.inner.make_room(core)?;
+        let mut core = self.inner.latch_with_room()?;
         let mut change = core.begin_change(self.id);
         let made = self.apply(&mut core, &mut change, &tables);
         let lsn = core.end_change(change, made)?;
         core.pool.stats.commits += 1;
-        core.active.remove(&self.id);
+        let is_upkeep_due = core.is_upkeep_due();
         drop(core);
         self.release();
         self.state().is_over = true;
-        self.inner.settle(self.inner.latch(), lsn, durability)?;
+        self.inner.settle(self.id, lsn, durability, is_upkeep_due)?;
         Ok(lsn)
     }
 
     fn commit_reads(&self, durability: Durability) -> Result<Lsn> {
-        let mut core = self.inner.latch();
-        core.healthy()?;
-        core.active.remove(&self.id);
-        self.inner.wake_group(&core);
-        let lsn = Lsn(core.log.end().0 - 1);
-        drop(core);
+        self.inner.log.healthy()?;
+        let mut log = self.inner.log.lock();
+        self.inner.log.end_in(&mut log, self.id);
+        let lsn = Lsn(log.buffer.end().0 - 1);
+        drop(log);
         self.release();
         self.state().is_over = true;
         match durability {
             Durability::None => Ok(lsn),
             Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
             Durability::Group | Durability::Immediate => {
-                self.inner.flush_past(self.inner.latch(), lsn).map(|_| lsn)
+                self.inner.flush_past(lsn).map(|()| lsn)
             }
         }
     }
@@ -371,7 +370,7 @@ impl Transaction {
         key: &[u8],
         is_united: bool,
     ) -> Result<()> {
-        core.tree_next(root, Bound::Excluded(key), |next| {
+        core.look().tree_next(root, Bound::Excluded(key), |next| {
             let (own, next) = (LockName::Gap(table, Some(key)), LockName::Gap(table, next));
             let (from, to) = if is_united { (own, next) } else { (next, own) };
             self.inner.lock_table().inherit(from, to, self.id);
@@ -411,9 +410,10 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.inner.page_hits.fetch_add(self.last.hits(), Ordering::Relaxed);
         if !self.state.get_mut().is_ok_and(|state| state.is_over) {
             self.release();
-            self.inner.forget(self.id);
+            self.inner.log.end(self.id);
         }
     }
 }

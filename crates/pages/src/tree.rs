@@ -20,6 +20,7 @@ use std::ops::Bound;
 use crate::core::{Change, Core};
 use crate::error::{Error, Result};
 use crate::leaf_hints::{LeafEnd, hash};
+use crate::look::Look;
 use crate::page::{BODY_BYTES, Cell, Kind, Page, Place};
 use crate::position::PageId;
 use crate::redo_record::{Op, put_cell};
@@ -72,14 +73,14 @@ fn way_down(
     }))
 }
 
-impl Core {
+impl Look<'_> {
     /// Goes down to a leaf as [`way_down`] says, and remembers how.
     fn descend(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<Path> {
         let mut path = Path { pages: vec![root], low: Vec::new(), high: None };
         let mut level: Option<u8> = None;
         loop {
             let id = *path.pages.last().expect("it has the root");
-            let page = self.pool.page(id)?;
+            let page = self.page(id)?;
             let i = match way_down(page, level, key, is_below) {
                 Ok(Some(i)) => i,
                 Ok(None) => return Ok(path),
@@ -101,7 +102,7 @@ impl Core {
         let mut id = root;
         let mut level: Option<u8> = None;
         loop {
-            let page = self.pool.page(id)?;
+            let page = self.page(id)?;
             match way_down(page, level, key, is_below) {
                 Ok(Some(i)) => {
                     level = Some(page.level());
@@ -120,17 +121,24 @@ impl Core {
             return Ok(found);
         }
         let leaf = self.leaf_of(root, Some(key), false)?;
-        self.leaf_hints.set(root, hash, leaf, self.pool.shape(leaf));
-        Ok((leaf, self.pool.page(leaf)?.search(key)))
+        self.core().leaf_hints.set(root, hash, leaf, self.shape(leaf));
+        Ok((leaf, self.page(leaf)?.search(key)))
     }
 
     fn find_by_hint(&mut self, root: PageId, key: &[u8], hash: u64) -> Option<(PageId, Place)> {
-        let (leaf, shape) = self.leaf_hints.get(root, hash)?;
-        if self.pool.shape(leaf) != shape {
+        let (leaf, shape) = self.core().leaf_hints.get(root, hash)?;
+        if self.shape(leaf) != shape {
             return None;
         }
-        let page = self.pool.page_in_frame(leaf)?;
-        Some((leaf, self.leaf_hints.place_inside(leaf, shape, page, key)?))
+        let page = self.page_in_frame(leaf).filter(|page| page.kind() == Some(Kind::Leaf))?;
+        let place = page.search(key);
+        let is_inside = match place {
+            Ok(_) => true,
+            Err(0) => false,
+            Err(i) if i < page.count() => true,
+            Err(_) => self.core().leaf_hints.is_before_end(leaf, shape, key),
+        };
+        is_inside.then_some((leaf, place))
     }
 
     /// As [`Core::find`], for who is likely to stay in the leaf that the last one was in.
@@ -140,7 +148,7 @@ impl Core {
             return Ok(found);
         }
         let found = self.find(root, key)?;
-        self.leaf_hints.set(root, near, found.0, self.pool.shape(found.0));
+        self.core().leaf_hints.set(root, near, found.0, self.shape(found.0));
         Ok(found)
     }
 
@@ -159,7 +167,7 @@ impl Core {
 
     /// The value of the cell at place `i` of a leaf.
     fn value(&mut self, leaf: PageId, i: usize) -> Result<Vec<u8>> {
-        let cell = self.pool.page(leaf)?.cell(i);
+        let cell = self.page(leaf)?.cell(i);
         let (value, is_overflow) = (cell.value.to_vec(), cell.is_overflow);
         if is_overflow { self.read_overflow(leaf, &value) } else { Ok(value) }
     }
@@ -179,7 +187,7 @@ impl Core {
         mut see: impl FnMut(Option<&[u8]>) -> T,
     ) -> Result<T> {
         match self.next_place(root, from)? {
-            Some((leaf, i)) => Ok(see(Some(self.pool.page(leaf)?.cell(i).key))),
+            Some((leaf, i)) => Ok(see(Some(self.page(leaf)?.cell(i).key))),
             None => Ok(see(None)),
         }
     }
@@ -198,9 +206,9 @@ impl Core {
             see(None);
             return Ok(());
         };
-        let end = self.pool.page(leaf)?.count().min(first + count);
+        let end = self.page(leaf)?.count().min(first + count);
         for i in first..end {
-            let key = self.pool.page(leaf)?.cell(i).key;
+            let key = self.page(leaf)?.cell(i).key;
             if !see(Some(key)) {
                 break;
             }
@@ -223,7 +231,7 @@ impl Core {
 
     fn entry(&mut self, place: Option<(PageId, usize)>) -> Result<Option<Entry>> {
         let Some((leaf, i)) = place else { return Ok(None) };
-        let key = self.pool.page(leaf)?.cell(i).key.to_vec();
+        let key = self.page(leaf)?.cell(i).key.to_vec();
         Ok(Some((key, self.value(leaf, i)?)))
     }
 
@@ -238,7 +246,7 @@ impl Core {
             (Ok(i), Bound::Excluded(_)) => i + 1,
             (Ok(i) | Err(i), _) => i,
         };
-        if i < self.pool.page(leaf)?.count() {
+        if i < self.page(leaf)?.count() {
             return Ok(Some((leaf, i)));
         }
         if let Some(first) = self.first_behind(leaf)? {
@@ -247,28 +255,28 @@ impl Core {
         // It is the first of a leaf further on.
         let mut high = self.descend(root, Some(key), false)?.high;
         let mut end =
-            LeafEnd { leaf, shape: self.pool.shape(leaf), high: high.clone(), next: None };
+            LeafEnd { leaf, shape: self.shape(leaf), high: high.clone(), next: None };
         while let Some(key) = high {
             let path = self.descend(root, Some(&key), false)?;
             let leaf = *path.pages.last().expect("it has the root");
-            end.next.get_or_insert((leaf, self.pool.shape(leaf)));
-            let page = self.pool.page(leaf)?;
+            end.next.get_or_insert((leaf, self.shape(leaf)));
+            let page = self.page(leaf)?;
             let i = page.search(&key).unwrap_or_else(|i| i);
             if i < page.count() {
-                self.leaf_hints.set_end(end);
+                self.core().leaf_hints.set_end(end);
                 return Ok(Some((leaf, i)));
             }
             high = path.high;
         }
-        self.leaf_hints.set_end(end);
+        self.core().leaf_hints.set_end(end);
         Ok(None)
     }
 
     /// The leaf behind this one, if that is known and it has keys.
     fn first_behind(&mut self, leaf: PageId) -> Result<Option<PageId>> {
-        let end = self.leaf_hints.end(leaf, self.pool.shape(leaf));
-        let Some((next, shape)) = end.and_then(|end| end.next) else { return Ok(None) };
-        let is_good = self.pool.shape(next) == shape && self.pool.page(next)?.count() > 0;
+        let next = self.core().leaf_hints.next(leaf, self.shape(leaf));
+        let Some((next, shape)) = next else { return Ok(None) };
+        let is_good = self.shape(next) == shape && self.page(next)?.count() > 0;
         Ok(is_good.then_some(next))
     }
 
@@ -292,7 +300,7 @@ impl Core {
             },
         };
         let leaf = self.leaf_of(root, key, is_below)?;
-        let count = end(self.pool.page(leaf)?, key, is_below);
+        let count = end(self.page(leaf)?, key, is_below);
         if count > 0 {
             return Ok(Some((leaf, count - 1)));
         }
@@ -301,7 +309,7 @@ impl Core {
         while !low.is_empty() {
             let path = self.descend(root, Some(&low), true)?;
             let leaf = *path.pages.last().expect("it has the root");
-            let count = end(self.pool.page(leaf)?, Some(&low), true);
+            let count = end(self.page(leaf)?, Some(&low), true);
             if count > 0 {
                 return Ok(Some((leaf, count - 1)));
             }
@@ -319,7 +327,7 @@ impl Core {
             let mut product: u64 = 1;
             let mut id = root;
             for depth in 0..u64::from(u8::MAX) {
-                let page = self.pool.page(id)?;
+                let page = self.page(id)?;
                 let count = page.count() as u64;
                 product = product.saturating_mul(count);
                 if page.kind() != Some(Kind::Branch) {
@@ -333,7 +341,9 @@ impl Core {
         }
         Ok(sum / WAYS)
     }
+}
 
+impl Core {
     /// Sets `key` to `value`; true if it was there.
     pub(crate) fn tree_put(
         &mut self,
@@ -342,7 +352,7 @@ impl Core {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool> {
-        let (mut leaf, mut place) = self.find(root, key)?;
+        let (mut leaf, mut place) = self.look().find(root, key)?;
         let was_there = self.free_overflow_of(change, leaf, place)?;
         let direct = Cell { key, value, is_overflow: false };
         let address;
@@ -354,9 +364,9 @@ impl Core {
         };
         let run = self.run_before(leaf, place)?;
         while !self.pool.page(leaf)?.fits_at(place, &cell) {
-            let path = self.descend(root, Some(key), false)?;
+            let path = self.look().descend(root, Some(key), false)?;
             self.split(change, &path.pages, Some((key, run)))?;
-            (leaf, place) = self.find(root, key)?;
+            (leaf, place) = self.look().find(root, key)?;
         }
         self.put_cell(change, leaf, place, cell)?;
         if !was_there {
@@ -372,13 +382,13 @@ impl Core {
         root: PageId,
         key: &[u8],
     ) -> Result<bool> {
-        let (leaf, place) = self.find(root, key)?;
+        let (leaf, place) = self.look().find(root, key)?;
         if !self.free_overflow_of(change, leaf, place)? {
             return Ok(false);
         }
         self.remove_cell(change, leaf, place, key)?;
         if leaf != root && self.pool.page(leaf)?.used_bytes() < UNDERFULL_BYTES {
-            let path = self.descend(root, Some(key), false)?;
+            let path = self.look().descend(root, Some(key), false)?;
             self.merge(change, &path.pages)?;
         }
         Ok(true)

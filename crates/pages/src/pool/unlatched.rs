@@ -11,7 +11,7 @@
 //! comes after those that are written, and stays. Who writes is the one thread that takes a step of
 //! the checkpoint.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Pfat, Pool};
 use crate::data_file::DataFile;
@@ -24,18 +24,48 @@ use crate::redo::{Image, redo};
 /// So many images that are not in use are kept for the next ones.
 const SPARE_IMAGES: usize = 64;
 
+/// Who reads what without the latch.
+#[derive(Default)]
+pub(super) struct Reads(Mutex<ReadsState>);
+
+#[derive(Default)]
+struct ReadsState {
+    /// Pages that somebody reads.
+    pages: Vec<PageId>,
+    /// Images that are in no frame.
+    spare: Vec<Page>,
+}
+
+impl Reads {
+    fn lock(&self) -> MutexGuard<'_, ReadsState> {
+        self.0.lock().expect("nothing panics while it holds them")
+    }
+
+    fn spare(&self) -> Page {
+        self.lock().spare.pop().unwrap_or_else(Page::blank)
+    }
+
+    fn keep(&self, image: Page) {
+        let mut reads = self.lock();
+        if reads.spare.len() < SPARE_IMAGES {
+            reads.spare.push(image);
+        }
+    }
+}
+
 /// A page that is wanted and is in no frame.
 pub(crate) struct PageRead {
     data: Arc<DataFile>,
     id: PageId,
-    slot: bool,
+    /// Where its image is; nothing if its records make one without it.
+    slot: Option<bool>,
     image: Page,
 }
 
 impl PageRead {
     /// Reads the image; false if that failed.
     pub(crate) fn read(&mut self) -> bool {
-        self.data.read_page(self.id, self.slot, &mut self.image).is_ok()
+        self.slot.is_none_or(|slot| self.data.read_page(self.id, slot, &mut self.image).is_ok())
     }
 }
 
@@ -65,59 +95,55 @@ impl PageWrite {
 }
 
 impl Pool {
-    /// From now on [`Pool::page`] and its like do not read pages if so, but fail with any error;
-    /// [`Pool::begin_read`] then knows what was wanted.
-    pub(crate) fn refuse_reads(&mut self, is_refused: bool) {
-        self.refuses_reads = is_refused;
-        self.wanted = None;
-    }
-
-    /// The page that was wanted, to be read without the latch.
-    pub(crate) fn begin_read(&mut self) -> Option<PageRead> {
-        let id = self.wanted.take()?;
-        self.being_read.push(id);
-        let image = self.spare.pop().unwrap_or_else(Page::blank);
-        Some(PageRead { data: Arc::clone(&self.data), id, slot: self.latest.get(id), image })
+    /// A page that is in no frame is to be read without the latch, which is held at least shared.
+    pub(crate) fn begin_read(&self, id: PageId) -> PageRead {
+        let log = self.table.log(id);
+        let slot = log.last_whole(log.len()).is_none().then(|| self.latest.get(id));
+        let image = self.reads.spare();
+        self.reads.lock().pages.push(id);
+        PageRead { data: Arc::clone(&self.data), id, slot, image }
     }
 
     /// Puts a page that was read into a frame, if it is in none by now.
     pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<()> {
         let PageRead { id, slot, mut image, .. } = read;
-        let at = self.being_read.iter().position(|other| *other == id);
-        self.being_read.swap_remove(at.expect("begin_read has put it there"));
-        self.stats.page_reads += u64::from(is_read);
-        if let (true, Err(entry)) = (is_read, self.find(id)) {
+        let mut reads = self.reads.lock();
+        let at = reads.pages.iter().position(|other| *other == id);
+        reads.pages.swap_remove(at.expect("begin_read has put it there"));
+        drop(reads);
+        self.stats.page_reads += u64::from(is_read && slot.is_some());
+        let is_in_frame = matches!(self.pfat.get(&id), Some(Pfat::InFrame { .. }));
+        if is_read && !is_in_frame {
+            let is_dirty = self.has_records(id);
             let frame = self.free_frame()?;
             let log = self.table.log(id);
             self.stats.redos += u64::from(log.len() > 0);
-            let loaded = Image::Loaded(slot);
-            if let Err(error) = redo(&self.data, id, loaded, log, log.len(), &mut image) {
+            let source = match slot {
+                Some(slot) => Image::Loaded(slot),
+                None => Image::InSlot(self.latest.get(id)),
+            };
+            let redone = redo(&self.data, id, source, log, log.len(), &mut image);
+            if let Err(error) = redone {
                 self.unused.push(frame);
                 return Err(error);
             }
             std::mem::swap(&mut self.frames[frame].image, &mut image);
-            self.enter(frame, id, entry.is_some());
+            self.enter(frame, id, is_dirty);
         }
-        self.keep(image);
+        self.reads.keep(image);
         Ok(())
-    }
-
-    fn keep(&mut self, image: Page) {
-        if self.spare.len() < SPARE_IMAGES {
-            self.spare.push(image);
-        }
     }
 
     /// Whether an image of the page may be written now.
     pub(crate) fn is_writable(&self, id: PageId) -> bool {
-        !self.being_read.contains(&id) && !self.being_written.contains(&id)
+        !self.being_written.contains(&id) && !self.reads.lock().pages.contains(&id)
     }
 
     /// Algorithm 1, lines 9 to 17: the page is to be written with its first `committed` runs,
     /// which are durable.
     pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
-        let mut image = self.spare.pop().unwrap_or_else(Page::blank);
+        let mut image = self.reads.spare();
         let log = self.table.log(id);
         let source = match self.pfat.get(&id) {
             Some(Pfat::InFrame { frame, .. }) if committed == log.len() => {
@@ -141,8 +167,8 @@ impl Pool {
             self.has_failed = true;
             return;
         }
-        assert!(image.lsn() < self.durable_end, "no-steal: page {id} has pending changes");
-        self.keep(image);
+        assert!(image.lsn() < self.log.durable_end(), "no-steal: page {id} has pending changes");
+        self.reads.keep(image);
         self.has_unsynced_pages = true;
         self.latest.set(id, slot);
         self.stats.page_writes += 1;
@@ -161,6 +187,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::look::{LastFrame, Look};
     use crate::{Durability, Env, LockWait, Options, PageStore, Upkeep};
     use env_sim::{Faults, SimClock, SimDisk};
 
@@ -191,23 +218,24 @@ mod tests {
         transaction.commit(Durability::Immediate).expect("no faults");
     }
 
-    /// The first bytes of a value, by a transaction that is not alone; `meanwhile` is done while a
-    /// page with records is read without the latch.
+    /// The first bytes of a value; `meanwhile` is done while a page with records is read without
+    /// the latch.
     fn get(store: &PageStore, key: u32, meanwhile: impl Fn()) -> Vec<u8> {
         let key = key.to_be_bytes();
         let mut is_done = false;
         loop {
-            let mut core = store.inner.latch();
-            let root = core.root(b"t").expect("no faults").expect("it was made");
-            core.pool.refuse_reads(true);
-            let got = core.tree_get(root, &key);
-            let wanted = core.pool.begin_read();
-            core.pool.refuse_reads(false);
-            let Some(mut read) = wanted else {
+            let core = store.inner.share();
+            let last = LastFrame::default();
+            let mut look = Look::shared(&core, &last);
+            let root = look.root(b"t").map(|root| root.expect("it was made"));
+            let got = root.and_then(|root| look.tree_get(root, &key));
+            let Some(wanted) = look.wanted() else {
                 assert!(is_done, "the page is in no frame and has records");
                 return got.expect("no faults").expect("it is there")[..3].to_vec();
             };
-            let has_records = core.pool.table.log(read.id).len() > 0;
+            let mut read = core.pool.begin_read(wanted);
+            let has_records = core.pool.table.log(wanted).len() > 0;
+            drop(look);
             drop(core);
             assert!(read.read());
             if has_records {

@@ -1,0 +1,343 @@
+//! The log as transactions share it: who has begun, what is to be written, who writes it, who waits.
+//!
+//! ```text
+//!   commit ─► append ─► buffer ─► whoever finds the files here takes them out, writes and syncs
+//!                                 everything that has gathered, and puts them back; the others
+//!                                 wait, and go on together: group commit among threads
+//! ```
+//!
+//! Invariants: the files are gone while somebody writes them, and nobody holds this while anything
+//! is written or synced. Only who holds the latch exclusively appends, and only who holds it, shared
+//! or not, seals the buffer: so nothing comes between the LSN that a group is made for and the group.
+//! What is durable only grows. The first failure of a write or sync is remembered, and nothing is
+//! done after it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::log_files::LogFiles;
+use crate::log_page::{Flush, GroupKind, LOG_PAGE_BYTES, LogBuffer};
+use crate::position::Lsn;
+
+/// Group commit writes the log when its buffer is so full (section 5.1, Figure 7).
+const GROUP_PERCENT: usize = 80;
+
+/// What the thread in the background is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    Awake,
+    /// For the delay of a commit in the log buffer.
+    UntilLate,
+    /// For somebody to have something to do.
+    UntilWoken,
+}
+
+/// What is shared.
+pub(crate) struct LogState {
+    pub(crate) buffer: LogBuffer,
+    buffer_bytes_max: usize,
+    /// Gone while somebody writes the log.
+    files: Option<LogFiles>,
+    /// When the oldest commit in the buffer was seen first.
+    group_since_us: Option<u64>,
+    /// Threads that wait for a change.
+    waiters: usize,
+    /// Those of them that wait for their group to be written.
+    group_waiters: usize,
+    next_transaction: u64,
+    /// The transactions that have begun and not ended.
+    active: BTreeSet<u64>,
+    /// What the thread in the background is doing.
+    pub(crate) sleep: Sleep,
+    /// There is something to do for it.
+    pub(crate) is_upkeep_due: bool,
+    /// The last handle is gone.
+    pub(crate) is_stopping: bool,
+    pub(crate) flushes: u64,
+    pub(crate) page_writes: u64,
+}
+
+pub(crate) type LogGuard<'a> = MutexGuard<'a, LogState>;
+
+pub(crate) struct SharedLog {
+    state: Mutex<LogState>,
+    /// The log was written, the store has failed, or nobody is active any more whom a group commit
+    /// could wait for.
+    changed: Condvar,
+    /// There is something to do for the thread in the background.
+    upkeep_wanted: Condvar,
+    /// Every group before this is durable.
+    durable_end: AtomicU64,
+    poison: OnceLock<String>,
+}
+
+impl LogState {
+    /// Begins a transaction.
+    pub(crate) fn begin(&mut self) -> u64 {
+        let id = self.next_transaction;
+        self.next_transaction += 1;
+        self.active.insert(id);
+        id
+    }
+
+    /// Whether the buffer is so full, in percent of what group commit gathers at most.
+    pub(crate) fn is_fuller_than(&self, percent: usize) -> bool {
+        self.buffer.len() * 100 / self.buffer_bytes_max.max(1) >= percent
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_fuller_than(GROUP_PERCENT)
+    }
+
+    /// Whether it is worth writing the buffer: there is enough, or nobody who could join.
+    fn is_group_ripe(&self) -> bool {
+        self.active.is_empty() || self.is_full()
+    }
+
+    /// Whether the oldest commit in the buffer has waited for so long.
+    pub(crate) fn is_group_late(&mut self, now_us: u64, delay: Duration) -> bool {
+        let Self { buffer, group_since_us, .. } = self;
+        let waited = |since: u64| u128::from(now_us.saturating_sub(since));
+        !buffer.is_empty() && waited(*group_since_us.get_or_insert(now_us)) >= delay.as_micros()
+    }
+}
+
+impl SharedLog {
+    /// A log that is durable up to where `buffer` goes on.
+    pub(crate) fn new(
+        buffer: LogBuffer,
+        files: LogFiles,
+        buffer_bytes_max: usize,
+        next_transaction: u64,
+    ) -> Self {
+        let durable_end = AtomicU64::new(buffer.end().0);
+        let state = LogState {
+            buffer,
+            buffer_bytes_max,
+            files: Some(files),
+            group_since_us: None,
+            waiters: 0,
+            group_waiters: 0,
+            next_transaction,
+            active: BTreeSet::new(),
+            sleep: Sleep::Awake,
+            is_upkeep_due: false,
+            is_stopping: false,
+            flushes: 0,
+            page_writes: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            upkeep_wanted: Condvar::new(),
+            durable_end,
+            poison: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> LogGuard<'_> {
+        self.state.lock().expect("a broken invariant has ended a thread that held the log")
+    }
+
+    /// Every group before this is durable.
+    pub(crate) fn durable_end(&self) -> Lsn {
+        Lsn(self.durable_end.load(Ordering::Acquire))
+    }
+
+    /// The LSN of the next group.
+    pub(crate) fn next_lsn(&self) -> Lsn {
+        self.lock().buffer.next_lsn()
+    }
+
+    /// Appends a group and gives its LSN.
+    pub(crate) fn append(&self, kind: GroupKind, body: &[u8]) -> Lsn {
+        self.lock().buffer.append(kind, body)
+    }
+
+    pub(crate) fn active(&self) -> Vec<u64> {
+        self.lock().active.iter().copied().collect()
+    }
+
+    /// # Errors
+    /// [`Error::Poisoned`] after a failure.
+    pub(crate) fn healthy(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers the first failure, and wakes whoever waits for what will not come.
+    pub(crate) fn poison_by<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.poison.get_or_init(|| error.to_string());
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+        result
+    }
+
+    /// Forgets a transaction. This may run while a panic unwinds, and must not begin another.
+    pub(crate) fn end(&self, transaction: u64) {
+        if let Ok(mut log) = self.state.lock() {
+            self.end_in(&mut log, transaction);
+        }
+    }
+
+    /// As [`SharedLog::end`]. Group commit may have waited for it.
+    pub(crate) fn end_in(&self, log: &mut LogState, transaction: u64) {
+        if log.active.remove(&transaction) && log.group_waiters > 0 && log.is_group_ripe() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes the files, to write without holding anything; waits for who has them.
+    pub(crate) fn take_files<'a>(&'a self, mut log: LogGuard<'a>) -> LogFiles {
+        loop {
+            if let Some(files) = log.files.take() {
+                return files;
+            }
+            log = self.wait(log);
+        }
+    }
+
+    /// Puts the files back.
+    pub(crate) fn put_files(&self, files: LogFiles) {
+        let mut log = self.lock();
+        log.files = Some(files);
+        self.wake(&log);
+    }
+
+    fn wait<'a>(&'a self, mut log: LogGuard<'a>) -> LogGuard<'a> {
+        log.waiters += 1;
+        log = self.changed.wait(log).expect("as for the lock");
+        log.waiters -= 1;
+        log
+    }
+
+    /// Waking nobody would be a system call all the same.
+    fn wake(&self, log: &LogState) {
+        if log.waiters > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Writes the log until the group at `lsn` is durable, or waits for who is doing so. `latch`
+    /// takes the latch, at least shared.
+    pub(crate) fn flush_past<'a, L>(
+        &'a self,
+        mut log: LogGuard<'a>,
+        lsn: Lsn,
+        latch: impl Fn() -> L,
+    ) -> Result<()> {
+        loop {
+            self.healthy()?;
+            if lsn < self.durable_end() {
+                return Ok(());
+            }
+            let Some(mut files) = log.files.take() else {
+                log = self.wait(log);
+                continue;
+            };
+            drop(log);
+            let latched = latch();
+            log = self.lock();
+            let flush = log.buffer.seal();
+            log.group_since_us = None;
+            drop((log, latched));
+            let written = files.write(&flush);
+            // Before anybody else finds the files.
+            let written = self.poison_by(written);
+            log = self.lock();
+            log.files = Some(files);
+            self.wake(&log);
+            written?;
+            self.note_flush(&mut log, flush);
+        }
+    }
+
+    fn note_flush(&self, log: &mut LogState, flush: Flush) {
+        self.durable_end.store(flush.end().0, Ordering::Release);
+        log.flushes += 1;
+        log.page_writes += (flush.bytes.len() / LOG_PAGE_BYTES) as u64;
+        log.buffer.reuse(flush);
+    }
+
+    /// Waits until the group at `lsn` is durable or it is time to write it: the buffer is full
+    /// enough, the delay is over, or there is nobody who could join the group.
+    pub(crate) fn wait_for_group<'a>(
+        &'a self,
+        mut log: LogGuard<'a>,
+        lsn: Lsn,
+        delay: Duration,
+    ) -> LogGuard<'a> {
+        log.group_waiters += 1;
+        log.waiters += 1;
+        let is_to_wait = |log: &mut LogState| {
+            self.poison.get().is_none() && lsn >= self.durable_end() && !log.is_group_ripe()
+        };
+        let waited = self.changed.wait_timeout_while(log, delay, is_to_wait);
+        log = waited.expect("as for the lock").0;
+        log.group_waiters -= 1;
+        log.waiters -= 1;
+        log
+    }
+
+    /// To be called when the buffer has grown: is it time to write?
+    pub(crate) fn wake_group(&self, log: &LogState) {
+        if log.group_waiters > 0 && log.is_group_ripe() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Wakes the thread in the background if it has something to do, or will soon.
+    pub(crate) fn wake_upkeep(&self, log: &mut LogState, is_due: bool, is_waited_for: bool) {
+        log.is_upkeep_due |= is_due || (!is_waited_for && log.is_full());
+        let is_to_wake = match log.sleep {
+            Sleep::Awake => false,
+            Sleep::UntilLate => log.is_upkeep_due,
+            Sleep::UntilWoken => log.is_upkeep_due || (!is_waited_for && !log.buffer.is_empty()),
+        };
+        if is_to_wake {
+            log.sleep = Sleep::Awake;
+            self.upkeep_wanted.notify_one();
+        }
+    }
+
+    /// Ends the thread in the background. This may run while a panic unwinds.
+    pub(crate) fn stop_upkeep(&self) {
+        if let Ok(mut log) = self.state.lock() {
+            log.is_stopping = true;
+        }
+        self.upkeep_wanted.notify_all();
+    }
+
+    /// The thread in the background has nothing to do: it sleeps until it has, at most so long if
+    /// a commit waits in the buffer.
+    pub(crate) fn sleep(&self, delay: Duration) {
+        let mut log = self.lock();
+        if log.is_stopping || std::mem::take(&mut log.is_upkeep_due) {
+            return;
+        }
+        if log.buffer.is_empty() {
+            log.sleep = Sleep::UntilWoken;
+            log = self.upkeep_wanted.wait(log).expect("as for the lock");
+        } else {
+            log.sleep = Sleep::UntilLate;
+            log = self.upkeep_wanted.wait_timeout(log, delay).expect("as for the lock").0;
+        }
+        log.sleep = Sleep::Awake;
+        log.is_upkeep_due = false;
+    }
+
+    /// The thread in the background rests for a while, unless it is to end.
+    pub(crate) fn rest(&self, pause: Duration) {
+        let log = self.lock();
+        if !log.is_stopping {
+            drop(self.upkeep_wanted.wait_timeout(log, pause));
+        }
+    }
+}
