@@ -2,8 +2,8 @@
 //!
 //! One latch protects [`Core`]: shared by who looks at pages, exclusive for who changes them. As a
 //! transaction changes only its overlay until it commits, nearly everything is done shared. It is
-//! never held while anything is read, written or synced (but for what a commit itself finds in no
-//! frame):
+//! never held while anything is written or synced, nor while a page is read, but by who is alone or
+//! in the middle of a commit:
 //!
 //! ```text
 //!   look        who finds a page in no frame reads it without the latch, brings it into a frame,
@@ -114,14 +114,15 @@ impl Inner {
         self.transaction_bytes_max
     }
 
-    /// Asks what is committed. A page that is in no frame is read without the latch; then
-    /// everything is asked again.
+    /// Asks what is committed. A page that is in no frame is read without the latch, if there is
+    /// anybody who may want that meanwhile; then everything is asked again.
     pub(crate) fn ask<T>(
         &self,
         last: &LastFrame,
         mut ask: impl FnMut(&mut Look<'_>) -> Result<T>,
     ) -> Result<T> {
-        for _ in 0..UNLATCHED_READS_MAX {
+        let attempts = if self.log.is_alone() { 0 } else { UNLATCHED_READS_MAX };
+        for _ in 0..attempts {
             let core = self.share();
             self.log.healthy()?;
             let mut look = Look::shared(&core, last);
@@ -132,7 +133,9 @@ impl Inner {
             let mut read = core.pool.begin_read(wanted);
             drop(core);
             let is_read = read.read();
-            self.latch().pool.finish_read(read, is_read)?;
+            let frame = self.latch().pool.finish_read(read, is_read)?;
+            // Looking at it is the use that it was read for.
+            last.set(frame);
             if !is_read {
                 // The error will be met again under the latch.
                 break;
@@ -248,7 +251,6 @@ impl Inner {
         let is_inline = self.upkeep == Upkeep::Inline;
         let mut log = self.log.lock();
         self.log.end_in(&mut log, transaction);
-        self.log.wake_group(&log);
         if !is_inline {
             self.log.wake_upkeep(&mut log, is_upkeep_due, durability != Durability::None);
         }

@@ -24,6 +24,11 @@ pub(crate) struct LastFrame {
 }
 
 impl LastFrame {
+    /// This frame is looked at next.
+    pub(crate) fn set(&self, frame: Option<usize>) {
+        frame.into_iter().for_each(|frame| self.frame.store(frame, Ordering::Relaxed));
+    }
+
     /// Pages that were found in a frame.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)

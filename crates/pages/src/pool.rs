@@ -220,10 +220,10 @@ impl Pool {
     }
 
     fn drop_frame(&mut self, id: PageId) {
-        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
-            self.frames[*frame].page = None;
-            self.replacement.dropped(*frame);
-            self.unused.push(*frame);
+        if let Some(frame) = self.frame_of(id) {
+            self.frames[frame].page = None;
+            self.replacement.dropped(frame);
+            self.unused.push(frame);
         }
     }
 
@@ -268,10 +268,17 @@ impl Pool {
         if self.frames.get(uses.last).is_some_and(|frame| frame.page == Some(id)) {
             return Some(uses.last);
         }
-        let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) else { return None };
-        *uses = Uses { last: *frame, hits: uses.hits + 1 };
-        self.replacement.used(*frame);
-        Some(*frame)
+        let frame = self.frame_of(id)?;
+        *uses = Uses { last: frame, hits: uses.hits + 1 };
+        self.replacement.used(frame);
+        Some(frame)
+    }
+
+    fn frame_of(&self, id: PageId) -> Option<usize> {
+        match self.pfat.get(&id) {
+            Some(Pfat::InFrame { frame, .. }) => Some(*frame),
+            _ => None,
+        }
     }
 
     fn find_own(&mut self, id: PageId) -> Option<usize> {
@@ -301,8 +308,8 @@ impl Pool {
 
     /// A frame for a page whose contents do not matter.
     fn frame_for_whole(&mut self, id: PageId) -> Result<usize> {
-        if let Some(Pfat::InFrame { frame, .. }) = self.pfat.get(&id) {
-            return Ok(*frame);
+        if let Some(frame) = self.frame_of(id) {
+            return Ok(frame);
         }
         self.has_records(id);
         let frame = self.free_frame()?;

@@ -15,7 +15,7 @@ use crate::redo_record::Op;
 pub(crate) enum Image {
     /// In this slot of the page; it is read if a record does not give the page all of its content.
     InSlot(bool),
-    /// It was read already, from this slot.
+    /// It was read already, from this slot, and has the records up to its LSN.
     Loaded(bool),
 }
 
@@ -38,10 +38,12 @@ pub(crate) fn redo(
     if is_to_read {
         data.read_page(id, slot, page)?;
     }
-    if count == 0 {
+    let is_page = is_to_read || matches!(image, Image::Loaded(_));
+    let has = if is_page { log.len_through(page.lsn()).min(count) } else { 0 };
+    let first = whole.unwrap_or(0).max(has);
+    if first == count {
         return Ok(is_to_read);
     }
-    let first = whole.unwrap_or_else(|| log.len_through(page.lsn()).min(count));
     let mut is_to_verify = false;
     for (lsn, op) in log.operations(first..count) {
         let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;

@@ -13,7 +13,7 @@
 //! done after it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -71,18 +71,12 @@ pub(crate) struct SharedLog {
     upkeep_wanted: Condvar,
     /// Every group before this is durable.
     durable_end: AtomicU64,
+    /// How many transactions are active.
+    active_count: AtomicUsize,
     poison: OnceLock<String>,
 }
 
 impl LogState {
-    /// Begins a transaction.
-    pub(crate) fn begin(&mut self) -> u64 {
-        let id = self.next_transaction;
-        self.next_transaction += 1;
-        self.active.insert(id);
-        id
-    }
-
     /// Whether the buffer is so full, in percent of what group commit gathers at most.
     pub(crate) fn is_fuller_than(&self, percent: usize) -> bool {
         self.buffer.len() * 100 / self.buffer_bytes_max.max(1) >= percent
@@ -134,6 +128,7 @@ impl SharedLog {
             changed: Condvar::new(),
             upkeep_wanted: Condvar::new(),
             durable_end,
+            active_count: AtomicUsize::new(0),
             poison: OnceLock::new(),
         }
     }
@@ -157,8 +152,24 @@ impl SharedLog {
         self.lock().buffer.append(kind, body)
     }
 
+    /// Begins a transaction.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut log = self.lock();
+        let id = log.next_transaction;
+        log.next_transaction += 1;
+        log.active.insert(id);
+        self.active_count.store(log.active.len(), Ordering::Relaxed);
+        id
+    }
+
+    /// The transactions that have begun and not ended, the oldest first.
     pub(crate) fn active(&self) -> Vec<u64> {
         self.lock().active.iter().copied().collect()
+    }
+
+    /// Whether somebody who is active is so alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.active_count.load(Ordering::Relaxed) <= 1
     }
 
     /// # Errors
@@ -187,11 +198,11 @@ impl SharedLog {
         }
     }
 
-    /// As [`SharedLog::end`]. Group commit may have waited for it.
+    /// As [`SharedLog::end`]. Group commit may have waited for it, or for what it has appended.
     pub(crate) fn end_in(&self, log: &mut LogState, transaction: u64) {
-        if log.active.remove(&transaction) && log.group_waiters > 0 && log.is_group_ripe() {
-            self.changed.notify_all();
-        }
+        log.active.remove(&transaction);
+        self.active_count.store(log.active.len(), Ordering::Relaxed);
+        self.wake_group(log);
     }
 
     /// Takes the files, to write without holding anything; waits for who has them.
@@ -286,8 +297,8 @@ impl SharedLog {
         log
     }
 
-    /// To be called when the buffer has grown: is it time to write?
-    pub(crate) fn wake_group(&self, log: &LogState) {
+    /// Is it time to write?
+    fn wake_group(&self, log: &LogState) {
         if log.group_waiters > 0 && log.is_group_ripe() {
             self.changed.notify_all();
         }

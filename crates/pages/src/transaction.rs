@@ -160,7 +160,7 @@ impl ReadTransaction {
 impl Transaction {
     pub(crate) fn begin(inner: &Arc<Inner>) -> Result<Self> {
         inner.log.healthy()?;
-        let id = inner.log.lock().begin();
+        let id = inner.log.begin();
         let (state, last) = (Mutex::default(), LastFrame::default());
         Ok(Self { inner: Arc::clone(inner), id, state, last })
     }

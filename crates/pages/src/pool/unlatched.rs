@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   under the latch        without it                        under the latch
-//!   begin_read    ─► image in storage read, verified ─► finish_read    redo, and into a frame
-//!   begin_write   ─► redo, sealed, written           ─► finish_write   its records are dropped
+//!   begin_read     ─► image in storage read, redo    ─► finish_read    the rest, and into a frame
+//!   begin_write    ─► redo, sealed, written          ─► finish_write   its records are dropped
 //! ```
 //!
 //! Invariants: a page that is being read is not written, so that no image changes while it is read.
@@ -57,15 +57,20 @@ impl Reads {
 pub(crate) struct PageRead {
     data: Arc<DataFile>,
     id: PageId,
-    /// Where its image is; nothing if its records make one without it.
-    slot: Option<bool>,
+    /// Where its image is, and what is to be done to it.
+    slot: bool,
+    log: PageLog,
     image: Page,
+    has_read: bool,
 }
 
 impl PageRead {
-    /// Reads the image; false if that failed.
+    /// Makes the page; false if that failed.
     pub(crate) fn read(&mut self) -> bool {
-        self.slot.is_none_or(|slot| self.data.read_page(self.id, slot, &mut self.image).is_ok())
+        let Self { data, id, slot, log, image, .. } = self;
+        let read = redo(data, *id, Image::InSlot(*slot), log, log.len(), image);
+        self.has_read = read.as_ref().is_ok_and(|has_read| *has_read);
+        read.is_ok()
     }
 }
 
@@ -98,40 +103,38 @@ impl Pool {
     /// A page that is in no frame is to be read without the latch, which is held at least shared.
     pub(crate) fn begin_read(&self, id: PageId) -> PageRead {
         let log = self.table.log(id);
-        let slot = log.last_whole(log.len()).is_none().then(|| self.latest.get(id));
+        let (slot, log) = (self.latest.get(id), log.first(log.len()));
         let image = self.reads.spare();
         self.reads.lock().pages.push(id);
-        PageRead { data: Arc::clone(&self.data), id, slot, image }
+        PageRead { data: Arc::clone(&self.data), id, slot, log, image, has_read: false }
     }
 
-    /// Puts a page that was read into a frame, if it is in none by now.
-    pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<()> {
-        let PageRead { id, slot, mut image, .. } = read;
+    /// Puts a page that was read into a frame, if it is in none by now, and gives that frame.
+    pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<Option<usize>> {
+        let PageRead { id, slot, mut image, has_read, .. } = read;
         let mut reads = self.reads.lock();
         let at = reads.pages.iter().position(|other| *other == id);
         reads.pages.swap_remove(at.expect("begin_read has put it there"));
         drop(reads);
-        self.stats.page_reads += u64::from(is_read && slot.is_some());
-        let is_in_frame = matches!(self.pfat.get(&id), Some(Pfat::InFrame { .. }));
-        if is_read && !is_in_frame {
+        self.stats.page_reads += u64::from(has_read);
+        let mut found = self.frame_of(id);
+        if is_read && found.is_none() {
             let is_dirty = self.has_records(id);
             let frame = self.free_frame()?;
+            // What has come since it was read.
             let log = self.table.log(id);
             self.stats.redos += u64::from(log.len() > 0);
-            let source = match slot {
-                Some(slot) => Image::Loaded(slot),
-                None => Image::InSlot(self.latest.get(id)),
-            };
-            let redone = redo(&self.data, id, source, log, log.len(), &mut image);
+            let redone = redo(&self.data, id, Image::Loaded(slot), log, log.len(), &mut image);
             if let Err(error) = redone {
                 self.unused.push(frame);
                 return Err(error);
             }
             std::mem::swap(&mut self.frames[frame].image, &mut image);
             self.enter(frame, id, is_dirty);
+            found = Some(frame);
         }
         self.reads.keep(image);
-        Ok(())
+        Ok(found)
     }
 
     /// Whether an image of the page may be written now.
