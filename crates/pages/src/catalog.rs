@@ -35,7 +35,8 @@ impl Core {
         let mut names = Vec::new();
         let mut from = Bound::Unbounded;
         loop {
-            let name = self.look().tree_next(PageId::CATALOG, slice(&from), |key| key.map(<[u8]>::to_vec));
+            let name =
+                self.look().tree_next(PageId::CATALOG, slice(&from), |key| key.map(<[u8]>::to_vec));
             match name? {
                 Some(name) if !is_deleted(&name) => {
                     from = Bound::Excluded(name.clone());

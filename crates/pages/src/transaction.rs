@@ -333,9 +333,7 @@ impl Transaction {
         match durability {
             Durability::None => Ok(lsn),
             Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
-            Durability::Group | Durability::Immediate => {
-                self.inner.flush_past(lsn).map(|()| lsn)
-            }
+            Durability::Group | Durability::Immediate => self.inner.flush_past(lsn).map(|()| lsn),
         }
     }
 

@@ -254,8 +254,7 @@ impl Look<'_> {
         }
         // It is the first of a leaf further on.
         let mut high = self.descend(root, Some(key), false)?.high;
-        let mut end =
-            LeafEnd { leaf, shape: self.shape(leaf), high: high.clone(), next: None };
+        let mut end = LeafEnd { leaf, shape: self.shape(leaf), high: high.clone(), next: None };
         while let Some(key) = high {
             let path = self.descend(root, Some(&key), false)?;
             let leaf = *path.pages.last().expect("it has the root");
