@@ -26,8 +26,8 @@
 //! waits, the graph of who waits for whom is searched from it: if it leads back, the claim is
 //! refused. As inheriting adds edges too, waiters look again from time to time.
 //!
-//! Places are known by a hash of 64 bits with a secret seed, and nothing else is kept of them.
-//! Should two be the same one day, they are locked together.
+//! Places are known by a hash of 64 bits with a random seed, and nothing else is kept of them. Should
+//! two have the same (3 in 100 million, for a million locks at once), they are locked together.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -260,9 +260,15 @@ impl LockTable {
         Outcome::Waiting
     }
 
-    /// Whether nobody else holds any lock.
-    pub(crate) fn is_alone(&self, id: TransactionId) -> bool {
-        self.held.len() <= usize::from(self.held.contains_key(&id))
+    /// Whether somebody else may insert into a gap that a transaction may insert into: otherwise
+    /// what it inserts and removes leaves nothing to inherit.
+    pub(crate) fn shares_a_gap(&self, id: TransactionId) -> bool {
+        let may_insert = |place: Place, is_own: bool| {
+            let mut claims = self.granted_at(place).filter(|claim| (claim.id == id) == is_own);
+            claims.any(|claim| claim.rights.has(Rights::INSERT))
+        };
+        let mut held = self.held.get(&id).into_iter().flatten();
+        self.held.len() > 1 && held.any(|at| may_insert(*at, true) && may_insert(*at, false))
     }
 
     fn is_in_circle(&self, id: TransactionId) -> bool {

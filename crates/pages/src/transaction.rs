@@ -341,8 +341,8 @@ impl Transaction {
         for table in tables.iter().filter(|table| table.is_deleted) {
             core.delete_table(change, &table.name)?;
         }
-        // Who holds nothing yet gets no gap before the latch is let go.
-        let is_alone = self.inner.lock_table().is_alone(self.id);
+        // Who has nothing in these gaps yet looks again for the one it wants after this.
+        let is_gap_shared = self.inner.lock_table().shares_a_gap(self.id);
         for table in tables.iter().filter(|table| !table.writes.is_empty()) {
             let root = core.root_for_writing(change, &table.name)?;
             for (key, value) in &table.writes {
@@ -350,7 +350,7 @@ impl Transaction {
                     Some(value) => core.tree_put(change, root, key, value)?,
                     None => core.tree_remove(change, root, key)?,
                 };
-                if was_there != value.is_some() && !is_alone {
+                if was_there != value.is_some() && is_gap_shared {
                     self.pass_gap_on(core, root, table.lock_name, key, was_there)?;
                 }
             }
