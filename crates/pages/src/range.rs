@@ -18,6 +18,7 @@ use crate::catalog::slice;
 use crate::error::Result;
 use crate::locks::{LockName, Mode};
 use crate::table::{LockNames, Table};
+use crate::transaction::State;
 use crate::tree::Entry;
 
 /// The most entries that are read ahead at a time.
@@ -80,8 +81,7 @@ impl<'t> Range<'t> {
     }
 
     /// The transaction's own change nearest to the lower or upper end.
-    fn own(&self, from_above: bool) -> Option<Own> {
-        let state = self.table.transaction.state();
+    fn own(&self, state: &State, from_above: bool) -> Option<Own> {
         let overlay = &state.tables[self.table.number].writes;
         if overlay.is_empty() {
             return None;
@@ -213,13 +213,14 @@ impl<'t> Range<'t> {
     }
 
     fn step(&mut self, from_above: bool) -> Result<Option<Entry>> {
-        drop(self.table.enter()?);
         loop {
+            let state = self.table.enter()?;
             if self.is_empty() {
                 return Ok(None);
             }
+            let own = self.own(&state, from_above);
+            drop(state);
             let committed = if from_above { self.take_highest()? } else { self.take_lowest()? };
-            let own = self.own(from_above);
             let is_own = match (&committed, &own) {
                 (None, None) => {
                     self.is_done = true;

@@ -206,15 +206,20 @@ impl Look<'_> {
             see(None);
             return Ok(());
         };
-        let end = self.page(leaf)?.count().min(first + count);
-        for i in first..end {
-            let key = self.page(leaf)?.cell(i).key;
-            if !see(Some(key)) {
+        let page = self.page(leaf)?;
+        let mut overflowing = Vec::new();
+        for i in first..page.count().min(first + count) {
+            let cell = page.cell(i);
+            if !see(Some(cell.key)) {
                 break;
             }
-            let key = key.to_vec();
-            let value = self.value(leaf, i)?;
-            entries.push_back((key, value));
+            if cell.is_overflow {
+                overflowing.push(entries.len());
+            }
+            entries.push_back((cell.key.to_vec(), cell.value.to_vec()));
+        }
+        for i in overflowing {
+            entries[i].1 = self.read_overflow(leaf, &entries[i].1)?;
         }
         Ok(())
     }
