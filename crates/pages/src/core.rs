@@ -99,13 +99,14 @@ impl Core {
     pub(crate) fn begin_change(&self, transaction: u64) -> Change {
         let mut body = Vec::new();
         varint::put(&mut body, transaction);
-        Change { lsn: self.log.next_lsn(), body, touched: BTreeSet::new(), new_roots: Vec::new() }
+        Change { lsn: self.log.open_group(), body, touched: BTreeSet::new(), new_roots: Vec::new() }
     }
 
     /// Puts the group into the log buffer, or drops all of it if making it failed.
     pub(crate) fn end_change(&mut self, change: Change, made: Result<()>) -> Result<Lsn> {
         if let Err(error) = made {
             self.pool.drop_changes(&change.touched, change.lsn);
+            self.log.drop_group();
             let failed = Err(error);
             return if self.pool.has_failed { self.log.poison_by(failed) } else { failed };
         }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants: the files are gone while somebody writes them, and nobody holds this while anything
-//! is written or synced. Only who holds the latch exclusively appends, and only who holds it, shared
-//! or not, seals the buffer: so nothing comes between the LSN that a group is made for and the group.
+//! is written or synced. Only who holds the latch exclusively appends, and while a group is open the
+//! buffer is not sealed: so nothing comes between the LSN that a group is made for and the group.
 //! What is durable only grows. The first failure of a write or sync is remembered, and nothing is
 //! done after it.
 
@@ -39,6 +39,8 @@ pub(crate) enum Sleep {
 pub(crate) struct LogState {
     pub(crate) buffer: LogBuffer,
     buffer_bytes_max: usize,
+    /// A group is being made for the LSN that is next, by who holds the latch exclusively.
+    is_group_open: bool,
     /// Gone while somebody writes the log.
     files: Option<LogFiles>,
     /// When the oldest commit in the buffer was seen first.
@@ -77,6 +79,11 @@ pub(crate) struct SharedLog {
 }
 
 impl LogState {
+    fn seal(&mut self) -> Flush {
+        self.group_since_us = None;
+        self.buffer.seal()
+    }
+
     /// Whether the buffer is so full, in percent of what group commit gathers at most.
     pub(crate) fn is_fuller_than(&self, percent: usize) -> bool {
         self.buffer.len() * 100 / self.buffer_bytes_max.max(1) >= percent
@@ -111,6 +118,7 @@ impl SharedLog {
         let state = LogState {
             buffer,
             buffer_bytes_max,
+            is_group_open: false,
             files: Some(files),
             group_since_us: None,
             waiters: 0,
@@ -147,9 +155,23 @@ impl SharedLog {
         self.lock().buffer.next_lsn()
     }
 
-    /// Appends a group and gives its LSN.
+    /// Opens a group, and gives its LSN.
+    pub(crate) fn open_group(&self) -> Lsn {
+        let mut log = self.lock();
+        log.is_group_open = true;
+        log.buffer.next_lsn()
+    }
+
+    /// Appends the group that is open, if one is, and gives its LSN.
     pub(crate) fn append(&self, kind: GroupKind, body: &[u8]) -> Lsn {
-        self.lock().buffer.append(kind, body)
+        let mut log = self.lock();
+        log.is_group_open = false;
+        log.buffer.append(kind, body)
+    }
+
+    /// The group that is open comes to nothing.
+    pub(crate) fn drop_group(&self) {
+        self.lock().is_group_open = false;
     }
 
     /// Begins a transaction.
@@ -217,9 +239,8 @@ impl SharedLog {
 
     /// Puts the files back.
     pub(crate) fn put_files(&self, files: LogFiles) {
-        let mut log = self.lock();
-        log.files = Some(files);
-        self.wake(&log);
+        self.lock().files = Some(files);
+        self.changed.notify_all();
     }
 
     fn wait<'a>(&'a self, mut log: LogGuard<'a>) -> LogGuard<'a> {
@@ -229,15 +250,8 @@ impl SharedLog {
         log
     }
 
-    /// Waking nobody would be a system call all the same.
-    fn wake(&self, log: &LogState) {
-        if log.waiters > 0 {
-            self.changed.notify_all();
-        }
-    }
-
     /// Writes the log until the group at `lsn` is durable, or waits for who is doing so. `latch`
-    /// takes the latch, at least shared.
+    /// takes the latch, at least shared: nobody has a group open then.
     pub(crate) fn flush_past<'a, L>(
         &'a self,
         mut log: LogGuard<'a>,
@@ -253,23 +267,38 @@ impl SharedLog {
                 log = self.wait(log);
                 continue;
             };
-            drop(log);
-            let latched = latch();
-            log = self.lock();
-            let flush = log.buffer.seal();
-            log.group_since_us = None;
-            drop((log, latched));
+            let flush = if log.is_group_open {
+                drop(log);
+                let _latched = latch();
+                self.lock().seal()
+            } else {
+                let flush = log.seal();
+                drop(log);
+                flush
+            };
             let written = files.write(&flush);
             // Before anybody else finds the files.
             let written = self.poison_by(written);
             log = self.lock();
             log.files = Some(files);
-            self.wake(&log);
+            let is_waited_for = log.waiters > 0;
+            if written.is_ok() {
+                self.note_flush(&mut log, flush);
+            }
+            drop(log);
+            if is_waited_for {
+                self.changed.notify_all();
+            }
             written?;
-            self.note_flush(&mut log, flush);
+            // Who has written it has written its own.
+            if lsn < self.durable_end() {
+                return Ok(());
+            }
+            log = self.lock();
         }
     }
 
+    /// What a flush that was written and synced means.
     fn note_flush(&self, log: &mut LogState, flush: Flush) {
         self.durable_end.store(flush.end().0, Ordering::Release);
         log.flushes += 1;
