@@ -23,6 +23,15 @@ pub fn take(input: &mut &[u8]) -> Option<u64> {
             *input = rest;
             Some(u64::from(byte))
         }
+        [first, second, ref rest @ ..] if second < 0x80 => {
+            *input = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
+        }
+        [first, second, third, ref rest @ ..] if third < 0x80 => {
+            *input = rest;
+            let low = u64::from(first & 0x7f) | u64::from(second & 0x7f) << 7;
+            Some(low | u64::from(third) << 14)
+        }
         _ => take_long(input),
     }
 }
