@@ -10,11 +10,13 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use env::{Access, Disk, File, Lock};
+use env::{Access, Disk, File, Lock, ReadBuffer};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::durable_writer::DurableWriter;
+use crate::large_pages;
+use crate::once_reader::OnceReader;
 use crate::residency;
 
 /// The file systems of this machine.
@@ -103,6 +105,12 @@ impl Disk for OsDisk {
         Ok(Box::new(OsLock { _file: file }))
     }
 
+    fn read_buffer(&self, bytes: usize) -> ReadBuffer {
+        let mut buffer = ReadBuffer::new(bytes);
+        large_pages::advise(buffer.large_pages());
+        buffer
+    }
+
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, &error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -114,11 +122,12 @@ impl Disk for OsDisk {
 pub struct OsFile {
     file: fs::File,
     durable: DurableWriter,
+    once: OnceReader,
 }
 
 impl From<fs::File> for OsFile {
     fn from(file: fs::File) -> Self {
-        Self { file, durable: DurableWriter::default() }
+        Self { file, durable: DurableWriter::default(), once: OnceReader::default() }
     }
 }
 
@@ -130,6 +139,10 @@ impl File for OsFile {
                 other => return other,
             }
         }
+    }
+
+    fn read_once_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.once.read(&self.file, buf, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

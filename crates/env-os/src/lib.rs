@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   OsDisk      files by pread/pwrite, fdatasync, fallocate, flock, cachestat;
-//!               pwritev2(RWF_DSYNC) past the page cache for logs
+//!               past the page cache for logs: pwritev2(RWF_DSYNC), pread into large
+//!               pages (madvise)
 //!   OsClock     CLOCK_REALTIME and CLOCK_MONOTONIC
 //!   OsEntropy   getrandom
 //! ```
@@ -15,6 +16,8 @@ mod clock;
 mod disk;
 mod durable_writer;
 mod entropy;
+mod large_pages;
+mod once_reader;
 mod residency;
 
 pub use clock::OsClock;

@@ -19,6 +19,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 /// What a file is opened for.
@@ -63,6 +64,11 @@ pub trait Disk: Send + Sync {
     /// the death of the process gives it back; the file stays.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
 
+    /// Memory for reads of so many bytes by [`File::read_once_at`].
+    fn read_buffer(&self, bytes: usize) -> ReadBuffer {
+        ReadBuffer::new(bytes)
+    }
+
     /// How many bytes can still be written to the file system that `dir` is on.
     fn available_bytes(&self, dir: &Path) -> io::Result<u64>;
 }
@@ -84,6 +90,14 @@ pub trait File: Send + Sync {
             }
         }
         Ok(())
+    }
+
+    /// Reads as [`File::read_exact_at`] does, once and not again: no memory is filled with what
+    /// it does not hold already. For what was written by [`File::write_durably_at`]; cheapest
+    /// where offset and length are whole sectors of 512 bytes, and `buf` is the front of a
+    /// [`ReadBuffer`] of a few MiB.
+    fn read_once_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(buf, offset)
     }
 
     /// Writes all of `bytes` at `offset`, growing the file as needed; a gap reads as zeros. After
@@ -127,6 +141,48 @@ pub trait File: Send + Sync {
     /// How many of these bytes the host's memory holds, in whole pages; `None` where nobody can tell.
     fn cached_bytes(&self, _offset: u64, _len: u64) -> Option<u64> {
         None
+    }
+}
+
+/// What a [`ReadBuffer`] begins at a multiple of: what the largest pages of memory do, too.
+const BUFFER_ALIGNMENT: usize = 2 << 20;
+
+/// Memory that is aligned as reads past all caches want it. Zeros, until something is read.
+#[derive(Debug)]
+pub struct ReadBuffer {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl ReadBuffer {
+    /// Memory of so many bytes; behind them there is as much that it ends where a large page does.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let memory = vec![0; bytes.next_multiple_of(BUFFER_ALIGNMENT) + BUFFER_ALIGNMENT];
+        Self { start: memory.as_ptr().align_offset(BUFFER_ALIGNMENT), memory, bytes }
+    }
+}
+
+impl ReadBuffer {
+    /// All of the large pages that it is in.
+    pub fn large_pages(&mut self) -> &mut [u8] {
+        let bytes = self.bytes.next_multiple_of(BUFFER_ALIGNMENT);
+        &mut self.memory[self.start..self.start + bytes]
+    }
+}
+
+impl Deref for ReadBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
+    }
+}
+
+impl DerefMut for ReadBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
     }
 }
 

@@ -20,5 +20,5 @@ mod disk;
 mod entropy;
 
 pub use clock::Clock;
-pub use disk::{Access, Disk, File, Lock};
+pub use disk::{Access, Disk, File, Lock, ReadBuffer};
 pub use entropy::Entropy;

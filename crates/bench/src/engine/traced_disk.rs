@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use env::{Access, Disk, File, Lock};
+use env::{Access, Disk, File, Lock, ReadBuffer};
 use env_os::OsDisk;
 
 use crate::flash::trace::{Trace, What};
@@ -66,6 +66,10 @@ impl Disk for TracedDisk {
         OsDisk.lock(path)
     }
 
+    fn read_buffer(&self, bytes: usize) -> ReadBuffer {
+        OsDisk.read_buffer(bytes)
+    }
+
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
         OsDisk.available_bytes(dir)
     }
@@ -82,6 +86,12 @@ impl File for TracedFile {
         let read = self.file.read_at(buf, offset)?;
         self.trace.add(What::Read, self.number, offset, read as u64);
         Ok(read)
+    }
+
+    fn read_once_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_once_at(buf, offset)?;
+        self.trace.add(What::Read, self.number, offset, buf.len() as u64);
+        Ok(())
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

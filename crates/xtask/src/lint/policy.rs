@@ -79,6 +79,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/bench/src/engine/bdb.rs",
     "crates/bench/src/engine/lmdb.rs",
     "crates/cli/tests/it/shutdown_ioctl.rs",
+    "crates/env-os/src/large_pages.rs",
     "crates/env-os/src/residency.rs",
     "crates/keyspace/src/element.rs",
     "crates/keyspace/src/entry.rs",
