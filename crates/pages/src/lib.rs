@@ -30,7 +30,7 @@
 //! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reading and writing pages beside others), `replacement`, `online_log`, `redo` |
-//! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `unsettled`, `log_files`, `log_reader` |
+//! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `unsettled`, `log_files`, `log_reader`, `log_scan` |
 //! | content | `tree` (B+trees), `split`, `leaf_hints`, `catalog`, `core` (groups, free pages, large values) |
 //!
 //! # Invariants
@@ -86,6 +86,7 @@ mod locks;
 mod log_files;
 mod log_page;
 mod log_reader;
+mod log_scan;
 mod look;
 mod online_log;
 mod options;

@@ -11,7 +11,7 @@
 //! only where that number belongs.
 //!
 //! [`LogFiles::write`] is the only way in: it writes a flush and syncs it, and a new segment's
-//! name too. The way out is in [`crate::log_reader`].
+//! name too. The way out is in [`crate::log_scan`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -156,16 +156,29 @@ impl LogFiles {
 mod tests {
     use super::*;
     use crate::log_page::{FIRST_LSN, Group, GroupKind, LogBuffer};
-    use crate::log_reader::Readers;
+    use crate::log_reader::Visited;
+    use crate::log_scan::{Gather, Readers};
     use env_sim::{Faults, SimDisk};
+
+    struct Count;
+
+    impl Gather for Count {
+        type Gathered = u64;
+
+        fn begin(&self, _bytes: usize) -> u64 {
+            0
+        }
+
+        fn visit(&self, count: &mut u64, _group: &Group<'_>) -> Visited {
+            *count += 1;
+            Ok(())
+        }
+    }
 
     /// The page after the log, and how many groups there are.
     fn count_groups(files: &LogFiles, start: Lsn) -> Result<(u64, u64)> {
-        let count = |count: &mut u64, _group: Group<'_>| {
-            *count += 1;
-            Ok(())
-        };
-        let (end, counts) = files.scan(7, start, Lsn(0), Readers::One, |_| 0, count)?;
+        let mut buffer = Readers::One.buffer(files.disk());
+        let (end, counts) = files.scan(7, start, Lsn(0), Readers::One, &mut buffer, &Count)?;
         Ok((end.next_page, counts.iter().sum()))
     }
 

@@ -211,12 +211,28 @@ impl OnlineLog {
         last.is_none()
     }
 
-    /// Makes room for operations of so many bytes, which are added next.
-    pub(crate) fn reserve(&mut self, id: PageId, bytes: usize) {
+    /// Adds records of a page, the oldest first, and takes no more memory than they need.
+    pub(crate) fn add_all<'a>(
+        &mut self,
+        id: PageId,
+        records: impl Iterator<Item = (Lsn, &'a [u8])> + Clone,
+    ) {
         let log = self.pages.entry(id).or_default();
-        let before = log.cost();
+        let (before, was_clean) = (log.cost(), log.runs.is_empty());
+        let (mut bytes, mut runs, mut last) = (0, 0, None);
+        for (lsn, op) in records.clone() {
+            bytes += LENGTH_BYTES + op.len();
+            runs += usize::from(last != Some(lsn));
+            last = Some(lsn);
+        }
         log.bytes.reserve_exact(bytes);
+        log.runs.reserve_exact(runs);
+        for (lsn, op) in records {
+            assert!(log.last_lsn().is_none_or(|last| last <= lsn), "records come in order");
+            log.push(lsn, op);
+        }
         self.bytes += log.cost() - before;
+        self.bytes += if was_clean { PAGE_OVERHEAD_BYTES } else { 0 };
     }
 
     /// Drops the first `count` runs of a page: its image in storage has them.

@@ -23,12 +23,13 @@ use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
-use crate::log_page::{FIRST_LSN, Group, GroupKind, LOG_PAGE_BYTES, LogBuffer};
-use crate::log_reader::Readers;
+use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer};
+use crate::log_reader::WINDOW_BYTES;
+use crate::log_scan::Readers;
 use crate::options::{Env, Options, Upkeep};
 use crate::pool::Pool;
 use crate::position::{Lsn, PageId};
-use crate::replay::{Needed, Replayed};
+use crate::replay::Needed;
 use crate::shared_log::SharedLog;
 use crate::unsettled::Unsettled;
 
@@ -44,22 +45,23 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let salt = data.salt();
     let mut files = LogFiles::new(disk, &options.dir, data.segment_bytes());
     let master = data.master()?;
-    let record = read_checkpoint(&files, &data, salt, master.checkpoint)?;
-    let redo_start = record.redo_start();
-    let needed = Needed::new(&record);
     let readers = match options.upkeep {
         Upkeep::Inline => Readers::One,
         Upkeep::Background => Readers::SideBySide,
     };
-    let take = |replayed: &mut Replayed, group: Group<'_>| replayed.take(&group, &needed);
+    let mut buffer = readers.buffer(files.disk());
+    let window = &mut buffer[..WINDOW_BYTES];
+    let record = read_checkpoint(&files, &data, salt, master.checkpoint, window)?;
+    let redo_start = record.redo_start();
+    let needed = Needed::new(&record);
     let (end, replayed) =
-        files.scan(salt, redo_start, master.durable_end, readers, Replayed::new, take)?;
-    files.rewrite_last(salt, end)?;
+        files.scan(salt, redo_start, master.durable_end, readers, &mut buffer, &needed)?;
+    files.rewrite_last(salt, end, &mut buffer)?;
     data.write_master(&master)?;
     let last_transaction = replayed.iter().map(|range| range.last_transaction).max().unwrap_or(0);
-    let buffer = LogBuffer::new(salt, end.next_page, end.previous_crc);
+    let log_buffer = LogBuffer::new(salt, end.next_page, end.previous_crc);
     let next_transaction = last_transaction.min(u64::MAX / 2) + 1;
-    let log = SharedLog::new(buffer, files, options.log_buffer_bytes, next_transaction);
+    let log = SharedLog::new(log_buffer, files, options.log_buffer_bytes, next_transaction);
     let (pool_bytes, is_flushing) = (options.pool_bytes, options.flush_on_eviction);
     let mut pool = Pool::new(data, pool_bytes, is_flushing, record.slots, Arc::new(log));
     pool.unsettled = Unsettled::new(replayed.into_iter().map(|range| range.records).collect());
@@ -89,6 +91,7 @@ fn read_checkpoint(
     data: &DataFile,
     salt: u64,
     lsn: Lsn,
+    window: &mut [u8],
 ) -> Result<CheckpointRecord> {
     if lsn == Lsn(0) {
         return Ok(CheckpointRecord {
@@ -98,7 +101,7 @@ fn read_checkpoint(
             slots: Slots::default(),
         });
     }
-    let found = files.read_group(salt, lsn, |group| {
+    let found = files.read_group(salt, lsn, window, |group| {
         let is_checkpoint = group.lsn == lsn && group.kind == GroupKind::Checkpoint;
         is_checkpoint.then(|| CheckpointRecord::decode(group.body))?
     })?;

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use crate::checkpoint::CheckpointRecord;
 use crate::log_page::{Group, GroupKind, take_record};
 use crate::log_reader::Visited;
+use crate::log_scan::Gather;
 use crate::position::{Lsn, PageId};
 use crate::unsettled::Gathered;
 
@@ -14,45 +15,49 @@ const PAGES_LISTED_MAX: usize = 4 << 20;
 
 /// Which records are not in the images that the last checkpoint names.
 pub(crate) struct Needed {
-    /// The first record that is needed of each page with a small enough number.
-    from: Vec<Lsn>,
+    /// The first record that is needed of each page with a small enough number, counted from the
+    /// redo starting point: half as much memory as LSNs take.
+    from: Vec<u32>,
     /// That of pages with larger ones, if they are in the dirty page table.
-    from_beyond: HashMap<PageId, Lsn>,
-    begin: Lsn,
-    /// From here on all are needed.
-    all_from: Lsn,
+    from_beyond: HashMap<PageId, u32>,
+    /// That of all other pages.
+    begin: u32,
+    redo_start: Lsn,
 }
 
 impl Needed {
     pub(crate) fn new(checkpoint: &CheckpointRecord) -> Self {
-        let begin = checkpoint.begin;
-        let mut needed =
-            Self { from: Vec::new(), from_beyond: HashMap::new(), begin, all_from: begin };
+        let redo_start = checkpoint.redo_start();
+        let begin = since(redo_start, checkpoint.begin);
+        let mut needed = Self { from: Vec::new(), from_beyond: HashMap::new(), begin, redo_start };
+        let listed = checkpoint.dirty_pages.iter().filter_map(|(id, _)| place(*id)).max();
+        needed.from.resize(listed.map_or(0, |last| last + 1), begin);
         for (id, lsn) in &checkpoint.dirty_pages {
-            match usize::try_from(id.0) {
-                Ok(at) if at < PAGES_LISTED_MAX => {
-                    if at >= needed.from.len() {
-                        needed.from.resize(at + 1, begin);
-                    }
-                    needed.from[at] = *lsn;
-                }
-                _ => {
-                    needed.from_beyond.insert(*id, *lsn);
+            let from = since(redo_start, *lsn);
+            match place(*id) {
+                Some(at) => needed.from[at] = from,
+                None => {
+                    needed.from_beyond.insert(*id, from);
                 }
             }
-            needed.all_from = needed.all_from.max(*lsn);
         }
         needed
     }
 
     /// Line 9 of Algorithm 2: is it in the page's image as of the checkpoint?
-    fn is_needed(&self, id: PageId, lsn: Lsn) -> bool {
-        if lsn >= self.all_from {
-            return true;
-        }
+    fn is_needed(&self, id: PageId, since_start: u32) -> bool {
         let listed = usize::try_from(id.0).ok().and_then(|at| self.from.get(at));
-        lsn >= *listed.or_else(|| self.from_beyond.get(&id)).unwrap_or(&self.begin)
+        since_start >= *listed.or_else(|| self.from_beyond.get(&id)).unwrap_or(&self.begin)
     }
+}
+
+fn place(id: PageId) -> Option<usize> {
+    usize::try_from(id.0).ok().filter(|at| *at < PAGES_LISTED_MAX)
+}
+
+/// How far it is. What is too far counts as needed, which it may not be: its page's LSN says so.
+fn since(start: Lsn, lsn: Lsn) -> u32 {
+    u32::try_from(lsn.0.saturating_sub(start.0)).unwrap_or(u32::MAX)
 }
 
 /// What a range of the log has for a restart.
@@ -61,28 +66,33 @@ pub(crate) struct Replayed {
     pub(crate) last_transaction: u64,
 }
 
-impl Replayed {
-    /// Nothing yet, of a range of about so many bytes.
-    pub(crate) fn new(range_bytes: u64) -> Self {
-        Self { records: Gathered::new(range_bytes), last_transaction: 0 }
+impl Gather for Needed {
+    type Gathered = Replayed;
+
+    fn begin(&self, bytes: usize) -> Replayed {
+        Replayed { records: Gathered::new(bytes), last_transaction: 0 }
     }
 
-    /// Takes what is needed of a group.
-    pub(crate) fn take(&mut self, group: &Group<'_>, needed: &Needed) -> Visited {
+    fn visit(&self, replayed: &mut Replayed, group: &Group<'_>) -> Visited {
         if group.kind != GroupKind::Commit {
             return Ok(());
         }
         let mut body = group.body;
         let transaction = varint::take(&mut body);
-        self.last_transaction = transaction.unwrap_or(0).max(self.last_transaction);
+        replayed.last_transaction = transaction.unwrap_or(0).max(replayed.last_transaction);
+        let since_start = since(self.redo_start, group.lsn);
         while !body.is_empty() {
             let from_here = body;
             let (id, _op) = take_record(&mut body).ok_or("a group has a record that is none")?;
-            if needed.is_needed(id, group.lsn) {
+            if self.is_needed(id, since_start) {
                 let record = &from_here[..from_here.len() - body.len()];
-                self.records.push(id, group.lsn, record);
+                replayed.records.push(id, group.lsn, record);
             }
         }
         Ok(())
+    }
+
+    fn end(&self, replayed: &mut Replayed) {
+        replayed.records.sort();
     }
 }

@@ -1,53 +1,124 @@
 //! Records that a restart has read, and that are not with their pages yet.
 //!
 //! ```text
-//!   log ─► ranges, read side by side ─► parts: records of every 1024th page, as they came
-//!                                         │ when one of its pages is first used, and
-//!                                         ▼ one after another in the background
-//!                                       online log table
+//!   log ─► ranges, read side by side: records as they came
+//!                                     │ sorted into parts: those of every 4096th page
+//!                                     │   when one of its pages is first used, and
+//!                                     ▼   one after another in the background
+//!                                   online log table
 //! ```
 //!
 //! A restart that brought every record to its page would be waited for twice as long. Which pages
 //! have records is known when a part is settled: the part of a page is settled before the page is
 //! looked up anywhere else, and all parts are before a checkpoint begins.
-
-use hashbrown::HashMap;
+//!
+//! Memory that nobody has used yet is what costs a restart most. So the records of a range are in
+//! one piece of memory, which has few bytes beside them, and what is sorted is where they are.
 
 use crate::log_page::take_record;
 use crate::online_log::OnlineLog;
 use crate::position::{Lsn, PageId};
 
-/// How many parts: a transaction that touches some pages waits for a few per cent of the records.
-const PARTS: usize = 1024;
+/// How many parts: a transaction that touches some pages waits for few records of others.
+const PARTS: usize = 4096;
+/// So many are settled at a time in the background.
+const PARTS_A_STEP: usize = 4;
 
 /// What the LSN before a record takes.
 const LSN_BYTES: usize = 8;
 
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a number of a page will do")]
-fn part_of(id: PageId) -> usize {
-    id.0 as usize % PARTS
+fn part_of(id: PageId) -> u16 {
+    (id.0 % PARTS as u64) as u16
 }
 
 /// The records of a range of the log.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     /// Records as they are in the log, each with its LSN before it.
-    parts: Vec<Vec<u8>>,
+    bytes: Vec<u8>,
+    /// Where in `bytes` a record begins, and the part that it is of; until they are sorted.
+    unsorted: Vec<(u32, u16)>,
+    /// Where the records of the first part begin, of the second, and so on.
+    places: Vec<u32>,
+    /// Where in `places` those of a part end.
+    ends: Vec<u32>,
+}
+
+fn small(at: usize) -> u32 {
+    u32::try_from(at).expect("a range of the log, and a transaction, is far below 4 GiB")
+}
+
+fn wide(at: u32) -> usize {
+    usize::try_from(at).expect("an address has at least 32 bits")
 }
 
 impl Gathered {
     /// Of a range of about so many bytes.
-    pub(crate) fn new(range_bytes: u64) -> Self {
-        let share = usize::try_from(range_bytes).unwrap_or(0) / PARTS;
-        Self { parts: (0..PARTS).map(|_| Vec::with_capacity(share * 3 / 2)).collect() }
+    pub(crate) fn new(range_bytes: usize) -> Self {
+        let bytes = Vec::with_capacity(range_bytes);
+        Self { bytes, unsorted: Vec::new(), places: Vec::new(), ends: Vec::new() }
     }
 
     /// Adds a record behind those that are there.
     pub(crate) fn push(&mut self, id: PageId, lsn: Lsn, record: &[u8]) {
-        let part = &mut self.parts[part_of(id)];
-        part.reserve(LSN_BYTES + record.len());
-        part.extend_from_slice(&lsn.0.to_le_bytes());
-        part.extend_from_slice(record);
+        self.unsorted.push((small(self.bytes.len()), part_of(id)));
+        self.bytes.reserve(LSN_BYTES + record.len());
+        self.bytes.extend_from_slice(&lsn.0.to_le_bytes());
+        self.bytes.extend_from_slice(record);
+    }
+
+    /// Sorts the records, which are all there are, by their parts.
+    pub(crate) fn sort(&mut self) {
+        self.bytes.shrink_to_fit();
+        let unsorted = std::mem::take(&mut self.unsorted);
+        if unsorted.is_empty() {
+            return;
+        }
+        let mut next = vec![0; PARTS + 1];
+        for (_, part) in &unsorted {
+            next[usize::from(*part) + 1] += 1;
+        }
+        let mut sum = 0;
+        for count in &mut next {
+            sum += *count;
+            *count = sum;
+        }
+        self.places = vec![0; unsorted.len()];
+        for (at, part) in unsorted {
+            let next = &mut next[usize::from(part)];
+            self.places[wide(*next)] = at;
+            *next += 1;
+        }
+        // Where a part was to go on is where it ends now.
+        self.ends = next;
+    }
+
+    /// The records of a part, in the order of the log.
+    fn part(&self, part: usize) -> impl Iterator<Item = Record<'_>> {
+        let end = self.ends.get(part).map_or(0, |end| wide(*end));
+        let start = part.checked_sub(1).and_then(|before| self.ends.get(before));
+        let places = &self.places[start.map_or(0, |start| wide(*start))..end];
+        places.iter().map(|at| Record::at(&self.bytes[wide(*at)..]))
+    }
+}
+
+/// A record that is to go to its page.
+#[derive(Clone)]
+struct Record<'a> {
+    id: PageId,
+    lsn: Lsn,
+    op: &'a [u8],
+    /// What it takes here.
+    bytes: usize,
+}
+
+impl<'a> Record<'a> {
+    /// The first of these.
+    fn at(records: &'a [u8]) -> Self {
+        let (lsn, mut rest) = records.split_first_chunk().expect("an LSN was put there");
+        let (id, op) = take_record(&mut rest).expect("it was read from the log as a record");
+        Self { id, lsn: Lsn(u64::from_le_bytes(*lsn)), op, bytes: records.len() - rest.len() }
     }
 }
 
@@ -55,6 +126,7 @@ impl Gathered {
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
     ranges: Vec<Gathered>,
+    is_settled: Vec<bool>,
     /// The parts before this are settled.
     next: usize,
     bytes: usize,
@@ -62,8 +134,8 @@ pub(crate) struct Unsettled {
 
 impl Unsettled {
     pub(crate) fn new(ranges: Vec<Gathered>) -> Self {
-        let bytes = ranges.iter().flat_map(|range| &range.parts).map(Vec::len).sum();
-        Self { ranges, next: 0, bytes }
+        let bytes = ranges.iter().map(|range| range.bytes.len()).sum();
+        Self { ranges, is_settled: vec![false; PARTS], next: 0, bytes }
     }
 
     /// The bytes of the records.
@@ -71,49 +143,45 @@ impl Unsettled {
         self.bytes
     }
 
-    /// Settles a part that is not settled yet, if there is one. Gives the pages that are dirty by
-    /// that.
+    /// Settles some parts that are not settled yet, if there are any. Gives the pages that are
+    /// dirty by that.
     pub(crate) fn settle_next(&mut self, table: &mut OnlineLog) -> Option<Vec<PageId>> {
-        while self.next < PARTS && !self.ranges.is_empty() {
-            let dirty = self.settle_part(self.next, table);
+        let mut dirty = Vec::new();
+        let mut count = 0;
+        while self.next < self.is_settled.len() && count < PARTS_A_STEP {
+            let settled = self.settle_part(self.next, table);
             self.next += 1;
-            if !dirty.is_empty() {
-                return Some(dirty);
-            }
+            count += usize::from(!settled.is_empty());
+            dirty.extend(settled);
         }
-        *self = Self::default();
-        None
+        if dirty.is_empty() {
+            *self = Self::default();
+            return None;
+        }
+        Some(dirty)
     }
 
     /// Settles the part of a page, likewise.
     pub(crate) fn settle(&mut self, id: PageId, table: &mut OnlineLog) -> Vec<PageId> {
-        self.settle_part(part_of(id), table)
+        self.settle_part(usize::from(part_of(id)), table)
     }
 
     fn settle_part(&mut self, part: usize, table: &mut OnlineLog) -> Vec<PageId> {
-        let taken = self.ranges.iter_mut().map(|range| std::mem::take(&mut range.parts[part]));
-        let parts: Vec<Vec<u8>> = taken.filter(|part| !part.is_empty()).collect();
-        self.bytes -= parts.iter().map(Vec::len).sum::<usize>();
-        let mut room: HashMap<PageId, usize> = HashMap::new();
-        for (id, _, op) in parts.iter().flat_map(|part| records(part)) {
-            *room.entry(id).or_default() += op.len();
+        if self.is_settled.get(part).is_none_or(|is_settled| *is_settled) {
+            return Vec::new();
         }
-        for (id, bytes) in &room {
-            table.reserve(*id, *bytes);
-        }
-        for (id, lsn, op) in parts.iter().flat_map(|part| records(part)) {
-            table.add(id, lsn, op);
-        }
-        room.into_keys().collect()
+        self.is_settled[part] = true;
+        let mut records: Vec<Record<'_>> =
+            self.ranges.iter().flat_map(|range| range.part(part)).collect();
+        self.bytes -= records.iter().map(|record| record.bytes).sum::<usize>();
+        // Those of a page stay in the order of the log.
+        records.sort_by_key(|record| record.id);
+        let of_pages = records.chunk_by(|one, next| one.id == next.id);
+        of_pages
+            .map(|records| {
+                table.add_all(records[0].id, records.iter().map(|record| (record.lsn, record.op)));
+                records[0].id
+            })
+            .collect()
     }
-}
-
-/// The records of a part.
-fn records(mut part: &[u8]) -> impl Iterator<Item = (PageId, Lsn, &[u8])> {
-    std::iter::from_fn(move || {
-        let (lsn, rest) = part.split_first_chunk::<LSN_BYTES>()?;
-        part = rest;
-        let (id, op) = take_record(&mut part).expect("it was read from the log as a record");
-        Some((id, Lsn(u64::from_le_bytes(*lsn)), op))
-    })
 }
