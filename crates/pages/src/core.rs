@@ -1,4 +1,4 @@
-//! Everything below the latch: pool, log buffer, trees; and how a transaction's changes get there.
+//! Everything below the latch: pool, trees; and how a transaction's changes get there and into the log.
 //!
 //! A [`Change`] is the group of redo records of a transaction that is being committed. While it
 //! is made, its records are in the online log table and its frames show them; if it fails (a page

@@ -27,7 +27,7 @@
 //! | what | where |
 //! |---|---|
 //! | for users | `store`, `transaction`, `table`, `range`, `options`, `error`, `check` |
-//! | threads | `latch` (what is shared, and what is done without the latch), `background`, `locks` |
+//! | threads | `latch` (shared and exclusive, and what is done without it), `look`, `shared_log` (group commit), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
 //! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reading and writing pages beside others), `replacement`, `online_log`, `redo` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `unsettled`, `log_files`, `log_reader`, `log_scan` |
@@ -42,8 +42,8 @@
 //! 5. A group is in the log as a whole or not at all; so is a flush. Log pages are written once.
 //! 6. The log reaches back to the first record of the dirty page table of the last checkpoint.
 //! 7. After a failed write or sync nothing is written any more, and nothing acknowledged.
-//! 8. Order of latches: a transaction's state, the latch (`core`), the lock table. Nobody waits
-//!    for a lock of a transaction while holding any of them.
+//! 8. Order: the turn to move a checkpoint on, a transaction's state, the latch (`core`), the lock
+//!    table or the log. Nobody waits for a lock of a transaction while holding any of the last four.
 //!
 //! # Use
 //!
