@@ -79,7 +79,7 @@ pub struct Options {
     pub log_segment_bytes: u64,
     /// A restart is to read about so much log: checkpoints come before there is more, even if the
     /// online log table is not full, and write the pages whose oldest record is oldest. A MB takes
-    /// some 0.6 ms on two processors if the log is in the page cache, and up to 1 if not. With
+    /// some 0.7 ms on two processors, up to 0.9 on a device with bad minutes. With
     /// more, pages gather more records before they are written: at TPC-C with 240 MB of memory,
     /// 1.03 page writes a transaction with 40 MiB, 0.90 with 48 and 0.70 with 64.
     pub log_bytes_max: u64,
@@ -120,7 +120,7 @@ impl Options {
             max_age_bytes: 0,
             checkpoint_step_pages: 128,
             log_segment_bytes: 8 << 20,
-            log_bytes_max: 64 << 20,
+            log_bytes_max: 48 << 20,
             flush_on_eviction: false,
             lock_wait: LockWait::Block,
             upkeep: Upkeep::Background,
