@@ -46,6 +46,8 @@ pub(crate) fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
     Cell { key, value: child, is_overflow: false }
 }
 
+const WRONG_LEVEL: &str = "it is not of the level that its parent says";
+
 /// Which child of a page leads to the leaf for `key` or, if `is_below`, for the keys right below
 /// it; no key stands for the end. `None` if the page is that leaf. `level` is that of its parent.
 fn way_down(
@@ -56,7 +58,7 @@ fn way_down(
 ) -> std::result::Result<Option<usize>, &'static str> {
     let is_right_level = level.is_none_or(|level| page.level().checked_add(1) == Some(level));
     if !is_right_level || (page.kind() == Some(Kind::Leaf)) != (page.level() == 0) {
-        return Err("it is not of the level that its parent says");
+        return Err(WRONG_LEVEL);
     }
     match page.kind() {
         Some(Kind::Leaf) => return Ok(None),
@@ -97,21 +99,31 @@ impl Look<'_> {
         }
     }
 
-    /// Goes down to a leaf as [`way_down`] says.
+    /// Goes down to a leaf as [`way_down`] says, and does not look at it: see [`Look::leaf`].
     fn leaf_of(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<PageId> {
         let mut id = root;
         let mut level: Option<u8> = None;
-        loop {
+        while level != Some(1) {
             let page = self.page(id)?;
             match way_down(page, level, key, is_below) {
                 Ok(Some(i)) => {
                     level = Some(page.level());
                     id = page.child(i);
                 }
-                Ok(None) => return Ok(id),
+                Ok(None) => break,
                 Err(what) => return Err(self.corrupt_page(id, what)),
             }
         }
+        Ok(id)
+    }
+
+    /// The page that a branch of level 1, or a root without branches, says is a leaf.
+    fn leaf(&mut self, id: PageId) -> Result<&Page> {
+        let page = self.page(id)?;
+        if page.kind() != Some(Kind::Leaf) || page.level() != 0 {
+            return Err(self.corrupt_page(id, WRONG_LEVEL));
+        }
+        self.page(id)
     }
 
     /// The leaf for `key`, and where in it the key is or would be.
@@ -122,7 +134,8 @@ impl Look<'_> {
         }
         let leaf = self.leaf_of(root, Some(key), false)?;
         self.core().leaf_hints.set(root, hash, leaf, self.shape(leaf));
-        Ok((leaf, self.page(leaf)?.search(key)))
+        // If it is in no frame, whoever asks again goes there at once.
+        Ok((leaf, self.leaf(leaf)?.search(key)))
     }
 
     fn find_by_hint(&mut self, root: PageId, key: &[u8], hash: u64) -> Option<(PageId, Place)> {
@@ -304,7 +317,7 @@ impl Look<'_> {
             },
         };
         let leaf = self.leaf_of(root, key, is_below)?;
-        let count = end(self.page(leaf)?, key, is_below);
+        let count = end(self.leaf(leaf)?, key, is_below);
         if count > 0 {
             return Ok(Some((leaf, count - 1)));
         }
