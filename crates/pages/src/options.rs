@@ -81,7 +81,7 @@ pub struct Options {
     /// online log table is not full, and write the pages whose oldest record is oldest. A MB takes
     /// some 0.7 ms on two processors, up to 0.9 on a device with bad minutes. With
     /// more, pages gather more records before they are written: at TPC-C with 240 MB of memory,
-    /// 1.03 page writes a transaction with 40 MiB, 0.90 with 48 and 0.70 with 64.
+    /// 1.02 page writes a transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
     pub log_bytes_max: u64,
     /// Evicts dirty pages as conventional stores do, by writing them: for comparison.
     pub flush_on_eviction: bool,
