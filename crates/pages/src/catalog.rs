@@ -16,7 +16,10 @@ use crate::core::{Change, Core};
 use crate::error::Result;
 use crate::position::PageId;
 use crate::redo_record::Op;
-use crate::transaction::TABLE_NAME_BYTES_MAX;
+use crate::tree::slice;
+
+/// The longest name of a table.
+pub const TABLE_NAME_BYTES_MAX: usize = 255;
 
 /// Whether an entry of the catalog is what is left of a deleted table.
 pub(crate) fn is_deleted(key: &[u8]) -> bool {
@@ -109,9 +112,4 @@ impl Core {
         }
         Ok(false)
     }
-}
-
-/// A bound of keys that somebody else owns.
-pub(crate) fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
 }

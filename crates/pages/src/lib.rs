@@ -107,6 +107,7 @@ mod transaction;
 mod tree;
 mod unsettled;
 
+pub use catalog::TABLE_NAME_BYTES_MAX;
 pub use check::Report;
 pub use error::{Error, Result};
 pub use options::{Durability, Env, LockWait, Options, Stats, Upkeep};
@@ -115,5 +116,5 @@ pub use position::{Lsn, PageId};
 pub use range::Range;
 pub use store::PageStore;
 pub use table::{ReadTable, Table};
-pub use transaction::{ReadTransaction, TABLE_NAME_BYTES_MAX, Transaction};
+pub use transaction::{ReadTransaction, Transaction};
 pub use tree::Entry;

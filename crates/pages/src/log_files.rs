@@ -21,8 +21,7 @@ use std::sync::Arc;
 use env::{Access, Disk, File};
 
 use crate::error::{Error, Result};
-use crate::log_page::{Flush, LOG_PAGE_BYTES};
-use crate::log_reader::page_of;
+use crate::log_page::{Flush, LOG_PAGE_BYTES, page_of};
 use crate::position::Lsn;
 
 /// The segments of a log.

@@ -22,6 +22,11 @@ pub(crate) const LOG_PAGE_BYTES: usize = 2048;
 pub(crate) const HEADER_BYTES: usize = 40;
 const PAYLOAD_BYTES: usize = LOG_PAGE_BYTES - HEADER_BYTES;
 
+/// The number of the page that a position is in.
+pub(crate) fn page_of(lsn: Lsn) -> u64 {
+    lsn.0 / LOG_PAGE_BYTES as u64
+}
+
 /// The memory of a larger flush is given back to the system.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 

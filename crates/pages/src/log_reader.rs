@@ -17,7 +17,7 @@ use env::{Access, File};
 
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
-use crate::log_page::{self, Flush, Group, HEADER_BYTES, LOG_PAGE_BYTES, LogPage};
+use crate::log_page::{self, Flush, Group, HEADER_BYTES, LOG_PAGE_BYTES, LogPage, page_of};
 use crate::position::Lsn;
 
 /// What is read at once: all windows together should fit the processor's cache.
@@ -34,10 +34,6 @@ pub(crate) struct LogEnd {
     pub(crate) previous_crc: u32,
     /// The first page of the flush before.
     pub(crate) last_flush: u64,
-}
-
-pub(crate) fn page_of(lsn: Lsn) -> u64 {
-    lsn.0 / LOG_PAGE_BYTES as u64
 }
 
 impl LogFiles {

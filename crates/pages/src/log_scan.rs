@@ -24,8 +24,8 @@ use env::{Disk, ReadBuffer};
 
 use crate::error::Result;
 use crate::log_files::LogFiles;
-use crate::log_page::{self, Group, LOG_PAGE_BYTES};
-use crate::log_reader::{LogEnd, Reader, Visited, WINDOW_BYTES, page_of};
+use crate::log_page::{self, Group, LOG_PAGE_BYTES, page_of};
+use crate::log_reader::{LogEnd, Reader, Visited, WINDOW_BYTES};
 use crate::position::Lsn;
 
 /// Who reads a log.

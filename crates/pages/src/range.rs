@@ -14,12 +14,11 @@
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 
-use crate::catalog::slice;
 use crate::error::Result;
 use crate::locks::{LockName, Mode};
 use crate::table::{LockNames, Table};
 use crate::transaction::State;
-use crate::tree::Entry;
+use crate::tree::{Entry, slice};
 
 /// The most entries that are read ahead at a time.
 const AHEAD_MAX: usize = 64;

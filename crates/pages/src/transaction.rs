@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::catalog::TABLE_NAME_BYTES_MAX;
 use crate::core::{Change, Core};
 use crate::error::{Error, Result};
 use crate::latch::Inner;
@@ -31,9 +32,6 @@ use crate::table::{ReadTable, Table};
 const WRITE_OVERHEAD_BYTES: usize = 64;
 /// How long a thread waits before it looks again whether it is in a circle.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
-
-/// The longest name of a table.
-pub const TABLE_NAME_BYTES_MAX: usize = 255;
 
 /// The changes of one table.
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;

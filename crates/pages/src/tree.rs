@@ -33,6 +33,11 @@ const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
+/// A bound of keys that somebody else owns.
+pub(crate) fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
 /// The way from the root to a leaf.
 pub(crate) struct Path {
     pub(crate) pages: Vec<PageId>,
