@@ -162,9 +162,7 @@ impl ReadBuffer {
         let memory = vec![0; bytes.next_multiple_of(BUFFER_ALIGNMENT) + BUFFER_ALIGNMENT];
         Self { start: memory.as_ptr().align_offset(BUFFER_ALIGNMENT), memory, bytes }
     }
-}
 
-impl ReadBuffer {
     /// All of the large pages that it is in.
     pub fn large_pages(&mut self) -> &mut [u8] {
         let bytes = self.bytes.next_multiple_of(BUFFER_ALIGNMENT);

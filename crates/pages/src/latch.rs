@@ -135,7 +135,7 @@ impl Inner {
             let is_read = read.read();
             let frame = self.latch().pool.finish_read(read, is_read)?;
             // Looking at it is the use that it was read for.
-            last.set(frame);
+            frame.into_iter().for_each(|frame| last.set(frame));
             if !is_read {
                 // The error will be met again under the latch.
                 break;
@@ -287,12 +287,12 @@ impl Inner {
         self.advance_checkpoint(None)
     }
 
-    /// Writes the log if the oldest commit in its buffer has waited long enough, or `is_full_enough`
-    /// and it is full.
-    pub(crate) fn flush_if_late(&self, is_full_enough: bool) -> Result<()> {
+    /// Writes the log if the oldest commit in its buffer has waited long enough, or, if
+    /// asked to, if the buffer is full.
+    pub(crate) fn flush_if_late(&self, or_full: bool) -> Result<()> {
         let mut log = self.log.lock();
         let is_late = log.is_group_late(self.clock.monotonic_us(), self.group_delay);
-        let is_due = is_late || (is_full_enough && log.is_full());
+        let is_due = is_late || (or_full && log.is_full());
         drop(log);
         if is_due { self.flush_all() } else { Ok(()) }
     }

@@ -392,6 +392,7 @@ mod tests {
             file.write_all_at(&byte, at).expect("no faults");
         }
     }
+
     #[test]
     fn a_flush_that_does_not_go_on_from_the_one_before_is_none() {
         for segment_pages in [4, 300] {

@@ -25,8 +25,8 @@ pub(crate) struct LastFrame {
 
 impl LastFrame {
     /// This frame is looked at next.
-    pub(crate) fn set(&self, frame: Option<usize>) {
-        frame.into_iter().for_each(|frame| self.frame.store(frame, Ordering::Relaxed));
+    pub(crate) fn set(&self, frame: usize) {
+        self.frame.store(frame, Ordering::Relaxed);
     }
 
     /// Pages that were found in a frame.

@@ -27,7 +27,7 @@ const GROUP_PERCENT: usize = 80;
 
 /// What the thread in the background is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sleep {
+enum Sleep {
     Awake,
     /// For the delay of a commit in the log buffer.
     UntilLate,
@@ -53,9 +53,9 @@ pub(crate) struct LogState {
     /// The transactions that have begun and not ended.
     active: BTreeSet<u64>,
     /// What the thread in the background is doing.
-    pub(crate) sleep: Sleep,
+    sleep: Sleep,
     /// There is something to do for it.
-    pub(crate) is_upkeep_due: bool,
+    is_upkeep_due: bool,
     /// The last handle is gone.
     pub(crate) is_stopping: bool,
     pub(crate) flushes: u64,
