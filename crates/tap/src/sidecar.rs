@@ -146,7 +146,6 @@ impl Sidecar<'_> {
             return Err(Error::Encrypted { client, server });
         }
         self.look_for_losses()?;
-        self.recorder.has_gathered();
         // The log is written when it is to be synced: each time costs as much as a thousand requests.
         if self.recorder.gathered_for() >= self.sync_interval {
             self.recorder.hand_over(&mut self.log)?;

@@ -4,7 +4,9 @@
 //! that ends at once is therefore started again on another port.
 
 use crate::wire::Connection;
+use rustix::net::{self, AddressFamily, SocketType};
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -172,9 +174,14 @@ pub(crate) fn wait_for_exit(child: &mut Child) -> Option<i32> {
 }
 
 /// A port that was free a moment ago.
+///
+/// Nobody listens on it for that, not even for that moment: a process that another thread starts keeps
+/// what is open here until it becomes another program, and on a busy machine that takes a while.
 pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    SocketAddr::try_from(net::getsockname(&socket).unwrap()).unwrap().port()
 }
 
 fn start_on_free_port(

@@ -1,8 +1,9 @@
 //! What the sidecar has done so far, for people and for Prometheus.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::entry::{Class, GapReason, Outcome};
@@ -40,9 +41,9 @@ pub struct Counters {
     queued_bytes: AtomicUsize,
     is_disk_full: AtomicBool,
     is_stopping: AtomicBool,
-    /// Since when entries wait to be handed to the log, and written ones to be durable.
-    gathered_since: Mutex<Option<Instant>>,
-    unsynced_since: Mutex<Option<Instant>>,
+    /// Since when there are entries in each batch that is not durable, from the oldest batch to the one
+    /// that is being gathered. A batch is here before any of its requests is counted.
+    undurable_since: Mutex<VecDeque<Instant>>,
 }
 
 impl Counters {
@@ -74,10 +75,7 @@ impl Counters {
     /// How long the oldest request that is not durable has been waiting for it.
     #[must_use]
     pub fn lag(&self) -> Duration {
-        let since = |one: &Mutex<Option<Instant>>| *one.lock().expect("no holder panics");
-        // What was written is older than what was not.
-        let oldest = since(&self.unsynced_since).or(since(&self.gathered_since));
-        oldest.map_or(Duration::ZERO, |since| since.elapsed())
+        self.undurable_since().front().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     /// Whether the log could not be written for want of room the last time it was tried.
@@ -215,12 +213,22 @@ impl Counters {
         add(&self.sync_ns, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    pub(super) fn gathered_since(&self, since: Option<Instant>) {
-        *self.gathered_since.lock().expect("no holder panics") = since;
+    pub(super) fn batch_begun(&self, now: Instant) {
+        self.undurable_since().push_back(now);
     }
 
-    pub(super) fn unsynced_since(&self, since: Option<Instant>) {
-        *self.unsynced_since.lock().expect("no holder panics") = since;
+    /// The batch that was being gathered will never be durable.
+    pub(super) fn batch_dropped(&self) {
+        self.undurable_since().pop_back();
+    }
+
+    /// So many more batches are durable.
+    pub(super) fn batches_durable(&self, count: usize) {
+        self.undurable_since().drain(..count);
+    }
+
+    fn undurable_since(&self) -> MutexGuard<'_, VecDeque<Instant>> {
+        self.undurable_since.lock().expect("no holder panics")
     }
 }
 

@@ -49,6 +49,7 @@ impl LogWriter {
             counters: counters.clone(),
             sync_interval: options.sync_interval,
             unsynced_since: None,
+            unsynced_batches: 0,
         };
         let cpu = options.writer_cpu;
         let thread = std::thread::Builder::new()
@@ -58,7 +59,9 @@ impl LogWriter {
                     pin_to_cpu(cpu)?;
                 }
                 own.run()?;
-                own.writer.close()
+                own.writer.close()?;
+                own.counters.batches_durable(own.unsynced_batches);
+                Ok(())
             })
             .expect("a process that has just begun can start a thread");
         Self {
@@ -133,6 +136,7 @@ struct Thread {
     sync_interval: Duration,
     /// Since when the oldest entry has been there that is written and not durable.
     unsynced_since: Option<Instant>,
+    unsynced_batches: usize,
 }
 
 impl Thread {
@@ -189,8 +193,6 @@ impl Thread {
 
     /// Writes a batch, however long the disk is full.
     fn write(&mut self, batch: &mut Batch, since: Instant) -> Result<()> {
-        self.unsynced_since.get_or_insert(since);
-        self.counters.unsynced_since(self.unsynced_since);
         let mut last_tries = LAST_TRIES;
         loop {
             match self.writer.write(batch) {
@@ -198,6 +200,7 @@ impl Thread {
                     self.counters.set_disk_full(true);
                     // What was written before the disk was full can be durable all the same.
                     self.writer.sync()?;
+                    self.synced();
                     if self.counters.is_stopping() {
                         if last_tries == 0 {
                             return Err(error);
@@ -208,6 +211,8 @@ impl Thread {
                 }
                 result => {
                     self.counters.set_disk_full(false);
+                    self.unsynced_since.get_or_insert(since);
+                    self.unsynced_batches += 1;
                     return result;
                 }
             }
@@ -224,6 +229,6 @@ impl Thread {
 
     fn synced(&mut self) {
         self.unsynced_since = None;
-        self.counters.unsynced_since(None);
+        self.counters.batches_durable(std::mem::take(&mut self.unsynced_batches));
     }
 }

@@ -75,12 +75,14 @@ impl Recorder {
         self.batch.len_bytes()
     }
 
-    /// Looks whether there are entries now that are to be handed over some time.
-    pub(super) fn has_gathered(&mut self) {
-        if self.gathered_since.is_none() && !self.batch.is_empty() {
-            self.gathered_since = Some(Instant::now());
-            self.counters.gathered_since(self.gathered_since);
+    /// The batch, for one more entry.
+    fn entries(&mut self) -> &mut Batch {
+        if self.gathered_since.is_none() {
+            let now = Instant::now();
+            self.gathered_since = Some(now);
+            self.counters.batch_begun(now);
         }
+        &mut self.batch
     }
 
     /// How long the oldest entry has been waiting to be handed over.
@@ -92,6 +94,9 @@ impl Recorder {
     #[cfg(test)]
     pub(super) fn discard(&mut self) {
         self.batch.clear();
+        if self.gathered_since.take().is_some() {
+            self.counters.batch_dropped();
+        }
     }
 
     /// A connection of which nothing can be read, if there was one.
@@ -106,22 +111,17 @@ impl Recorder {
 
     /// Hands what was gathered to the log, or drops it if too much waits there already.
     pub(super) fn hand_over(&mut self, log: &mut LogWriter) -> Result<()> {
-        if self.batch.is_empty() {
-            return Ok(());
-        }
+        let Some(since) = self.gathered_since.take() else { return Ok(()) };
         let next = log.spare(self.batch.position());
         let batch = std::mem::replace(&mut self.batch, next);
-        let since = self.gathered_since.take().unwrap_or_else(Instant::now);
         if self.has_dropped() || !log.has_room() {
             self.dropped_bytes += batch.len_bytes() as u64;
             self.counters.dropped(batch.len_bytes());
-            self.counters.gathered_since(None);
+            self.counters.batch_dropped();
             return Ok(());
         }
         self.segment_filled_bytes += batch.len_bytes() as u64;
-        log.write(batch, since)?;
-        self.counters.gathered_since(None);
-        Ok(())
+        log.write(batch, since)
     }
 
     /// Whether the segment is as long as segments shall be.
@@ -131,7 +131,7 @@ impl Recorder {
 
     /// A loss of which it is not known whose it is.
     pub(super) fn gap(&mut self, at: Time, missing: u64, reason: GapReason) {
-        self.batch.gap(None, at, missing, reason);
+        self.entries().gap(None, at, missing, reason);
         self.counters.gap(reason);
     }
 
@@ -146,10 +146,10 @@ impl Recorder {
             facts.number = self.connection;
             facts.opened = now;
             facts.awaited.clear();
-            self.batch.opened(facts.number, now, facts.client, facts.server);
+            self.entries().opened(facts.number, now, facts.client, facts.server);
             for payload in conversation.connection_requests() {
                 let port = facts.client.port();
-                self.batch.request(facts.number, now, Class::Connection, port, 0, &payload);
+                self.entries().request(facts.number, now, Class::Connection, port, 0, &payload);
             }
         }
     }
@@ -182,7 +182,8 @@ impl Handler for Recorder {
 
     fn opened(&mut self, client: SocketAddr, server: SocketAddr, at: Time) -> Followed {
         self.connection.0 += 1;
-        self.batch.opened(self.connection, at, client, server);
+        let number = self.connection;
+        self.entries().opened(number, at, client, server);
         self.counters.opened();
         Followed {
             conversation: self.protocol.conversation(),
@@ -231,14 +232,14 @@ impl Handler for Recorder {
         }
         // Both directions of a connection begin in the middle; once is enough to know it.
         if reason != GapReason::MidStream || side == Side::Client {
-            self.batch.gap(Some(facts.number), at, missing, reason);
+            self.entries().gap(Some(facts.number), at, missing, reason);
             self.counters.gap(reason);
         }
         conversation.gap(side, missing, at, &mut Ear { recorder: self, facts });
     }
 
     fn closed(&mut self, followed: Followed, at: Time) {
-        self.batch.closed(followed.facts.number, at);
+        self.entries().closed(followed.facts.number, at);
         self.counters.closed();
     }
 }
@@ -260,13 +261,14 @@ impl Listener for Ear<'_> {
         let Self { recorder, facts } = self;
         let number = facts.told;
         facts.told += 1;
-        recorder.counters.request(class, payload.len());
         if class == Class::ReadOnly && !recorder.logs_read_only {
+            recorder.counters.request(class, payload.len());
             return;
         }
         let sequence = facts.first_sequence.unwrap_or(0).wrapping_add(offset as u32);
         let port = facts.client.port();
-        let position = recorder.batch.request(facts.number, at, class, port, sequence, payload);
+        let position = recorder.entries().request(facts.number, at, class, port, sequence, payload);
+        recorder.counters.request(class, payload.len());
         if facts.awaited.len() == AWAITED_MAX {
             facts.awaited.pop_front();
         }
@@ -283,17 +285,53 @@ impl Listener for Ear<'_> {
                 .and_then(|index| awaited.remove(index)),
         };
         if let Some((_, position)) = found {
-            self.recorder.batch.completed(position, at, outcome);
+            self.recorder.entries().completed(position, at, outcome);
             self.recorder.counters.completed(outcome);
         }
     }
 
     fn unintelligible(&mut self, _: Side, _: &str, at: Time) {
-        self.recorder.batch.gap(Some(self.facts.number), at, 0, GapReason::Unintelligible);
+        self.recorder.entries().gap(Some(self.facts.number), at, 0, GapReason::Unintelligible);
         self.recorder.counters.gap(GapReason::Unintelligible);
     }
 
     fn encrypted(&mut self, _: Time) {
         self.recorder.encrypted.get_or_insert((self.facts.client, self.facts.server));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Keep, Settings};
+
+    #[test]
+    fn what_was_counted_lags_until_it_is_durable() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = Settings { protocol: "resp".into(), keep: Keep::default() };
+        let writer = Writer::open(Arc::new(env_os::OsDisk), dir.path(), settings, Time(1));
+        let writer = writer.expect("a log");
+        let counters = Arc::new(Counters::default());
+        // Nothing is durable before the log is closed.
+        let sync_interval = Duration::from_secs(3600);
+        let options = Options { sync_interval, ..super::super::throughput::options() };
+        let mut recorder = Recorder::new(&options, counters.clone(), &writer);
+        let mut log = LogWriter::start(writer, &options, counters.clone());
+        let [client, server] = [40_000, 6379].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(counters.lag(), Duration::ZERO);
+        let mut lag = Duration::ZERO;
+        for _ in 0..100 {
+            let mut followed = recorder.opened(client, server, Time(2));
+            let request = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+            recorder.bytes(&mut followed, Side::Client, 1, request, Time(3));
+            assert!(counters.lag() > lag, "it was counted");
+            lag = counters.lag();
+            recorder.hand_over(&mut log).expect("a log that is written");
+            assert!(counters.lag() > lag, "it was handed over");
+            lag = counters.lag();
+        }
+        assert_eq!(counters.requests(Class::Query).0, 100);
+        log.finish().expect("a disk with room");
+        assert_eq!(counters.lag(), Duration::ZERO);
     }
 }

@@ -23,7 +23,7 @@ const PORT: u16 = 6379;
 const SEQUENCE_AT: usize = 24;
 const ACKNOWLEDGMENT_AT: usize = 28;
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         interface: "lo".into(),
         server: Server { port: PORT, addresses: Vec::new() },

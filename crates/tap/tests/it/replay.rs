@@ -7,10 +7,11 @@ mod proxy;
 mod redis;
 mod speed;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command};
 
+use rustix::net::{self, AddressFamily, SocketType};
 use tap::replay::{Credentials, Extent, Report, Settings, replay};
 use tap::{Entry, Protocol};
 
@@ -24,9 +25,13 @@ impl Drop for Process {
     }
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, not even for a moment: a process that another thread starts meanwhile
+/// would go on listening for a while.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    SocketAddr::try_from(net::getsockname(&socket).unwrap()).unwrap().port()
 }
 
 /// Whether a program is installed; a test that needs it says so and ends otherwise.
