@@ -139,13 +139,28 @@ impl LogFiles {
     }
 
     /// The numbers of the segments there are, ascending.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if a file has the name of a segment that no log reaches.
     pub(crate) fn segments(&self) -> Result<Vec<u64>> {
         let names = self.disk.list(&self.dir).map_err(Error::io(&self.dir, "list"))?;
-        let number = |name: &std::ffi::OsString| {
-            let digits = name.to_str()?.strip_suffix(".log")?;
-            digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
-        };
-        let mut segments: Vec<u64> = names.iter().filter_map(number).collect();
+        let number_max = u64::MAX / (self.pages_per_segment * LOG_PAGE_BYTES as u64) - 1;
+        let mut segments = Vec::new();
+        for name in &names {
+            let Some(digits) = name.to_str().and_then(|name| name.strip_suffix(".log")) else {
+                continue;
+            };
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            match digits.parse() {
+                Ok(number) if number <= number_max => segments.push(number),
+                Ok(_) | Err(_) => {
+                    let what = "this segment is beyond every log; remove the file if it is not one";
+                    return Err(Error::corrupt(&self.dir.join(name), 0, what));
+                }
+            }
+        }
         segments.sort_unstable();
         Ok(segments)
     }
@@ -243,5 +258,23 @@ mod tests {
         file.write_all_at(&old.seal().bytes, LOG_PAGE_BYTES as u64).expect("no faults");
         let scanned = count_groups(&files, start);
         assert!(matches!(scanned, Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn a_name_beyond_every_log_is_an_error() {
+        for number in [u64::MAX.to_string(), format!("9{}", u64::MAX), "2251799813685247".into()] {
+            let disk = SimDisk::new(1, Faults::default());
+            let dir = Path::new("/log");
+            disk.create_dir_all(dir).expect("no faults");
+            for other in ["7.log", "x.log", ".log", "8"] {
+                disk.create(&dir.join(other)).expect("no faults");
+            }
+            let files = LogFiles::new(Arc::new(disk.clone()), dir, 8192);
+            assert_eq!(files.segments().expect("no faults"), [7]);
+            let named = dir.join(format!("{number}.log"));
+            disk.create(&named).expect("no faults");
+            let Err(Error::Corrupt { file, .. }) = files.segments() else { panic!("{number}") };
+            assert_eq!(file, named);
+        }
     }
 }
