@@ -47,6 +47,10 @@ use crate::recover::recovery::{Progress, Replay};
 use crate::recover::scan::{Block, SegmentFile, Tail, find_block_after};
 use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
 
+/// So many LSNs are left behind the end of a log that can go on: more than are written until it is opened
+/// again.
+const LSNS_LEFT_MIN: u64 = 1 << 48;
+
 /// What is known of a file once all of the log was read.
 pub(crate) struct FileState {
     /// The end of the blocks that stay.
@@ -354,6 +358,7 @@ impl<'a> Reader<'a> {
             return Err(Error::Hole { missing, durable, next, file });
         }
         self.check_listed()?;
+        self.check_room(dir, end)?;
         self.state.last_lsn = end;
         replay.finish(&mut self.retired);
         check_accepted(replay, &crate::format::manifest::path_in(dir))?;
@@ -371,6 +376,20 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the log can go on behind `end`.
+    fn check_room(&self, dir: &Path, end: Lsn) -> Result<()> {
+        if Lsn::MAX.0 - end.0 >= LSNS_LEFT_MIN {
+            return Ok(());
+        }
+        let mut files = self.catalog.files.iter().zip(&self.state.files);
+        let last = files.find(|(file, state)| file.header.horizon.max(state.last_lsn) == end);
+        let path = last
+            .map_or_else(|| crate::format::manifest::path_in(dir), |(file, _)| file.path.clone());
+        let what =
+            format!("LSN {end} leaves no room for what is written next, and no log gets there");
+        Err(Error::corrupt(&path, 0, what))
     }
 
     /// Looks behind the ends of files without a footer for who knows what was durable.

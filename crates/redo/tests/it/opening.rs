@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use redo::segment::{self, SegmentHeader};
 use redo::{Error, Options};
 
 use crate::harness::{Counter, Database, key, options, value};
@@ -53,6 +54,31 @@ fn a_log_in_use_is_refused() {
     assert!(matches!(error, Error::InUse { .. }), "{error}");
     drop(database);
     Database::open(options).unwrap();
+}
+
+#[test]
+fn a_log_without_room_behind_its_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    filled(&options);
+    let mut segments = files(dir.path()).into_keys();
+    let path = segments.find(|path| path.extension().is_some_and(|ext| ext == "redo")).unwrap();
+    let good = fs::read(&path).unwrap();
+    let header = SegmentHeader::decode(good.first_chunk().unwrap(), &path).unwrap().unwrap();
+    for (left, is_room) in [(0, false), (1, false), ((1 << 48) - 1, false), (1 << 48, true)] {
+        let horizon = base::Lsn(base::Lsn::MAX.0 - left);
+        let mut bytes = good.clone();
+        bytes[..segment::HEADER_BYTES]
+            .copy_from_slice(&SegmentHeader { horizon, ..header }.encode());
+        fs::write(&path, bytes).unwrap();
+        if is_room {
+            Database::open(options.clone()).unwrap();
+            continue;
+        }
+        let error = refused(dir.path(), &options);
+        assert!(matches!(&error, Error::Corrupt { file, .. } if *file == path), "{error}");
+        assert!(error.to_string().contains("leaves no room"), "{error}");
+    }
 }
 
 #[test]
