@@ -3,7 +3,7 @@
 //! One test a script, so that a failure names its command family; every mismatch of a script is listed,
 //! not only the first. The language of the scripts is described in [`crate::script`].
 
-use crate::process::{Program, Server};
+use crate::process::{PATIENCE, Program, Server};
 use crate::script::{self, Action, Comparison, Section, Step};
 use crate::wire::{Connection, Reply};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How many mismatches of one script are shown.
 const SHOWN_MAX: usize = 60;
-
-/// How long a condition of a script may take to come true.
-const CONDITION_PATIENCE: Duration = Duration::from_secs(10);
 
 macro_rules! conformance {
     ($($family:ident),* $(,)?) => {
@@ -136,7 +133,7 @@ impl Side {
             if satisfied(&reply) {
                 return Ok(());
             }
-            if started.elapsed() > CONDITION_PATIENCE {
+            if started.elapsed() > PATIENCE {
                 return Err(format!("still {:?}", reply.text()));
             }
             std::thread::sleep(Duration::from_millis(2));

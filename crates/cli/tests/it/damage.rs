@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::process::{Program, Server, wait_for_exit};
+use crate::process::{PATIENCE, Program, Server, wait_for_exit};
 use crate::wire::Connection;
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -249,7 +249,7 @@ fn figure(connection: &mut Connection, name: &str) -> u64 {
 fn wait_for(server: &Server, what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}: {}", server.log());
+        assert!(started.elapsed() < PATIENCE, "{what}: {}", server.log());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -7,7 +7,7 @@
 use crate::kill::verify_log;
 use crate::ledger::is_refusal;
 use crate::loop_device::{LoopDisk, texts};
-use crate::process::{Program, Server};
+use crate::process::{PATIENCE, Program, Server};
 use crate::wire::Connection;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -30,9 +30,6 @@ const OPTIONS: [&str; 8] = [
     "--log-compaction-invalid-min",
     "8",
 ];
-
-/// How soon after there is room again writes must be taken.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client that knows what it was told.
 #[derive(Default)]

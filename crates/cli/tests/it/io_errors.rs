@@ -9,13 +9,10 @@
 use crate::fault_injection::Fault;
 use crate::kill::{Random, check_round, verify_log, write_until, writers};
 use crate::ledger::is_refusal;
-use crate::process::{Program, Server};
+use crate::process::{PATIENCE, Program, Server};
 use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
-
-/// How soon the server must have noticed.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The calls that fail, each in a server of its own.
 const FAULTS: [&str; 4] =

@@ -304,6 +304,11 @@ impl Writer {
         self.acknowledged
     }
 
+    /// When the last of its transactions was acknowledged.
+    pub(crate) fn last_acknowledgement(&self) -> Option<Instant> {
+        self.places.last().map(|(_, _, when)| *when)
+    }
+
     /// The places of acknowledged transactions that are not there.
     pub(crate) fn lost_places(&self) -> impl Iterator<Item = u64> + '_ {
         self.places.iter().filter(|(n, ..)| *n > self.acknowledged).map(|(_, place, _)| *place)

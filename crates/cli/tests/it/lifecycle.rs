@@ -2,14 +2,12 @@
 //!
 //! The servers listen on a unix socket in a directory of their own, so no port can be taken.
 
+use crate::process::PATIENCE;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Server {
     process: Child,

@@ -4,7 +4,7 @@
 
 use crate::fault_injection::Fault;
 use crate::kill::Random;
-use crate::process::{Program, Server};
+use crate::process::{PATIENCE, Program, Server};
 use crate::reload::fill;
 use crate::wire::Connection;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn info(connection: &mut Connection, name: &str) -> String {
 fn wait_until_on(connection: &mut Connection) {
     let started = Instant::now();
     while info(connection, "aof_rewrite_in_progress") == "1" {
-        assert!(started.elapsed() < Duration::from_secs(60), "the log is not on");
+        assert!(started.elapsed() < PATIENCE, "the log is not on");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(info(connection, "redo_enabled"), "1");

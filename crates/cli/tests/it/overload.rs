@@ -3,15 +3,12 @@
 //! and the others are served; how fast is printed, not asserted.
 
 use crate::fault_injection::Fault;
-use crate::process::{Program, Server, wait_until};
+use crate::process::{PATIENCE, Program, Server, wait_until};
 use crate::wire::{Connection, encode};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const MB: u64 = 1 << 20;
-
-/// How long anything may take that must happen at some time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How much larger than its parts memory may be: allocator, buffers on their way, other clients.
 const SLACK_BYTES: u64 = 24 * MB;

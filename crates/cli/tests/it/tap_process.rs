@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use tempfile::TempDir;
 
 /// The port of the server; its namespace has no other.
@@ -51,6 +52,8 @@ pub(crate) struct Tap {
     _directory: TempDir,
     log: PathBuf,
     said: Arc<Mutex<String>>,
+    /// Ends when it has said everything.
+    hearing: Option<JoinHandle<()>>,
 }
 
 impl Tap {
@@ -76,15 +79,16 @@ impl Tap {
         let mut command = log_command(namespace, interface, &log);
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
         let said = Arc::new(Mutex::new(String::new()));
-        let (hearing, stderr) = (said.clone(), child.stderr.take().unwrap());
-        std::thread::spawn(move || {
+        let (heard, stderr) = (said.clone(), child.stderr.take().unwrap());
+        let hearing = std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                let mut said = hearing.lock().unwrap();
+                let mut said = heard.lock().unwrap();
                 said.push_str(&line);
                 said.push('\n');
             }
         });
-        let mut tap = Tap { child, _directory: directory, log, said };
+        let hearing = Some(hearing);
+        let mut tap = Tap { child, _directory: directory, log, said, hearing };
         wait_until(|| tap.said().contains("recording") || tap.child.try_wait().unwrap().is_some());
         assert!(tap.said().contains("recording"), "{}", tap.said());
         tap
@@ -104,12 +108,14 @@ impl Tap {
     /// Asks it to stop and gives its exit code.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         self.signal("-TERM");
-        wait_for_exit(&mut self.child)
+        self.wait_for_exit()
     }
 
     /// Waits for it to end by itself and gives its exit code.
     pub(crate) fn wait_for_exit(&mut self) -> Option<i32> {
-        wait_for_exit(&mut self.child)
+        let code = wait_for_exit(&mut self.child)?;
+        self.hearing.take().map(JoinHandle::join).transpose().unwrap();
+        Some(code)
     }
 
     /// The sums over what it has recorded that contains `text`, or over everything.

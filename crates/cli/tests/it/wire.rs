@@ -3,12 +3,9 @@
 //! It is deliberately not the `resp` crate: a test that shares its parser with the program under test
 //! would share its mistakes.
 
+use crate::process::PATIENCE;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
-
-/// How long a reply may take before a test calls it missing. Generous, because machines are busy.
-const REPLY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One reply: the RESP type byte and what it holds. Maps are flat lists of keys and values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,8 +109,8 @@ impl Connection {
     pub(crate) fn open(port: u16) -> io::Result<Connection> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(REPLY_PATIENCE))?;
-        stream.set_write_timeout(Some(REPLY_PATIENCE))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Connection { stream, received: Vec::new() })
     }
 
