@@ -9,11 +9,14 @@
 //! One request at a time is sent, over all connections, as in the paper (section 6.3.1, "Recovery
 //! Procedure"); with `parallel` also those beside it whose order cannot matter ([`plan`](self)). A
 //! request that the server does not answer as it waits for another connection (BLPOP, a row that another
-//! transaction has locked) is left to wait, and what was recorded while it waited is sent.
+//! transaction has locked) is left to wait, and what was recorded while it waited is sent. A server that
+//! is merely slow is waited for: the next request could overtake the one that it has not begun with.
 //!
 //! # Invariants
 //! 1. A request is sent when all that were answered before it arrived are answered again.
 //! 2. The requests of a connection are sent in their order, each after the answer to the one before.
+//! 3. While a request is under way of which the server does not say that it waits, only those are sent that
+//!    may overlap with it.
 
 mod dialect;
 mod footprint;
@@ -31,6 +34,7 @@ pub use dialect::Credentials;
 pub use partial::Base;
 
 use self::dialect::{Dialect, Outgoing, log_in, resp_request};
+use self::mysql::MysqlSession;
 use self::pace::Pace;
 use self::plan::{Before, Plan, Request, Selection, What};
 use self::target::{Target, wait_for};
@@ -38,8 +42,15 @@ use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// After this a request that is not answered is taken to wait for another connection.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// After this the server is asked whether a request that is not answered waits for another connection;
+/// and then after twice the time, up to [`PATIENCE_MAX`].
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// See [`PATIENCE`].
+const PATIENCE_MAX: Duration = Duration::from_millis(20);
+
+/// After this a request is taken to wait where the server cannot be asked.
+const PATIENCE_UNASKED: Duration = Duration::from_millis(5);
 
 /// How many steps are looked at for what may be sent beside others.
 const STEPS_AHEAD: usize = 64;
@@ -170,13 +181,15 @@ pub fn replay(
 /// A request that is under way.
 struct UnderWay {
     connection: ConnectionNumber,
+    /// Since when it is waited for, or since the server was asked.
     since: Instant,
+    patience: Duration,
     /// It waits for another connection.
     waits: bool,
     /// It is one that blocks, and the server says that it does.
     is_parked: bool,
-    /// The server says that it waits for a lock.
-    waits_for_lock: bool,
+    /// It waits for a row that is locked.
+    waits_for_row: bool,
     is_compared: bool,
 }
 
@@ -350,24 +363,30 @@ impl Replayer<'_> {
 
     fn started(&mut self, place: u64, connection: ConnectionNumber, is_compared: bool) {
         self.report.sent += 1;
+        let patience = match self.settings.protocol {
+            Protocol::Resp | Protocol::Mysql => PATIENCE,
+            Protocol::Raw => PATIENCE_UNASKED,
+        };
         let one = UnderWay {
             connection,
             since: Instant::now(),
+            patience,
             waits: false,
             is_parked: false,
-            waits_for_lock: false,
+            waits_for_row: false,
             is_compared,
         };
         self.under_way.insert(place, one);
     }
 
-    /// Receives answers, or notices that one does not come.
+    /// Receives answers, or finds out why one does not come.
     fn receive(&mut self) -> Result<()> {
         let running = self.under_way.iter().filter(|(_, one)| !one.is_parked);
         let places: Vec<(u64, ConnectionNumber)> =
             running.map(|(place, one)| (*place, one.connection)).collect();
-        let has_patience = self.under_way.values().any(|one| !one.waits);
-        let timeout = if has_patience { PATIENCE } else { PROGRESS_INTERVAL };
+        let awaited = self.under_way.values().filter(|one| !one.waits);
+        let rest = awaited.map(|one| one.patience.saturating_sub(one.since.elapsed())).min();
+        let timeout = rest.unwrap_or(PROGRESS_INTERVAL);
         let mut descriptors: Vec<_> =
             places.iter().map(|(_, connection)| self.targets[connection].poll_fd()).collect();
         wait_for(&mut descriptors, Some(timeout))?;
@@ -381,15 +400,83 @@ impl Replayer<'_> {
                 let target = self.targets.get_mut(&connection).expect("it is under way");
                 let outcome = target.proceed();
                 self.unless_lost(place, connection, outcome)?;
-            } else if let Some(one) = self.under_way.get_mut(&place)
-                && !one.waits
-                && one.since.elapsed() >= PATIENCE
-            {
-                one.waits = true;
-                self.report.waited += 1;
             }
         }
+        self.look_after_late()
+    }
+
+    /// Finds out which of the requests that are not answered in time wait for another connection.
+    fn look_after_late(&mut self) -> Result<()> {
+        let is_late = |one: &UnderWay| !one.waits && one.since.elapsed() >= one.patience;
+        let late = self.under_way.iter().filter(|(_, one)| is_late(one));
+        let late: Vec<(u64, ConnectionNumber)> =
+            late.map(|(place, one)| (*place, one.connection)).collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        let waiting = match self.settings.protocol {
+            Protocol::Resp => self.waiting_in_redis(&late)?,
+            Protocol::Mysql => self.waiting_in_mysql(&late)?,
+            // Nobody can be asked.
+            Protocol::Raw => late.iter().map(|(place, _)| *place).collect(),
+        };
+        for (place, _) in late {
+            let Some(one) = self.under_way.get_mut(&place) else { continue };
+            one.waits = waiting.contains(&place);
+            self.report.waited += u64::from(one.waits);
+            one.since = Instant::now();
+            one.patience = PATIENCE_MAX.min(2 * one.patience);
+        }
         Ok(())
+    }
+
+    /// Those of the late requests that wait: a server that answers others has read them.
+    fn waiting_in_redis(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
+        // The first may have come to the server together with them.
+        for _ in 0..2 {
+            self.control()?.ask(&resp_request(&[b"PING"]))?;
+        }
+        let mut waiting = HashSet::new();
+        for (place, connection) in late {
+            let target = self.targets.get_mut(connection).expect("it is under way");
+            let outcome = target.proceed();
+            if matches!(outcome, Ok(None)) && target.is_unanswered() {
+                waiting.insert(*place);
+            }
+            self.unless_lost(*place, *connection, outcome)?;
+        }
+        Ok(waiting)
+    }
+
+    /// Those of the late requests that wait, for rows or for something else that is locked. The server
+    /// counts those that wait for rows and does not say at once which they are; but who does not wait is
+    /// answered some time, and then only those are left that do.
+    fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
+        let awaited = self.under_way.values().filter(|one| !one.waits).count();
+        if self.are_waiting_for_rows(awaited)? {
+            for (place, _) in late {
+                self.under_way.get_mut(place).expect("it is under way").waits_for_row = true;
+            }
+            return Ok(late.iter().map(|(place, _)| *place).collect());
+        }
+        let mut waiting = HashSet::new();
+        for (place, connection) in late {
+            let Dialect::Mysql(session) = &self.targets[connection].dialect else { continue };
+            let question = session.asks_whether_it_waits();
+            let (outcome, answer) = self.control()?.ask(&question)?;
+            if outcome == Outcome::Error || MysqlSession::says_that_it_waits(&answer) {
+                waiting.insert(*place);
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Whether all requests that were found to wait for rows still do, and so many more. A server that
+    /// may not tell is believed to let them wait.
+    fn are_waiting_for_rows(&mut self, more: usize) -> Result<bool> {
+        let known = self.under_way.values().filter(|one| one.waits_for_row).count();
+        let (_, answer) = self.control()?.ask(&MysqlSession::asks_who_waits_for_rows())?;
+        Ok(MysqlSession::waits_for_rows(&answer).is_none_or(|count| count >= known + more))
     }
 
     /// Goes on with what a connection has brought: an answer, nothing yet, or its end.
@@ -485,7 +572,8 @@ impl Replayer<'_> {
             && self.under_way.values().all(|one| one.waits)
             && !self.under_way.is_empty()
             && self.due().is_empty();
-        if !is_stuck || !self.waits_for_lock()? {
+        let is_for_rows = self.under_way.values().any(|one| one.waits_for_row);
+        if !is_stuck || !is_for_rows || !self.are_waiting_for_rows(0)? {
             return Ok(());
         }
         let holder = self.plan.ordered().take(STEPS_AHEAD * 4).find(|place| {
@@ -499,28 +587,6 @@ impl Replayer<'_> {
         let Some(holder) = holder else { return Ok(()) };
         self.report.out_of_order += 1;
         self.begin(holder)
-    }
-
-    /// Whether the server says of a request under way that it waits for a lock.
-    fn waits_for_lock(&mut self) -> Result<bool> {
-        let known = self.under_way.values().any(|one| one.waits_for_lock);
-        let Some((&place, one)) = self.under_way.iter().next() else { return Ok(false) };
-        if known {
-            return Ok(true);
-        }
-        let Some(Dialect::Mysql(session)) =
-            self.targets.get(&one.connection).map(|target| &target.dialect)
-        else {
-            return Ok(false);
-        };
-        let question = session.asks_whether_it_waits();
-        let (outcome, answer) = self.control()?.ask(&question)?;
-        // A server that may not tell is believed to wait.
-        let waits = outcome == Outcome::Error || answer.windows(7).any(|word| word == b"LOCKED!");
-        if let Some(one) = self.under_way.get_mut(&place) {
-            one.waits_for_lock = waits;
-        }
-        Ok(waits)
     }
 
     /// How the server calls a connection.

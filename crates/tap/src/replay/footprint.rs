@@ -3,7 +3,8 @@
 //! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not known,
 //! but the log proves it: if both were answered while both transactions were open, neither needed a lock
 //! of the other. Two that insert never overlap, as they may draw numbers from the same AUTO_INCREMENT. The
-//! ends of two transactions do, whose statements are all done by then: the server makes both durable at once.
+//! end of a transaction, whose statements are all done by then, may be sent beside whatever was answered
+//! before it: what needs its locks waits for it in any case. So the server makes several durable at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -34,17 +35,16 @@ pub(super) enum Footprint {
 }
 
 impl Footprint {
-    /// Whether the order of the two cannot matter.
-    pub(super) fn commutes(&self, other: &Self, held_locks_together: bool) -> bool {
-        match (self, other) {
+    /// Whether `later` may be under way together with this one, which was answered before it.
+    pub(super) fn may_overlap(&self, later: &Self, held_locks_together: bool) -> bool {
+        match (self, later) {
             (Self::Nothing, _) | (_, Self::Nothing) => true,
             (Self::Keys(keys, _), Self::Keys(others, _)) => {
                 !keys.iter().any(|key| others.contains(key))
             }
             (Self::Inserts, Self::Inserts) => false,
-            // All that the two transactions did is done.
-            (Self::End, Self::End) => true,
-            (Self::Locks | Self::Inserts | Self::End, Self::Locks | Self::Inserts | Self::End) => {
+            (Self::Locks | Self::Inserts | Self::End, Self::End) => true,
+            (Self::Locks | Self::Inserts | Self::End, Self::Locks | Self::Inserts) => {
                 held_locks_together
             }
             _ => false,
@@ -287,23 +287,26 @@ mod tests {
     use crate::protocol::mysql::command::Execute;
 
     #[test]
-    fn statements_commute_if_their_locks_were_held_together_and_ends_in_any_case() {
+    fn statements_overlap_if_their_locks_were_held_together_and_ends_in_any_case() {
         use Footprint::{End, Everything, Inserts, Locks, Nothing};
-        for (one, other, together, not_together) in [
+        for (first, later, together, not_together) in [
             (Locks, Locks, true, false),
             (Locks, Inserts, true, false),
+            (Inserts, Locks, true, false),
             (Inserts, Inserts, false, false),
             (End, End, true, true),
+            // If it needs what the end sets free, it waits for that.
+            (Locks, End, true, true),
+            (Inserts, End, true, true),
             // It may have waited for what the end set free.
             (End, Locks, true, false),
             (End, Inserts, true, false),
             (End, Everything, false, false),
+            (Everything, End, false, false),
             (End, Nothing, true, true),
         ] {
-            for (one, other) in [(&one, &other), (&other, &one)] {
-                assert_eq!(one.commutes(other, true), together, "{one:?} {other:?}");
-                assert_eq!(one.commutes(other, false), not_together, "{one:?} {other:?}");
-            }
+            assert_eq!(first.may_overlap(&later, true), together, "{first:?} {later:?}");
+            assert_eq!(first.may_overlap(&later, false), not_together, "{first:?} {later:?}");
         }
     }
 

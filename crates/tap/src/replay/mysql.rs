@@ -198,17 +198,34 @@ impl MysqlSession {
         }));
     }
 
-    /// The query that says LOCKED! if this connection waits for a lock.
+    /// The query that says whether this connection waits for something that is locked, other than a row.
     pub(super) fn asks_whether_it_waits(&self) -> Vec<u8> {
-        let sql = format!(
-            "\x03SELECT IF(COUNT(*), CONCAT('LOCKED', '!'), '') AS answer \
-             FROM information_schema.INNODB_TRX \
-             WHERE trx_mysql_thread_id = {} AND trx_state = 'LOCK WAIT'",
+        query(&format!(
+            "SELECT IF(COUNT(*), CONCAT('LOCKED', '!'), '') AS answer \
+             FROM information_schema.PROCESSLIST \
+             WHERE ID = {} AND (STATE LIKE 'Waiting for%lock' OR STATE LIKE 'Waiting for table%' \
+             OR STATE = 'User lock')",
             self.thread
-        );
-        let mut bytes = Vec::new();
-        packet::write(&mut bytes, 0, sql.as_bytes());
-        bytes
+        ))
+    }
+
+    /// What it says.
+    pub(super) fn says_that_it_waits(answer: &[u8]) -> bool {
+        answer.windows(7).any(|word| word == b"LOCKED!")
+    }
+
+    /// The query that says how many transactions wait for rows at this moment. The tables of InnoDB's
+    /// transactions and locks show what was so when they were looked at last.
+    pub(super) fn asks_who_waits_for_rows() -> Vec<u8> {
+        query(&format!("SHOW GLOBAL STATUS LIKE '{ROW_WAITS}'"))
+    }
+
+    /// How many it says.
+    pub(super) fn waits_for_rows(answer: &[u8]) -> Option<usize> {
+        let name =
+            answer.windows(ROW_WAITS.len()).rposition(|word| word == ROW_WAITS.as_bytes())?;
+        let (len, rest) = answer[name + ROW_WAITS.len()..].split_first()?;
+        std::str::from_utf8(rest.get(..usize::from(*len))?).ok()?.parse().ok()
     }
 
     /// The words of an error: behind its number and state.
@@ -223,6 +240,16 @@ impl MysqlSession {
         }
         None
     }
+}
+
+/// How many transactions wait for rows that others have locked.
+const ROW_WAITS: &str = "Innodb_row_lock_current_waits";
+
+/// The command that asks for this.
+fn query(sql: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet::write(&mut bytes, 0, &[&[3], sql.as_bytes()].concat());
+    bytes
 }
 
 /// The database that a COM_CHANGE_USER goes to.

@@ -345,7 +345,7 @@ impl<'a> Plan<'a> {
         let held_locks_together = self.by_answer
             && first.transaction_end != first.arrival
             && second.completion < first.transaction_end;
-        first.footprint.commutes(&second.footprint, held_locks_together)
+        first.footprint.may_overlap(&second.footprint, held_locks_together)
     }
 
     /// Whether an EXEC follows on a connection and was answered, so that a WATCH has done its work.

@@ -134,6 +134,11 @@ impl Target {
         Ok(())
     }
 
+    /// Whether all of the request is sent, and nothing of the answer has come.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.state == State::WaitingRsp && self.answer.is_empty()
+    }
+
     /// What to wait for.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let mut flags = PollFlags::IN;

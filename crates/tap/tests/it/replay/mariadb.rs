@@ -298,3 +298,62 @@ fn sessions_statements_and_files_are_brought_back() {
     assert_eq!(String::from_utf8_lossy(&ended.stderr).matches("ERROR").count(), 1, "{ended:?}");
     check(original, &proxy);
 }
+
+/// Lets the answer to a request, and what its connection did then, come behind another request.
+fn delay_answer(entries: &mut Vec<Entry>, to: &[u8], behind: &[u8]) {
+    let request = |entries: &[Entry], text: &[u8]| {
+        entries.iter().enumerate().find_map(|(index, entry)| match entry {
+            Entry::Request { position, connection, payload, .. } => payload
+                .windows(text.len())
+                .any(|part| part == text)
+                .then_some((index, *position, *connection)),
+            _ => None,
+        })
+    };
+    let (first, answered, delayed) = request(entries, to).unwrap();
+    let (last, ..) = request(entries, behind).unwrap();
+    let is_delayed = |entry: &Entry| match entry {
+        Entry::Request { connection, .. } | Entry::Closed { connection, .. } => {
+            *connection == delayed
+        }
+        Entry::Completed { position, .. } => *position == answered,
+        Entry::Opened { .. } | Entry::Gap { .. } => false,
+    };
+    let between: Vec<Entry> = entries.drain(first + 1..=last).collect();
+    let (later, mut sooner): (Vec<Entry>, Vec<Entry>) = between.into_iter().partition(is_delayed);
+    sooner.extend(later);
+    entries.splice(first + 1..first + 1, sooner);
+}
+
+#[test]
+fn a_request_that_takes_long_is_not_overtaken() {
+    if !is_installed() {
+        return;
+    }
+    let original = Server::start();
+    let proxy = Proxy::start(original.address, Protocol::Mysql);
+    for sql in [
+        "CREATE TABLE goods (id INT PRIMARY KEY, name VARCHAR(40)); INSERT INTO goods VALUES (1, '')",
+        // It locks the row behind its sleep.
+        "UPDATE goods, (SELECT SLEEP(0.0)) AS slow SET name = 'first' WHERE id = 1",
+        "UPDATE goods SET name = 'second' WHERE id = 1",
+    ] {
+        output(mariadb(proxy.address).args(["-e", sql]));
+    }
+    let mut entries = proxy.entries();
+    delay_answer(&mut entries, b"SLEEP(0.0)", b"'second'");
+    for entry in &mut entries {
+        if let Entry::Request { payload, .. } = entry
+            && let Some(at) = payload.windows(5).position(|part| part == b"(0.0)")
+        {
+            payload[at..at + 5].copy_from_slice(b"(0.3)");
+        }
+    }
+    for parallel in [false, true] {
+        let server = Server::start();
+        let report = replay_all(&entries, &Settings { parallel, ..server.settings() });
+        assert_eq!((report.differences, report.waited), (vec![], 0), "parallel: {parallel}");
+        let dump = server.dump();
+        assert!(dump.contains("(1,'second')"), "parallel: {parallel}: {dump}");
+    }
+}
