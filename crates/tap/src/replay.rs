@@ -52,6 +52,10 @@ const PATIENCE_MAX: Duration = Duration::from_millis(20);
 /// After this a request is taken to wait where the server cannot be asked.
 const PATIENCE_UNASKED: Duration = Duration::from_millis(5);
 
+/// How long nothing may get on before the server is asked who is in whose way. What it says is by up to
+/// 100 ms older than the question before, and who is waited for no longer may not have woken up yet.
+const STUCK_PATIENCE: Duration = Duration::from_millis(150);
+
 /// How many steps are looked at for what may be sent beside others.
 const STEPS_AHEAD: usize = 64;
 
@@ -169,6 +173,7 @@ pub fn replay(
         lost: HashSet::new(),
         under_way: BTreeMap::new(),
         in_transaction: HashSet::new(),
+        stuck_since: None,
         control: None,
         clock: Instant::now(),
         pace: Pace::new(settings.speed),
@@ -202,6 +207,8 @@ struct Replayer<'a> {
     under_way: BTreeMap<u64, UnderWay>,
     /// Connections with an open transaction.
     in_transaction: HashSet<ConnectionNumber>,
+    /// Since when everything waits for something else.
+    stuck_since: Option<Instant>,
     /// A connection of our own, to ask about the others.
     control: Option<Target>,
     clock: Instant,
@@ -386,6 +393,8 @@ impl Replayer<'_> {
             running.map(|(place, one)| (*place, one.connection)).collect();
         let awaited = self.under_way.values().filter(|one| !one.waits);
         let rest = awaited.map(|one| one.patience.saturating_sub(one.since.elapsed())).min();
+        let stuck_rest = |since: Instant| STUCK_PATIENCE.saturating_sub(since.elapsed());
+        let rest = rest.or(self.stuck_since.map(stuck_rest));
         let timeout = rest.unwrap_or(PROGRESS_INTERVAL);
         let mut descriptors: Vec<_> =
             places.iter().map(|(_, connection)| self.targets[connection].poll_fd()).collect();
@@ -453,7 +462,10 @@ impl Replayer<'_> {
     /// answered some time, and then only those are left that do.
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();
-        if self.are_waiting_for_rows(awaited)? {
+        let known = self.under_way.values().filter(|one| one.waits_for_row).count();
+        let (_, answer) = self.control()?.ask(&MysqlSession::asks_who_waits_for_rows())?;
+        // A server that may not tell is believed to let them wait.
+        if MysqlSession::waits_for_rows(&answer).is_none_or(|count| count >= known + awaited) {
             for (place, _) in late {
                 self.under_way.get_mut(place).expect("it is under way").waits_for_row = true;
             }
@@ -469,14 +481,6 @@ impl Replayer<'_> {
             }
         }
         Ok(waiting)
-    }
-
-    /// Whether all requests that were found to wait for rows still do, and so many more. A server that
-    /// may not tell is believed to let them wait.
-    fn are_waiting_for_rows(&mut self, more: usize) -> Result<bool> {
-        let known = self.under_way.values().filter(|one| one.waits_for_row).count();
-        let (_, answer) = self.control()?.ask(&MysqlSession::asks_who_waits_for_rows())?;
-        Ok(MysqlSession::waits_for_rows(&answer).is_none_or(|count| count >= known + more))
     }
 
     /// Goes on with what a connection has brought: an answer, nothing yet, or its end.
@@ -564,29 +568,57 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// If all that is under way waits for locks, and nothing else is due, sends the next request of a
-    /// transaction that may hold them. Which gaps between rows a statement locks depends on what the
-    /// server has cleared away by then, so a lock may be in the way that was not when it was recorded.
+    /// If all that is under way waits for locks, and nothing is due that the steps looked at ahead show,
+    /// sends what is due behind those; and if nothing is, the next request of a transaction that holds the
+    /// locks. Which gaps between rows a statement locks depends on what the server has cleared away by
+    /// then, so a lock may be in the way that was not when it was recorded.
     fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
             && !self.under_way.is_empty()
             && self.due().is_empty();
-        let is_for_rows = self.under_way.values().any(|one| one.waits_for_row);
-        if !is_stuck || !is_for_rows || !self.are_waiting_for_rows(0)? {
+        if !is_stuck {
+            self.stuck_since = None;
             return Ok(());
         }
-        let holder = self.plan.ordered().take(STEPS_AHEAD * 4).find(|place| {
-            self.plan.is_next(*place)
-                && !self.under_way.contains_key(place)
-                && self
-                    .plan
-                    .connection(*place)
-                    .is_some_and(|connection| self.in_transaction.contains(&connection))
-        });
-        let Some(holder) = holder else { return Ok(()) };
+        if let Some(place) = self.plan.first_due(|place| self.under_way.contains_key(&place)) {
+            self.stuck_since = None;
+            return self.begin(place);
+        }
+        if self.stuck_since.get_or_insert_with(Instant::now).elapsed() < STUCK_PATIENCE {
+            return Ok(());
+        }
+        self.stuck_since = None;
+        let Some(holder) = self.holder()? else { return Ok(()) };
         self.report.out_of_order += 1;
         self.begin(holder)
+    }
+
+    /// The next request of a transaction that holds what a request under way waits for; nothing if none
+    /// waits any more, or only for others that are under way.
+    fn holder(&mut self) -> Result<Option<u64>> {
+        let (outcome, answer) = self.control()?.ask(&MysqlSession::asks_who_blocks_whom())?;
+        let is_idle = |place: &u64| !self.under_way.contains_key(place);
+        if outcome == Outcome::Error {
+            // One that does not say: some transaction that is open.
+            let mut ordered = self.plan.ordered().take(STEPS_AHEAD * 4);
+            return Ok(ordered.find(|place| {
+                let connection = self.plan.connection(*place);
+                self.plan.is_next(*place)
+                    && is_idle(place)
+                    && connection.is_some_and(|one| self.in_transaction.contains(&one))
+            }));
+        }
+        let connection_of = |thread: u32| {
+            let mut targets = self.targets.iter();
+            let found = targets.find(|(_, target)| {
+                matches!(&target.dialect, Dialect::Mysql(session) if session.thread == thread)
+            });
+            found.map(|(connection, _)| *connection)
+        };
+        let blocking = MysqlSession::blocking(&answer);
+        let holders = blocking.iter().filter_map(|thread| connection_of(*thread));
+        Ok(holders.filter_map(|connection| self.plan.next_of(connection)).find(is_idle))
     }
 
     /// How the server calls a connection.

@@ -36,7 +36,7 @@ pub(super) struct MysqlSession {
     /// The client itself says what time it is.
     sets_time: bool,
     /// How the server calls the connection.
-    thread: u32,
+    pub(super) thread: u32,
 }
 
 /// A prepared statement.
@@ -226,6 +226,22 @@ impl MysqlSession {
             answer.windows(ROW_WAITS.len()).rposition(|word| word == ROW_WAITS.as_bytes())?;
         let (len, rest) = answer[name + ROW_WAITS.len()..].split_first()?;
         std::str::from_utf8(rest.get(..usize::from(*len))?).ok()?.parse().ok()
+    }
+
+    /// The query that says which connections are in the way of others.
+    pub(super) fn asks_who_blocks_whom() -> Vec<u8> {
+        query(
+            "SELECT GROUP_CONCAT(DISTINCT CONCAT('<', holder.trx_mysql_thread_id, '>') SEPARATOR '') \
+             FROM information_schema.INNODB_LOCK_WAITS AS waits \
+             JOIN information_schema.INNODB_TRX AS holder ON holder.trx_id = waits.blocking_trx_id",
+        )
+    }
+
+    /// What it says: how the server calls the connections.
+    pub(super) fn blocking(answer: &[u8]) -> Vec<u32> {
+        let text = String::from_utf8_lossy(answer);
+        let marked = text.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
+        marked.filter_map(|(number, _)| number.parse().ok()).collect()
     }
 
     /// The words of an error: behind its number and state.

@@ -43,6 +43,8 @@ pub(super) struct Step {
     rank: Rank,
     /// Where in the log it stands.
     arrival: u64,
+    /// What was answered before this place in the log must be done before.
+    due_behind: u64,
     /// Where in the log its answer stands; the greatest number if there is none.
     completion: u64,
     pub(super) footprint: Footprint,
@@ -267,17 +269,29 @@ impl<'a> Plan<'a> {
         if completion != u64::MAX {
             self.completions.insert((completion, self.place));
         }
+        let due_behind = self.due_behind(connection, &what);
         let step = Step {
             connection,
             what,
             rank,
             arrival: self.place,
+            due_behind,
             completion,
             footprint,
             transaction_end: u64::MAX,
         };
         self.steps.insert(self.place, step);
         self.queues.entry(connection).or_default().push_back(self.place);
+    }
+
+    /// Where a step that is added stands; or, if it is the end of a transaction by which the server broke a
+    /// deadlock, where the request stands that was refused: before the server told of it others went on.
+    fn due_behind(&self, connection: ConnectionNumber, what: &What) -> u64 {
+        let is_rollback = matches!(what, What::Send(request)
+            if self.by_answer && request.payload == deadlock_rollback());
+        let last = self.queues.get(&connection).and_then(VecDeque::back);
+        let refused = last.filter(|_| is_rollback).and_then(|place| self.steps.get(place));
+        refused.map_or(self.place, |refused| refused.due_behind)
     }
 
     fn end_transaction(&mut self, connection: ConnectionNumber, end: u64) {
@@ -330,12 +344,25 @@ impl<'a> Plan<'a> {
             .is_some_and(|queue| queue.front() == Some(&place))
     }
 
-    /// Whether everything that was answered before the step arrived is done.
+    /// Whether everything is done that was answered before the step arrived.
     pub(super) fn is_due(&self, place: u64) -> bool {
         let first = self.completions.first();
         self.steps
             .get(&place)
-            .is_some_and(|step| first.is_none_or(|(completion, _)| *completion >= step.arrival))
+            .is_some_and(|step| first.is_none_or(|(completion, _)| *completion >= step.due_behind))
+    }
+
+    /// The next step of a connection.
+    pub(super) fn next_of(&self, connection: ConnectionNumber) -> Option<u64> {
+        self.queues.get(&connection)?.front().copied()
+    }
+
+    /// The first in the order of all the steps that are due and the next ones of their connections, without
+    /// those that are under way.
+    pub(super) fn first_due(&self, is_under_way: impl Fn(u64) -> bool) -> Option<u64> {
+        let next = self.queues.values().filter_map(VecDeque::front).copied();
+        let due = next.filter(|place| !is_under_way(*place) && self.is_due(*place));
+        due.min_by_key(|place| self.steps.get(place).map(|step| step.rank))
     }
 
     /// Whether `second` may be under way together with `first`, which comes before it in the order.

@@ -152,11 +152,11 @@ fn check(mut original: Server, proxy: &Proxy) {
         let mut settings = server.settings();
         settings.parallel = parallel;
         let report = replay_all(&entries, &settings);
-        println!("parallel {parallel}: {} requests in {:?}", report.sent, report.took);
-        assert_eq!(report.differences, [], "parallel: {parallel}");
+        println!("parallel {parallel}: {report:?}");
+        assert_eq!(report.differences, [], "parallel: {parallel}: {report:?}");
         let replayed = server.dump();
         for (was, is) in dump.lines().zip(replayed.lines()) {
-            assert_eq!(was, is, "parallel: {parallel}");
+            assert_eq!(was, is, "parallel: {parallel}: {report:?}");
         }
         assert_eq!(dump.len(), replayed.len());
     }
