@@ -270,26 +270,26 @@ impl Replayer<'_> {
         if is_busy && !self.settings.parallel {
             return due;
         }
-        let mut before = Before::new(&self.plan);
+        let (mut before, mut is_behind_waiting) = (Before::new(&self.plan), false);
         for place in self.plan.ordered().take(STEPS_AHEAD + self.under_way.len()) {
             let under_way = self.under_way.get(&place);
-            if under_way.is_some_and(|one| one.waits) {
+            let is_waiting = under_way.is_some_and(|one| one.waits);
+            // What wakes it may be anything; what waits for a lock only waits for the end of another.
+            if is_waiting && self.settings.protocol != Protocol::Mysql {
                 continue;
             }
-            let may_be_sent = under_way.is_none()
-                && self.plan.is_next(place)
-                && self.plan.is_due(place)
-                && before.may_overlap(place);
-            if may_be_sent {
-                due.push(place);
-            }
-            if !self.settings.parallel {
-                if may_be_sent {
+            is_behind_waiting |= is_waiting;
+            let may_be_sent =
+                under_way.is_none() && self.plan.is_next(place) && self.plan.is_due(place);
+            if self.settings.parallel {
+                if may_be_sent && before.may_overlap(place) {
+                    due.push(place);
+                }
+                if !before.add(place) {
                     break;
                 }
-                continue;
-            }
-            if !before.add(place) {
+            } else if may_be_sent && (!is_behind_waiting || self.plan.is_end(place)) {
+                due.push(place);
                 break;
             }
         }
@@ -568,9 +568,9 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// If all that is under way waits for locks, and nothing is due that the steps looked at ahead show,
-    /// sends what is due behind those; and if nothing is, the next request of a transaction that holds the
-    /// locks. Which gaps between rows a statement locks depends on what the server has cleared away by
+    /// If all that is under way waits for locks, and nothing is due among the steps that are looked at
+    /// ahead, ends a transaction behind those; and if none is to be ended, sends the next request of one
+    /// that holds the locks. Which gaps between rows a statement locks depends on what the server has cleared away by
     /// then, so a lock may be in the way that was not when it was recorded.
     fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
@@ -581,7 +581,7 @@ impl Replayer<'_> {
             self.stuck_since = None;
             return Ok(());
         }
-        if let Some(place) = self.plan.first_due(|place| self.under_way.contains_key(&place)) {
+        if let Some(place) = self.plan.first_end_due() {
             self.stuck_since = None;
             return self.begin(place);
         }

@@ -115,7 +115,7 @@ impl Footprints {
     pub(super) fn close(&mut self, connection: ConnectionNumber) -> Footprint {
         self.connections.remove(&connection);
         match self.protocol {
-            Protocol::Mysql => Footprint::Locks,
+            Protocol::Mysql => Footprint::End,
             Protocol::Resp | Protocol::Raw => Footprint::Nothing,
         }
     }

@@ -294,11 +294,17 @@ impl<'a> Plan<'a> {
         refused.map_or(self.place, |refused| refused.due_behind)
     }
 
+    /// The step at `end` ends the transaction of its connection. If that is by which the server broke a
+    /// deadlock, the locks may have been free since the request that was refused.
     fn end_transaction(&mut self, connection: ConnectionNumber, end: u64) {
-        for place in self.open.remove(&connection).unwrap_or_default().into_iter().chain([end]) {
+        let free = self.steps.get(&end).map_or(end, |step| step.due_behind);
+        for place in self.open.remove(&connection).unwrap_or_default() {
             if let Some(step) = self.steps.get_mut(&place) {
-                step.transaction_end = end;
+                step.transaction_end = free;
             }
+        }
+        if let Some(step) = self.steps.get_mut(&end) {
+            step.transaction_end = end;
         }
     }
 
@@ -357,11 +363,15 @@ impl<'a> Plan<'a> {
         self.queues.get(&connection)?.front().copied()
     }
 
-    /// The first in the order of all the steps that are due and the next ones of their connections, without
-    /// those that are under way.
-    pub(super) fn first_due(&self, is_under_way: impl Fn(u64) -> bool) -> Option<u64> {
+    /// Whether a step does nothing but end a transaction.
+    pub(super) fn is_end(&self, place: u64) -> bool {
+        self.steps.get(&place).is_some_and(|step| step.footprint == Footprint::End)
+    }
+
+    /// The first in the order of all ends of transactions that are due and next on their connections.
+    pub(super) fn first_end_due(&self) -> Option<u64> {
         let next = self.queues.values().filter_map(VecDeque::front).copied();
-        let due = next.filter(|place| !is_under_way(*place) && self.is_due(*place));
+        let due = next.filter(|place| self.is_end(*place) && self.is_due(*place));
         due.min_by_key(|place| self.steps.get(place).map(|step| step.rank))
     }
 
