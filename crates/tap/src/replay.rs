@@ -282,7 +282,7 @@ impl Replayer<'_> {
             let may_be_sent =
                 under_way.is_none() && self.plan.is_next(place) && self.plan.is_due(place);
             if self.settings.parallel {
-                if may_be_sent && before.may_overlap(place) {
+                if may_be_sent && (before.may_overlap(place) || self.plan.is_end(place)) {
                     due.push(place);
                 }
                 if !before.add(place) {

@@ -363,9 +363,11 @@ impl<'a> Plan<'a> {
         self.queues.get(&connection)?.front().copied()
     }
 
-    /// Whether a step does nothing but end a transaction.
+    /// Whether a step does nothing but end a transaction: also the one that was refused to break a deadlock,
+    /// which is not sent, and the next of its connection.
     pub(super) fn is_end(&self, place: u64) -> bool {
         self.steps.get(&place).is_some_and(|step| step.footprint == Footprint::End)
+            || self.broke_deadlock(place)
     }
 
     /// The first in the order of all ends of transactions that are due and next on their connections.
