@@ -16,7 +16,8 @@
 //! 1. A request is sent when all that were answered before it arrived are answered again.
 //! 2. The requests of a connection are sent in their order, each after the answer to the one before.
 //! 3. While a request is under way of which the server does not say that it waits, only those are sent that
-//!    may overlap with it.
+//!    may overlap with it. Behind one that waits for a lock only what ends a transaction is sent: any other
+//!    could take the lock before it.
 
 mod dialect;
 mod footprint;

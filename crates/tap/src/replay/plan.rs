@@ -430,3 +430,68 @@ impl<'a> Plan<'a> {
         Some(step)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::mysql::packet;
+
+    fn request(position: u64, connection: u64, payload: Vec<u8>) -> Entry {
+        Entry::Request {
+            position: Position(position),
+            connection: ConnectionNumber(connection),
+            at: Time(1),
+            class: Class::Query,
+            sequence: 0,
+            payload,
+        }
+    }
+
+    fn query(position: u64, connection: u64, sql: &str) -> Entry {
+        let mut payload = Vec::new();
+        packet::write(&mut payload, 0, format!("\x03{sql}").as_bytes());
+        request(position, connection, payload)
+    }
+
+    fn completed(position: u64, outcome: Outcome) -> Entry {
+        Entry::Completed { position: Position(position), at: Time(1), outcome }
+    }
+
+    #[test]
+    fn a_victim_of_a_deadlock_is_out_of_the_way_before_the_server_told_it() {
+        let (ok, error) = (Outcome::Ok, Outcome::Error);
+        let log = [
+            query(1, 1, "BEGIN"),
+            completed(1, ok),
+            query(2, 1, "UPDATE t SET a = 1 WHERE id = 1"),
+            completed(2, ok),
+            query(3, 2, "BEGIN"),
+            completed(3, ok),
+            query(4, 2, "UPDATE t SET a = 2 WHERE id = 2"),
+            completed(4, ok),
+            query(5, 2, "UPDATE t SET a = 2 WHERE id = 1"),
+            query(6, 1, "UPDATE t SET a = 1 WHERE id = 2"),
+            // The other one got its lock, and was answered first.
+            completed(5, ok),
+            query(7, 2, "UPDATE t SET a = 2 WHERE id = 3"),
+            completed(7, ok),
+            completed(6, error),
+            request(8, 1, deadlock_rollback()),
+            completed(8, ok),
+        ];
+        let mut entries = log.into_iter().map(Ok);
+        let mut plan = Plan::new(&mut entries, Protocol::Mysql, Selection::default());
+        plan.fill().unwrap();
+        let step = |plan: &Plan<'_>, place| plan.step(place).unwrap().clone();
+        assert!(plan.may_overlap(&step(&plan, 3), &step(&plan, 7)), "both held their locks");
+        assert!(!plan.may_overlap(&step(&plan, 3), &step(&plan, 9)), "it waited for that lock");
+        for place in [1, 3, 5, 7] {
+            plan.finish(place);
+        }
+        let (waiting, refused, later, rollback) = (9, 10, 12, 15);
+        assert!(plan.is_next(waiting) && plan.is_due(waiting) && !plan.is_due(later));
+        assert_eq!(plan.first_end_due(), Some(refused), "it is not sent");
+        plan.finish(refused);
+        assert_eq!(plan.first_end_due(), Some(rollback), "though it came behind the answer");
+    }
+}
