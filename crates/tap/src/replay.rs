@@ -16,8 +16,8 @@
 //! 1. A request is sent when all that were answered before it arrived are answered again.
 //! 2. The requests of a connection are sent in their order, each after the answer to the one before.
 //! 3. While a request is under way of which the server does not say that it waits, only those are sent that
-//!    may overlap with it. Behind one that waits for a lock only what ends a transaction is sent: any other
-//!    could take the lock before it.
+//!    may overlap with it. Behind one that waits for a row only what ends a transaction is sent: any other
+//!    could lock the row before it.
 
 mod dialect;
 mod footprint;
@@ -274,12 +274,12 @@ impl Replayer<'_> {
         let (mut before, mut is_behind_waiting) = (Before::new(&self.plan), false);
         for place in self.plan.ordered().take(STEPS_AHEAD + self.under_way.len()) {
             let under_way = self.under_way.get(&place);
-            let is_waiting = under_way.is_some_and(|one| one.waits);
-            // What wakes it may be anything; what waits for a lock only waits for the end of another.
-            if is_waiting && self.settings.protocol != Protocol::Mysql {
+            // What waits for a row waits for the end of a transaction; what wakes others may be anything.
+            let waits_for_row = under_way.is_some_and(|one| one.waits_for_row);
+            if under_way.is_some_and(|one| one.waits) && !waits_for_row {
                 continue;
             }
-            is_behind_waiting |= is_waiting;
+            is_behind_waiting |= waits_for_row;
             let may_be_sent =
                 under_way.is_none() && self.plan.is_next(place) && self.plan.is_due(place);
             if self.settings.parallel {
@@ -569,10 +569,10 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// If all that is under way waits for locks, and nothing is due among the steps that are looked at
-    /// ahead, ends a transaction behind those; and if none is to be ended, sends the next request of one
-    /// that holds the locks. Which gaps between rows a statement locks depends on what the server has cleared away by
-    /// then, so a lock may be in the way that was not when it was recorded.
+    /// If all that is under way waits, and nothing is due among the steps that are looked at ahead, ends a
+    /// transaction behind those; and if none is to be ended, sends the next request of one that holds what
+    /// another waits for. Which gaps between rows a statement locks depends on what the server has cleared
+    /// away by then, so a lock may be in the way that was not when it was recorded.
     fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
@@ -582,7 +582,7 @@ impl Replayer<'_> {
             self.stuck_since = None;
             return Ok(());
         }
-        if let Some(place) = self.plan.first_end_due() {
+        if let Some(place) = self.plan.first_end_due(|place| self.under_way.contains_key(&place)) {
             self.stuck_since = None;
             return self.begin(place);
         }

@@ -370,10 +370,12 @@ impl<'a> Plan<'a> {
             || self.broke_deadlock(place)
     }
 
-    /// The first in the order of all ends of transactions that are due and next on their connections.
-    pub(super) fn first_end_due(&self) -> Option<u64> {
+    /// The first in the order of all ends of transactions that are due and next on their connections, and
+    /// not under way.
+    pub(super) fn first_end_due(&self, is_under_way: impl Fn(u64) -> bool) -> Option<u64> {
         let next = self.queues.values().filter_map(VecDeque::front).copied();
-        let due = next.filter(|place| self.is_end(*place) && self.is_due(*place));
+        let due = next
+            .filter(|place| self.is_end(*place) && self.is_due(*place) && !is_under_way(*place));
         due.min_by_key(|place| self.steps.get(place).map(|step| step.rank))
     }
 
@@ -490,8 +492,12 @@ mod tests {
         }
         let (waiting, refused, later, rollback) = (9, 10, 12, 15);
         assert!(plan.is_next(waiting) && plan.is_due(waiting) && !plan.is_due(later));
-        assert_eq!(plan.first_end_due(), Some(refused), "it is not sent");
+        assert_eq!(plan.first_end_due(|_| false), Some(refused), "it is not sent");
         plan.finish(refused);
-        assert_eq!(plan.first_end_due(), Some(rollback), "though it came behind the answer");
+        assert_eq!(
+            plan.first_end_due(|_| false),
+            Some(rollback),
+            "though it came behind the answer"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! MariaDB: what sysbench and others did is done again, and all tables are compared row by row.
 
 use std::collections::HashSet;
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,11 +51,7 @@ impl Server {
             "CREATE DATABASE shop; CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'; \
              GRANT ALL ON *.* TO {USER}@'%';"
         );
-        output(
-            Command::new("mariadb")
-                .args(["--no-defaults", "-u", "root", "-e", &grant])
-                .arg(format!("--socket={}", server.socket().display())),
-        );
+        server.says(&grant);
         server
     }
 
@@ -91,6 +88,15 @@ impl Server {
 
     fn socket(&self) -> PathBuf {
         self.dir.path().join("socket")
+    }
+
+    /// What it answers.
+    fn says(&self, sql: &str) -> String {
+        output(
+            Command::new("mariadb")
+                .args(["--no-defaults", "-u", "root", "-e", sql])
+                .arg(format!("--socket={}", self.socket().display())),
+        )
     }
 
     /// All tables, row by row in the order of their keys.
@@ -355,5 +361,46 @@ fn a_request_that_takes_long_is_not_overtaken() {
         assert_eq!((report.differences, report.waited), (vec![], 0), "parallel: {parallel}");
         let dump = server.dump();
         assert!(dump.contains("(1,'second')"), "parallel: {parallel}: {dump}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_locked_table_gets_it_when_it_is_unlocked() {
+    if !is_installed() {
+        return;
+    }
+    let original = Server::start();
+    let proxy = Proxy::start(original.address, Protocol::Mysql);
+    let address = proxy.address;
+    let table = "CREATE TABLE goods (id INT PRIMARY KEY, name VARCHAR(40)); \
+                 INSERT INTO goods VALUES (1, ''); INSERT INTO goods VALUES (2, ''); \
+                 INSERT INTO goods VALUES (3, ''); INSERT INTO goods VALUES (4, '');";
+    output(mariadb(address).args(["-e", table]));
+    let mut locking = mariadb(address).arg("--unbuffered").stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = locking.stdin.take().unwrap();
+    let recorded = proxy.entries().len();
+    input.write_all(b"LOCK TABLES goods WRITE;\n").unwrap();
+    let is_locked = |entry: &Entry| matches!(entry, Entry::Request { payload, .. } if payload.windows(4).any(|part| part == b"LOCK"));
+    wait_until(|| {
+        let entries = proxy.entries();
+        let later = entries.get(recorded..).unwrap_or_default();
+        later.iter().any(is_locked) && matches!(later.last(), Some(Entry::Completed { .. }))
+    });
+    let waiting = std::thread::spawn(move || {
+        output(mariadb(address).args(["-e", "UPDATE goods SET name = 'second' WHERE id = 1"]))
+    });
+    wait_until(|| original.says("SHOW PROCESSLIST").contains("Waiting for table"));
+    input.write_all(b"UPDATE goods SET name = 'first'; UNLOCK TABLES;\n").unwrap();
+    drop(input);
+    assert!(locking.wait().unwrap().success());
+    waiting.join().unwrap();
+    check(original, &proxy);
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "the condition did not come true");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
