@@ -110,10 +110,9 @@ fn refused(data: &Path) -> String {
     said(&output)
 }
 
-/// A directory with a sealed segment, a second one that is open, and the server that made it. Each block
-/// says that those before it are durable, however slow the machine is.
+/// A directory with a sealed segment, a second one that is open, and the server that made it.
 fn make() -> (Server, PathBuf, Files, BTreeMap<String, String>) {
-    let mut server = Program::indelible().start(&["--appendfsync", "always"]);
+    let mut server = Program::indelible().start(&[]);
     fill(&mut server.connect());
     server.kill();
     server.restart();

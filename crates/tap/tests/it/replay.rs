@@ -10,6 +10,7 @@ mod speed;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use rustix::net::{self, AddressFamily, SocketType};
 use tap::replay::{Credentials, Extent, Report, Settings, replay};
@@ -32,6 +33,15 @@ fn free_port() -> u16 {
     net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
     net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     SocketAddr::try_from(net::getsockname(&socket).unwrap()).unwrap().port()
+}
+
+/// Waits for a condition that is sure to come true on a machine that is busy too.
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_secs(180), "the condition did not come true");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Whether a program is installed; a test that needs it says so and ends otherwise.

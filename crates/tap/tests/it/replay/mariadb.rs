@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tap::log::{self, Batch, Carried, Keep};
 use tap::replay::{Base, Credentials, Extent, Settings, replay};
@@ -14,7 +14,7 @@ use tap::{ConnectionNumber, Entry, Position, Protocol, Time};
 use tempfile::TempDir;
 
 use super::proxy::Proxy;
-use super::{Process, free_port, has_program, output, replay_all, settings};
+use super::{Process, free_port, has_program, output, replay_all, settings, wait_until};
 
 const USER: &str = "someone";
 const PASSWORD: &str = "secret";
@@ -73,11 +73,7 @@ impl Server {
             .spawn()
             .unwrap();
         self.process = Some(Process(process));
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(self.address).is_err() {
-            assert!(Instant::now() < deadline, "mariadbd does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until(|| TcpStream::connect(self.address).is_ok());
     }
 
     /// Kills it, and starts it again on what it has kept.
@@ -395,12 +391,4 @@ fn who_waits_for_a_locked_table_gets_it_when_it_is_unlocked() {
     assert!(locking.wait().unwrap().success());
     waiting.join().unwrap();
     check(original, &proxy);
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "the condition did not come true");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -3,13 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tap::replay::{Extent, replay};
 use tap::{Entry, Outcome, Position, Protocol};
 
 use super::proxy::Proxy;
-use super::{Process, free_port, has_program, replay_all, settings};
+use super::{Process, free_port, has_program, replay_all, settings, wait_until};
 
 /// A server without a log.
 pub(super) struct Server {
@@ -25,11 +25,7 @@ impl Server {
         command.args(["--appendonly", "no", "--enable-debug-command", "yes"]);
         let process = Process(command.stdout(Stdio::null()).spawn().unwrap());
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "redis-server does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(|| TcpStream::connect(address).is_ok());
         Self { _process: process, address }
     }
 
