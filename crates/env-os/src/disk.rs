@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use env::{Access, Disk, File, Lock, ReadBuffer};
@@ -22,6 +22,10 @@ use crate::residency;
 /// The file systems of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsDisk;
+
+/// What is in a log is for its owner only: it holds every value, and passwords.
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_DIR: u32 = 0o700;
 
 /// An error with the path it is about and the kind it had.
 fn about(path: &Path, error: &io::Error) -> io::Error {
@@ -42,7 +46,7 @@ fn create_dir_durably(path: &Path) -> io::Result<()> {
         _ => Path::new("."),
     };
     create_dir_durably(parent)?;
-    match fs::create_dir(path) {
+    match fs::DirBuilder::new().mode(PRIVATE_DIR).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         other => other?,
     }
@@ -67,7 +71,12 @@ impl Disk for OsDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(PRIVATE_FILE)
+            .open(path);
         Ok(Box::new(OsFile::from(file.map_err(|error| about(path, &error))?)))
     }
 
@@ -98,6 +107,7 @@ impl Disk for OsDisk {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(PRIVATE_FILE)
             .open(path)
             .map_err(|error| about(path, &error))?;
         retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive))

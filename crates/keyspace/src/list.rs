@@ -93,7 +93,10 @@ impl<'a> ListView<'a> {
             }
         };
         for _ in 0..skipped {
-            iter.next();
+            // A position can be any number; the list has an end.
+            if iter.next().is_none() {
+                break;
+            }
         }
         iter
     }

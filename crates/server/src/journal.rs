@@ -26,7 +26,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{LogControl, LogHealth};
+use crate::engine::{LogControl, LogHealth, Reach};
 
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
@@ -93,6 +93,12 @@ pub trait Crew: Send {
         add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
     ) -> Result<(), String>;
 
+    /// Has the flusher of a device write what waits for it, on this thread, if it is idle and that
+    /// is all there is to do. Whether it has; else it must be woken.
+    fn write_now(&mut self, _device: usize) -> bool {
+        false
+    }
+
     /// The log was told to end: steps them until they have nothing to do for ever.
     ///
     /// # Errors
@@ -120,15 +126,18 @@ pub fn connect(log: Log, crew: Box<dyn Crew>) -> (LogJournal, Box<dyn LogControl
 pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogControl>)> {
     let Opened { log, flushers, compactor, .. } = opened;
     let mut threads = Vec::new();
+    let mut desks = Vec::new();
     for flusher in flushers {
-        threads.push(flusher_thread(threads.len()).spawn(move || run_flusher(flusher))?);
+        let desk = Arc::new(Mutex::new(flusher));
+        desks.push(Arc::clone(&desk));
+        threads.push(flusher_thread(threads.len()).spawn(move || run_flusher(&desk))?);
     }
     let thread = std::thread::Builder::new().name("compactor".to_owned());
     threads.push(thread.spawn(in_background(move || run_compactor(compactor)))?);
     let scrubber = log.scrubber();
     let thread = std::thread::Builder::new().name("scrubber".to_owned());
     threads.push(thread.spawn(in_background(move || run_scrubber(scrubber)))?);
-    Ok(connect(log, Box::new(Threads(threads))))
+    Ok(connect(log, Box::new(Threads { threads, flushers: desks })))
 }
 
 /// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
@@ -142,7 +151,11 @@ fn in_background(run: impl FnOnce()) -> impl FnOnce() {
 }
 
 /// A thread a flusher, one for the compactor, one for the scrubber.
-struct Threads(Vec<JoinHandle<()>>);
+struct Threads {
+    threads: Vec<JoinHandle<()>>,
+    /// Each is locked by its thread while it steps, and by the executor while it writes.
+    flushers: Vec<Arc<Mutex<Flusher>>>,
+}
 
 impl Crew for Threads {
     fn hire(
@@ -155,10 +168,11 @@ impl Crew for Threads {
         for index in 0..count_max {
             let (sender, receiver) = channel();
             // Its number is one that no other thread has; it need not be that of the device.
-            let thread = flusher_thread(self.0.len() + index);
+            let thread = flusher_thread(self.threads.len() + index);
             let thread = thread.spawn(move || {
-                if let Ok(flusher) = receiver.recv() {
-                    run_flusher(flusher);
+                if let Ok(desk) = receiver.recv() {
+                    let desk: Arc<Mutex<Flusher>> = desk;
+                    run_flusher(&desk);
                 }
             });
             ready.push((sender, thread.map_err(|error| format!("no thread for it: {error}"))?));
@@ -166,14 +180,24 @@ impl Crew for Threads {
         let mut ready = ready.into_iter();
         for flusher in add()? {
             let (sender, thread) = ready.next().expect("as many as can be added");
+            let flusher = Arc::new(Mutex::new(flusher));
+            self.flushers.push(Arc::clone(&flusher));
             sender.send(flusher).expect("it waits for one");
-            self.0.push(thread);
+            self.threads.push(thread);
         }
         Ok(())
     }
 
+    fn write_now(&mut self, device: usize) -> bool {
+        self.flushers.iter().any(|flusher| match flusher.try_lock() {
+            Ok(mut flusher) => flusher.device_index() == device && flusher.write_now(),
+            // It works, or has panicked: its thread's matter.
+            Err(_) => false,
+        })
+    }
+
     fn finish(&mut self) -> Result<(), String> {
-        for thread in self.0.drain(..) {
+        for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 return Err("a thread of the log has panicked".to_owned());
             }
@@ -186,11 +210,14 @@ fn flusher_thread(index: usize) -> std::thread::Builder {
     std::thread::Builder::new().name(format!("flusher-{index}"))
 }
 
-fn run_flusher(mut flusher: Flusher) {
+fn run_flusher(flusher: &Mutex<Flusher>) {
+    let flusher = || flusher.lock().unwrap_or_else(PoisonError::into_inner);
+    let bell = flusher().bell();
     loop {
-        match flusher.step() {
+        let step = flusher().step();
+        match step {
             Step::Worked => {}
-            Step::Idle => flusher.wait(IDLE_WAIT),
+            Step::Idle => bell.wait(IDLE_WAIT),
             Step::Finished => return,
         }
     }
@@ -247,7 +274,14 @@ pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
 
 impl LogControl for LogOwner {
     fn seal(&mut self) {
-        lock(&self.log).seal();
+        let mut log = lock(&self.log);
+        if log.policy() == SyncPolicy::Always {
+            log.seal();
+        } else if let Some(device) = log.seal_quietly()
+            && !self.crew.write_now(device)
+        {
+            log.wake_flusher(device);
+        }
     }
 
     fn takes_block_now(&self) -> bool {
@@ -258,16 +292,21 @@ impl LogControl for LogOwner {
         lock(&self.log).open_bytes()
     }
 
-    fn durable_lsn(&mut self) -> Lsn {
+    fn reach(&mut self) -> Reach {
         let mut log = lock(&self.log);
         log.poll();
-        log.durable_lsn()
+        Reach { written: log.written_lsn(), durable: log.durable_lsn() }
     }
 
-    fn request_sync(&mut self) {
+    fn want_written(&mut self, lsn: Lsn) {
+        lock(&self.log).want_written(lsn);
+    }
+
+    fn request_sync(&mut self) -> Lsn {
         let mut log = lock(&self.log);
         let lsn = if log.has_open_records() { log.open_lsn() } else { Lsn(log.open_lsn().0 - 1) };
         log.request_sync(lsn);
+        lsn
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {

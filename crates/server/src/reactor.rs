@@ -290,11 +290,17 @@ impl Reactor {
                     if count == len && ends {
                         self.close(key, engine);
                     }
-                    // What is left waits until the socket says that there is room.
+                    if count < len {
+                        // What is left waits until the socket says that there is room.
+                        engine.stuck(key);
+                    }
                     return;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    engine.stuck(key);
+                    return;
+                }
                 Err(error) => {
                     self.logger.verbose(&format!("Error writing to client: {error}"));
                     self.close(key, engine);

@@ -44,11 +44,33 @@ pub struct World {
 ///
 /// # Errors
 /// Why it could not start or had to stop, for a person to read.
-pub fn serve(mut config: Config, world: World) -> Result<(), String> {
+pub fn serve(config: Config, world: World) -> Result<(), String> {
     let logger = open_logger(&config, &world)?;
+    let ended = run(config, world, &logger);
+    match &ended {
+        Ok(()) => logger.warning("Indelible is now ready to exit, bye bye..."),
+        Err(why) => logger.warning(&format!("Fatal error: {why}")),
+    }
+    ended
+}
+
+fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> {
+    if let Some((name, why)) = config.refusal() {
+        return Err(format!("{name}: {why}"));
+    }
+    if config.value("port") == "0" && config.value("unixsocket").is_empty() {
+        return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
+    }
+    if config.keep_what_redis_keeps() {
+        logger.warning(&format!(
+            "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
+             data: the redo log is on (appendfsync {}). For a cache that keeps nothing: save \"\"",
+            config.value("appendfsync")
+        ));
+    }
     let directory = process::enter_directory(config.value("dir"))?;
     config.set_directory(&directory);
-    config.set_max_clients(process::allow_clients(config.number("maxclients"), &logger));
+    config.set_max_clients(process::allow_clients(config.number("maxclients"), logger));
     let options = config.options();
     logger.notice(&format!(
         "Indelible {} is starting (Redis 7.0 protocol and commands)",
@@ -75,13 +97,14 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
 
     let World { clock, disk, entropy, host } = world;
     let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
+    log_place.refuse_redis_files(&config)?;
     let recovery = if options.log.enabled {
         Some(log_place.opening(&options)()?)
     } else {
-        log_place.warn_of_a_log(&logger);
+        log_place.warn_of_a_log(logger);
         None
     };
-    let pid_file = process::PidFile::write(config.value("pidfile"), &logger);
+    let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, surroundings);
     engine.set_network(reactor.network());
@@ -96,12 +119,14 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
     let loader = loader.transpose()?;
     if let Some(loader) = &loader {
         loader.report(&mut engine);
+        process::notify_supervisor("STATUS=Loading the redo log");
     } else {
-        logger
-            .notice("The redo log is off (appendonly no): nothing survives the end of the process");
+        logger.warning(
+            "The redo log is off (appendonly no): nothing survives the end of the process",
+        );
         logger.notice("Ready to accept connections");
+        process::notify_supervisor("READY=1");
     }
-    process::notify_supervisor("READY=1");
     let mut companion =
         Outside { log_place, loader, surveyor: None, signals, logger: logger.clone() };
     let result = reactor.run(&mut engine, &mut companion);
@@ -120,10 +145,6 @@ pub fn serve(mut config: Config, world: World) -> Result<(), String> {
         let _ignored = std::fs::remove_file(&socket_path);
     }
     drop(pid_file);
-    match &ended {
-        Ok(()) => logger.warning("Indelible is now ready to exit, bye bye..."),
-        Err(why) => logger.warning(&format!("Fatal error: {why}")),
-    }
     ended
 }
 
@@ -169,6 +190,27 @@ impl LogPlace {
         };
         let options = log_options(options, self.directory.clone());
         move || redo::Recovery::open(env, options).map_err(|error| error.to_string())
+    }
+
+    /// Refuses a directory with the files of a Redis server and no log: an empty database would
+    /// start beside data that its users take to be loaded.
+    fn refuse_redis_files(&self, config: &Config) -> Result<(), String> {
+        let is_ignored = config.value("ignore-redis-files") == "yes";
+        if is_ignored || redo::is_there(&*self.disk, &self.directory) {
+            return Ok(());
+        }
+        let there = ["dbfilename", "appenddirname", "appendfilename"]
+            .map(|name| self.directory.join(config.value(name)))
+            .into_iter()
+            .find(|path| self.disk.exists(path).unwrap_or(false));
+        there.map_or(Ok(()), |path| {
+            Err(format!(
+                "{} holds data of a Redis server, which cannot be imported yet: set dir to an \
+                 empty directory and copy the keys from a running Redis with DUMP and RESTORE, or \
+                 begin with an empty database beside it with --ignore-redis-files yes",
+                path.display()
+            ))
+        })
     }
 
     /// Whoever starts without the log that is there may have meant to start with it.
@@ -275,6 +317,7 @@ impl Outside {
             ));
         }
         self.logger.notice("Ready to accept connections");
+        process::notify_supervisor("STATUS=Ready to accept connections\nREADY=1");
     }
 }
 

@@ -329,6 +329,7 @@ fn configuration(policy: usize, compaction: u64) -> Config {
     let words = [
         ["--databases", &databases],
         ["--enable-debug-command", "yes"],
+        ["--enable-protected-configs", "yes"],
         ["--appendfsync", policy],
         ["--log-compaction-invalid-min", "2"],
         ["--log-compaction-garbage-percentage", "0"],

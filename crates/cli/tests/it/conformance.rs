@@ -45,7 +45,7 @@ fn scripts() -> std::path::PathBuf {
 fn compare_script(name: &str) {
     let Some(redis) = Program::redis() else { return };
     let text = std::fs::read_to_string(scripts().join(name)).unwrap();
-    let options = ["--enable-debug-command", "yes", "--appendonly", "no"];
+    let options = ["--enable-debug-command", "yes", "--appendonly", "no", "--save", ""];
     let redis_options = [&options[..], &["--save", ""]].concat();
     let (redis, indelible) = (redis.start(&redis_options), Program::indelible().start(&options));
     let mut report = Report::default();

@@ -26,7 +26,13 @@ fn a_disk_is_replaced_by_another_while_clients_write() {
     let directory = tempfile::tempdir().unwrap();
     let [old, kept, new] =
         ["old", "kept", "new"].map(|name| directory.path().join(name).display().to_string());
-    let mut server = Program::indelible().start(&["--log-devices", &old, &kept]);
+    let mut server = Program::indelible().start(&[
+        "--enable-protected-configs",
+        "yes",
+        "--log-devices",
+        &old,
+        &kept,
+    ]);
     let is_over = AtomicBool::new(false);
     let mut written = 0;
     std::thread::scope(|scope| {
@@ -68,7 +74,8 @@ fn a_list_that_cannot_be_is_refused_and_the_old_one_stays() {
     let path = directory.path().join("a").display().to_string();
     let file = directory.path().join("file").display().to_string();
     std::fs::write(&file, "no directory").unwrap();
-    let server = Program::indelible().start(&["--log-devices", &path]);
+    let server =
+        Program::indelible().start(&["--enable-protected-configs", "yes", "--log-devices", &path]);
     let mut connection = server.connect();
     let reply = connection.call(&["CONFIG", "SET", "log-devices", &file]).unwrap();
     let said = reply.text();
@@ -86,7 +93,8 @@ fn a_device_that_gets_no_thread_is_not_taken_into_use() {
     }
     let directory = tempfile::tempdir().unwrap();
     let [old, new] = ["old", "new"].map(|name| directory.path().join(name).display().to_string());
-    let server = Program::indelible().start(&["--log-devices", &old]);
+    let server =
+        Program::indelible().start(&["--enable-protected-configs", "yes", "--log-devices", &old]);
     let mut connection = server.connect();
     let both = format!("{old} {new}");
     let fault = Fault::inject(&server, "indelible", "clone,clone3:error=EAGAIN");

@@ -121,7 +121,7 @@ fn what_expired_or_was_flushed_does_not_come_back() {
 
 #[test]
 fn a_cache_forgets() {
-    let mut server = Program::indelible().start(&["--appendonly", "no"]);
+    let mut server = Program::indelible().start(&["--appendonly", "no", "--save", ""]);
     ok(&mut server.connect(), "SET k v");
     server.kill();
     server.restart();

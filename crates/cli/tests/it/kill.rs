@@ -62,6 +62,24 @@ impl Random {
     }
 }
 
+/// As Redis, which hands a write to the kernel before it replies: its death alone loses nothing.
+#[test]
+fn a_kill_right_after_the_reply_loses_nothing_with_less_than_always_either() {
+    for policy in ["everysec", "no"] {
+        let options = ["--appendonly", "yes", "--appendfsync", policy];
+        let mut server = Program::indelible().start(&options);
+        for round in 0..10 {
+            let mut connection = server.connect();
+            assert_eq!(connection.words(&format!("SET key:{round} kept")).text(), "OK");
+            server.kill();
+            server.restart();
+            let value = server.connect().words(&format!("GET key:{round}")).text();
+            assert_eq!(value, "kept", "{policy}, round {round}");
+        }
+        verify_log(&mut server);
+    }
+}
+
 fn survive_kills(options: &[&str], compacting: bool) {
     let mut random = Random::from_environment();
     let options = [&["--appendonly", "yes", "--appendfsync", "always"], options].concat();

@@ -108,10 +108,26 @@ fn shutdown_ends_well_and_keeps_everything() {
     assert_eq!(server.ask("GET a"), "$1\r\n1\r\n");
 }
 
+/// What a stock redis.conf says: no AOF, save points. Redis has the data after a shutdown.
+#[test]
+fn what_redis_keeps_under_a_configuration_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    for options in [&["--appendonly", "no"][..], &["--appendonly", "no", "--save", "900 1"]] {
+        let mut server = Server::start(directory.path(), options);
+        assert_eq!(server.ask("SET a 1"), "+OK\r\n");
+        assert_eq!(server.ask("SAVE"), "+OK\r\n");
+        assert_eq!(server.ask("SHUTDOWN SAVE"), "");
+        assert!(server.process.wait().unwrap().success());
+        let server = Server::start(directory.path(), options);
+        assert_eq!(server.ask("GET a"), "$1\r\n1\r\n", "{options:?}");
+        server.kill();
+    }
+}
+
 #[test]
 fn without_a_log_nothing_is_kept_and_nothing_written() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--appendonly", "no"]);
+    let server = Server::start(directory.path(), &["--appendonly", "no", "--save", ""]);
     assert_eq!(server.ask("SET a 1"), "+OK\r\n");
     server.kill();
     let files: Vec<_> = std::fs::read_dir(directory.path())

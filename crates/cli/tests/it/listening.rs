@@ -55,7 +55,7 @@ fn addresses_are_exchanged_and_wrong_ones_leave_the_old() {
 
 #[test]
 fn a_change_that_fails_elsewhere_changes_no_port() {
-    let server = Program::indelible().start(&[]);
+    let server = Program::indelible().start(&["--enable-protected-configs", "yes"]);
     let mut connection = server.connect();
     let port = free_port();
     let wrong = format!("CONFIG SET port {port} log-devices /proc/nowhere");

@@ -9,7 +9,7 @@ use crate::reload::fill;
 use crate::wire::Connection;
 use std::time::{Duration, Instant};
 
-const OFF: [&str; 4] = ["--appendonly", "no", "--enable-debug-command", "yes"];
+const OFF: [&str; 6] = ["--appendonly", "no", "--save", "", "--enable-debug-command", "yes"];
 const ON: [&str; 4] = ["--appendonly", "yes", "--enable-debug-command", "yes"];
 
 fn info(connection: &mut Connection, name: &str) -> String {
@@ -204,7 +204,7 @@ fn the_end_waits_until_everything_is_in_the_log() {
 fn a_log_that_somebody_else_uses_is_refused_and_the_server_goes_on_without() {
     let other = Program::indelible().start(&ON);
     let server =
-        Program::indelible().start(&["--enable-protected-configs", "yes", "--appendonly", "no"]);
+        Program::indelible().start(&[&OFF[..], &["--enable-protected-configs", "yes"]].concat());
     let mut connection = server.connect();
     connection.words("SET a 1");
     let directory = other.directory().display().to_string();

@@ -90,8 +90,14 @@ fn a_reload_in_a_transaction_comes_after_it() {
 
 #[test]
 fn without_a_log_there_is_nothing_to_load_and_everything_stays() {
-    let server =
-        Program::indelible().start(&["--enable-debug-command", "yes", "--appendonly", "no"]);
+    let server = Program::indelible().start(&[
+        "--enable-debug-command",
+        "yes",
+        "--appendonly",
+        "no",
+        "--save",
+        "",
+    ]);
     let mut connection = server.connect();
     connection.words("SET a 1");
     assert_eq!(connection.words("DEBUG RELOAD").text(), "OK");

@@ -196,3 +196,17 @@ fn a_blocked_command_looks_at_the_key_that_is_ready_alone() {
     assert_eq!(session.run_blocked("BLPOP y x 0", None), WRONG_TYPE);
     assert_eq!(session.run_blocked("BLMOVE x y LEFT LEFT 0", Some("x")), WRONG_TYPE);
 }
+
+#[test]
+fn an_index_can_be_any_number() {
+    let mut session = Session::new();
+    let large = format!("RPUSH large {}", vec!["x".repeat(64); 1000].join(" "));
+    replies(&mut session, &[("RPUSH l a b", ":2"), (&large, ":1000")]);
+    for key in ["l", "large"] {
+        for index in [i64::MAX, i64::MAX - 1, 1 << 40, i64::MIN, i64::MIN + 1] {
+            assert_eq!(session.run(&format!("LINDEX {key} {index}")), "$-1", "{key} {index}");
+            let range = format!("LRANGE {key} {index} {}", i64::MAX);
+            let _all_or_nothing = session.run(&range);
+        }
+    }
+}

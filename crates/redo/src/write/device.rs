@@ -183,8 +183,19 @@ impl Device {
         }
     }
 
-    /// Queues an order; gives it back when the device is poisoned.
+    /// Queues an order and wakes the flusher; gives it back when the device is poisoned.
     pub(crate) fn push(&self, order: Order) -> Result<(), Order> {
+        let inbox = self.queue(order)?;
+        self.wake(inbox);
+        Ok(())
+    }
+
+    /// The same without a wake-up: the caller writes the order itself, or nudges.
+    pub(crate) fn push_quietly(&self, order: Order) -> Result<(), Order> {
+        self.queue(order).map(drop)
+    }
+
+    fn queue(&self, order: Order) -> Result<MutexGuard<'_, Inbox>, Order> {
         let mut inbox = self.inbox();
         if inbox.is_closed {
             return Err(order);
@@ -193,8 +204,7 @@ impl Device {
             self.queued_bytes.fetch_add(block.buffer.len() as u64, Ordering::Relaxed);
         }
         inbox.orders.push_back(order);
-        self.wake(inbox);
-        Ok(())
+        Ok(inbox)
     }
 
     fn wake(&self, inbox: MutexGuard<'_, Inbox>) {

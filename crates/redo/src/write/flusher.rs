@@ -71,6 +71,8 @@ pub struct Flusher {
     scratch: Vec<u8>,
     has_reserve: bool,
     retry_at_us: u64,
+    /// What a write in [`Flusher::write_now`] said: the next step acts on it.
+    failed: Option<Error>,
     is_finished: bool,
 }
 
@@ -82,6 +84,19 @@ struct Unsynced {
     blocks: Vec<SealedBlock>,
     /// The length of `blocks`.
     bytes: usize,
+}
+
+/// Tells when a flusher has something to do.
+pub struct Bell {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl Bell {
+    /// Waits until there is something to do, or for `timeout`.
+    pub fn wait(&self, timeout: Duration) {
+        self.shared.devices[self.index].wait(timeout);
+    }
 }
 
 impl Flusher {
@@ -96,8 +111,51 @@ impl Flusher {
             scratch: Vec::new(),
             has_reserve,
             retry_at_us: 0,
+            failed: None,
             is_finished: false,
         }
+    }
+
+    /// Which of the log's devices it serves.
+    #[must_use]
+    pub const fn device_index(&self) -> usize {
+        self.index
+    }
+
+    /// Writes what waits, if that is no more than handing bytes to the system: nothing is synced,
+    /// created or sealed. For the executor, whose replies wait for it (see `durability`); a write to
+    /// the page cache costs less than waking the flusher's thread and being woken by it. Whatever
+    /// else is to be done, an error too, is left to [`Flusher::step`]: `false` says that it is due.
+    pub fn write_now(&mut self) -> bool {
+        if self.is_finished || self.failed.is_some() {
+            return false;
+        }
+        if self.device().state() != DeviceState::Healthy {
+            return false;
+        }
+        let shared = self.shared.clone();
+        self.todo.append(&mut shared.devices[self.index].inbox().orders);
+        while let Some(order) = self.todo.front() {
+            let is_next = |block: &SealedBlock| {
+                let writer = self.writer.as_ref().filter(|writer| writer.is_listed);
+                block.home == self.index
+                    && block.buffer.len() <= GROUP_BYTES
+                    && writer.is_some_and(|writer| writer.segment == block.segment)
+            };
+            match order {
+                Order::Block(block) if is_next(block) => {}
+                Order::Block(_) | Order::Seal => return false,
+            }
+            let first = self.unsynced.lsns.len();
+            if let Err(error) = self.write_group() {
+                self.failed = Some(error);
+                return false;
+            }
+            // The executor looks when this returns: it need not be woken.
+            let lsns = self.unsynced.lsns[first..].iter().copied();
+            let _must_wake = shared.durability.mark_written(lsns);
+        }
+        !self.wants_sync()
     }
 
     /// The directory that this flusher writes to.
@@ -106,9 +164,10 @@ impl Flusher {
         &self.device().path
     }
 
-    /// Waits until there is something to do, or for `timeout`.
-    pub fn wait(&self, timeout: Duration) {
-        self.device().wait(timeout);
+    /// Waits for its work without it, so that it can be shared meanwhile.
+    #[must_use]
+    pub fn bell(&self) -> Bell {
+        Bell { shared: Arc::clone(&self.shared), index: self.index }
     }
 
     /// Does some of what there is to do.
@@ -134,10 +193,15 @@ impl Flusher {
                 return Step::Idle;
             }
             self.retry_at_us = now_us + FULL_RETRY_US;
-        } else if self.todo.is_empty() && !self.wants_sync() && !is_ending {
+        } else if self.todo.is_empty() && !self.wants_sync() && !is_ending && self.failed.is_none()
+        {
             return Step::Idle;
         }
-        match self.work(is_ending) {
+        let worked = match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.work(is_ending),
+        };
+        match worked {
             Ok(()) if state == DeviceState::Full => self.try_to_recover_from_full(),
             Ok(()) => {}
             Err(error) if is_full(&error) => {
@@ -168,7 +232,9 @@ impl Flusher {
                     if let Some(writer) = &mut self.writer {
                         list_segment(&self.shared, writer)?;
                     }
+                    let first = self.unsynced.lsns.len();
                     self.write_group()?;
+                    tell_written(&self.shared, &self.unsynced.lsns[first..]);
                 }
                 Order::Block(_) => self.write_foreign()?,
             }
@@ -310,7 +376,9 @@ impl Flusher {
             record_count: block.record_count,
             delete_count: block.delete_count,
         });
+        let lsn = block.lsn;
         note_written(&self.shared, self.index, block, &mut self.unsynced);
+        tell_written(&self.shared, &[lsn]);
         Ok(())
     }
 
@@ -564,6 +632,13 @@ fn note_written(shared: &Shared, device: usize, block: SealedBlock, unsynced: &m
         if shared.is_congested.load(Ordering::Relaxed) {
             (shared.waker)();
         }
+    }
+}
+
+/// Says that the system has these blocks; wakes the executor if it waits for them.
+fn tell_written(shared: &Shared, lsns: &[Lsn]) {
+    if shared.durability.mark_written(lsns.iter().copied()) {
+        (shared.waker)();
     }
 }
 

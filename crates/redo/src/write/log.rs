@@ -107,6 +107,7 @@ pub struct Log {
     next_segment: SegmentId,
     next_device: usize,
     durable: Lsn,
+    written: Lsn,
     policy: SyncPolicy,
     in_flight_bytes: u64,
     in_flight_bytes_max: u64,
@@ -136,6 +137,7 @@ impl Log {
         let synced_at_us = shared.clock.monotonic_us();
         let mut log = Self {
             durable: shared.durability.durable_lsn(),
+            written: shared.durability.written_lsn(),
             shared,
             segments,
             jobs,
@@ -241,6 +243,19 @@ impl Log {
 
     /// Ends the open block and hands it to a flusher; its LSN, if it had records.
     pub fn seal(&mut self) -> Option<Lsn> {
+        let device = self.seal_quietly()?;
+        self.wake_flusher(device);
+        Some(Lsn(self.open_lsn.0 - 1))
+    }
+
+    /// Lets the flusher of a device know that it has something to do.
+    pub fn wake_flusher(&self, device: usize) {
+        self.shared.devices[device].nudge();
+    }
+
+    /// Ends the open block and puts it before a flusher that is not told so: the caller steps it by
+    /// [`Flusher::write_now`](crate::Flusher::write_now), or wakes it. The flusher's device.
+    pub fn seal_quietly(&mut self) -> Option<usize> {
         let binding = self.open.binding.take()?;
         let lsn = self.open_lsn;
         self.open_lsn = lsn.next();
@@ -262,34 +277,42 @@ impl Log {
         }
         let first = RecordAddr::new(binding.segment, binding.first_ordinal);
         self.lanes[binding.device].pending.push_back((first, lsn));
-        self.hand_over(binding.device, block);
-        Some(lsn)
+        Some(self.hand_over(binding.device, block))
     }
 
-    /// Gives the block to the device's flusher, or to that of its successor.
-    fn hand_over(&mut self, mut device: usize, block: SealedBlock) {
+    /// Gives the block to the device's flusher, or to that of its successor: whose device it is.
+    fn hand_over(&mut self, mut device: usize, block: SealedBlock) -> usize {
         let bytes = block.buffer.len() as u64;
         let mut order = Order::Block(block);
         // Each device is poisoned once and its successor was healthy then: this ends.
-        while let Err(refused) = self.shared.devices[device].push(order) {
-            device = self.shared.devices[device].successor.load(Ordering::Acquire);
-            if device == usize::MAX {
+        while let Err(refused) = self.shared.devices[device].push_quietly(order) {
+            let successor = self.shared.devices[device].successor.load(Ordering::Acquire);
+            if successor == usize::MAX {
                 // The log is read-only: health says so, and no reply that needs the block goes out.
-                return;
+                return device;
             }
+            device = successor;
             order = refused;
         }
         self.in_flight_bytes += bytes;
+        device
     }
 
-    /// Whether there is a block to seal and its device would take it up at once. Under `always` a
-    /// device that still syncs gains nothing from a second block: what arrives in the meantime
-    /// shares the next sync, and fewer, larger groups cost the processor less.
+    /// Whether there is a block to seal and its device would take it up at once. A device that
+    /// still writes, or under `always` still syncs, gains nothing from a second block: what arrives
+    /// in the meantime shares the next write, and fewer, larger groups cost the processor less.
     #[must_use]
     pub fn takes_block_now(&self) -> bool {
+        let done = if self.policy == SyncPolicy::Always { self.durable } else { self.written };
         self.open.binding.is_some_and(|open| {
-            self.policy != SyncPolicy::Always || self.lanes[open.device].pending.is_empty()
+            self.lanes[open.device].pending.back().is_none_or(|(_, lsn)| *lsn <= done)
         })
+    }
+
+    /// Asks for the waker to be called as soon as everything up to `lsn` is written, that is, in
+    /// the system's hands. Follow it by [`Log::poll`] before waiting.
+    pub fn want_written(&self, lsn: Lsn) {
+        self.shared.durability.want_written(lsn);
     }
 
     /// Asks for everything up to `lsn` to be synced, whatever the policy. The block may be open.
@@ -334,6 +357,7 @@ impl Log {
             }
         }
         self.mail = mail;
+        self.written = self.shared.durability.written_lsn();
         let durable = self.shared.durability.durable_lsn();
         if durable > self.durable {
             self.durable = durable;
@@ -349,6 +373,13 @@ impl Log {
     #[must_use]
     pub const fn durable_lsn(&self) -> Lsn {
         self.durable
+    }
+
+    /// The block up to which everything survives the death of the process, as of the last
+    /// [`Log::poll`].
+    #[must_use]
+    pub const fn written_lsn(&self) -> Lsn {
+        self.written
     }
 
     /// What is to be done now and then: call it every 10 to 100 ms.

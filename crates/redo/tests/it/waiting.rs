@@ -155,7 +155,7 @@ fn threads_make_everything_durable_and_wake_the_executor() {
                 loop {
                     match flusher.step() {
                         Step::Worked => {}
-                        Step::Idle => flusher.wait(Duration::from_millis(100)),
+                        Step::Idle => flusher.bell().wait(Duration::from_millis(100)),
                         Step::Finished => return,
                     }
                 }

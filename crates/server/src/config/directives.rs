@@ -110,6 +110,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     yes_no("syslog-enabled", false).immutable(),
     yes_no("cluster-enabled", false).immutable(),
     yes_no("appendonly", true),
+    yes_no("ignore-redis-files", false).immutable(),
     yes_no("cluster-allow-reads-when-down", false),
     yes_no("cluster-allow-pubsubshard-when-down", true),
     yes_no("crash-log-enabled", true),
@@ -270,7 +271,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("tls-ciphersuites", ""),
     // Several words.
     several("dir", words::directory, ".").protected(),
-    several("save", words::save_points, ""),
+    several("save", words::save_points, "3600 1 300 100 60 10000"),
     several(
         "client-output-buffer-limit",
         words::output_limits,
@@ -282,7 +283,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     several("replicaof", words::replica_of, "").alias("slaveof").immutable(),
     several("latency-tracking-info-percentiles", words::percentiles, "50 99 99.9"),
     // The redo log.
-    several("log-devices", words::directories, ""),
+    several("log-devices", words::directories, "").protected(),
     memory("log-segment-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     memory("log-block-bytes", 4096..=(1 << 30), MB),
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
@@ -295,5 +296,29 @@ pub(super) static DIRECTIVES: &[Directive] = &[
 ];
 
 /// Directives that older versions knew and that are accepted and forgotten, with one argument.
-pub(super) static FORGOTTEN: &[&str] =
-    &["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+pub(super) static FORGOTTEN: &[&str] = &[
+    // Newer than 7.0, without meaning here.
+    "locale-collate",
+    "set-max-listpack-entries",
+    "set-max-listpack-value",
+    "hide-user-data-from-log",
+    "cluster-announce-human-nodename",
+    "max-new-connections-per-cycle",
+    "max-new-tls-connections-per-cycle",
+    "replica-full-sync-buffer-limit",
+    "lookahead",
+    "prefetch-batch-max-size",
+    "commandlog-execution-slower-than",
+    "commandlog-request-larger-than",
+    "commandlog-reply-larger-than",
+    "commandlog-slow-execution-max-len",
+    "commandlog-large-request-max-len",
+    "commandlog-large-reply-max-len",
+    "availability-zone",
+    "log-format",
+    "log-timestamp-format",
+    "extended-redis-compatibility",
+    "list-max-ziplist-entries",
+    "list-max-ziplist-value",
+    "lua-replicate-commands",
+];

@@ -175,12 +175,23 @@ fn read_arguments(config: &mut Config, arguments: &[String]) -> Result<(), Confi
     Ok(())
 }
 
+/// Directives of Redis that would be unsafe to ignore, and what to do without them.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    ("user", "ACL users are not supported yet: use requirepass, and remove this line"),
+    ("loadmodule", "modules are not supported: remove this line"),
+    ("rename-command", "commands cannot be renamed yet: remove this line"),
+];
+
 fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), String> {
     let Some(index) = find(name) else {
         if FORGOTTEN.iter().any(|known| known.eq_ignore_ascii_case(name)) && values.len() == 1 {
             return Ok(());
         }
-        return Err("Bad directive or wrong number of arguments".to_owned());
+        let unsupported = UNSUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        return Err(match unsupported {
+            Some((_, why)) => (*why).to_owned(),
+            None => "Bad directive or wrong number of arguments".to_owned(),
+        });
     };
     let directive = &DIRECTIVES[index];
     if !directive.takes_words() {

@@ -32,11 +32,14 @@ pub struct Config {
     values: Vec<String>,
     /// The file that was read, for CONFIG REWRITE and INFO.
     pub file: Option<PathBuf>,
+    /// A `save` line was read: it took the place of the default save points.
+    has_save_lines: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { values: DIRECTIVES.iter().map(Directive::default_text).collect(), file: None }
+        let values = DIRECTIVES.iter().map(Directive::default_text).collect();
+        Self { values, file: None, has_save_lines: false }
     }
 }
 
@@ -119,7 +122,30 @@ impl Config {
                 .set(*index, &words, false)
                 .map_err(|why| SetError::Refused(directive.name.to_owned(), why))?;
         }
+        if let Some((name, why)) = changed.refusal() {
+            return Err(SetError::Refused(name.to_owned(), why.to_owned()));
+        }
         Ok((changed, indexes.into_iter().map(|index| DIRECTIVES[index].name).collect()))
+    }
+
+    /// A directive whose value cannot be kept, where serving anyway would be unsafe or untrue: its
+    /// name, and what to do.
+    #[must_use]
+    pub fn refusal(&self) -> Option<(&'static str, &'static str)> {
+        REFUSED
+            .iter()
+            .find(|(name, harmless, _)| self.value(name) != *harmless)
+            .map(|(name, _, why)| (*name, *why))
+    }
+
+    /// Turns the redo log on where Redis would have kept the data: `appendonly no` with save
+    /// points. Whether it was off.
+    pub fn keep_what_redis_keeps(&mut self) -> bool {
+        let is_kept = self.value("appendonly") == "no" && !self.value("save").is_empty();
+        if is_kept {
+            self.values[find("appendonly").expect("the table has it")] = "yes".to_owned();
+        }
+        is_kept
     }
 
     /// Notes the full path of the data directory, which CONFIG GET shows.
@@ -149,12 +175,31 @@ impl Config {
     }
 
     fn set(&mut self, index: usize, words: &[&str], from_file: bool) -> Result<(), String> {
-        let set = WordsSet { old: &self.values[index], words, from_file };
+        let is_first_save = DIRECTIVES[index].name == "save" && !self.has_save_lines;
+        self.has_save_lines |= is_first_save;
+        let old = if is_first_save { "" } else { self.values[index].as_str() };
+        let set = WordsSet { old, words, from_file };
         let value = DIRECTIVES[index].parse(&set)?;
         self.values[index] = value;
         Ok(())
     }
 }
+
+/// Directives that are not supported and matter for security, durability or topology: the only
+/// value that is accepted, and what to say of any other.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("aclfile", "", "ACL users are not supported yet: use requirepass, and remove aclfile"),
+    ("tls-port", "0", "TLS is not supported yet: put a TLS proxy in front, and remove tls-port"),
+    ("cluster-enabled", "no", "cluster mode is not supported yet: remove cluster-enabled"),
+    ("masterauth", "", "replication is not supported yet: remove masterauth"),
+    ("masteruser", "", "replication is not supported yet: remove masteruser"),
+    (
+        "min-replicas-to-write",
+        "0",
+        "replication is not supported yet, so no replica could ever confirm a write: remove \
+         min-replicas-to-write",
+    ),
+];
 
 /// The place of a directive in the table.
 fn find(name: &str) -> Option<usize> {
@@ -167,6 +212,33 @@ fn find(name: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_configuration_that_redis_keeps_data_under_has_the_log_on() {
+        for (appendonly, save, is_kept) in
+            [("no", "3600 1 300 100 60 10000", true), ("no", "", false), ("yes", "", false)]
+        {
+            let config = Config::default();
+            let (mut config, _) =
+                config.with_changes(&[("appendonly", appendonly), ("save", save)], false).unwrap();
+            assert_eq!(config.keep_what_redis_keeps(), is_kept, "{appendonly} {save:?}");
+            assert_eq!(config.value("appendonly") == "yes", is_kept || appendonly == "yes");
+        }
+    }
+
+    #[test]
+    fn what_would_be_unsafe_to_ignore_is_refused() {
+        assert_eq!(Config::default().refusal(), None);
+        for (name, _, why) in REFUSED {
+            let mut config = Config::default();
+            let value = match DIRECTIVES[find(name).unwrap()].default_text().as_str() {
+                "no" => "yes",
+                _ => "1",
+            };
+            config.set(find(name).unwrap(), &[value], true).unwrap();
+            assert_eq!(config.refusal(), Some((*name, *why)));
+        }
+    }
 
     #[test]
     fn names_are_unique_and_defaults_are_values() {

@@ -13,9 +13,9 @@ use super::Config;
 pub enum FsyncPolicy {
     /// When it is durable.
     Always,
-    /// At once; the log is synced every second.
+    /// When it is written; the log is synced every second.
     EverySecond,
-    /// At once; the kernel decides when to write.
+    /// When it is written; the kernel decides when to sync.
     No,
 }
 

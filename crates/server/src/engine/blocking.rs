@@ -217,7 +217,7 @@ impl Engine {
     /// Ends a wait as if its time were up.
     pub(super) fn time_out(&mut self, key: ClientKey) {
         let Some(wait) = self.stop_waiting(key) else { return };
-        let durable = self.durable;
+        let durable = self.reach.durable;
         let before = self.clients[key].output.len();
         let reply = self.reply(key);
         match wait {
@@ -257,7 +257,7 @@ impl Engine {
 
     /// Answers the WAITAOFs whose blocks are durable.
     pub(super) fn wake_durable(&mut self) {
-        let durable = self.durable;
+        let durable = self.reach.durable;
         for key in self.waiters.durable.clone() {
             let is_over = match self.clients.get(key).and_then(|client| client.wait.as_deref()) {
                 Some(Wait::Durable(wait)) => wait.lsn <= durable && !wait.wants_replicas,

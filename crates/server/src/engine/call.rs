@@ -1,16 +1,14 @@
 //! Executes one command and does everything that follows from it: statistics, the slow log,
 //! monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
 
-use std::cmp::Reverse;
-
 use base::Lsn;
 use command::context::{Blocking, Context};
 use command::error::CommandError;
 use command::spec::{Action, Flags};
 use command::table::Command;
 
+use super::reach::Level;
 use super::{ClientKey, Engine, commands, pubsub};
-use crate::config::FsyncPolicy;
 
 /// Why a command is executed.
 #[derive(Clone, Copy, Debug)]
@@ -91,13 +89,13 @@ impl Engine {
             }
         };
         let (lsn, wrote) = self.keyspace.end_command();
-        if lsn > self.durable {
+        if lsn > self.reach.durable {
             self.depend(key, start, lsn, wrote);
         }
         if blocking.is_none() {
             self.count_call(key, command, args, start_us, failed);
             if is_monitored {
-                self.feed_monitors(key, unix_us, args);
+                self.feed_monitors(key, unix_us, &commands::redacted(command, args));
             }
         }
         if self.keyspace.has_effects() {
@@ -112,11 +110,15 @@ impl Engine {
         if wrote {
             client.last_write = lsn;
         }
-        let policy = client.durability.unwrap_or(self.options.fsync);
-        if policy != FsyncPolicy::Always {
+        let level = Level::from(client.durability.unwrap_or(self.options.fsync));
+        if self.reach.has(level, lsn) {
             return;
         }
         if let Some(why) = &self.log_failure {
+            if level == Level::Written {
+                // So memory can still be read when the log has failed.
+                return;
+            }
             // It would wait for ever.
             let error = format!("MISCONF What was read is not durable and cannot become so: {why}");
             client.output.truncate(start);
@@ -124,10 +126,10 @@ impl Engine {
             self.counters.error(error.as_bytes());
             return;
         }
-        if client.output.hold(start, lsn) {
-            self.held.push(Reverse((lsn, key)));
+        if client.output.hold(start, level, lsn) {
+            self.hold(key, level, lsn);
         }
-        self.await_block();
+        self.await_block(level);
     }
 
     fn count_call(
@@ -229,15 +231,18 @@ impl Engine {
         count
     }
 
-    /// Appends bytes to what a client is sent, to leave when `lsn` is durable.
+    /// Appends bytes to what a client is sent, to leave when `lsn` has come as far as the server's
+    /// policy says.
     pub(super) fn deliver(&mut self, key: ClientKey, bytes: &[u8], lsn: Lsn) {
-        let is_strict = self.options.fsync == FsyncPolicy::Always && lsn > self.durable;
+        let level = Level::from(self.options.fsync);
+        let waits =
+            !self.reach.has(level, lsn) && (level == Level::Durable || self.log_failure.is_none());
         let Some(client) = self.clients.get_mut(key) else { return };
         let start = client.output.len();
         client.output.writer().raw(bytes);
-        if is_strict && client.output.hold(start, lsn) {
-            self.held.push(Reverse((lsn, key)));
-            self.await_block();
+        if waits && client.output.hold(start, level, lsn) {
+            self.hold(key, level, lsn);
+            self.await_block(level);
         }
         self.note(key);
         self.check_output_size(key);

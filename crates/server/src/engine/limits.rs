@@ -1,8 +1,6 @@
 //! What no client may exceed: input and output that wait, and time without a word; and what else
 //! is done several times a second.
 
-use std::cmp::Reverse;
-
 use super::client::Closing;
 use super::{ClientKey, Engine, LogHealth};
 
@@ -12,6 +10,13 @@ pub(super) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
 /// Only when more than this waits is it worth a look between two commands.
 const UNCHECKED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
+/// Before authentication: what a client may have sent without a complete request, what may wait for
+/// it while its requests are executed (Redis' static buffer and a KiB), and what its socket may
+/// refuse. As in Redis since CVE-2025-21605.
+const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 64 * 1024;
+const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 17 * 1024;
+const UNAUTHENTICATED_UNSENT_BYTES_MAX: usize = 1024;
+
 /// The same for what a client has sent and was not executed.
 const UNCHECKED_INPUT_BYTES_MAX: usize = 64 * 1024;
 
@@ -20,7 +25,10 @@ impl Engine {
     pub(super) fn check_input_size(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get(key) else { return };
         let queued = client.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
-        if (client.input.len() + queued) as u64 > self.options.query_buffer_bytes_max {
+        let is_stranger =
+            !client.is_authenticated && client.input.len() > UNAUTHENTICATED_INPUT_BYTES_MAX;
+        if is_stranger || (client.input.len() + queued) as u64 > self.options.query_buffer_bytes_max
+        {
             let address = client.peer.address.clone();
             self.surroundings
                 .logger
@@ -33,6 +41,7 @@ impl Engine {
 
     /// Ends a connection that reads too slowly, in the middle of what it has sent.
     pub(super) fn check_large_output(&mut self, key: ClientKey) {
+        self.check_stranger(key, UNAUTHENTICATED_OUTPUT_BYTES_MAX);
         if self.clients[key].output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
             self.check_output_size(key);
             self.evict_clients_soon();
@@ -40,6 +49,26 @@ impl Engine {
             if client.closing == Closing::Now {
                 client.output.clear();
             }
+        }
+    }
+
+    /// The socket of a client takes nothing more for now.
+    pub fn stuck(&mut self, key: ClientKey) {
+        self.check_stranger(key, UNAUTHENTICATED_UNSENT_BYTES_MAX);
+    }
+
+    /// Ends the connection of a client that has not authenticated and does not read.
+    fn check_stranger(&mut self, key: ClientKey, bytes_max: usize) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let is_over = !client.is_authenticated && client.output.waiting_bytes() > bytes_max;
+        if is_over && client.closing != Closing::Now {
+            client.output.clear();
+            let address = client.peer.address.clone();
+            self.surroundings.logger.warning(&format!(
+                "Client {address} scheduled to be closed ASAP: it reads no replies and has not \
+                 authenticated."
+            ));
+            self.end_client(key, Closing::Now);
         }
     }
 
@@ -102,8 +131,11 @@ impl Engine {
                 "Closing {} clients whose writes cannot become durable: {why}",
                 self.held.len()
             ));
-            while let Some(Reverse((_, key))) = self.held.pop() {
-                self.end_client(key, Closing::Now);
+            for (key, id) in self.held.take_all() {
+                // The place may be another client's by now.
+                if self.clients.get(key).is_some_and(|client| client.id == id) {
+                    self.end_client(key, Closing::Now);
+                }
             }
         }
     }

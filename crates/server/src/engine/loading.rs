@@ -37,7 +37,7 @@ impl Engine {
         self.log = log;
         self.loading = None;
         if let Some(log) = &mut self.log {
-            self.durable = log.durable_lsn();
+            self.reach = log.reach();
         }
         self.apply_settings();
         self.errand_done(Ok(()));

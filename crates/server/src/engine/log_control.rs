@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use base::{Lsn, SegmentId};
 use env::Entropy;
 
+use super::reach::Reach;
 use crate::config::{FsyncPolicy, LogOptions};
 
 /// Whether the log takes writes.
@@ -29,11 +30,14 @@ pub trait LogControl: Send {
     /// How many bytes the open block has.
     fn open_bytes(&self) -> usize;
 
-    /// Everything up to this LSN survives a crash.
-    fn durable_lsn(&mut self) -> Lsn;
+    /// How far the log is written and durable.
+    fn reach(&mut self) -> Reach;
 
-    /// Wants everything that is sealed to become durable soon, whatever the policy.
-    fn request_sync(&mut self);
+    /// Wants to be told as soon as everything up to this block is written.
+    fn want_written(&mut self, lsn: Lsn);
+
+    /// Wants everything so far to become durable soon, whatever the policy. The last block of it.
+    fn request_sync(&mut self) -> Lsn;
 
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);

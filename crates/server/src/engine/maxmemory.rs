@@ -20,9 +20,14 @@ impl Engine {
         let clock = std::sync::Arc::clone(&self.surroundings.clock);
         let start_us = clock.monotonic_us();
         self.keyspace.begin_command(self.unix_ms());
-        let mut has_room = false;
         let is_late = || clock.monotonic_us() - start_us > EVICTION_US_MAX;
-        while self.keyspace.evict_one() {
+        // What was deleted goes first: a flush empties the database at once and its memory later.
+        while self.keyspace.freeing() > 0 && !is_late() {
+            self.keyspace.free_step(1000);
+        }
+        let mut has_room =
+            self.keyspace.freeing() > 0 || self.surroundings.host.used_bytes() <= limit;
+        while !has_room && self.keyspace.evict_one() {
             // A large value is not freed in one piece.
             while self.keyspace.free_step(1000) && !is_late() {}
             has_room = self.surroundings.host.used_bytes() <= limit;

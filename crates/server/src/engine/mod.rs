@@ -14,8 +14,8 @@
 //!
 //! # Invariants
 //! - A command is executed when it is complete, in the order in which its client sent it.
-//! - A reply that depends on a block of the log leaves only when the block is durable, and the
-//!   replies behind it wait with it ([`output`]).
+//! - A reply that depends on a block of the log leaves only when the block is durable, or written
+//!   if that is enough for its client, and the replies behind it wait with it ([`output`]).
 //! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
 
 mod blocking;
@@ -36,6 +36,7 @@ mod log_control;
 mod maxmemory;
 mod output;
 mod pubsub;
+mod reach;
 mod relogging;
 mod sealing;
 mod settings;
@@ -48,8 +49,7 @@ mod transaction;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use base::Lsn;
@@ -66,6 +66,7 @@ pub use client::Peer;
 pub use errand::Errand;
 pub use loading::Progress;
 pub use log_control::{LogControl, LogHealth};
+pub use reach::Reach;
 pub use relogging::OpenedLog;
 pub use slab::ClientKey;
 
@@ -74,6 +75,7 @@ use client::{Client, Closing, DbKey};
 use congestion::Congestion;
 use latency::LatencyMonitor;
 use pubsub::Registry;
+use reach::Held;
 use relogging::Relogging;
 use slab::Slab;
 use slowlog::SlowLog;
@@ -139,11 +141,11 @@ pub struct Engine {
 
     /// Clients that have something to send or are to be disconnected.
     noted: VecDeque<ClientKey>,
-    /// Clients whose replies wait for a block, by block.
-    held: BinaryHeap<Reverse<(Lsn, ClientKey)>>,
+    /// Clients whose replies wait for the log.
+    held: Held,
     /// Clients that may go on with what they have sent already.
     resumed: VecDeque<ClientKey>,
-    durable: Lsn,
+    reach: Reach,
     congestion: Congestion,
     client_eviction: client_eviction::ClientEviction,
     /// Why nothing becomes durable any more.
@@ -173,6 +175,8 @@ pub struct Engine {
     expiry: expiry::Cycle,
     next_tick_us: u64,
     last_checkpoint_unix_s: i64,
+    /// SAVE or BGSAVE has asked for everything up to this block to be durable.
+    saving: Option<Lsn>,
     dirty_at_checkpoint: u64,
     active_expire: bool,
     shutdown: Option<Shutdown>,
@@ -210,9 +214,9 @@ impl Engine {
             started_us: now_us,
             next_client_id: 1,
             noted: VecDeque::new(),
-            held: BinaryHeap::new(),
+            held: Held::default(),
             resumed: VecDeque::new(),
-            durable: Lsn::ZERO,
+            reach: Reach::default(),
             congestion: Congestion::default(),
             client_eviction: client_eviction::ClientEviction::default(),
             log_failure: None,
@@ -236,6 +240,7 @@ impl Engine {
             expiry: expiry::Cycle::default(),
             next_tick_us: now_us,
             last_checkpoint_unix_s: unix_ms / 1000,
+            saving: None,
             dirty_at_checkpoint: 0,
             active_expire: true,
             shutdown: None,
@@ -332,7 +337,7 @@ impl Engine {
                 self.keyspace.free_step(FREED_ITEMS_MAX);
             }
         }
-        // Takes note of blocks that have become durable, and so of devices that are free again.
+        // Takes note of blocks that are written or durable, and so of devices that are free again.
         self.log_advanced();
         self.follow_congestion();
         self.follow_log_switch();
@@ -340,6 +345,8 @@ impl Engine {
             self.block_since_us.get_or_insert(self.now_us);
             if self.now_us >= self.seal_at_us(is_idle) {
                 self.seal();
+                // It may have been written at once.
+                self.log_advanced();
             }
         }
     }
@@ -360,7 +367,7 @@ impl Engine {
 
     /// What may be sent to a client now.
     pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
-        let durable = self.durable;
+        let reach = self.reach;
         let Some(client) = self.clients.get_mut(key) else {
             return Outgoing { bytes: &[], ends: true };
         };
@@ -373,7 +380,7 @@ impl Engine {
         }
         let is_ending = client.closing == Closing::AfterReply;
         let waiting_bytes = client.output.waiting_bytes();
-        let bytes = client.output.sendable(durable);
+        let bytes = client.output.sendable(&reach);
         Outgoing { ends: is_ending && bytes.len() == waiting_bytes, bytes }
     }
 

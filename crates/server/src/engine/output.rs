@@ -6,14 +6,16 @@
 //! ```
 //!
 //! A gate says that everything behind a place in the stream must wait until a block of the log is
-//! durable: the reply of a write, or of a read that saw what is not durable yet. Gates are
-//! ascending in place and in LSN, so whatever is behind a closed gate waits with it and replies
-//! never overtake one another.
+//! durable, or at least written: the reply of a write, or of a read that saw what is not so yet.
+//! Gates open from the front, so whatever is behind a closed gate waits with it and replies never
+//! overtake one another.
 
 use std::collections::VecDeque;
 
 use base::Lsn;
 use resp::{Protocol, Writer};
+
+use super::reach::{Level, Reach};
 
 /// A buffer larger than this is given back to the allocator when it has been sent.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -22,8 +24,16 @@ const KEPT_BYTES_MAX: usize = 16 * 1024;
 struct Gate {
     /// The place in the stream from which bytes wait.
     from: u64,
-    /// The block that must be durable.
+    /// The block that must have come to `level`, as all before it.
     lsn: Lsn,
+    level: Level,
+}
+
+impl Gate {
+    /// Whether it is open only when the other one is open, too.
+    fn implies(&self, level: Level, lsn: Lsn) -> bool {
+        self.lsn >= lsn && self.level >= level
+    }
 }
 
 /// See the file's top.
@@ -63,14 +73,15 @@ impl Output {
         self.writer.capacity()
     }
 
-    /// Holds everything behind the first `start` bytes of the buffer back until `lsn` is durable.
-    /// Whether this made a new gate: then somebody has to come back when `lsn` is durable.
-    pub(crate) fn hold(&mut self, start: usize, lsn: Lsn) -> bool {
+    /// Holds everything behind the first `start` bytes of the buffer back until `lsn` has come to
+    /// `level`. Whether this made a new gate: then the caller looks again when it has.
+    pub(crate) fn hold(&mut self, start: usize, level: Level, lsn: Lsn) -> bool {
         // A later gate for an earlier block would be open before the one in front of it.
-        if self.writer.len() == start || self.gates.back().is_some_and(|last| last.lsn >= lsn) {
+        let is_empty = self.writer.len() == start;
+        if is_empty || self.gates.back().is_some_and(|last| last.implies(level, lsn)) {
             return false;
         }
-        self.gates.push_back(Gate { from: self.base + start as u64, lsn });
+        self.gates.push_back(Gate { from: self.base + start as u64, lsn, level });
         true
     }
 
@@ -84,9 +95,9 @@ impl Output {
         }
     }
 
-    /// Opens the gates whose blocks are durable and returns what may be sent.
-    pub(crate) fn sendable(&mut self, durable: Lsn) -> &[u8] {
-        while self.gates.front().is_some_and(|gate| gate.lsn <= durable) {
+    /// Opens the gates that the log has reached and returns what may be sent.
+    pub(crate) fn sendable(&mut self, reach: &Reach) -> &[u8] {
+        while self.gates.front().is_some_and(|gate| reach.has(gate.level, gate.lsn)) {
             self.gates.pop_front();
         }
         let end = match self.gates.front() {
@@ -113,9 +124,9 @@ impl Output {
         }
     }
 
-    /// Whether anything waits for a block beyond `durable`.
-    pub(crate) fn is_held(&self, durable: Lsn) -> bool {
-        self.gates.back().is_some_and(|gate| gate.lsn > durable)
+    /// Whether anything waits for what the log has not reached.
+    pub(crate) fn is_held(&self, reach: &Reach) -> bool {
+        self.gates.iter().any(|gate| !reach.has(gate.level, gate.lsn))
     }
 
     /// Lets everything go.
@@ -137,7 +148,8 @@ mod tests {
     use super::*;
 
     fn sendable(output: &mut Output, durable: u64) -> String {
-        String::from_utf8(output.sendable(Lsn(durable)).to_vec()).unwrap()
+        let reach = Reach { written: Lsn(durable), durable: Lsn(durable) };
+        String::from_utf8(output.sendable(&reach).to_vec()).unwrap()
     }
 
     #[test]
@@ -155,14 +167,14 @@ mod tests {
         output.writer().int(1);
         let start = output.len();
         output.writer().int(2);
-        assert!(output.hold(start, Lsn(7)));
+        assert!(output.hold(start, Level::Durable, Lsn(7)));
         output.writer().int(3);
         let start = output.len();
         output.writer().int(4);
-        assert!(!output.hold(start, Lsn(6)), "7 is in front of it");
+        assert!(!output.hold(start, Level::Durable, Lsn(6)), "7 is in front of it");
         let start = output.len();
         output.writer().int(5);
-        assert!(output.hold(start, Lsn(9)));
+        assert!(output.hold(start, Level::Durable, Lsn(9)));
 
         assert_eq!(sendable(&mut output, 6), ":1\r\n");
         output.sent(4);
@@ -175,12 +187,36 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_for_less_does_not_overtake_what_waits_for_more() {
+        let mut output = Output::default();
+        output.writer().int(1);
+        assert!(output.hold(0, Level::Written, Lsn(7)));
+        let start = output.len();
+        output.writer().int(2);
+        assert!(output.hold(start, Level::Durable, Lsn(7)), "written is not enough");
+        let start = output.len();
+        output.writer().int(3);
+        assert!(!output.hold(start, Level::Written, Lsn(7)), "what is durable is written");
+        let start = output.len();
+        output.writer().int(4);
+        assert!(output.hold(start, Level::Written, Lsn(8)));
+
+        let mut sendable = |written, durable| {
+            let bytes = output.sendable(&Reach { written: Lsn(written), durable: Lsn(durable) });
+            String::from_utf8(bytes.to_vec()).unwrap()
+        };
+        assert_eq!(sendable(6, 6), "");
+        assert_eq!(sendable(8, 6), ":1\r\n");
+        assert_eq!(sendable(8, 7), ":1\r\n:2\r\n:3\r\n:4\r\n");
+    }
+
+    #[test]
     fn gates_stay_in_place_when_the_sent_part_is_dropped() {
         let mut output = Output::default();
         output.writer().raw(&vec![b'x'; 40_000]);
         let start = output.len();
         output.writer().ok();
-        output.hold(start, Lsn(3));
+        output.hold(start, Level::Durable, Lsn(3));
         output.sent(30_000);
         assert_eq!(output.waiting_bytes(), 10_005);
         assert_eq!(sendable(&mut output, 2).len(), 10_000);

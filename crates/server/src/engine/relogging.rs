@@ -22,6 +22,7 @@ use keyspace::{Journal, Relog, Survey};
 
 use super::blocking::Wait;
 use super::client::Closing;
+use super::reach::{Level, Reach};
 use super::{ClientKey, Engine, LogControl, LogHealth};
 
 /// How long the executor logs in one iteration, in microseconds.
@@ -100,7 +101,7 @@ impl Engine {
                     return;
                 }
                 self.relogging = Some(Relogging::Freeing { journal, survey });
-                self.durable = self.log.as_mut().map_or(Lsn::ZERO, |log| log.durable_lsn());
+                self.reach = self.log.as_mut().map_or_else(Reach::default, |log| log.reach());
                 self.apply_settings();
                 self.freeze_or_thaw();
             }
@@ -158,7 +159,7 @@ impl Engine {
                 self.relogging = Some(Relogging::Copying(Box::new(relog)));
             }
             Some(Relogging::Copying(relog)) => self.copy_slice(relog),
-            Some(Relogging::Switching { lsn, survey }) if lsn <= self.durable => {
+            Some(Relogging::Switching { lsn, survey }) if lsn <= self.reach.durable => {
                 self.keyspace.retire_surveyed(survey);
                 if let Some(log) = &mut self.log {
                     log.thaw();
@@ -207,7 +208,7 @@ impl Engine {
         let survey = self.keyspace.finish_relog(relog);
         let (lsn, _) = self.keyspace.end_command();
         self.relogging = Some(Relogging::Switching { lsn, survey });
-        self.await_block();
+        self.await_block(Level::Durable);
         self.freeze_or_thaw();
         self.resume_paused();
     }
@@ -229,10 +230,10 @@ impl Engine {
     /// whether it is durable.
     pub(super) fn forget_blocks(&mut self, is_all_durable: bool) {
         self.wake_durable();
-        let durable = self.durable;
+        let reach = self.reach;
         for key in self.clients.keys() {
             let client = &mut self.clients[key];
-            if !is_all_durable && client.output.is_held(durable) {
+            if !is_all_durable && client.output.is_held(&reach) {
                 self.end_client(key, Closing::Now);
             } else {
                 client.output.open_gates();
@@ -242,7 +243,7 @@ impl Engine {
         }
         for key in self.waiters.durable.clone() {
             match self.clients[key].wait.as_deref_mut() {
-                Some(Wait::Durable(wait)) if wait.lsn <= durable => wait.lsn = Lsn::ZERO,
+                Some(Wait::Durable(wait)) if wait.lsn <= reach.durable => wait.lsn = Lsn::ZERO,
                 _ => self.time_out(key),
             }
         }

@@ -1,8 +1,9 @@
-//! When the log's open block is sealed, and who goes on when it is durable.
+//! When the log's open block is sealed, and which replies go when the log has come further.
 
-use std::cmp::Reverse;
+use base::Lsn;
 
-use super::Engine;
+use super::reach::Level;
+use super::{ClientKey, Engine};
 use crate::config::FsyncPolicy;
 
 /// How long a block of the log that replies wait for stays open while there is more input.
@@ -33,14 +34,25 @@ impl Engine {
         }
     }
 
-    /// Somebody waits until everything so far is durable.
-    pub(super) fn await_block(&mut self) {
+    /// A client waits until everything so far has come to `level`.
+    pub(super) fn await_block(&mut self, level: Level) {
         self.is_block_awaited = true;
-        if self.options.fsync != FsyncPolicy::Always
+        if level == Level::Durable
+            && self.options.fsync != FsyncPolicy::Always
             && let Some(log) = &mut self.log
         {
             // The server syncs less often than is wanted now.
             log.request_sync();
+        }
+    }
+
+    /// A reply waits behind a new gate.
+    pub(super) fn hold(&mut self, key: ClientKey, level: Level, lsn: Lsn) {
+        let id = self.clients[key].id;
+        if self.held.push(level, lsn, key, id)
+            && let Some(log) = &mut self.log
+        {
+            log.want_written(lsn);
         }
     }
 
@@ -53,22 +65,22 @@ impl Engine {
         }
     }
 
-    /// The log may have become durable further than before: replies that waited may go.
+    /// The log may have come further than before: replies that waited may go.
     pub fn log_advanced(&mut self) {
         let Some(log) = &mut self.log else { return };
-        let durable = log.durable_lsn();
-        if durable == self.durable {
+        let reach = log.reach();
+        if reach == self.reach {
             return;
         }
-        self.durable = durable;
-        while let Some(Reverse((lsn, key))) = self.held.peek().copied() {
-            if lsn > durable {
-                break;
-            }
-            self.held.pop();
+        let is_more_durable = reach.durable != self.reach.durable;
+        self.reach = reach;
+        while let Some(key) = self.held.pop_reached(&reach) {
             self.note(key);
         }
-        self.wake_durable();
+        if is_more_durable {
+            self.wake_durable();
+            self.note_saved();
+        }
     }
 
     /// Makes everything durable and closes the log: the last thing before the end.
@@ -83,8 +95,8 @@ impl Engine {
             Some(mut log) => {
                 log.seal();
                 let ended = log.shutdown();
-                self.durable = log.durable_lsn();
-                while let Some(Reverse((_, key))) = self.held.pop() {
+                self.reach = log.reach();
+                for (key, _) in self.held.take_all() {
                     self.note(key);
                 }
                 ended

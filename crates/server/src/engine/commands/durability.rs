@@ -5,6 +5,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 
 use super::super::blocking::{DurableWait, Wait};
+use super::super::reach::Level;
 use super::super::{ClientKey, Engine};
 use crate::config::FsyncPolicy;
 
@@ -104,7 +105,7 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         ));
     }
     let lsn = if engine.log.is_some() { engine.clients[key].last_write } else { Lsn::ZERO };
-    let is_durable = lsn <= engine.durable;
+    let is_durable = lsn <= engine.reach.durable;
     if engine.in_transaction || (replicas == 0 && (is_durable || !wants_local)) {
         let local = i64::from(engine.log.is_some() && is_durable);
         let reply = engine.reply(key);
@@ -113,7 +114,7 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         reply.int(0);
         return Ok(());
     }
-    engine.await_block();
+    engine.await_block(Level::Durable);
     engine.start_wait(
         key,
         Wait::Durable(DurableWait { lsn, deadline_ms, wants_replicas: replicas > 0 }),

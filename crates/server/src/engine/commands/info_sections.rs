@@ -246,7 +246,8 @@ pub(super) fn redo(engine: &Engine, out: &mut String) {
     line(out, "redo_enabled", u8::from(engine.log.is_some()));
     line(out, "redo_turning_on", u8::from(engine.relogging.is_some()));
     line(out, "redo_policy", engine.options.fsync.name());
-    line(out, "redo_durable_lsn", engine.durable.0);
+    line(out, "redo_durable_lsn", engine.reach.durable.0);
+    line(out, "redo_written_lsn", engine.reach.written.0);
     line(out, "redo_held_replies", engine.held.len());
     if let Some(log) = &engine.log {
         let health = match log.health() {

@@ -147,6 +147,7 @@ pub(super) fn redacted<'a>(command: Command, args: &[&'a [u8]]) -> Vec<&'a [u8]>
                 shown[at + 1..end].fill(HIDDEN);
             }
         }
+        "acl|setuser" | "acl|deluser" => shown[2..].fill(HIDDEN),
         "config|set" => {
             for at in (2..args.len().saturating_sub(1)).step_by(2) {
                 if std::str::from_utf8(args[at]).is_ok_and(Config::is_sensitive) {

@@ -2,12 +2,19 @@
 //!
 //! There are no RDB files: the redo log is the database, and it is as durable as `appendfsync`
 //! says at every moment. SAVE and BGSAVE, which tools call to make the data safe, therefore ask the
-//! log to sync; BGSAVE also starts a checkpoint, as BGREWRITEAOF does.
+//! log to sync; SAVE replies when it has, and LASTSAVE tells when that was. BGSAVE also starts a
+//! checkpoint, as BGREWRITEAOF does. On a log that takes nothing both are errors.
 
+use base::Lsn;
 use command::argument;
 use command::error::{CommandError, Done};
 
-use super::super::{ClientKey, Engine, Shutdown};
+use super::super::reach::Level;
+use super::super::{ClientKey, Engine, LogHealth, Shutdown};
+
+/// What SAVE and BGSAVE say without a log.
+const NOTHING_IS_KEPT: &str = "ERR nothing is kept on disk: appendonly is no. \
+    CONFIG SET appendonly yes turns the redo log on";
 
 /// TIME.
 pub(super) fn time(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
@@ -29,8 +36,16 @@ pub(super) fn lastsave(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> 
 
 /// SAVE.
 pub(super) fn save(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.note_saved();
-    engine.reply(key).ok();
+    let lsn = engine.begin_to_save()?;
+    let output = &mut engine.clients[key].output;
+    let start = output.len();
+    output.writer().ok();
+    if !engine.reach.has(Level::Durable, lsn) {
+        if output.hold(start, Level::Durable, lsn) {
+            engine.hold(key, Level::Durable, lsn);
+        }
+        engine.await_block(Level::Durable);
+    }
     Ok(())
 }
 
@@ -41,7 +56,7 @@ pub(super) fn bgsave(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         [_, option] if argument::is(option, "schedule") => {}
         _ => return Err(CommandError::Syntax),
     }
-    engine.note_saved();
+    engine.begin_to_save()?;
     // One that is under way already is as good.
     let _is_new = engine.start_checkpoint();
     engine.reply(key).simple("Background saving started");
@@ -100,6 +115,9 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
         // A shutdown that was asked for is under way before another command can come.
         return Err(CommandError::other("ERR No shutdown in progress."));
     }
+    if save && engine.log.is_none() {
+        return Err(CommandError::other(NOTHING_IS_KEPT));
+    }
     engine.surroundings.logger.warning("User requested shutdown...");
     engine.shutdown = Some(Shutdown { force });
     // The client learns of it by the end of its connection.
@@ -108,13 +126,30 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
 }
 
 impl Engine {
-    /// Everything so far is to be safe.
-    fn note_saved(&mut self) {
-        if let Some(log) = &mut self.log {
-            // The open block, which a transaction may still be filling, is sealed soon.
-            log.request_sync();
+    /// Asks for everything so far to be safe: the block up to which it must be durable for that.
+    fn begin_to_save(&mut self) -> Result<Lsn, CommandError> {
+        let Some(log) = &mut self.log else {
+            return Err(CommandError::other(NOTHING_IS_KEPT));
+        };
+        if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = log.health() {
+            return Err(CommandError::Other(
+                format!("MISCONF The redo log takes nothing, so nothing is saved: {why}").into(),
+            ));
         }
-        self.last_checkpoint_unix_s = self.unix_s();
+        // The open block, which a transaction may still be filling, is sealed soon.
+        let lsn = log.request_sync();
+        self.is_block_awaited = true;
+        self.saving = Some(lsn);
         self.dirty_at_checkpoint = self.keyspace.dirty();
+        self.note_saved();
+        Ok(lsn)
+    }
+
+    /// Notes the time of the last save if it is complete now.
+    pub(in super::super) fn note_saved(&mut self) {
+        if self.saving.is_some_and(|lsn| self.reach.has(Level::Durable, lsn)) {
+            self.saving = None;
+            self.last_checkpoint_unix_s = self.unix_s();
+        }
     }
 }

@@ -47,6 +47,32 @@ fn a_connection_may_ask_for_less_durability() {
 }
 
 #[test]
+fn with_less_than_always_a_reply_leaves_when_its_write_is_written() {
+    for policy in ["everysec", "no"] {
+        let (mut server, log) = TestServer::with_log(&["--appendfsync", policy]);
+        log.0.lock().unwrap().holds_writes = true;
+        let (writer, reader) = (server.connect(), server.connect());
+        assert_eq!(server.send(writer, "SET a 1\r\nPING\r\n"), "", "{policy}: a kill loses it");
+        assert_eq!(server.send(reader, "PING\r\nGET a\r\n"), "+PONG\r\n", "{policy}: shown");
+        log.0.lock().unwrap().holds_writes = false;
+        server.engine.log_advanced();
+        assert_eq!(server.read(writer), "+OK\r\n+PONG\r\n");
+        assert_eq!(server.read(reader), "$1\r\n1\r\n");
+    }
+}
+
+#[test]
+fn on_a_log_that_has_failed_a_client_that_asks_for_less_can_read_everything() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    log.0.lock().unwrap().holds_writes = true;
+    let (writer, reader) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    assert_eq!(server.send(reader, "CLIENT DURABILITY no\r\nGET a\r\n"), "+OK\r\n$1\r\n1\r\n");
+}
+
+#[test]
 fn waitaof_waits_for_the_log() {
     let (mut server, log) = TestServer::with_log(&["--appendfsync", "everysec"]);
     let client = server.connect();
@@ -200,4 +226,37 @@ fn that_a_key_has_expired_is_not_told_before_its_expiry_is_durable() {
     server.send(client, "CLIENT DURABILITY always\r\n");
     let reply = server.send(client, "GET a\r\n");
     assert!(reply.starts_with("-MISCONF What was read is not durable"), "{reply}");
+}
+
+#[test]
+fn save_is_answered_when_everything_is_durable_whatever_the_policy() {
+    let (mut server, log) = TestServer::with_log(&["--appendfsync", "no"]);
+    let client = server.connect();
+    let before = server.send(client, "SET a 1\r\nLASTSAVE\r\n");
+    server.pass_ms(5000);
+    assert_eq!(server.send(client, "SAVE\r\n"), "");
+    log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
+    server.engine.log_advanced();
+    assert_eq!(server.read(client), "+OK\r\n");
+    assert_ne!(format!("+OK\r\n{}", server.send(client, "LASTSAVE\r\n")), before);
+}
+
+#[test]
+fn nothing_is_said_to_be_saved_that_is_not() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    let before = server.send(client, "LASTSAVE\r\n");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(5000);
+    for command in ["SAVE", "BGSAVE"] {
+        let reply = server.send(client, &format!("{command}\r\n"));
+        assert!(reply.starts_with("-MISCONF The redo log takes nothing"), "{command}: {reply}");
+    }
+    assert_eq!(server.send(client, "LASTSAVE\r\n"), before);
+    let mut volatile = TestServer::new(&["--appendonly", "no"]);
+    let client = volatile.connect();
+    for command in ["SAVE", "BGSAVE", "SHUTDOWN SAVE"] {
+        let reply = volatile.send(client, &format!("{command}\r\n"));
+        assert!(reply.starts_with("-ERR nothing is kept on disk"), "{command}: {reply}");
+    }
 }

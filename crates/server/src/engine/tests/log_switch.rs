@@ -110,7 +110,8 @@ fn a_log_that_is_turned_off_answers_whoever_waits_for_it() {
 
 #[test]
 fn devices_do_not_change_while_the_log_is_being_opened() {
-    let mut server = TestServer::new(&["--appendonly", "no"]);
+    let options = ["--appendonly", "no", "--enable-protected-configs", "yes"];
+    let mut server = TestServer::new(&options);
     let (client, admin) = (server.connect(), server.connect());
     assert_eq!(server.send(admin, "CONFIG SET log-devices /a\r\n"), "+OK\r\n", "it is off");
     server.engine.set_loading(100, 50);

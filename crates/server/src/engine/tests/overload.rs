@@ -67,3 +67,29 @@ fn the_largest_clients_are_disconnected_when_all_take_too_much() {
     let stats = server.send(small, "INFO stats\r\n");
     assert!(stats.contains("evicted_clients:1\r\n"), "{stats}");
 }
+
+#[test]
+fn a_client_that_has_not_authenticated_and_does_not_read_is_closed() {
+    let mut server = TestServer::new(&["--requirepass", "secret"]);
+    let client = server.connect();
+    assert!(server.send(client, "GET a\r\n").starts_with("-NOAUTH"));
+    // What the socket does not take is a KiB at most.
+    server.engine.receive(client, "GET a\r\n".repeat(100).as_bytes());
+    assert!(!server.ends(client), "its socket was not tried");
+    server.engine.stuck(client);
+    assert!(server.ends(client));
+    // Within one turn no more is made than Redis keeps in its static buffer, and a KiB.
+    let client = server.connect();
+    server.engine.receive(client, "GET a\r\n".repeat(9000).as_bytes());
+    assert!(server.ends(client));
+    // So is what is sent without a whole request.
+    let client = server.connect();
+    let bulk = format!("$16000\r\n{}\r\n", "x".repeat(16_000));
+    server.engine.receive(client, format!("*9\r\n{}", bulk.repeat(5)).as_bytes());
+    assert!(server.ends(client));
+    let client = server.connect();
+    assert_eq!(server.send(client, "AUTH secret\r\n"), "+OK\r\n");
+    server.engine.receive(client, "GET a\r\n".repeat(9000).as_bytes());
+    server.engine.stuck(client);
+    assert!(!server.ends(client), "it has authenticated");
+}

@@ -9,7 +9,7 @@ use env::{Clock, Entropy};
 use keyspace::{Journal, Keyspace};
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{ClientKey, Engine, LogControl, LogHealth, Peer, Surroundings};
+use crate::engine::{ClientKey, Engine, LogControl, LogHealth, Peer, Reach, Surroundings};
 use crate::host::NoHost;
 use crate::logger::Logger;
 
@@ -38,7 +38,7 @@ impl Entropy for TestEntropy {
     }
 }
 
-/// A log that becomes durable when a test says so.
+/// A log that writes at once and becomes durable when a test says so.
 #[derive(Default)]
 pub(super) struct TestLog {
     pub(super) open: u64,
@@ -47,6 +47,8 @@ pub(super) struct TestLog {
     pub(super) read_only: bool,
     pub(super) is_congested: bool,
     pub(super) has_failed: bool,
+    /// Its flusher writes nothing, until it syncs.
+    pub(super) holds_writes: bool,
 }
 
 #[derive(Clone)]
@@ -98,11 +100,18 @@ impl LogControl for SharedLog {
         0
     }
 
-    fn durable_lsn(&mut self) -> Lsn {
-        Journal::durable_lsn(self)
+    fn reach(&mut self) -> Reach {
+        let durable = self.durable_lsn();
+        let log = self.0.lock().unwrap();
+        let written = if log.holds_writes { durable } else { Lsn(log.open - 1) };
+        Reach { written, durable }
     }
 
-    fn request_sync(&mut self) {}
+    fn want_written(&mut self, _lsn: Lsn) {}
+
+    fn request_sync(&mut self) -> Lsn {
+        self.last_lsn()
+    }
 
     fn set_policy(&mut self, _policy: FsyncPolicy) {}
 
@@ -190,6 +199,8 @@ impl TestServer {
     pub(super) fn send(&mut self, client: ClientKey, bytes: &str) -> String {
         self.engine.receive(client, bytes.as_bytes());
         self.engine.end_iteration(true);
+        // What was sealed is written by now, unless the log holds it.
+        self.engine.log_advanced();
         self.read(client)
     }
 
@@ -209,5 +220,6 @@ impl TestServer {
         self.clock.0.fetch_add(ms, Ordering::Relaxed);
         self.engine.tick();
         self.engine.end_iteration(true);
+        self.engine.log_advanced();
     }
 }
