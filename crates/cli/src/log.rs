@@ -73,6 +73,18 @@ pub(crate) fn log(arguments: &[String]) -> ExitCode {
 impl Action {
     fn run(self) -> anyhow::Result<ExitCode> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+        let (Self::Verify { directory, devices }
+        | Self::Dump { directory, devices, .. }
+        | Self::Repair { directory, devices, .. }) = &self;
+        let may_be_there = !devices.is_empty() || directory.join("redo").is_dir();
+        if !may_be_there && !redo::is_there(&*disk, directory) {
+            eprintln!(
+                "there is no redo log in {}: give the data directory of the server (dir in its \
+                 configuration), and --device for each of its log-devices",
+                directory.display()
+            );
+            return Ok(ExitCode::from(2));
+        }
         match self {
             Self::Verify { directory, devices } => {
                 let report = redo::verify(&disk, &directory, &devices)?;

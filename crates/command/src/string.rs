@@ -357,7 +357,9 @@ pub(crate) fn lcs(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     }
     let mut owned = |key: &[u8]| owned_string(cx.keyspace, cx.db, key).ok_or(NOT_STRINGS);
     let (a, b) = (owned(args[1])?, owned(args[2])?);
-    let cells = (a.len() + 1).checked_mul(b.len() + 1).filter(|cells| *cells < 1 << 30);
+    // As in Redis: four bytes a cell, and no more of them than a string may have.
+    let cells = (a.len() + 1).checked_mul(b.len() + 1);
+    let cells = cells.filter(|cells| *cells <= cx.string_bytes_max / 4);
     let Some(cells) = cells else {
         return Err(CommandError::other(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use env::{Access, Disk, File, Lock, ReadBuffer};
@@ -97,6 +97,11 @@ impl Disk for OsDisk {
         sync_dir(dir).map_err(|error| about(dir, &error))
     }
 
+    fn has_other_names(&self, path: &Path) -> io::Result<bool> {
+        let metadata = fs::metadata(path).map_err(|error| about(path, &error))?;
+        Ok(metadata.nlink() > 1)
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists().map_err(|error| about(path, &error))
     }
@@ -142,6 +147,10 @@ impl From<fs::File> for OsFile {
 }
 
 impl File for OsFile {
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 0)
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             match self.file.read_at(buf, offset) {

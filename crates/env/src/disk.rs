@@ -56,6 +56,11 @@ pub trait Disk: Send + Sync {
     /// Makes durable every create, rename and remove in `dir` that has returned.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
+    /// Whether the file has another name beside this one: a hard link, such as a backup's.
+    fn has_other_names(&self, _path: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Whether a file or directory of that name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
@@ -131,6 +136,11 @@ pub trait File: Send + Sync {
     /// there later cannot run out of it. `StorageFull` if there is none; `Ok` without any effect
     /// where the file system cannot reserve. Cutting the file short of it gives the space back.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Whether the file has a name: one that was removed or replaced has none, but for hard links.
+    fn has_name(&self) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Says that the file is about to be read from beginning to end.
     fn advise_sequential(&self) {}

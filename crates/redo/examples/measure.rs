@@ -67,7 +67,7 @@ fn write(
                 loop {
                     match flusher.step() {
                         Step::Worked => {}
-                        Step::Idle => flusher.wait(Duration::from_millis(100)),
+                        Step::Idle => flusher.bell().wait(Duration::from_millis(100)),
                         Step::Finished => return,
                     }
                 }

@@ -56,11 +56,12 @@
 //! let recovery = redo::Recovery::open(env, redo::Options::new("data"))?;
 //! let redo::Opened { mut log, flushers, compactor, .. } = recovery.run(keyspace, &mut |_| {})?;
 //! for mut flusher in flushers {
+//!     let bell = flusher.bell();
 //!     std::thread::spawn(move || {
 //!         loop {
 //!             match flusher.step() {
 //!                 redo::Step::Worked => {}
-//!                 redo::Step::Idle => flusher.wait(std::time::Duration::from_millis(100)),
+//!                 redo::Step::Idle => bell.wait(std::time::Duration::from_millis(100)),
 //!                 redo::Step::Finished => return,
 //!             }
 //!         }

@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use base::{Lsn, Record, RecordAddr};
-use keyspace::{BadRecord, Keyspace, Survey};
+use keyspace::{BadRecord, EvictionPolicy, Keyspace, Survey};
 
 use crate::config::{LogOptions, Options};
 use crate::journal;
@@ -30,17 +30,37 @@ pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
     }
 }
 
-/// Reads the log into a keyspace of so many databases, which is not connected to the log yet.
-/// `progress` is told how many bytes were read.
+/// What a keyspace must know before it is filled.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    databases: usize,
+    eviction: EvictionPolicy,
+    /// When its keys are used for the first time: now, as in Redis.
+    now_ms: i64,
+}
+
+impl Shape {
+    /// As the configuration says, at this moment.
+    #[must_use]
+    pub const fn new(options: &Options, now_ms: i64) -> Self {
+        Self { databases: options.databases, eviction: options.eviction, now_ms }
+    }
+}
+
+/// Reads the log into a keyspace, which is not connected to the log yet. `progress` is told how
+/// many bytes were read.
 ///
 /// # Errors
 /// When the log is damaged or cannot be read; nothing on disk was changed then.
 pub fn load(
     recovery: redo::Recovery,
-    databases: usize,
+    shape: Shape,
     progress: &mut dyn FnMut(u64),
 ) -> redo::Result<(Keyspace, redo::Opened)> {
-    let empty = Keyspace::new(Box::new(keyspace::NoJournal), recovery.hash_seed(), databases);
+    let seed = recovery.hash_seed();
+    let mut empty = Keyspace::new(Box::new(keyspace::NoJournal), seed, shape.databases);
+    empty.settings_mut().eviction = shape.eviction;
+    empty.begin_command(shape.now_ms);
     let mut filling =
         Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
     let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;

@@ -23,7 +23,7 @@ use crate::config::{Config, Options};
 use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
 use crate::journal;
-use crate::load::{load, log_options, survey};
+use crate::load::{Shape, load, log_options, survey};
 use crate::logger::Logger;
 use crate::reactor::{Companion, Reactor};
 use crate::{listen, process};
@@ -58,9 +58,6 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     if let Some((name, why)) = config.refusal() {
         return Err(format!("{name}: {why}"));
     }
-    if config.value("port") == "0" && config.value("unixsocket").is_empty() {
-        return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
-    }
     if config.keep_what_redis_keeps() {
         logger.warning(&format!(
             "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
@@ -91,6 +88,10 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     let permissions =
         u32::from_str_radix(config.value("unixsocketperm"), 8).expect("the table has checked it");
     let has_socket = !socket_path.as_os_str().is_empty();
+    if has_socket && redo::is_in_use(&*world.disk, &directory).unwrap_or(false) {
+        // Its socket may be the running server's, which must not be taken away.
+        return Err(format!("{}: another process uses this data directory", directory.display()));
+    }
     let unix = if has_socket { Some(listen::unix(&socket_path, permissions)?) } else { None };
     let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(|error| error.to_string())?;
     let waker = reactor.waker().map_err(|error| error.to_string())?;
@@ -104,6 +105,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         log_place.warn_of_a_log(logger);
         None
     };
+    if port == 0 && !has_socket {
+        return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
+    }
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, surroundings);
@@ -111,8 +115,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(|error| error.to_string())?;
     let loader = recovery.map(|recovery| {
+        let clock = Arc::clone(&log_place.clock);
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
-            load_and_start(recovery, options.databases, progress)
+            load_and_start(recovery, Shape::new(&options, clock.now_ms()), progress)
         };
         Loader::spawn(move || Ok(recovery), waker, read)
     });
@@ -279,10 +284,11 @@ impl Companion for Outside {
             Errand::Reload => {
                 let before = engine.unload()?;
                 let opening = self.log_place.opening(&options);
+                let clock = Arc::clone(&self.log_place.clock);
                 let read = move |recovery, progress: &mut dyn FnMut(u64)| {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
-                    load_and_start(recovery, options.databases, progress)
+                    load_and_start(recovery, Shape::new(&options, clock.now_ms()), progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
                 loader.report(engine);
@@ -395,11 +401,11 @@ impl<T: Send + 'static> Loader<T> {
 /// Reads the log into a keyspace, and starts its threads.
 fn load_and_start(
     recovery: redo::Recovery,
-    databases: usize,
+    shape: Shape,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Loaded, String> {
     let (mut keyspace, opened) =
-        load(recovery, databases, progress).map_err(|error| error.to_string())?;
+        load(recovery, shape, progress).map_err(|error| error.to_string())?;
     let summary = opened.summary.clone();
     let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
     keyspace.set_journal(Box::new(journal));

@@ -22,7 +22,7 @@ use server::config::Config;
 use server::engine::{Engine, LogControl, Surroundings};
 use server::host::{CpuTimes, Host, MemoryUsage};
 use server::journal::{Crew, LogJournal, connect};
-use server::load::{load, log_options};
+use server::load::{Shape, load, log_options};
 use server::logger::Logger;
 
 use crate::picture::Picture;
@@ -202,7 +202,8 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     log.reserve_bytes = 2000;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
-    let (mut keyspace, opened) = load(recovery, options.databases, &mut |_| {})?;
+    let (mut keyspace, opened) =
+        load(recovery, Shape::new(&options, site.clock.now_ms()), &mut |_| {})?;
     let Opened { log, flushers, compactor, summary, .. } = opened;
     let works = Works {
         stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],

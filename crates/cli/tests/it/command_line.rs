@@ -217,7 +217,9 @@ fn a_corrupt_record_is_reported_with_file_and_place_and_never_served() {
     std::fs::write(&path, bytes).unwrap();
     let before = contents(&server.directory());
     let data = server.directory();
-    let (code, said) = refused(&["--port", "0", "--dir", data.to_str().unwrap()]);
+    let socket = data.with_file_name("socket");
+    let listening = ["--port", "0", "--unixsocket", socket.to_str().unwrap()];
+    let (code, said) = refused(&[&listening[..], &["--dir", data.to_str().unwrap()]].concat());
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(path.file_name().unwrap().to_str().unwrap()), "{said}");
     assert!(contents(&server.directory()) == before, "files were changed");
@@ -232,4 +234,55 @@ fn a_data_directory_that_is_a_file_is_refused() {
     let (code, said) = refused(&["--port", "0", "--dir", path]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(path), "{said}");
+}
+
+#[test]
+fn a_directory_without_a_log_is_not_called_good() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("dump.rdb"), "REDIS0011").unwrap();
+    let missing = directory.path().join("missing");
+    for place in [directory.path(), &missing] {
+        for action in ["verify", "dump", "repair"] {
+            let output = indelible(&["log", action, place.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(2), "{action}: {}", said(&output));
+            assert!(said(&output).contains("there is no redo log in"), "{}", said(&output));
+        }
+    }
+}
+
+#[test]
+fn a_directory_with_the_files_of_redis_is_not_taken_for_an_empty_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    std::fs::write(directory.path().join("dump.rdb"), "REDIS0011").unwrap();
+    let port = crate::process::free_port().to_string();
+    let (code, said) = refused(&["--port", &port, "--dir", place]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("dump.rdb") && said.contains("--ignore-redis-files yes"), "{said}");
+    let server = Program::indelible().start_on(directory.path(), &["--ignore-redis-files", "yes"]);
+    assert_eq!(server.connect().words("SET a 1").text(), "OK");
+    assert_eq!(std::fs::read(directory.path().join("dump.rdb")).unwrap(), b"REDIS0011");
+}
+
+#[test]
+fn what_would_be_unsafe_to_ignore_stops_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let log = directory.path().join("log.txt");
+    for (options, reason) in [
+        (&["--aclfile", "users.acl"][..], "ACL users are not supported yet"),
+        (&["--tls-port", "6390"], "TLS is not supported yet"),
+        (&["--cluster-enabled", "yes"], "cluster mode is not supported yet"),
+        (&["--min-replicas-to-write", "1"], "replication is not supported yet"),
+        (&["--masterauth", "secret"], "replication is not supported yet"),
+        (&[], "nothing to listen on"),
+    ] {
+        let common = ["--port", "0", "--dir", place, "--logfile", log.to_str().unwrap()];
+        let (code, said) = refused(&[&common[..], options].concat());
+        assert_eq!(code, Some(1), "{options:?}: {said}");
+        assert!(said.contains(reason), "{options:?}: {said}");
+        let logged = std::fs::read_to_string(&log).unwrap();
+        assert!(logged.contains(reason), "it is in the log file, too: {logged}");
+        std::fs::remove_file(&log).unwrap();
+    }
 }

@@ -95,8 +95,10 @@ fn everything(connection: &mut Connection) -> BTreeMap<String, String> {
 }
 
 fn refused(data: &Path) -> String {
+    let socket = data.with_file_name("socket");
     let mut child = Program::indelible()
-        .command(&["--port", "0", "--dir", data.to_str().unwrap()])
+        .command(&["--port", "0", "--unixsocket", socket.to_str().unwrap(), "--dir"])
+        .arg(data)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -124,6 +124,22 @@ fn what_redis_keeps_under_a_configuration_is_kept() {
     }
 }
 
+/// Otherwise eviction would prefer everything that was loaded to what came since.
+#[test]
+fn what_was_loaded_counts_as_used_when_it_was_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    assert_eq!(server.ask("SET a 1"), "+OK\r\n");
+    server.kill();
+    let server = Server::start(directory.path(), &[]);
+    let idle = server.ask("OBJECT IDLETIME a");
+    let idle: u64 = idle.trim_start_matches(':').trim_end().parse().unwrap();
+    assert!(idle < PATIENCE.as_secs(), "{idle} s");
+    server.kill();
+    let server = Server::start(directory.path(), &["--maxmemory-policy", "allkeys-lfu"]);
+    assert_eq!(server.ask("OBJECT FREQ a"), ":5\r\n", "as of a new key");
+}
+
 #[test]
 fn without_a_log_nothing_is_kept_and_nothing_written() {
     let directory = tempfile::tempdir().unwrap();

@@ -40,6 +40,7 @@ mod devices;
 mod durability;
 mod fault_injection;
 mod full_disk;
+mod hard_links;
 mod io_errors;
 mod kill;
 mod ledger;

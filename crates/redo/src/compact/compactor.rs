@@ -417,7 +417,9 @@ impl Running {
     fn shrink(&mut self) -> Progress {
         if let Some((file, len)) = self.nameless.last_mut() {
             *len = len.saturating_sub(SHRINK_BYTES);
-            if file.set_len(*len).is_err() || *len == 0 {
+            // A hard link, of a backup say, still reads it: then it is not ours to cut.
+            let is_ours = !file.has_name().unwrap_or(true);
+            if !is_ours || file.set_len(*len).is_err() || *len == 0 {
                 // Closing it gives back the rest.
                 self.nameless.pop();
             }

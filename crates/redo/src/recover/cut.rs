@@ -81,7 +81,7 @@ fn tidy_file(
     }
     if is_whole {
         if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
-            let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+            let file = open_own(disk, path)?;
             // The length as well: what was cut off may still be there for who comes after a crash.
             file.set_len(source.len).at(path, "cut")?;
             rewrite(&*file, path, undurable_start, source.len)?;
@@ -92,7 +92,7 @@ fn tidy_file(
         return Ok(source.len);
     }
     if source.footer.is_none() {
-        let file = disk.open(path, Access::ReadWrite).at(path, "open")?;
+        let file = open_own(disk, path)?;
         rewrite(&*file, path, undurable_start, state.end)?;
         file.sync_data().at(path, "sync")?;
         let footer = state.footer.finish(state.end).encode(source.header.database);
@@ -101,6 +101,25 @@ fn tidy_file(
     }
     let dir = path.parent().expect("a segment's file is in its device's directory");
     replace_by_prefix(disk, dir, source, state.end)
+}
+
+/// Opens a file to change it in place. One that has another name, as in a data directory that is a
+/// copy by hard links, is copied first: whoever has the other name still uses what is there.
+fn open_own(disk: &dyn Disk, path: &Path) -> Result<Box<dyn File>> {
+    if disk.has_other_names(path).at(path, "look at")? {
+        let mut temp = path.as_os_str().to_owned();
+        temp.push(".tmp");
+        let temp = Path::new(&temp);
+        if disk.exists(temp).at(temp, "look for")? {
+            disk.remove(temp).at(temp, "remove")?;
+        }
+        let input = disk.open(path, Access::Read).at(path, "open")?;
+        let output = disk.create(temp).at(temp, "create")?;
+        copy(&*input, path, &*output, temp, 0..input.len().at(path, "look at")?)?;
+        output.sync_data().at(temp, "sync")?;
+        disk.rename(temp, path).at(path, "replace")?;
+    }
+    disk.open(path, Access::ReadWrite).at(path, "open")
 }
 
 /// Writes the bytes from `start` to `end` again as they are. When a sync has failed before the

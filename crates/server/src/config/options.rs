@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use keyspace::EvictionPolicy;
+
 use super::Config;
 
 /// When a write's reply may be sent.
@@ -94,6 +96,8 @@ pub struct LogOptions {
 #[expect(missing_docs, reason = "the fields are redis.conf's directives, documented there")]
 pub struct Options {
     pub databases: usize,
+    /// Which keys go when memory is short: `maxmemory-policy`.
+    pub eviction: EvictionPolicy,
     pub max_clients: usize,
     pub timeout_s: u64,
     pub require_password: String,
@@ -125,6 +129,7 @@ impl Config {
     pub fn options(&self) -> Options {
         Options {
             databases: self.number("databases"),
+            eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
             require_password: self.value("requirepass").to_owned(),
@@ -204,6 +209,20 @@ impl Config {
 /// A number of the table, which has checked it.
 fn number<T: FromStr>(text: &str) -> T {
     text.parse().ok().expect("the table has checked the bounds")
+}
+
+/// `maxmemory-policy` as the keyspace names it.
+fn eviction(name: &str) -> EvictionPolicy {
+    match name {
+        "allkeys-lru" => EvictionPolicy::AllKeysLru,
+        "allkeys-lfu" => EvictionPolicy::AllKeysLfu,
+        "allkeys-random" => EvictionPolicy::AllKeysRandom,
+        "volatile-lru" => EvictionPolicy::VolatileLru,
+        "volatile-lfu" => EvictionPolicy::VolatileLfu,
+        "volatile-random" => EvictionPolicy::VolatileRandom,
+        "volatile-ttl" => EvictionPolicy::VolatileTtl,
+        _ => EvictionPolicy::NoEviction,
+    }
 }
 
 #[cfg(test)]

@@ -96,13 +96,13 @@ impl Engine {
         blocking: Blocking,
     ) {
         let db = self.clients[key].db;
-        let mut keys: Vec<Box<[u8]>> = Vec::new();
-        for name in blocking.keys {
-            if !keys.contains(&name) {
-                self.keyspace.await_key(db, &name);
-                self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
-                keys.push(name);
-            }
+        // Each once, in whatever order: clients are served in the order of their queues.
+        let mut keys: Vec<Box<[u8]>> = blocking.keys.into_iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for name in &keys {
+            self.keyspace.await_key(db, name);
+            self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
         }
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);

@@ -1,5 +1,7 @@
 //! One connected client: what it has sent, what it waits for, what it is to be sent.
 
+use std::collections::BTreeSet;
+
 use base::Lsn;
 use command::table::Command;
 use resp::{Limits, Parser, Protocol};
@@ -73,7 +75,7 @@ pub(crate) struct Client {
     pub(crate) closing: Closing,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) transaction: Option<Box<Transaction>>,
-    pub(crate) watched: Vec<DbKey>,
+    pub(crate) watched: BTreeSet<DbKey>,
     /// A watched key has changed: EXEC will execute nothing.
     pub(crate) is_spoiled: bool,
     pub(crate) wait: Option<Box<Wait>>,

@@ -1,6 +1,6 @@
 //! Brings a changed configuration to where it applies.
 
-use keyspace::{EvictionPolicy, Notify};
+use keyspace::Notify;
 
 use super::Engine;
 use crate::config::Config;
@@ -23,7 +23,7 @@ impl Engine {
         settings.zset_max_listpack_entries = config.number("zset-max-listpack-entries");
         settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
         settings.list_max_listpack_size = config.number("list-max-listpack-size");
-        settings.eviction = eviction(config.value("maxmemory-policy"));
+        settings.eviction = self.options.eviction;
         settings.eviction_samples = config.number("maxmemory-samples");
         settings.lfu_log_factor = config.number("lfu-log-factor");
         settings.lfu_decay_minutes = config.number("lfu-decay-time");
@@ -34,18 +34,5 @@ impl Engine {
             log.set_policy(self.options.fsync);
             log.set_compaction(&self.options.log);
         }
-    }
-}
-
-fn eviction(name: &str) -> EvictionPolicy {
-    match name {
-        "allkeys-lru" => EvictionPolicy::AllKeysLru,
-        "allkeys-lfu" => EvictionPolicy::AllKeysLfu,
-        "allkeys-random" => EvictionPolicy::AllKeysRandom,
-        "volatile-lru" => EvictionPolicy::VolatileLru,
-        "volatile-lfu" => EvictionPolicy::VolatileLfu,
-        "volatile-random" => EvictionPolicy::VolatileRandom,
-        "volatile-ttl" => EvictionPolicy::VolatileTtl,
-        _ => EvictionPolicy::NoEviction,
     }
 }

@@ -163,7 +163,7 @@ impl Engine {
             }
             self.keyspace.watch(db, name);
             self.watchers.entry(place.clone()).or_default().push(key);
-            self.clients[key].watched.push(place);
+            self.clients[key].watched.insert(place);
         }
         self.reply(key).ok();
         Ok(())
