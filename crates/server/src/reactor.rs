@@ -16,7 +16,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::net::{TcpStream, UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -35,6 +35,9 @@ const ACCEPTS_MAX: usize = 1000;
 /// How soon a listener is tried again that had too many connections, or that failed because there
 /// were no more file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(5);
+
+/// How often the log says that accepting fails.
+const ACCEPT_SAID: Duration = Duration::from_secs(1);
 
 const WAKER: Token = Token(0);
 const UNIX_LISTENER: Token = Token(1);
@@ -99,6 +102,8 @@ pub(crate) struct Reactor {
     /// Connections that may have something to read, and must wait until the log keeps up.
     held_back: Vec<ClientKey>,
     buffer: Vec<u8>,
+    /// When the log last said that accepting fails.
+    accept_failed_at: Option<Instant>,
     logger: Logger,
 }
 
@@ -129,6 +134,7 @@ impl Reactor {
             readable: VecDeque::new(),
             held_back: Vec::new(),
             buffer: vec![0; READ_BYTES],
+            accept_failed_at: None,
             logger,
         })
     }
@@ -329,7 +335,13 @@ impl Reactor {
                 Ok((stream, peer)) => self.add(stream, peer, engine),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    self.logger.warning(&format!("Accepting client connection: {error}"));
+                    // Without descriptors every turn fails: once a second says it.
+                    let is_news =
+                        self.accept_failed_at.is_none_or(|at| at.elapsed() >= ACCEPT_SAID);
+                    if is_news {
+                        self.accept_failed_at = Some(Instant::now());
+                        self.logger.warning(&format!("Accepting client connection: {error}"));
+                    }
                     break;
                 }
             }

@@ -35,6 +35,7 @@ mod compaction;
 mod conformance;
 mod connections;
 mod damage;
+mod descriptors;
 mod device_mount;
 mod devices;
 mod durability;

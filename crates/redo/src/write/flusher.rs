@@ -34,7 +34,9 @@ use crate::write::device::{Device, DeviceState, Order, Sealed, Service, Shared};
 use crate::write::devices;
 use crate::write::reserve;
 use crate::write::sealed_block::SealedBlock;
-use crate::write::segment_writer::{Ordinals, SegmentWriter, WrittenBlock, is_full};
+use crate::write::segment_writer::{
+    Ordinals, SegmentWriter, WrittenBlock, is_full, lacks_descriptors,
+};
 
 /// What a step has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -463,12 +465,14 @@ impl Flusher {
         let device = &self.shared.devices[self.index];
         // A full disk below the data directory keeps the manifest from being replaced: another
         // device would not get further.
+        let has_descriptors = !lacks_descriptors(error);
         let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
         let error = error.to_string();
         device.set_last_error(error.clone());
         let was_full = device.state() == DeviceState::Full;
         device.set_state(DeviceState::Full);
-        if self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path) {
+        if has_descriptors && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path)
+        {
             // What was accepted before the disk was full gets the room that was kept for it. It may be
             // the manifest that needs it: mostly it is on the same disk.
             self.has_reserve = false;
@@ -487,6 +491,7 @@ impl Flusher {
         }
         let is_stuck = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
         if is_own
+            && has_descriptors
             && is_stuck
             && let Some(other) = self.other_with_room()
         {

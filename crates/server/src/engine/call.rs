@@ -7,6 +7,7 @@ use command::error::CommandError;
 use command::spec::{Action, Flags};
 use command::table::Command;
 
+use super::client::Closing;
 use super::reach::Level;
 use super::{ClientKey, Engine, commands, pubsub};
 
@@ -212,22 +213,20 @@ impl Engine {
         message: &[u8],
         lsn: Lsn,
     ) -> usize {
-        let receivers = self.registry.receivers(is_shard, channel);
+        // One message at a time, so that a client's limit ends it before all of its are made.
+        let registry = std::mem::take(&mut self.registry);
+        let receivers = registry.receivers(is_shard, channel);
         let count = receivers.len();
-        if count == 0 {
-            return 0;
+        for (receiver, pattern) in receivers {
+            let Some(client) = self.clients.get(receiver) else { continue };
+            if client.closing == Closing::Now {
+                continue;
+            }
+            let protocol = client.output.protocol();
+            let bytes = pubsub::write_message(protocol, is_shard, pattern, channel, message);
+            self.deliver(receiver, &bytes, lsn);
         }
-        let mut deliveries = Vec::with_capacity(count);
-        for (client, pattern) in receivers {
-            let protocol = self.clients[client].output.protocol();
-            deliveries.push((
-                client,
-                pubsub::write_message(protocol, is_shard, pattern, channel, message),
-            ));
-        }
-        for (client, bytes) in deliveries {
-            self.deliver(client, &bytes, lsn);
-        }
+        self.registry = registry;
         count
     }
 
@@ -246,6 +245,9 @@ impl Engine {
         }
         self.note(key);
         self.check_output_size(key);
+        if let Some(client) = self.clients.get_mut(key).filter(|it| it.closing == Closing::Now) {
+            client.output.clear();
+        }
     }
 
     /// Shows a command to those who MONITOR.

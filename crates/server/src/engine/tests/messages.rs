@@ -29,3 +29,18 @@ fn keyspace_notifications_are_messages() {
     assert!(messages.contains("__keyspace@0__:a\r\n$3\r\nset\r\n"), "{messages}");
     assert!(messages.contains("__keyevent@0__:set\r\n$1\r\na\r\n"), "{messages}");
 }
+
+#[test]
+fn monitor_shows_no_passwords() {
+    let mut server = TestServer::new(&[]);
+    let (watcher, client) = (server.connect(), server.connect());
+    assert_eq!(server.send(watcher, "MONITOR\r\n"), "+OK\r\n");
+    for command in
+        ["AUTH default hunter2", "HELLO 2 AUTH default hunter2", "ACL SETUSER bob >hunter2"]
+    {
+        server.send(client, &format!("{command}\r\n"));
+    }
+    server.send(client, "PING\r\n");
+    let shown = server.read(watcher);
+    assert!(shown.contains("\"PING\"") && !shown.contains("hunter2"), "{shown}");
+}

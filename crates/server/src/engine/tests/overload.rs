@@ -93,3 +93,31 @@ fn a_client_that_has_not_authenticated_and_does_not_read_is_closed() {
     server.engine.stuck(client);
     assert!(!server.ends(client), "it has authenticated");
 }
+
+#[test]
+fn a_message_for_many_patterns_of_one_client_is_bounded_by_its_limit() {
+    let limit = ["--client-output-buffer-limit", "pubsub", "8mb", "0", "0"];
+    let mut server = TestServer::new(&limit);
+    let (listener, other, speaker) = (server.connect(), server.connect(), server.connect());
+    let patterns: Vec<String> = (1..300).map(|stars| format!("c{}", "*".repeat(stars))).collect();
+    server.send(listener, &format!("PSUBSCRIBE {}\r\n", patterns.join(" ")));
+    server.send(other, "SUBSCRIBE c\r\n");
+    let message = "x".repeat(1 << 20);
+    let publish = format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$1048576\r\n{message}\r\n");
+    assert_eq!(server.send(speaker, &publish), ":300\r\n");
+    let allocated = server.engine.clients[listener].output.memory_bytes();
+    assert!(allocated < 32 << 20, "{allocated} bytes for a client that may have 8 MB");
+    assert!(server.ends(listener));
+    assert!(server.read(other).ends_with("x\r\n"), "others get theirs");
+}
+
+#[test]
+fn what_was_flushed_is_freed_before_a_write_is_refused_for_memory() {
+    let mut server = TestServer::new(&["--maxmemory", "1mb"]);
+    let client = server.connect();
+    let keys: String = (0..20_000).map(|key| format!("SADD set {key}\r\n")).collect();
+    server.send(client, &keys);
+    server.engine.keyspace.begin_command(0);
+    assert_eq!(server.send(client, "FLUSHALL ASYNC\r\n"), "+OK\r\n");
+    assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
+}
