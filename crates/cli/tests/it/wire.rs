@@ -166,10 +166,13 @@ impl Connection {
     /// Waits until the server closes the connection; false if it sends something instead.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0];
-        match self.stream.read(&mut byte) {
-            Ok(0) => self.received.is_empty(),
-            Ok(_) => false,
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        loop {
+            match self.stream.read(&mut byte) {
+                Ok(0) => return self.received.is_empty(),
+                Ok(_) => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+            }
         }
     }
 }
