@@ -205,8 +205,10 @@ impl LogPlace {
             return Ok(());
         }
         let there = ["dbfilename", "appenddirname", "appendfilename"]
-            .map(|name| self.directory.join(config.value(name)))
             .into_iter()
+            .map(|name| config.value(name))
+            .filter(|name| !name.is_empty())
+            .map(|name| self.directory.join(name))
             .find(|path| self.disk.exists(path).unwrap_or(false));
         there.map_or(Ok(()), |path| {
             Err(format!(

@@ -262,6 +262,8 @@ fn a_directory_with_the_files_of_redis_is_not_taken_for_an_empty_one() {
     let server = Program::indelible().start_on(directory.path(), &["--ignore-redis-files", "yes"]);
     assert_eq!(server.connect().words("SET a 1").text(), "OK");
     assert_eq!(std::fs::read(directory.path().join("dump.rdb")).unwrap(), b"REDIS0011");
+    let nameless = Program::indelible().start(&["--dbfilename", "", "--appendfilename", ""]);
+    assert_eq!(nameless.connect().words("SET a 1").text(), "OK", "no name is no file");
 }
 
 #[test]

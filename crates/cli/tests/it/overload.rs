@@ -414,3 +414,23 @@ fn keys_that_were_evicted_in_the_middle_of_transactions_stay_gone_after_a_crash(
         assert!(len == "20000" || len == "0", "{name} has {len} bytes");
     }
 }
+
+#[test]
+fn what_was_flushed_is_freed_before_a_write_is_refused_for_memory() {
+    let server = Program::indelible().start(&["--maxmemory", "48mb", "--appendfsync", "no"]);
+    let mut connection = server.connect();
+    let element = "x".repeat(100);
+    let mut is_full = false;
+    for batch in 0..10_000 {
+        let mut words = vec!["HSET".to_owned(), "hash".to_owned()];
+        words.extend((0..100).flat_map(|at| [format!("{batch}:{at}"), element.clone()]));
+        if connection.call(&words).unwrap().text().starts_with("OOM") {
+            is_full = true;
+            break;
+        }
+    }
+    assert!(is_full);
+    connection.send_bytes(b"FLUSHALL ASYNC\r\nSET a 1\r\n").unwrap();
+    assert_eq!(connection.receive().unwrap().text(), "OK");
+    assert_eq!(connection.receive().unwrap().text(), "OK", "there is room, once it is freed");
+}

@@ -96,6 +96,8 @@ impl Engine {
                 log.seal();
                 let ended = log.shutdown();
                 self.reach = log.reach();
+                self.note_saved();
+                self.saving = None;
                 for (key, _) in self.held.take_all() {
                     self.note(key);
                 }

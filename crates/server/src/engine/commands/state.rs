@@ -40,11 +40,8 @@ pub(super) fn save(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     let output = &mut engine.clients[key].output;
     let start = output.len();
     output.writer().ok();
-    if !engine.reach.has(Level::Durable, lsn) {
-        if output.hold(start, Level::Durable, lsn) {
-            engine.hold(key, Level::Durable, lsn);
-        }
-        engine.await_block(Level::Durable);
+    if !engine.reach.has(Level::Durable, lsn) && output.hold(start, Level::Durable, lsn) {
+        engine.hold(key, Level::Durable, lsn);
     }
     Ok(())
 }
@@ -128,6 +125,12 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
 impl Engine {
     /// Asks for everything so far to be safe: the block up to which it must be durable for that.
     fn begin_to_save(&mut self) -> Result<Lsn, CommandError> {
+        if self.relogging.is_some() {
+            // A crash brings back what the log held before, however durable what it gets now is.
+            return Err(CommandError::other(
+                "ERR nothing is saved yet: the redo log is being turned on, try again",
+            ));
+        }
         let Some(log) = &mut self.log else {
             return Err(CommandError::other(NOTHING_IS_KEPT));
         };

@@ -40,6 +40,9 @@ fn writers_wait_while_everything_is_logged_and_for_the_log_from_then_on() {
         server.engine.end_iteration(true);
     }
     assert_eq!(log.0.lock().unwrap().open, 2, "two keys and two maps are one block");
+    let other = server.connect();
+    let reply = server.send(other, "SAVE\r\n");
+    assert!(reply.starts_with("-ERR nothing is saved yet"), "a crash now keeps nothing: {reply}");
     server.engine.end_iteration(true);
     assert_eq!(server.read(writer), "", "the write waits for its block");
     assert_eq!(server.engine.shutdown_requested(), None);

@@ -110,14 +110,3 @@ fn a_message_for_many_patterns_of_one_client_is_bounded_by_its_limit() {
     assert!(server.ends(listener));
     assert!(server.read(other).ends_with("x\r\n"), "others get theirs");
 }
-
-#[test]
-fn what_was_flushed_is_freed_before_a_write_is_refused_for_memory() {
-    let mut server = TestServer::new(&["--maxmemory", "1mb"]);
-    let client = server.connect();
-    let keys: String = (0..20_000).map(|key| format!("SADD set {key}\r\n")).collect();
-    server.send(client, &keys);
-    server.engine.keyspace.begin_command(0);
-    assert_eq!(server.send(client, "FLUSHALL ASYNC\r\n"), "+OK\r\n");
-    assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
-}
