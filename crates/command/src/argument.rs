@@ -22,6 +22,9 @@ pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
     usize::try_from(count).map_err(|_| CommandError::MustBePositive)
 }
 
+/// What an element of a reply takes at least: `$0`, two line ends.
+const ELEMENT_BYTES_MIN: usize = 6;
+
 /// How many random elements a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
@@ -40,12 +43,14 @@ impl Pick {
         }
     }
 
-    /// The count argument of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
+    /// The count argument of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER. Elements that may repeat are
+    /// as many as the client says, however few there are: their reply is at most as long as a
+    /// string may be.
     ///
     /// # Errors
-    /// [`CommandError::NotAnInteger`], or Redis' complaint about the one number without a
-    /// negative.
-    pub fn parse(argument: &[u8]) -> Result<Self, CommandError> {
+    /// [`CommandError::NotAnInteger`], [`CommandError::OutOfRange`] for more elements than that, or
+    /// Redis' complaint about the one number without a negative.
+    pub fn parse(argument: &[u8], reply_bytes_max: usize) -> Result<Self, CommandError> {
         const OUT_OF_RANGE: CommandError = CommandError::other(
             "ERR value is out of range, value must between -9223372036854775807 and \
              9223372036854775807",
@@ -53,7 +58,13 @@ impl Pick {
         let count = int(argument)?;
         let size = count.checked_abs().ok_or(OUT_OF_RANGE)?;
         let size = usize::try_from(size).expect("it is not negative");
-        Ok(if count < 0 { Self::Repeated(size) } else { Self::Distinct(size) })
+        if count >= 0 {
+            return Ok(Self::Distinct(size));
+        }
+        if size > reply_bytes_max / ELEMENT_BYTES_MIN {
+            return Err(CommandError::OutOfRange);
+        }
+        Ok(Self::Repeated(size))
     }
 }
 

@@ -189,7 +189,7 @@ pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         write_value(cx.reply, picked.map(|(field, _)| field));
         return Ok(());
     };
-    let pick = Pick::parse(count)?;
+    let pick = Pick::parse(count, cx.string_bytes_max)?;
     let with_values = match args.get(3) {
         None => false,
         Some(word) if args.len() == 4 && argument::is(word, "WITHVALUES") => true,
@@ -211,6 +211,9 @@ pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             for _ in 0..count {
                 let pair = hash.random(&mut rng).expect("no key holds an empty hash");
                 write_pair(cx.reply, pair, with_values);
+                if cx.reply.is_over() {
+                    break;
+                }
             }
             return Ok(());
         }

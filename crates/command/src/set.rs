@@ -142,7 +142,7 @@ pub(crate) fn srandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut rng = cx.keyspace.rng().fork();
     let pick = match args {
         [_, _] => None,
-        [_, _, count] => Some(Pick::parse(count)?),
+        [_, _, count] => Some(Pick::parse(count, cx.string_bytes_max)?),
         _ => return Err(CommandError::Syntax),
     };
     let set = cx.keyspace.read::<Set>(cx.db, args[1])?;
@@ -159,6 +159,9 @@ pub(crate) fn srandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             cx.reply.array(count);
             for _ in 0..count {
                 cx.reply.bulk(set.random(&mut rng).expect(NOT_EMPTY));
+                if cx.reply.is_over() {
+                    break;
+                }
             }
         }
     }

@@ -17,7 +17,7 @@ use keyspace::Notify;
 use keyspace::zset::{ZSet, ZSetGuard};
 use resp::Writer;
 
-use crate::argument;
+use crate::argument::{self, Pick};
 use crate::context::Context;
 use crate::error::{CommandError, Done};
 use crate::float;
@@ -292,38 +292,35 @@ pub(crate) fn zrandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
         return Ok(());
     };
-    let count = argument::int(count)?;
-    if count == i64::MIN {
-        return Err(CommandError::other(
-            "ERR value is out of range, value must between -9223372036854775807 and \
-             9223372036854775807",
-        ));
-    }
+    let pick = Pick::parse(count, cx.string_bytes_max)?;
     let with_scores = match &args[3..] {
         [] => false,
         [word] if argument::is(word, "WITHSCORES") => true,
         _ => return Err(CommandError::Syntax),
     };
-    if with_scores && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
+    if with_scores && pick.count() > usize::MAX / 4 {
         return Err(CommandError::OutOfRange);
     }
-    write_random(cx, key, count, with_scores)
+    write_random(cx, key, pick, with_scores)
 }
 
-/// Replies `-count` random members that may repeat, or `count` different ones.
-fn write_random(cx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Done {
+/// Replies random members.
+fn write_random(cx: &mut Context<'_>, key: &[u8], pick: Pick, with_scores: bool) -> Done {
     let mut rng = cx.keyspace.rng().fork();
     let Some(set) = cx.keyspace.read::<ZSet>(cx.db, key)? else {
         cx.reply.array(0);
         return Ok(());
     };
     let len = set.len();
-    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let wanted = pick.count();
     let at = |index| set.at(index).expect("the index is below the length");
-    if count < 0 {
+    if matches!(pick, Pick::Repeated(_)) {
         write_header(cx.reply, wanted, with_scores);
         for _ in 0..wanted {
             write_member(cx.reply, at(rng.usize(..len)), with_scores);
+            if cx.reply.is_over() {
+                break;
+            }
         }
     } else if wanted >= len {
         write_header(cx.reply, len, with_scores);

@@ -4,7 +4,8 @@
 //!   bytes from a client ──► parse ──► arguments, as ranges of the read buffer
 //!                             └ words    lines of quoted words (inline requests)
 //!   replies of a command ─► writer ──► bytes for a client, RESP2 or RESP3
-//!                             └ number   integers and doubles as text
+//!                             ├ number   integers and doubles as text
+//!                             └ pieces   the buffer, which grows without being moved
 //! ```
 //!
 //! The writer speaks the protocol version the client chose with HELLO: a handler says what it
@@ -13,10 +14,12 @@
 
 mod number;
 mod parse;
+mod pieces;
 mod words;
 mod writer;
 
 pub use number::{format_double, format_int};
 pub use parse::{Limits, Parsed, Parser, ProtocolError};
+pub use pieces::SharedBytes;
 pub use words::split_words;
 pub use writer::{Mark, Protocol, Writer};

@@ -23,6 +23,9 @@ use crate::words::split_words;
 /// The longest line that a request may have: an inline request, a count or a length.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
+/// What a parser may keep between two requests.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
 /// How many arguments and how long ones a client may send before it has authenticated.
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16 * 1024;
@@ -220,6 +223,20 @@ impl Parser {
         self.args.len()
     }
 
+    /// The memory that it takes beside the input, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.args.capacity() * size_of::<Range<usize>>() + self.words.capacity()
+    }
+
+    /// Gives memory back that a large request has left, unless one is under way.
+    pub fn release(&mut self) {
+        if self.state == State::Start && self.memory_bytes() > KEPT_BYTES_MAX {
+            self.args = Vec::new();
+            self.words = Vec::new();
+        }
+    }
+
     fn reset(&mut self) {
         self.pos = 0;
         self.scanned = 0;
@@ -403,6 +420,20 @@ mod tests {
             parse(b"*10\r\n$16384\r\n").unwrap(),
             Parsed::Incomplete { missing_bytes: 16386 }
         );
+    }
+
+    #[test]
+    fn a_large_request_leaves_nothing_behind() {
+        let mut parser = Parser::new();
+        let request = encode(&vec![Vec::new(); 100_000]);
+        let half = &request[..request.len() / 2];
+        parser.parse(half, &Limits::default()).unwrap();
+        parser.release();
+        assert!(parser.memory_bytes() > 500_000, "half a request is still needed");
+        parser.parse(&request, &Limits::default()).unwrap();
+        assert_eq!(parser.args(&request).len(), 100_000);
+        parser.release();
+        assert_eq!(parser.memory_bytes(), 0);
     }
 
     #[test]

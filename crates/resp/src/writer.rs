@@ -15,8 +15,19 @@
 //! A `Writer` owns its buffer and only ever appends, except for [`Writer::truncate`] (a command
 //! that failed half way takes its reply back) and for aggregates whose length is known only at
 //! their end: [`Writer::mark`] remembers the place, `finish_*` puts the header there.
+//!
+//! A writer may have a limit. What would make it longer is not kept: the writer forgets everything,
+//! takes nothing more, and [`Writer::is_over`] tells. Its owner then ends the connection, as no
+//! part of a reply can be left out. A command need not ask, unless its own arguments alone decide
+//! how long it goes on.
+
+use std::io::IoSlice;
 
 use crate::number::{format_double, format_int};
+use crate::pieces::{Pieces, SharedBytes};
+
+/// More than any number, header or line end takes.
+const SHORT_BYTES_MAX: usize = 128;
 
 /// The version of the protocol a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,23 +45,38 @@ pub enum Protocol {
 pub struct Mark(usize);
 
 /// A buffer of replies.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Writer {
-    out: Vec<u8>,
+    out: Pieces,
     protocol: Protocol,
+    /// How many bytes it may hold, about: it is compared when memory is needed.
+    len_max: usize,
+    is_over: bool,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new(Protocol::default())
+    }
 }
 
 impl Writer {
     /// An empty buffer that writes `protocol`.
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
-        Self { out: Vec::new(), protocol }
+        Self { out: Pieces::default(), protocol, len_max: usize::MAX, is_over: false }
     }
 
-    /// Continues in `out`, behind what it already holds; [`Writer::take`] gives it back.
+    /// Sets how many bytes it may hold from now on; more are noticed when memory is needed for
+    /// them.
+    pub fn limit(&mut self, len_max: usize) {
+        self.len_max = len_max;
+    }
+
+    /// Whether more was written than its limit allows. Then it is empty and stays so.
     #[must_use]
-    pub fn with_buffer(protocol: Protocol, out: Vec<u8>) -> Self {
-        Self { out, protocol }
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// The version being written.
@@ -72,7 +98,7 @@ impl Writer {
 
     /// `+OK`.
     pub fn ok(&mut self) {
-        self.out.extend_from_slice(b"+OK\r\n");
+        self.append(b"+OK\r\n");
     }
 
     /// A simple string; it must not contain line breaks.
@@ -91,11 +117,16 @@ impl Writer {
     pub fn error_bytes(&mut self, line: &[u8]) {
         let end =
             line.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |at| at + 1);
-        self.out.push(b'-');
-        self.out.extend(line[..end].iter().map(|&byte| match byte {
-            b'\r' | b'\n' => b' ',
-            other => other,
-        }));
+        self.append(b"-");
+        if line[..end].iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+            let one_line: Vec<u8> = line[..end]
+                .iter()
+                .map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte })
+                .collect();
+            self.append(&one_line);
+        } else {
+            self.append(&line[..end]);
+        }
         self.crlf();
     }
 
@@ -112,7 +143,7 @@ impl Writer {
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.bulk_header(bytes.len());
-        self.out.extend_from_slice(bytes);
+        self.append(bytes);
         self.crlf();
     }
 
@@ -144,12 +175,12 @@ impl Writer {
 
     /// Bytes as they are: pieces of a value, or a reply that was composed elsewhere.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
+        self.append(bytes);
     }
 
     /// The null reply.
     pub fn null(&mut self) {
-        self.out.extend_from_slice(match self.protocol {
+        self.append(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n".as_slice(),
             Protocol::Resp3 => b"_\r\n",
         });
@@ -157,7 +188,7 @@ impl Writer {
 
     /// The null reply where an array would have been.
     pub fn null_array(&mut self) {
-        self.out.extend_from_slice(match self.protocol {
+        self.append(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n".as_slice(),
             Protocol::Resp3 => b"_\r\n",
         });
@@ -191,8 +222,9 @@ impl Writer {
         match self.protocol {
             Protocol::Resp2 => self.bulk_double(value),
             Protocol::Resp3 => {
-                self.out.push(b',');
-                format_double(value, &mut self.out);
+                let Some(out) = self.short() else { return };
+                out.push(b',');
+                format_double(value, out);
                 self.crlf();
             }
         }
@@ -200,7 +232,7 @@ impl Writer {
 
     /// A boolean: 1 or 0 in RESP2.
     pub fn boolean(&mut self, value: bool) {
-        self.out.extend_from_slice(match (self.protocol, value) {
+        self.append(match (self.protocol, value) {
             (Protocol::Resp2, true) => b":1\r\n",
             (Protocol::Resp2, false) => b":0\r\n",
             (Protocol::Resp3, true) => b"#t\r\n",
@@ -223,9 +255,9 @@ impl Writer {
             Protocol::Resp3 => {
                 debug_assert_eq!(format.len(), 3, "formats have three letters");
                 self.header(b'=', signed(format.len() + 1 + text.len()));
-                self.out.extend_from_slice(format.as_bytes());
-                self.out.push(b':');
-                self.out.extend_from_slice(text.as_bytes());
+                self.append(format.as_bytes());
+                self.append(b":");
+                self.append(text.as_bytes());
                 self.crlf();
             }
         }
@@ -254,10 +286,25 @@ impl Writer {
         self.insert_header(mark, self.of_version(b'*', b'~'), signed(len));
     }
 
-    /// What was written.
+    /// A bulk string whose bytes other buffers may hold, too.
+    pub fn shared_bulk(&mut self, bytes: &SharedBytes) {
+        self.bulk_header(bytes.len());
+        if !self.is_over && self.makes_room(bytes.len()) {
+            self.out.share(bytes);
+        }
+        self.crlf();
+    }
+
+    /// What was written, in one piece.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.out
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.out.to_vec()
+    }
+
+    /// What was written from `from` up to `to`, as far as `out` holds its pieces. Returns how many
+    /// pieces and how many bytes these are.
+    pub fn slices<'a>(&'a self, from: usize, to: usize, out: &mut [IoSlice<'a>]) -> (usize, usize) {
+        self.out.slices(from, to, out)
     }
 
     /// How many bytes were written.
@@ -269,48 +316,48 @@ impl Writer {
     /// Whether nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
+        self.out.len() == 0
     }
 
     /// Takes back everything behind the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
-        self.out.truncate(len);
-    }
-
-    /// Forgets everything, keeping the memory.
-    pub fn clear(&mut self) {
-        self.out.clear();
+        if len < self.out.len() {
+            self.out.truncate(len);
+        }
     }
 
     /// The memory that the buffer takes, in bytes.
     #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.out.capacity()
+    pub fn memory_bytes(&self) -> usize {
+        self.out.memory_bytes()
     }
 
     /// Forgets everything, and gives the memory back when it is more than `kept_bytes_max`.
     pub fn reset(&mut self, kept_bytes_max: usize) {
-        if self.out.capacity() > kept_bytes_max {
-            self.out = Vec::new();
-        } else {
-            self.out.clear();
-        }
+        self.out.reset(kept_bytes_max);
     }
 
-    /// Forgets the first `count` bytes, which were sent.
+    /// Gives the memory back of what lies within the first `count` bytes, which were sent. Returns
+    /// how many bytes it forgot.
+    pub fn drop_front(&mut self, count: usize) -> usize {
+        self.out.drop_front(count)
+    }
+
+    /// Whether everything lies in one piece.
+    #[must_use]
+    pub fn is_one_piece(&self) -> bool {
+        self.out.is_one_piece()
+    }
+
+    /// Forgets the first `count` bytes of the one piece; [`Writer::drop_front`] has dropped what it could.
     pub fn drain_front(&mut self, count: usize) {
-        self.out.drain(..count);
+        self.out.drain_tail(count);
     }
 
-    /// Hands over the buffer, leaving an empty one.
+    /// Hands over what was written in one piece, leaving an empty buffer.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.out)
-    }
-
-    /// The buffer itself, for whoever moves replies on without copying them twice.
-    pub fn buffer_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.out
+        self.out.take()
     }
 
     fn of_version(&self, resp2: u8, resp3: u8) -> u8 {
@@ -321,51 +368,90 @@ impl Writer {
     }
 
     fn crlf(&mut self) {
-        self.out.extend_from_slice(b"\r\n");
+        self.append(b"\r\n");
+    }
+
+    /// Appends bytes of any length.
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        if bytes.len() <= self.out.spare() {
+            self.out.tail().extend_from_slice(bytes);
+        } else if !self.is_over && self.makes_room(bytes.len()) {
+            self.out.append(bytes);
+        }
+    }
+
+    /// Where a few bytes can be appended; `None` when nothing more is taken.
+    #[inline]
+    fn short(&mut self) -> Option<&mut Vec<u8>> {
+        if self.out.spare() < SHORT_BYTES_MAX {
+            if self.is_over || !self.makes_room(SHORT_BYTES_MAX) {
+                return None;
+            }
+            self.out.reserve(SHORT_BYTES_MAX);
+        }
+        Some(self.out.tail())
+    }
+
+    /// Whether `count` more bytes are within the limit; otherwise it is over.
+    fn makes_room(&mut self, count: usize) -> bool {
+        self.is_over = self.out.len().saturating_add(count) > self.len_max;
+        if self.is_over {
+            self.out = Pieces::default();
+        }
+        !self.is_over
     }
 
     fn header(&mut self, kind: u8, value: i64) {
-        self.out.push(kind);
-        // Nearly all lengths and counts have one digit.
-        match u8::try_from(value) {
-            Ok(digit @ 0..=9) => self.out.push(b'0' + digit),
-            _ => format_int(value, &mut self.out),
-        }
-        self.crlf();
+        let Some(out) = self.short() else { return };
+        push_header(out, kind, value);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.out.push(kind);
-        self.out.extend_from_slice(text);
+        self.append(&[kind]);
+        self.append(text);
         self.crlf();
     }
 
     /// A bulk string of a few bytes that `format` prints: its length is known only afterwards.
     fn bulk_of(&mut self, format: impl FnOnce(&mut Vec<u8>)) {
-        let header = self.out.len();
-        self.out.extend_from_slice(b"$00\r\n");
-        let start = self.out.len();
-        format(&mut self.out);
-        let len = self.out.len() - start;
-        self.crlf();
+        let Some(out) = self.short() else { return };
+        let header = out.len();
+        out.extend_from_slice(b"$00\r\n");
+        let start = out.len();
+        format(out);
+        let len = out.len() - start;
+        out.extend_from_slice(b"\r\n");
         let digit = |value: usize| {
             b'0' + u8::try_from(value).expect("numbers have fewer than 100 characters")
         };
         if len < 10 {
-            self.out[header + 1] = digit(len);
-            self.out.remove(header + 2);
+            out[header + 1] = digit(len);
+            out.remove(header + 2);
         } else {
-            self.out[header + 1] = digit(len / 10);
-            self.out[header + 2] = digit(len % 10);
+            out[header + 1] = digit(len / 10);
+            out[header + 2] = digit(len % 10);
         }
     }
 
     fn insert_header(&mut self, mark: Mark, kind: u8, value: i64) {
-        let end = self.out.len();
-        self.header(kind, value);
-        let header_len = self.out.len() - end;
-        self.out[mark.0..].rotate_right(header_len);
+        if !self.is_over {
+            let mut header = Vec::with_capacity(SHORT_BYTES_MAX);
+            push_header(&mut header, kind, value);
+            self.out.insert(mark.0, &header);
+        }
     }
+}
+
+#[inline]
+fn push_header(out: &mut Vec<u8>, kind: u8, value: i64) {
+    out.push(kind);
+    // Nearly all lengths and counts have one digit.
+    match u8::try_from(value) {
+        Ok(digit @ 0..=9) => out.push(b'0' + digit),
+        _ => format_int(value, out),
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Lengths of things in memory fit in 63 bits.
@@ -456,6 +542,27 @@ mod tests {
         writer.int(1);
         writer.truncate(before);
         writer.error("ERR no");
-        assert_eq!(writer.bytes(), b"+OK\r\n-ERR no\r\n");
+        assert_eq!(writer.to_vec(), b"+OK\r\n-ERR no\r\n");
+    }
+
+    #[test]
+    fn what_is_over_the_limit_is_not_kept() {
+        let mut writer = Writer::new(Protocol::Resp2);
+        writer.limit(1_000_000);
+        for _ in 0..10 {
+            writer.bulk(&[b'x'; 90_000]);
+        }
+        assert!(!writer.is_over());
+        let mark = writer.mark();
+        for _ in 0..1000 {
+            writer.bulk(&[b'x'; 90_000]);
+            writer.int(i64::MAX);
+            writer.bulk_int(7);
+            writer.bulk_double(0.5);
+        }
+        writer.finish_array(mark, 3000);
+        assert!(writer.is_over());
+        assert!(writer.memory_bytes() < 1_000);
+        assert!(writer.is_empty());
     }
 }

@@ -12,7 +12,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ use crate::network::Network;
 
 /// How much is read from a client in one turn.
 const READ_BYTES: usize = 64 * 1024;
+
+/// About how much is sent to a client in one turn.
+const WRITE_BYTES: usize = 1024 * 1024;
 
 /// How many connections are accepted in one turn.
 const ACCEPTS_MAX: usize = 1000;
@@ -70,6 +73,14 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_pieces(&mut self, pieces: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        match (pieces, self) {
+            ([piece], stream) => stream.write(piece),
+            (pieces, Self::Tcp(stream)) => stream.write_vectored(pieces),
+            (pieces, Self::Unix(stream)) => stream.write_vectored(pieces),
         }
     }
 }
@@ -280,6 +291,7 @@ impl Reactor {
     }
 
     fn write(&mut self, key: ClientKey, engine: &mut Engine) {
+        let mut written = 0;
         loop {
             let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
             let outgoing = engine.outgoing(key);
@@ -290,17 +302,24 @@ impl Reactor {
                 }
                 return;
             }
-            match connection.stream.write(outgoing.bytes) {
+            match connection.stream.write_pieces(outgoing.bytes.slices()) {
                 Ok(count) => {
                     engine.sent(key, count);
                     if count == len && ends {
                         self.close(key, engine);
+                        return;
                     }
                     if count < len {
                         // What is left waits until the socket says that there is room.
                         engine.stuck(key);
+                        return;
                     }
-                    return;
+                    written += count;
+                    if written >= WRITE_BYTES {
+                        // Others have their turn first.
+                        engine.note(key);
+                        return;
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

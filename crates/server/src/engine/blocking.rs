@@ -17,6 +17,7 @@ use command::table::Command;
 
 use super::call::Attempt;
 use super::client::{DbKey, ReplyMode};
+use super::transaction::args_memory_bytes;
 use super::{ClientKey, Engine};
 
 /// What a client waits for.
@@ -45,6 +46,8 @@ pub(crate) struct KeyWait {
     keys: Vec<Box<[u8]>>,
     deadline_ms: Option<i64>,
     on_timeout: TimeoutReply,
+    /// The memory that the arguments and the keys take.
+    memory_bytes: usize,
 }
 
 /// A WAITAOF.
@@ -60,6 +63,11 @@ impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
         !matches!(self, Self::Pause | Self::Room | Self::Errand)
+    }
+
+    /// The memory that it takes beside itself, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        if let Self::Keys(wait) = self { wait.memory_bytes } else { 0 }
     }
 
     fn deadline_ms(&self) -> Option<i64> {
@@ -104,11 +112,13 @@ impl Engine {
             self.keyspace.await_key(db, name);
             self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
         }
+        // Each key lies in three places: with its client, among the waiters, in the keyspace.
+        let memory_bytes = 4 * args_memory_bytes(args);
         let args = args.iter().map(|arg| arg.to_vec()).collect();
         let (deadline_ms, on_timeout) = (blocking.deadline_ms, blocking.on_timeout);
         self.start_wait(
             key,
-            Wait::Keys(KeyWait { command, args, db, keys, deadline_ms, on_timeout }),
+            Wait::Keys(KeyWait { command, args, db, keys, deadline_ms, on_timeout, memory_bytes }),
         );
     }
 

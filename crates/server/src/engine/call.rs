@@ -6,6 +6,7 @@ use command::context::{Blocking, Context};
 use command::error::CommandError;
 use command::spec::{Action, Flags};
 use command::table::Command;
+use resp::{SharedBytes, Writer};
 
 use super::client::Closing;
 use super::reach::Level;
@@ -45,8 +46,10 @@ impl Engine {
         args: &[&[u8]],
         attempt: Attempt<'_>,
     ) -> Option<Blocking> {
+        let room = self.output_room(key);
         let client = &mut self.clients[key];
         client.last_command = Some(command);
+        client.output.limit(room);
         let start = client.output.len();
         let start_us = self.now_us;
         let unix_us = self.unix_us();
@@ -90,7 +93,9 @@ impl Engine {
             }
         };
         let (lsn, wrote) = self.keyspace.end_command();
-        if lsn > self.reach.durable {
+        if self.clients[key].output.is_over() {
+            self.end_over_limit(key);
+        } else if lsn > self.reach.durable {
             self.depend(key, start, lsn, wrote);
         }
         if blocking.is_none() {
@@ -213,32 +218,37 @@ impl Engine {
         message: &[u8],
         lsn: Lsn,
     ) -> usize {
-        // One message at a time, so that a client's limit ends it before all of its are made.
         let registry = std::mem::take(&mut self.registry);
         let receivers = registry.receivers(is_shard, channel);
         let count = receivers.len();
+        let message = SharedBytes::from(if count == 0 { &[] } else { message });
         for (receiver, pattern) in receivers {
-            let Some(client) = self.clients.get(receiver) else { continue };
-            if client.closing == Closing::Now {
-                continue;
-            }
-            let protocol = client.output.protocol();
-            let bytes = pubsub::write_message(protocol, is_shard, pattern, channel, message);
-            self.deliver(receiver, &bytes, lsn);
+            self.deliver(receiver, lsn, |writer| {
+                pubsub::write_message(writer, is_shard, pattern, channel, &message);
+            });
         }
         self.registry = registry;
         count
     }
 
-    /// Appends bytes to what a client is sent, to leave when `lsn` has come as far as the server's
-    /// policy says.
-    pub(super) fn deliver(&mut self, key: ClientKey, bytes: &[u8], lsn: Lsn) {
+    /// Appends to what a client is sent what it has not asked for, to leave when `lsn` has come as
+    /// far as the server's policy says.
+    pub(super) fn deliver(&mut self, key: ClientKey, lsn: Lsn, write: impl FnOnce(&mut Writer)) {
         let level = Level::from(self.options.fsync);
         let waits =
             !self.reach.has(level, lsn) && (level == Level::Durable || self.log_failure.is_none());
+        let room = self.output_room(key);
         let Some(client) = self.clients.get_mut(key) else { return };
+        if client.closing == Closing::Now {
+            return;
+        }
         let start = client.output.len();
-        client.output.writer().raw(bytes);
+        client.output.limit(room);
+        write(client.output.writer());
+        if client.output.is_over() {
+            self.end_over_limit(key);
+            return;
+        }
         if waits && client.output.hold(start, level, lsn) {
             self.hold(key, level, lsn);
             self.await_block(level);
@@ -272,7 +282,7 @@ impl Engine {
         }
         line.extend_from_slice(b"\r\n");
         for monitor in self.monitors.clone() {
-            self.deliver(monitor, &line, Lsn::ZERO);
+            self.deliver(monitor, Lsn::ZERO, |writer| writer.raw(&line));
         }
     }
 }

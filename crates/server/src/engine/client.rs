@@ -76,6 +76,8 @@ pub(crate) struct Client {
     pub(crate) reply_mode: ReplyMode,
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watched: BTreeSet<DbKey>,
+    /// The memory that these take.
+    pub(crate) watched_bytes: usize,
     /// A watched key has changed: EXEC will execute nothing.
     pub(crate) is_spoiled: bool,
     pub(crate) wait: Option<Box<Wait>>,
@@ -127,7 +129,11 @@ impl Client {
     /// The memory it takes beside its output.
     pub(crate) fn memory_bytes(&self) -> usize {
         let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
-        size_of::<Self>() + self.input.capacity() + self.output.memory_bytes() + queued
+        let waiting = self.wait.as_ref().map_or(0, |wait| wait.memory_bytes());
+        let names = self.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
+        let input = self.input.capacity() + self.parser.memory_bytes();
+        let kept = queued + waiting + names + self.watched_bytes;
+        size_of::<Self>() + input + self.output.memory_bytes() + kept
     }
 
     /// The letters of CLIENT LIST.

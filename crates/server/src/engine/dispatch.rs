@@ -12,6 +12,9 @@ use super::client::{Closing, ReplyMode};
 use super::{ClientKey, Engine, LogHealth};
 use crate::config::ProtectedAction;
 
+/// How many arguments the memory for those of a request is kept for.
+const KEPT_ARGS_MAX: usize = 4096;
+
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
@@ -77,8 +80,11 @@ impl Engine {
                 }
             }
         }
-        self.argv = recycle(argv);
+        let mut argv: Vec<&'static [u8]> = recycle(argv);
+        argv.shrink_to(KEPT_ARGS_MAX);
+        self.argv = argv;
         self.clients[key].in_process_bytes = 0;
+        parser.release();
         self.clients[key].parser = parser;
         if self.clients[key].output.waiting_bytes() > 0 {
             self.note(key);

@@ -24,11 +24,12 @@ impl Engine {
     /// Ends a connection whose request has become too large.
     pub(super) fn check_input_size(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get(key) else { return };
-        let queued = client.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
+        let queued =
+            client.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
+        let held = client.input.len() + client.parser.memory_bytes() + queued;
         let is_stranger =
             !client.is_authenticated && client.input.len() > UNAUTHENTICATED_INPUT_BYTES_MAX;
-        if is_stranger || (client.input.len() + queued) as u64 > self.options.query_buffer_bytes_max
-        {
+        if is_stranger || held as u64 > self.options.query_buffer_bytes_max {
             let address = client.peer.address.clone();
             self.surroundings
                 .logger
@@ -37,6 +38,33 @@ impl Engine {
         } else if client.input.len() > UNCHECKED_INPUT_BYTES_MAX {
             self.evict_clients_soon();
         }
+    }
+
+    /// How many bytes may wait for a client in the middle of a command: its hard limit, or what the
+    /// machine could hold at all.
+    pub(super) fn output_room(&self, key: ClientKey) -> usize {
+        let Some(client) = self.clients.get(key) else { return 0 };
+        if !client.is_authenticated {
+            return UNAUTHENTICATED_OUTPUT_BYTES_MAX;
+        }
+        match self.options.output_limits[client.output_class()].hard_bytes {
+            0 => self.unlimited_output_bytes,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// Ends a connection for which more would wait than may.
+    pub(super) fn end_over_limit(&mut self, key: ClientKey) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.output.clear();
+        if client.closing == Closing::Now {
+            return;
+        }
+        let address = client.peer.address.clone();
+        self.surroundings.logger.warning(&format!(
+            "Client {address} scheduled to be closed ASAP for overcoming of output buffer limits."
+        ));
+        self.end_client(key, Closing::Now);
     }
 
     /// Ends a connection that reads too slowly, in the middle of what it has sent.
@@ -89,12 +117,8 @@ impl Engine {
         };
         let is_soft_over =
             is_above(limit.soft_bytes) && now_us - since_us > limit.soft_seconds * 1_000_000;
-        if (is_above(limit.hard_bytes) || is_soft_over) && client.closing != Closing::Now {
-            let address = client.peer.address.clone();
-            self.surroundings
-                .logger
-                .warning(&format!("Client {address} scheduled to be closed ASAP for overcoming of output buffer limits."));
-            self.end_client(key, Closing::Now);
+        if is_above(limit.hard_bytes) || is_soft_over {
+            self.end_over_limit(key);
         }
     }
 

@@ -66,6 +66,7 @@ pub use client::Peer;
 pub use errand::Errand;
 pub use loading::Progress;
 pub use log_control::{LogControl, LogHealth};
+pub use output::Sendable;
 pub use reach::Reach;
 pub use relogging::OpenedLog;
 pub use slab::ClientKey;
@@ -103,10 +104,16 @@ pub struct Shutdown {
 /// What goes out to a client now.
 #[derive(Debug)]
 pub struct Outgoing<'a> {
-    /// The bytes; may be empty.
-    pub bytes: &'a [u8],
+    /// The bytes; may be none.
+    pub bytes: Sendable<'a>,
     /// Whether the connection ends when they are gone.
     pub ends: bool,
+}
+
+impl Outgoing<'_> {
+    fn nothing(ends: bool) -> Self {
+        Self { bytes: Sendable::nothing(), ends }
+    }
 }
 
 /// How many elements of what was deleted are freed in one iteration: well below a millisecond.
@@ -172,6 +179,8 @@ pub struct Engine {
     counters: Counters,
     rates: Rates,
     peak_memory_bytes: u64,
+    /// What may wait for a client that has no limit: half of the machine's memory.
+    unlimited_output_bytes: usize,
     expiry: expiry::Cycle,
     next_tick_us: u64,
     last_checkpoint_unix_s: i64,
@@ -194,6 +203,10 @@ impl Engine {
         let keyspace = Keyspace::new(Box::new(keyspace::NoJournal), seed, options.databases);
         let now_us = surroundings.clock.monotonic_us();
         let unix_ms = surroundings.clock.now_ms();
+        let unlimited_output_bytes = match surroundings.host.memory().system_bytes / 2 {
+            0 => usize::MAX,
+            half => usize::try_from(half).unwrap_or(usize::MAX),
+        };
         let run_id = random_hex(surroundings.entropy.as_mut(), 40);
         let mut engine = Self {
             clients: Slab::default(),
@@ -237,6 +250,7 @@ impl Engine {
             counters: Counters::default(),
             rates: Rates::default(),
             peak_memory_bytes: 0,
+            unlimited_output_bytes,
             expiry: expiry::Cycle::default(),
             next_tick_us: now_us,
             last_checkpoint_unix_s: unix_ms / 1000,
@@ -369,14 +383,14 @@ impl Engine {
     pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
         let reach = self.reach;
         let Some(client) = self.clients.get_mut(key) else {
-            return Outgoing { bytes: &[], ends: true };
+            return Outgoing::nothing(true);
         };
         if client.closing == Closing::Now {
             client.output.clear();
-            return Outgoing { bytes: &[], ends: true };
+            return Outgoing::nothing(true);
         }
         if self.sleep.is_on() {
-            return Outgoing { bytes: &[], ends: false };
+            return Outgoing::nothing(false);
         }
         let is_ending = client.closing == Closing::AfterReply;
         let waiting_bytes = client.output.waiting_bytes();
@@ -507,7 +521,7 @@ impl Engine {
     }
 
     /// Puts a client on the list of those to look at.
-    fn note(&mut self, key: ClientKey) {
+    pub(crate) fn note(&mut self, key: ClientKey) {
         if let Some(client) = self.clients.get_mut(key)
             && !client.is_noted
         {

@@ -11,11 +11,15 @@
 //! overtake one another.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 
 use base::Lsn;
 use resp::{Protocol, Writer};
 
 use super::reach::{Level, Reach};
+
+/// How many pieces are sent at once, at most.
+const SLICES_MAX: usize = 16;
 
 /// A buffer larger than this is given back to the allocator when it has been sent.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
@@ -33,6 +37,44 @@ impl Gate {
     /// Whether it is open only when the other one is open, too.
     fn implies(&self, level: Level, lsn: Lsn) -> bool {
         self.lsn >= lsn && self.level >= level
+    }
+}
+
+/// Bytes that may be sent, in order.
+#[derive(Debug)]
+pub struct Sendable<'a> {
+    slices: [IoSlice<'a>; SLICES_MAX],
+    count: usize,
+    len: usize,
+}
+
+impl<'a> Sendable<'a> {
+    pub(crate) fn nothing() -> Self {
+        Self { slices: [IoSlice::new(&[]); SLICES_MAX], count: 0, len: 0 }
+    }
+
+    /// The bytes, in pieces.
+    #[must_use]
+    pub fn slices(&self) -> &[IoSlice<'a>] {
+        &self.slices[..self.count]
+    }
+
+    /// How many bytes they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing to be sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A copy of the bytes.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.slices().iter().flat_map(|slice| slice.iter().copied()).collect()
     }
 }
 
@@ -65,12 +107,23 @@ impl Output {
 
     /// How many bytes wait, for the client or for the log.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.writer.len() - self.sent
+        self.writer.len().saturating_sub(self.sent)
+    }
+
+    /// Sets how many bytes may wait. What would be more is not kept, see [`Output::is_over`].
+    pub(crate) fn limit(&mut self, waiting_bytes_max: usize) {
+        self.writer.limit(self.sent.saturating_add(waiting_bytes_max));
+    }
+
+    /// Whether more was written than may wait. What waited is gone then, and the connection is of
+    /// no use any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.writer.is_over()
     }
 
     /// The memory that the buffer takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.writer.capacity()
+        self.writer.memory_bytes()
     }
 
     /// Holds everything behind the first `start` bytes of the buffer back until `lsn` has come to
@@ -95,8 +148,9 @@ impl Output {
         }
     }
 
-    /// Opens the gates that the log has reached and returns what may be sent.
-    pub(crate) fn sendable(&mut self, reach: &Reach) -> &[u8] {
+    /// Opens the gates that the log has reached and returns what may be sent, or as much of it as
+    /// is sent at once.
+    pub(crate) fn sendable(&mut self, reach: &Reach) -> Sendable<'_> {
         while self.gates.front().is_some_and(|gate| reach.has(gate.level, gate.lsn)) {
             self.gates.pop_front();
         }
@@ -106,7 +160,10 @@ impl Output {
                 usize::try_from(gate.from - self.base).expect("a gate lies in the buffer")
             }
         };
-        &self.writer.bytes()[self.sent..end.max(self.sent)]
+        let mut sendable = Sendable::nothing();
+        (sendable.count, sendable.len) =
+            self.writer.slices(self.sent, end.max(self.sent), &mut sendable.slices);
+        sendable
     }
 
     /// Forgets `count` bytes that were sent.
@@ -116,8 +173,20 @@ impl Output {
             self.base += self.sent as u64;
             self.sent = 0;
             self.writer.reset(KEPT_BYTES_MAX);
-        } else if self.sent > self.writer.len() / 2 && self.sent > KEPT_BYTES_MAX {
-            // The client reads slowly: what it has read need not stay in memory.
+            return;
+        }
+        // The client reads slowly: what it has read need not stay in memory.
+        let dropped = self.writer.drop_front(self.sent);
+        self.base += dropped as u64;
+        self.sent -= dropped;
+        if dropped == 0 && self.sent > self.writer.len() / 2 && self.sent > KEPT_BYTES_MAX {
+            self.drain_tail();
+        }
+    }
+
+    /// Forgets the sent part of the last piece when no other one is in front of it.
+    fn drain_tail(&mut self) {
+        if self.writer.is_one_piece() {
             self.writer.drain_front(self.sent);
             self.base += self.sent as u64;
             self.sent = 0;
@@ -139,7 +208,7 @@ impl Output {
         self.gates.clear();
         self.base += self.writer.len() as u64;
         self.sent = 0;
-        self.writer.clear();
+        self.writer.reset(0);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use resp::{Protocol, Writer};
+use resp::{SharedBytes, Writer};
 
 use super::slab::ClientKey;
 
@@ -45,15 +45,34 @@ impl Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     names: [BTreeSet<Vec<u8>>; 3],
+    memory_bytes: usize,
 }
+
+/// What a name takes beside its bytes: with its client, and its place in the registry.
+const NAME_OVERHEAD_BYTES: usize = 64;
 
 impl Subscriptions {
     pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Vec<u8>> {
         &self.names[kind as usize]
     }
 
-    pub(crate) fn of_mut(&mut self, kind: Kind) -> &mut BTreeSet<Vec<u8>> {
-        &mut self.names[kind as usize]
+    /// Adds a name; whether it is new.
+    pub(crate) fn insert(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let is_new = self.names[kind as usize].insert(name.to_vec());
+        self.memory_bytes += if is_new { NAME_OVERHEAD_BYTES + name.len() } else { 0 };
+        is_new
+    }
+
+    /// Removes a name; whether it was there.
+    pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) -> bool {
+        let was_there = self.names[kind as usize].remove(name);
+        self.memory_bytes -= if was_there { NAME_OVERHEAD_BYTES + name.len() } else { 0 };
+        was_there
+    }
+
+    /// The memory that the names take, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// The number that the replies to subscriptions of this kind show.
@@ -141,13 +160,12 @@ impl Registry {
 
 /// Writes a message as a client that listens to its channel, or to a pattern, gets it.
 pub(crate) fn write_message(
-    protocol: Protocol,
+    writer: &mut Writer,
     is_shard: bool,
     pattern: Option<&[u8]>,
     channel: &[u8],
-    message: &[u8],
-) -> Vec<u8> {
-    let mut writer = Writer::new(protocol);
+    message: &SharedBytes,
+) {
     match pattern {
         Some(pattern) => {
             writer.push(4);
@@ -160,12 +178,13 @@ pub(crate) fn write_message(
         }
     }
     writer.bulk(channel);
-    writer.bulk(message);
-    writer.take()
+    writer.shared_bulk(message);
 }
 
 #[cfg(test)]
 mod tests {
+    use resp::Protocol;
+
     use super::*;
 
     #[test]
@@ -186,7 +205,9 @@ mod tests {
     #[test]
     fn messages_are_pushes_in_resp3() {
         let message = |protocol| {
-            String::from_utf8(write_message(protocol, false, None, b"c", b"hi")).unwrap()
+            let mut writer = Writer::new(protocol);
+            write_message(&mut writer, false, None, b"c", &SharedBytes::from(&b"hi"[..]));
+            String::from_utf8(writer.take()).unwrap()
         };
         assert_eq!(message(Protocol::Resp2), "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n");
         assert_eq!(message(Protocol::Resp3), ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n");

@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(log.len(), 3);
         let mut reply = Writer::default();
         log.write(1, &mut reply);
-        assert!(reply.bytes().starts_with(b"*1\r\n*6\r\n:4\r\n"));
+        assert!(reply.to_vec().starts_with(b"*1\r\n*6\r\n:4\r\n"));
     }
 }

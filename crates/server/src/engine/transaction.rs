@@ -20,8 +20,15 @@ pub(crate) struct Transaction {
     pub(crate) flags: Flags,
     /// One of them was refused: EXEC will execute nothing.
     pub(crate) is_refused: bool,
+    /// The memory that the arguments take.
     args_bytes: usize,
 }
+
+/// What an argument of a queued command takes beside its bytes.
+const ARG_OVERHEAD_BYTES: usize = size_of::<Vec<u8>>() + 16;
+
+/// What a watched key takes beside its name: with its client, among all, and in the keyspace.
+const WATCH_OVERHEAD_BYTES: usize = 3 * 64;
 
 #[derive(Debug)]
 struct Queued {
@@ -39,15 +46,15 @@ impl Transaction {
         self.queue.len()
     }
 
-    /// The bytes that the arguments take.
-    pub(crate) fn args_bytes(&self) -> usize {
-        self.args_bytes
-    }
-
     /// The memory that the queue takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.args_bytes + self.queue.capacity() * size_of::<Queued>()
     }
+}
+
+/// The memory that copies of these arguments take.
+pub(super) fn args_memory_bytes(args: &[&[u8]]) -> usize {
+    args.iter().map(|arg| arg.len() + ARG_OVERHEAD_BYTES).sum()
 }
 
 impl Engine {
@@ -59,7 +66,7 @@ impl Engine {
             client.transaction.as_mut().expect("commands are queued inside a transaction");
         // A transaction that cannot succeed any more need not grow.
         if !transaction.is_refused && !is_lost {
-            transaction.args_bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
+            transaction.args_bytes += args_memory_bytes(args);
             transaction
                 .queue
                 .push(Queued { command, args: args.iter().map(|arg| arg.to_vec()).collect() });
@@ -162,6 +169,7 @@ impl Engine {
                 continue;
             }
             self.keyspace.watch(db, name);
+            self.clients[key].watched_bytes += WATCH_OVERHEAD_BYTES + name.len();
             self.watchers.entry(place.clone()).or_default().push(key);
             self.clients[key].watched.insert(place);
         }
@@ -180,6 +188,7 @@ impl Engine {
     pub(super) fn unwatch_all(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.is_spoiled = false;
+        client.watched_bytes = 0;
         for place in std::mem::take(&mut client.watched) {
             self.keyspace.unwatch(place.0, &place.1);
             if let Some(watchers) = self.watchers.get_mut(&place) {

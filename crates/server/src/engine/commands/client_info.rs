@@ -16,7 +16,7 @@ impl Engine {
         let queued =
             client.transaction.as_ref().map_or(-1, |transaction| transaction.len().cast_signed());
         let queued_bytes =
-            client.transaction.as_ref().map_or(0, |transaction| transaction.args_bytes());
+            client.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
         let output_bytes = client.output.waiting_bytes();
         let output_memory = client.output.memory_bytes();
         format!(

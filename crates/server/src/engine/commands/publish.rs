@@ -105,7 +105,7 @@ impl Engine {
         for name in names {
             let client = &mut self.clients[key];
             let subscriptions = client.subscriptions.get_or_insert_default();
-            if subscriptions.of_mut(kind).insert(name.to_vec()) {
+            if subscriptions.insert(kind, name) {
                 self.registry.subscribe(kind, name, key);
             }
             let count = subscriptions.shown_count(kind);
@@ -141,7 +141,7 @@ impl Engine {
         }
         for name in names {
             let subscriptions = client.subscriptions.as_deref_mut().unwrap_or(&mut none);
-            if subscriptions.of_mut(kind).remove(&name) {
+            if subscriptions.remove(kind, &name) {
                 self.registry.unsubscribe(kind, &name, key);
             }
             let count = subscriptions.shown_count(kind);
