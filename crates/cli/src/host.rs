@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use crate::allocator;
 use server::host::{CpuTimes, Host, MemoryUsage};
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 
@@ -32,6 +33,7 @@ impl JemallocHost {
     pub(crate) fn new() -> Self {
         let host =
             Self { startup_bytes: 0, system_bytes: system_bytes(), read: Cell::new((0, 0, None)) };
+        allocator::give_back_in_background();
         let startup_bytes = refreshed();
         Self { startup_bytes, ..host }
     }
@@ -80,8 +82,7 @@ impl Host for JemallocHost {
     }
 
     fn purge(&self) {
-        // The allocator gives pages back by itself; asking makes it do so for this thread's cache.
-        let _ignored = epoch::advance();
+        allocator::give_back_now();
     }
 
     fn cpu(&self) -> CpuTimes {

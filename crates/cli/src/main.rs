@@ -13,6 +13,7 @@
 //! The server's arguments are redis-server's: a file and directives with two dashes in front, so
 //! they are read by the configuration's own reader and not by an argument parser.
 
+mod allocator;
 mod arguments;
 mod bench;
 mod host;

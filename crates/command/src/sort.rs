@@ -13,7 +13,9 @@
 mod pattern;
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 use keyspace::list::{End, List};
 use keyspace::set::Set;
@@ -61,8 +63,9 @@ struct Item {
 enum Weight {
     /// A number.
     Number(f64),
-    /// The bytes that BY leads to, if it leads anywhere.
-    Bytes(Option<Box<[u8]>>),
+    /// The bytes that BY leads to, if it leads anywhere; the same for equal elements, so that a
+    /// list of many equal ones does not copy a large value as often.
+    Bytes(Option<Rc<[u8]>>),
     /// The element itself.
     Element,
 }
@@ -232,18 +235,7 @@ impl<'a> Query<'a> {
         elements: Vec<Box<[u8]>>,
     ) -> Result<Vec<Box<[u8]>>, CommandError> {
         let range = self.range(elements.len());
-        let mut all_numbers = true;
-        let mut items = Vec::with_capacity(elements.len());
-        for element in elements {
-            let weight = self.weigh(ctx, &element);
-            all_numbers &= weight.is_some();
-            items.push(Item { element, weight: weight.unwrap_or(Weight::Element) });
-        }
-        if !all_numbers {
-            return Err(CommandError::other(
-                "ERR One or more scores can't be converted into double",
-            ));
-        }
+        let mut items = self.weigh(ctx, elements)?;
         let compare = |a: &Item, b: &Item| {
             let order = compare(a, b);
             if self.descending { order.reverse() } else { order }
@@ -256,17 +248,39 @@ impl<'a> Query<'a> {
         Ok(items.drain(range.start..).map(|item| item.element).collect())
     }
 
-    /// What an element is ordered by; `None` when that should be a number and is not.
-    fn weigh(&self, ctx: &mut Context<'_>, element: &[u8]) -> Option<Weight> {
-        let found = match self.by {
-            Some(by) => Pattern::parse(by).look_up(ctx, element),
-            None if self.alpha => return Some(Weight::Element),
-            None => Some(element.into()),
+    /// The elements with what they are ordered by.
+    fn weigh(
+        &self,
+        ctx: &mut Context<'_>,
+        elements: Vec<Box<[u8]>>,
+    ) -> Result<Vec<Item>, CommandError> {
+        let by = self.by.map(Pattern::parse);
+        let mut all_numbers = true;
+        let mut number = |text: &[u8]| {
+            let number = parse_weight(text);
+            all_numbers &= number.is_some();
+            Weight::Number(number.unwrap_or(0.0))
         };
-        if self.alpha {
-            return Some(Weight::Bytes(found));
+        let mut found_before: HashMap<&[u8], Option<Rc<[u8]>>> = HashMap::new();
+        let mut weights = Vec::with_capacity(elements.len());
+        for element in &elements {
+            weights.push(match &by {
+                None if self.alpha => Weight::Element,
+                None => number(element),
+                Some(by) if self.alpha => {
+                    let look_up = || by.look_up(ctx, element).map(Rc::from);
+                    Weight::Bytes(found_before.entry(element).or_insert_with(look_up).clone())
+                }
+                Some(by) => number(&by.look_up(ctx, element).unwrap_or_default()),
+            });
         }
-        found.map_or(Some(0.0), |text| parse_weight(&text)).map(Weight::Number)
+        if !all_numbers {
+            return Err(CommandError::other(
+                "ERR One or more scores can't be converted into double",
+            ));
+        }
+        let items = elements.into_iter().zip(weights);
+        Ok(items.map(|(element, weight)| Item { element, weight }).collect())
     }
 
     fn reply(&self, ctx: &mut Context<'_>, elements: &[Box<[u8]>]) {

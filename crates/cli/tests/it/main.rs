@@ -59,6 +59,7 @@ mod power_cut;
 mod process;
 mod random_commands;
 mod reload;
+mod reply_limits;
 mod script;
 mod shutdown_ioctl;
 mod tap_capture;

@@ -121,6 +121,21 @@ fn clients_whose_writes_will_never_be_durable_are_disconnected() {
 }
 
 #[test]
+fn a_newcomer_is_not_disconnected_for_its_predecessor() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let held = server.connect();
+    log.0.lock().unwrap().holds_writes = true;
+    assert_eq!(server.send(held, "SET a 1\r\n"), "");
+    server.engine.remove(held);
+    let newcomer = server.connect();
+    assert_eq!(newcomer, held, "it has the place of the one that left");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    assert!(!server.ends(newcomer));
+    assert_eq!(server.send(newcomer, "PING\r\n"), "+PONG\r\n");
+}
+
+#[test]
 fn a_reply_that_is_taken_back_takes_its_gate_along() {
     let (mut server, log) = TestServer::with_log(&[]);
     let client = server.connect();

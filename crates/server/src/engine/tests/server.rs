@@ -207,9 +207,15 @@ impl TestServer {
     /// What may be sent to a client now.
     pub(super) fn read(&mut self, client: ClientKey) -> String {
         while self.engine.next_noted().is_some() {}
-        let bytes = self.engine.outgoing(client).bytes.to_vec();
-        self.engine.sent(client, bytes.len());
-        String::from_utf8(bytes).unwrap()
+        let mut all = Vec::new();
+        loop {
+            let bytes = self.engine.outgoing(client).bytes.to_vec();
+            self.engine.sent(client, bytes.len());
+            if bytes.is_empty() {
+                return String::from_utf8(all).unwrap();
+            }
+            all.extend(bytes);
+        }
     }
 
     pub(super) fn ends(&mut self, client: ClientKey) -> bool {
