@@ -54,6 +54,12 @@ impl Entry {
         }
     }
 
+    /// The memory that its names take beside itself.
+    pub(crate) fn names_bytes(&self) -> usize {
+        let target = if let Kind::Link { target } = &self.kind { target.len() } else { 0 };
+        self.path.as_bytes().len() + target
+    }
+
     /// How much of it is not holes.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {

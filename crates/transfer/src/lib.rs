@@ -52,6 +52,7 @@ mod device_capacity;
 mod entry;
 mod error;
 mod frame;
+mod greetings;
 mod incoming;
 mod io_manager;
 pub mod memory_manager;

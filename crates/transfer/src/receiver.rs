@@ -38,6 +38,9 @@ use crate::report::{Failure, Report};
 use crate::scheme::Scheme;
 use crate::syncer::{self, ORDERS_MAX};
 
+/// The longest list of files: so many, and so much memory.
+const ENTRIES_MAX: usize = 100_000;
+const ENTRIES_BYTES_MAX: usize = 64 << 20;
 /// How often the sender hears how far it is.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Requests to the I/O manager that may queue; those with pages are limited by memory before that.
@@ -174,10 +177,21 @@ impl Receiving<'_> {
 
 /// Reads the list of what will come.
 pub(crate) fn read_entries(reader: &mut Input) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut bytes = 0;
     loop {
         match reader.next()? {
-            Message::Entry(entry) => entries.push(entry),
+            Message::Entry(entry) => {
+                bytes += size_of::<Entry>() + entry.names_bytes();
+                if entries.len() >= ENTRIES_MAX || bytes > ENTRIES_BYTES_MAX {
+                    return Err(Error::Refusing(format!(
+                        "more than {ENTRIES_MAX} files, or {} MiB of names, in one transfer: \
+                         transfer parts of the tree one after the other",
+                        ENTRIES_BYTES_MAX >> 20
+                    )));
+                }
+                entries.push(entry);
+            }
             Message::EntriesEnd { count } if count as usize == entries.len() => return Ok(entries),
             Message::Refuse { why } => return Err(Error::Refused(why)),
             _ => return Err(Error::protocol("something else in the list of files")),
@@ -460,4 +474,45 @@ fn tell_what_is_here(receiving: &Receiving<'_>, entry: u32) -> Result<()> {
         }
     }
     receiving.writer.send(&Message::Have { entry, checksums, is_last: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufWriter;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::entry::{Kind, Time};
+    use crate::frame::FrameReader;
+    use crate::relative_path::RelativePath;
+
+    fn refusal(entry: &Entry, count: usize) -> String {
+        let (out, input) = UnixStream::pair().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let writer = FrameWriter::new(Box::new(BufWriter::new(out)));
+                // The reader hangs up when it has seen enough.
+                while (0..count).all(|_| writer.queue(&Message::Entry(entry.clone())).is_ok())
+                    && writer.flush().is_ok()
+                {}
+            });
+            let input: Box<dyn std::io::Read + Send> = Box::new(input);
+            let mut reader = FrameReader::new(std::io::BufReader::new(input));
+            read_entries(&mut reader).unwrap_err().to_string()
+        })
+    }
+
+    #[test]
+    fn a_list_of_files_has_an_end() {
+        let modified = Time { seconds: 0, nanoseconds: 0 };
+        let mut entry = Entry {
+            path: RelativePath::new("a").unwrap(),
+            kind: Kind::Directory,
+            mode: 0o755,
+            modified,
+        };
+        assert!(refusal(&entry, ENTRIES_MAX).contains("more than 100000 files"));
+        entry.path = RelativePath::new(vec!["x".repeat(250); 16].join("/")).unwrap();
+        assert!(refusal(&entry, ENTRIES_BYTES_MAX / 4000).contains("64 MiB of names"));
+    }
 }

@@ -12,10 +12,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::greetings::Greetings;
 use crate::message::{Message, Verification, Wish};
 use crate::progress::Progress;
 use crate::receiver::{read_entries, receive};
@@ -29,6 +30,9 @@ use crate::tls::Side;
 use crate::token::Token;
 use crate::tree::{Limits, Tree};
 
+/// How soon accepting is tried again after it failed, and how often the log says that it fails.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+const SAID_AGAIN: Duration = Duration::from_secs(1);
 /// Transfers at a time; whoever comes then is sent away.
 const TRANSFERS_MAX: usize = 64;
 /// How long an address may take to answer.
@@ -83,6 +87,7 @@ pub struct Server {
     listener: TcpListener,
     service: Service,
     staging: Arc<Staging>,
+    greetings: Greetings,
     transfers: AtomicUsize,
 }
 
@@ -98,7 +103,13 @@ impl Server {
         addresses.iter().try_for_each(|address| service.trust.check(address.ip()))?;
         let staging = Staging::open(&service.dir)?;
         let listener = TcpListener::bind(addresses.as_slice()).map_err(failed)?;
-        Ok(Self { listener, service, staging, transfers: AtomicUsize::new(0) })
+        Ok(Self {
+            listener,
+            service,
+            staging,
+            greetings: Greetings::default(),
+            transfers: AtomicUsize::new(0),
+        })
     }
 
     /// Where it listens.
@@ -112,39 +123,52 @@ impl Server {
     /// Serves until the process ends; `log` gets a line for each transfer.
     ///
     /// # Errors
-    /// When connections cannot be accepted any more.
+    /// When the socket is not one that connections can be accepted from.
     pub fn run(&self, log: &(dyn Fn(&str) + Sync)) -> Result<()> {
         thread::scope(|scope| {
-            loop {
-                let (socket, peer) = match self.listener.accept() {
-                    Ok(accepted) => accepted,
-                    Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
-                    Err(error) => return Err(Error::io("accept", error)),
-                };
-                if self.transfers.fetch_add(1, Ordering::Relaxed) >= TRANSFERS_MAX {
-                    self.transfers.fetch_sub(1, Ordering::Relaxed);
-                    log(&format!("{peer}: sent away, {TRANSFERS_MAX} transfers are running"));
-                    continue;
-                }
-                scope.spawn(move || {
-                    match self.transfer(socket) {
-                        Ok((what, report)) => log(&format!("{peer}: {what}: {}", summary(&report))),
-                        Err(error) => log(&format!("{peer}: {error}")),
-                    }
-                    self.transfers.fetch_sub(1, Ordering::Relaxed);
+            scope.spawn(|| self.greetings.watch());
+            let mut said_at = None;
+            let why = loop {
+                let accepted = self.listener.accept().and_then(|(socket, peer)| {
+                    thread::Builder::new().spawn_scoped(scope, move || {
+                        match self.transfer(socket) {
+                            Ok((what, report)) => {
+                                log(&format!("{peer}: {what}: {}", summary(&report)));
+                            }
+                            Err(error) => log(&format!("{peer}: {error}")),
+                        }
+                    })
                 });
-            }
+                let Err(error) = accepted else { continue };
+                if is_of_the_listener(&error) {
+                    break error;
+                }
+                // No descriptors, no memory, no thread, a peer that is gone: it passes.
+                if said_at.is_none_or(|at: Instant| at.elapsed() >= SAID_AGAIN) {
+                    said_at = Some(Instant::now());
+                    log(&format!("cannot accept a connection: {error}; trying again"));
+                }
+                thread::sleep(ACCEPT_AGAIN);
+            };
+            self.greetings.close();
+            Err(Error::io("accept", why))
         })
     }
 
     /// Serves one connection.
     fn transfer(&self, socket: TcpStream) -> Result<(&'static str, Report)> {
+        let greeting = self.greetings.begin(&socket).map_err(|error| Error::io("socket", error))?;
         let mut connection = Connection::new(socket, self.service.trust.token(), Side::Server)?;
         let (verification, wish) = match connection.reader.next()? {
             Message::Hello { verification, wish } => (verification, wish),
             _ => return Err(Error::protocol("no greeting")),
         };
         connection.hangup.greeted()?;
+        drop(greeting);
+        let Some(_place) = Place::take(&self.transfers) else {
+            let why = format!("{TRANSFERS_MAX} transfers are running; try again later");
+            return Err(refuse(&mut connection, Error::Refusing(why)));
+        };
         connection.writer.send(&Message::Welcome)?;
         match wish {
             Wish::Send { into } => Ok((
@@ -168,6 +192,30 @@ impl Server {
             }
         }
     }
+}
+
+/// One of the transfers that may run at a time.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(taken: &'a AtomicUsize) -> Option<Self> {
+        let place = Self(taken);
+        // Dropping it gives back what was taken too much.
+        (taken.fetch_add(1, Ordering::Relaxed) < TRANSFERS_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether nothing can ever be accepted again.
+fn is_of_the_listener(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let of_the_listener = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP];
+    Errno::from_io_error(error).is_some_and(|error| of_the_listener.contains(&error))
 }
 
 fn summary(report: &Report) -> String {

@@ -156,3 +156,24 @@ fn a_hostile_client_gets_nowhere() {
     assert!(answer.contains("unknown kind of entry"), "{answer}");
     assert_eq!(fs::read_dir(receiver.dir.path()).unwrap().count(), 1, "only the staging directory");
 }
+
+#[test]
+fn clients_that_say_nothing_keep_nobody_out() {
+    let token = Token::random().unwrap();
+    let receiver = Receiver::start_with(Trust::Token(token.clone()), NO_LIMITS);
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut socket = TcpStream::connect(receiver.address).unwrap();
+            // The first byte of a handshake, whose rest never comes.
+            socket.write_all(&[0x16]).unwrap();
+            socket
+        })
+        .collect();
+    let dir = directory();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(
+        send(receiver.address, &file, &Trust::Token(token), VERIFICATION).unwrap().is_complete()
+    );
+    drop(silent);
+}
