@@ -193,6 +193,12 @@ impl Keyspace {
         !self.effects.is_empty()
     }
 
+    /// Brings what looking this key up will read into the processor's cache, if the key is there;
+    /// nothing else. Many of these in a row overlap their misses, which as many commands do not.
+    pub fn prefetch(&self, db: usize, key: &[u8]) {
+        self.dbs[db].keys.touch(self.recorder.hasher.hash(key));
+    }
+
     /// Somebody watches the key: changes of it appear in [`Effects::touched`].
     pub fn watch(&mut self, db: usize, key: &[u8]) {
         self.watched.add(db, key);

@@ -229,6 +229,12 @@ impl Parser {
         self.args.capacity() * size_of::<Range<usize>>() + self.words.capacity()
     }
 
+    /// Forgets a request that is under way.
+    pub fn restart(&mut self) {
+        self.state = State::Start;
+        self.release();
+    }
+
     /// Gives memory back that a large request has left, unless one is under way.
     pub fn release(&mut self) {
         if self.state == State::Start && self.memory_bytes() > KEPT_BYTES_MAX {

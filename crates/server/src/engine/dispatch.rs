@@ -6,7 +6,7 @@
 
 use command::spec::{Action, Flags};
 use command::table::{self, Command};
-use resp::Parsed;
+use resp::{Limits, Parsed};
 
 use super::client::{Closing, ReplyMode};
 use super::{ClientKey, Engine, LogHealth};
@@ -14,6 +14,11 @@ use crate::config::ProtectedAction;
 
 /// How many arguments the memory for those of a request is kept for.
 const KEPT_ARGS_MAX: usize = 4096;
+
+/// How many requests of a pipeline are looked at before the first of them is executed, and how long
+/// a key may be for that.
+const LOOK_AHEAD_MAX: usize = 16;
+const LOOK_AHEAD_KEY_BYTES_MAX: usize = 128;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,7 @@ impl Engine {
         let mut parser = std::mem::take(&mut self.clients[key].parser);
         let mut argv = recycle(std::mem::take(&mut self.argv));
         let mut at = 0;
+        let mut looked_ahead = 0;
         self.clients[key].in_process_bytes = input.len();
         while self.clients[key].may_execute() && !self.sleep.is_on() {
             let limits = if limits.authenticated {
@@ -60,6 +66,9 @@ impl Engine {
             match parser.parse(&input[at..], &limits) {
                 Ok(Parsed::Incomplete { .. }) => break,
                 Ok(Parsed::Request { len }) => {
+                    if at >= looked_ahead && at + len < input.len() {
+                        looked_ahead = at + self.look_ahead(key, &input[at..], &limits).max(len);
+                    }
                     let mut call = recycle(argv);
                     call.extend(parser.args(&input[at..at + len]));
                     let flow = if call.is_empty() { Flow::Done } else { self.request(key, &call) };
@@ -90,6 +99,25 @@ impl Engine {
             self.note(key);
             self.check_output_size(key);
         }
+        at
+    }
+
+    /// Brings the keys that the next requests name into the processor's cache; returns how many
+    /// bytes these requests have. It looks at where most commands have their key; an argument that
+    /// is none costs as much and does nothing.
+    fn look_ahead(&mut self, key: ClientKey, input: &[u8], limits: &Limits) -> usize {
+        let db = self.clients[key].db;
+        let mut at = 0;
+        for _ in 0..LOOK_AHEAD_MAX {
+            let Ok(Parsed::Request { len }) = self.scout.parse(&input[at..], limits) else { break };
+            if let Some(name) = self.scout.args(&input[at..at + len]).nth(1)
+                && name.len() <= LOOK_AHEAD_KEY_BYTES_MAX
+            {
+                self.keyspace.prefetch(db, name);
+            }
+            at += len;
+        }
+        self.scout.restart();
         at
     }
 

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use base::Lsn;
 use env::{Clock, Entropy};
 use keyspace::Keyspace;
-use resp::Writer;
+use resp::{Parser, Writer};
 
 use crate::config::{Config, Options};
 use crate::host::Host;
@@ -189,6 +189,8 @@ pub struct Engine {
     dirty_at_checkpoint: u64,
     active_expire: bool,
     shutdown: Option<Shutdown>,
+    /// Looks ahead in what a client has sent.
+    scout: Parser,
     /// Reused between requests.
     argv: Vec<&'static [u8]>,
 }
@@ -258,6 +260,7 @@ impl Engine {
             dirty_at_checkpoint: 0,
             active_expire: true,
             shutdown: None,
+            scout: Parser::new(),
             argv: Vec::new(),
         };
         engine.refresh_time();
