@@ -174,8 +174,8 @@ impl Database {
         for (is_element, scope, name) in names {
             if is_element {
                 self.log(&Record::element_deleted(base::ObjectId(scope), &name));
-            } else if let Ok(db) = u32::try_from(scope) {
-                self.log(&Record::key_deleted(DbId(db), &name));
+            } else {
+                self.log(&Record::key_deleted(DbId(scope), &name));
             }
         }
     }

@@ -98,7 +98,11 @@ impl redo::Replay for Filling {
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
-        self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
+        match self.replay.take().map(|replay| replay.finish(retired)) {
+            Some(Ok(keyspace)) => self.keyspace = Some(keyspace),
+            Some(Err(error)) => _ = self.error.get_or_insert(error),
+            None => {}
+        }
     }
 
     fn rejected(&self) -> Option<(RecordAddr, String)> {
@@ -137,7 +141,11 @@ impl redo::Replay for Surveying {
         }
     }
 
-    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {
+        if let Err(error) = self.survey.check() {
+            self.error.get_or_insert(error);
+        }
+    }
 
     fn rejected(&self) -> Option<(RecordAddr, String)> {
         self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))

@@ -81,7 +81,7 @@ impl Tap {
         // The first number is the next id.
         let _next = varint::take(&mut value);
         for database in &mut self.databases {
-            let id = varint::take(&mut value).and_then(|id| u32::try_from(id).ok());
+            let id = varint::take(&mut value);
             let id = DbId(id.expect("the keyspace writes an id for each database"));
             if database.0 != id {
                 *database = (id, lsn);
