@@ -39,10 +39,10 @@ impl ObjectId {
     /// No log ever has more objects; as [`crate::Lsn::MAX`].
     pub const MAX: Self = Self(u64::MAX >> 1);
 
-    /// The object after this one.
+    /// The object after this one; of a number that is nonsense, [`ObjectId::MAX`].
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        if self.0 < Self::MAX.0 { Self(self.0 + 1) } else { Self::MAX }
     }
 }
 

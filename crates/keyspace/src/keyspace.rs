@@ -7,7 +7,7 @@
 //!   objects are retired by [`FreeQueue`] soon after).
 //! - Database ids and object ids are never used twice.
 
-use base::{DbId, RecordAddr};
+use base::{DbId, ObjectId, RecordAddr};
 
 use crate::access;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
@@ -86,6 +86,11 @@ impl Keyspace {
     /// Connects the journal, after recovery has filled the keyspace from it.
     pub fn set_journal(&mut self, journal: Box<dyn Journal>) {
         self.recorder.set_journal(journal);
+    }
+
+    /// Objects made from now on have ids from this one on.
+    pub fn skip_objects_below(&mut self, floor: ObjectId) {
+        self.recorder.next_object = self.recorder.next_object.max(floor.0);
     }
 
     /// Takes the place of a keyspace that held the same data: what clients watch and wait for, and

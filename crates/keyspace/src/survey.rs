@@ -5,7 +5,7 @@
 //! (see [`crate::Relog`]), so nothing of it may be retired before, and no id that it uses may be
 //! used again.
 
-use base::{DbId, Record, RecordAddr, RecordKind};
+use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::record_check;
 use crate::replay::{BadRecord, DatabaseMap, database_ids, has_id, no_database};
@@ -29,6 +29,12 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Nothing is noted yet but that objects below `object_floor` may have been used.
+    #[must_use]
+    pub fn new(object_floor: ObjectId) -> Self {
+        Self { next_object: object_floor.0, ..Self::default() }
+    }
+
     /// Takes note of one record.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, ObjectId, SegmentId};
 use env::{Access, File};
 
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
@@ -63,6 +63,8 @@ pub(crate) struct Job {
     /// The LSN that was open when the bitmaps were copied.
     pub(crate) compaction_lsn: Lsn,
     pub(crate) durable_before_rename: Lsn,
+    /// One above every object that a record may name which is not copied.
+    pub(crate) object_floor: ObjectId,
     pub(crate) rate_bytes_per_s: u64,
     pub(crate) bytes_before: u64,
     /// The old files are damaged and superfluous: they are not read, and go to a directory of this
@@ -215,6 +217,7 @@ struct Running {
     bytes_before: u64,
     compaction_lsn: Lsn,
     durable_before_rename: Lsn,
+    object_floor: ObjectId,
     rate_bytes_per_s: u64,
     aside: Option<String>,
     /// What is still to be copied.
@@ -246,6 +249,7 @@ impl Running {
             bytes_before: job.bytes_before,
             compaction_lsn: job.compaction_lsn,
             durable_before_rename: job.durable_before_rename,
+            object_floor: job.object_floor,
             rate_bytes_per_s: job.rate_bytes_per_s,
             aside: job.aside,
             copy: None,
@@ -428,7 +432,8 @@ impl Running {
     }
 
     /// Writes into the manifest what the rename makes true: which segments need not be there any
-    /// more, up to where gaps are legitimate, and for that how far open segments go by now.
+    /// more, up to where gaps are legitimate, and for that how far open segments go by now; and which
+    /// objects there were.
     fn announce(&self, shared: &Shared) -> Result<()> {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
@@ -437,6 +442,8 @@ impl Running {
         shared.manifest.update(|manifest| {
             manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
             manifest.durable_lsn = manifest.durable_lsn.max(durable);
+            // What is dropped may be the last that names an object: its number stays taken.
+            manifest.object_floor = manifest.object_floor.max(self.object_floor);
             true
         })
     }
