@@ -275,7 +275,7 @@ impl Run {
                 Ok(_) => unreachable!("the arm above has it"),
                 Err(error) => {
                     self.note(|| format!("no start: {error}"));
-                    let is_eio = matches!(&error, redo::Error::Io { source, .. } if source.raw_os_error().is_some());
+                    let is_eio = matches!(&error, redo::Error::Io { source, .. } if env::system_number(source).is_some());
                     if is_eio {
                         self.tally.recoveries_with_io_errors += 1;
                         self.disk.set_faults(Faults::default());
