@@ -226,8 +226,10 @@ enum Place {
     Old,
     /// These or the new one: the rename has failed, or has not returned.
     InDoubt,
-    /// The new one, and such old ones as are not removed yet.
+    /// The new one, and such old ones as are not removed yet, or not durably so.
     New,
+    /// The new one alone, whatever comes.
+    Settled,
 }
 
 /// A compaction under way.
@@ -293,7 +295,7 @@ impl Running {
         if self.output.is_none() {
             self.begin(shared)?;
         }
-        if !self.nameless.is_empty() {
+        if self.place == Place::Settled {
             return Ok(self.shrink());
         }
         if self.is_copied {
@@ -413,6 +415,8 @@ impl Running {
             self.replace(shared, new_path.as_deref())?;
         }
         self.settle(shared, new_path.as_deref())?;
+        // Not before: a crash must not bring back a name of a file that is being cut.
+        self.place = Place::Settled;
         Ok(if self.nameless.is_empty() { Progress::Done } else { Progress::Worked })
     }
 
