@@ -21,7 +21,12 @@
 /// The stable id of a database. What clients call database 3 is whatever id the newest
 /// [`RecordKind::Databases`] record maps 3 to. Ids are never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct DbId(pub u32);
+pub struct DbId(pub u64);
+
+impl DbId {
+    /// No database ever gets this far; as [`crate::Lsn::MAX`].
+    pub const MAX: Self = Self(u64::MAX >> 1);
+}
 
 /// The incarnation of a large object: never used twice in the life of a database; 0 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,6 +35,15 @@ pub struct ObjectId(pub u64);
 impl ObjectId {
     /// No object: the record is of a key entry that is whole in itself.
     pub const NONE: Self = Self(0);
+
+    /// No log ever has more objects; as [`crate::Lsn::MAX`].
+    pub const MAX: Self = Self(u64::MAX >> 1);
+
+    /// The object after this one; of a number that is nonsense, [`ObjectId::MAX`].
+    #[must_use]
+    pub const fn next(self) -> Self {
+        if self.0 < Self::MAX.0 { Self(self.0 + 1) } else { Self::MAX }
+    }
 }
 
 /// What a record describes, and so which fields of [`Record`] it uses.

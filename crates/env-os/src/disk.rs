@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use env::{Access, Disk, File, Lock, ReadBuffer};
+use env::{Access, Disk, File, Lock, ReadBuffer, about, opening};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise, fallocate, flock, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -27,13 +27,9 @@ pub struct OsDisk;
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 
-/// An error with the path it is about and the kind it had.
-fn about(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
 fn sync_dir(dir: &Path) -> io::Result<()> {
-    fs::File::open(dir)?.sync_all()
+    let dir_file = fs::File::open(dir).map_err(|error| opening(dir, error))?;
+    dir_file.sync_all().map_err(|error| about(dir, error))
 }
 
 /// Makes `path` and syncs the directory that got the name, parents first.
@@ -48,14 +44,14 @@ fn create_dir_durably(path: &Path) -> io::Result<()> {
     create_dir_durably(parent)?;
     match fs::DirBuilder::new().mode(PRIVATE_DIR).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        other => other?,
+        other => other.map_err(|error| about(path, error))?,
     }
     sync_dir(parent)
 }
 
 impl Disk for OsDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        create_dir_durably(path).map_err(|error| about(path, &error))
+        create_dir_durably(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
@@ -65,7 +61,7 @@ impl Disk for OsDisk {
                     .map(|entry| entry.map(|entry| entry.file_name()))
                     .collect::<io::Result<Vec<_>>>()
             })
-            .map_err(|error| about(dir, &error))?;
+            .map_err(|error| opening(dir, error))?;
         names.sort_unstable();
         Ok(names)
     }
@@ -77,33 +73,33 @@ impl Disk for OsDisk {
             .create_new(true)
             .mode(PRIVATE_FILE)
             .open(path);
-        Ok(Box::new(OsFile::from(file.map_err(|error| about(path, &error))?)))
+        Ok(Box::new(OsFile::from(file.map_err(|error| opening(path, error))?)))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
         let file = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path);
-        Ok(Box::new(OsFile::from(file.map_err(|error| about(path, &error))?)))
+        Ok(Box::new(OsFile::from(file.map_err(|error| opening(path, error))?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to).map_err(|error| about(from, &error))
+        fs::rename(from, to).map_err(|error| about(from, error))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path).map_err(|error| about(path, &error))
+        fs::remove_file(path).map_err(|error| about(path, error))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        sync_dir(dir).map_err(|error| about(dir, &error))
+        sync_dir(dir)
     }
 
     fn has_other_names(&self, path: &Path) -> io::Result<bool> {
-        let metadata = fs::metadata(path).map_err(|error| about(path, &error))?;
+        let metadata = fs::metadata(path).map_err(|error| about(path, error))?;
         Ok(metadata.nlink() > 1)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        path.try_exists().map_err(|error| about(path, &error))
+        path.try_exists().map_err(|error| about(path, error))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
@@ -114,9 +110,9 @@ impl Disk for OsDisk {
             .truncate(false)
             .mode(PRIVATE_FILE)
             .open(path)
-            .map_err(|error| about(path, &error))?;
+            .map_err(|error| opening(path, error))?;
         retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive))
-            .map_err(|error| about(path, &error.into()))?;
+            .map_err(|error| about(path, error.into()))?;
         Ok(Box::new(OsLock { _file: file }))
     }
 
@@ -127,7 +123,7 @@ impl Disk for OsDisk {
     }
 
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, &error.into()))?;
+        let stat = retry_on_intr(|| statvfs(dir)).map_err(|error| about(dir, error.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }

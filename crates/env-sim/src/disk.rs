@@ -26,12 +26,16 @@
 //! **Misdirected writes**: reported as done, visible to readers while cached, but stored at
 //! another sector of the same file. **Bit flips** at rest ([`SimDisk::flip_bit`]).
 //!
-//!
 //! **Slow devices** are not the disk's business: a call takes no time. Whoever steps the flushers
 //! gives that of a slow device few steps, which is all that anybody can see of it (crate `sim`).
 //! **Clocks that jump** are [`crate::SimClock`]'s.
 //!
-//! Not modelled: bytes of one file in another, hard links, permissions.
+//! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens something, which then
+//! has had no effect.
+//! **Hard links** ([`SimDisk::link`]): others give files another name, and it is an error, of the
+//! program and not of the disk, to change what they read (`links.rs`).
+//!
+//! Not modelled: bytes of one file in another, permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -42,28 +46,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use env::{Access, Disk, File, Lock};
 
 use crate::entropy::SimEntropy;
+use crate::faults::{Faults, Verdict};
 use crate::file::SimFile;
 use crate::inode::{Inode, SECTOR_BYTES};
+use crate::links::{Links, Trespass};
 use crate::names::{InodeId, Names};
-
-/// What goes wrong, and how often. The default is nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Faults {
-    /// EIO from any call but a sync, so many times in a million.
-    pub error_per_million: u32,
-    /// EIO from the call that is the n-th I/O ([`SimDisk::io_count`] counts from 1).
-    pub error_at_io: Option<u64>,
-    /// EIO from the n-th read ([`SimDisk::read_count`] counts from 1).
-    pub error_at_read: Option<u64>,
-    /// A sync of a file fails and drops what was dirty, so many times in a million.
-    pub sync_error_per_million: u32,
-    /// A write is stored at the wrong place, so many times in a million.
-    pub misdirect_per_million: u32,
-    /// Reads may return less than was asked for.
-    pub short_reads: bool,
-    /// The size of the disk.
-    pub capacity_bytes: Option<u64>,
-}
 
 /// A simulated disk. A clone is another handle on the same disk.
 #[derive(Debug, Clone)]
@@ -77,6 +64,8 @@ pub(crate) struct State {
     pub(crate) faults: Faults,
     pub(crate) inodes: BTreeMap<InodeId, Inode>,
     pub(crate) names: Names,
+    pub(crate) links: Links,
+    pub(crate) trespass: Trespass,
     next_inode: InodeId,
     locks: BTreeSet<PathBuf>,
     broken: BTreeSet<PathBuf>,
@@ -93,32 +82,6 @@ pub(crate) struct State {
     ios: Option<Vec<String>>,
 }
 
-/// How a call that changes the disk shall go.
-#[derive(Debug)]
-pub(crate) enum Verdict {
-    /// Do it.
-    Do,
-    /// Do it, and then fail all the same.
-    DoAndFail(io::Error),
-    /// Fail without doing it.
-    Fail(io::Error),
-}
-
-impl Verdict {
-    /// Runs `effect` or not, and gives what the call returns.
-    pub(crate) fn carry_out<T>(self, effect: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self {
-            Self::Do => effect(),
-            Self::DoAndFail(error) => {
-                // The call fails either way: how the effect went is not for the caller to know.
-                let _unseen = effect();
-                Err(error)
-            }
-            Self::Fail(error) => Err(error),
-        }
-    }
-}
-
 fn crashed() -> io::Error {
     io::Error::other("crashed")
 }
@@ -132,6 +95,9 @@ pub(crate) fn eio() -> io::Error {
 pub(crate) fn enospc() -> io::Error {
     io::Error::from_raw_os_error(28)
 }
+
+/// ENOMEM, ENFILE and EMFILE as the kernel numbers them.
+const LACKS: [i32; 3] = [12, 23, 24];
 
 fn not_found(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{}: not found", path.display()))
@@ -208,6 +174,16 @@ impl State {
         Ok(())
     }
 
+    /// Fails now and then for want of a descriptor.
+    fn get_descriptor(&mut self, path: &Path) -> io::Result<()> {
+        if !self.rng.chance(self.faults.lack_per_million) {
+            return Ok(());
+        }
+        let number = LACKS[usize::try_from(self.rng.below(LACKS.len() as u64)).expect("few")];
+        self.note(b"no descriptor");
+        Err(env::opening(path, io::Error::from_raw_os_error(number)))
+    }
+
     fn used_bytes(&self) -> u64 {
         self.inodes.values().map(Inode::occupied).sum()
     }
@@ -282,6 +258,8 @@ impl SimDisk {
             faults,
             inodes: BTreeMap::new(),
             names: Names::default(),
+            links: Links::default(),
+            trespass: Trespass::default(),
             next_inode: 1,
             locks: BTreeSet::new(),
             broken: BTreeSet::new(),
@@ -308,6 +286,8 @@ impl SimDisk {
             faults: state.faults.clone(),
             inodes,
             names: state.names.clone(),
+            links: state.links.clone(),
+            trespass: Trespass::default(),
             locks: state.locks.clone(),
             broken: state.broken.clone(),
             ios: state.ios.clone(),
@@ -395,6 +375,34 @@ impl SimDisk {
         state.inodes.get_mut(&inode).expect("a name has a file").flip(offset, 1 << (bit & 7))
     }
 
+    /// Somebody else gives a file another name, as a backup by hard links does. The directory is
+    /// made if it is not there. False if there is no such file.
+    pub fn link(&self, from: &Path, to: &Path) -> bool {
+        let mut state = self.state();
+        let Some(inode) = state.names.get(from) else { return false };
+        if let Some(dir) = to.parent() {
+            state.names.make_dirs(dir);
+        }
+        state.names.link(to, inode);
+        state.links.add(to);
+        state.inodes.get_mut(&inode).expect("a name has a file").note_linked();
+        true
+    }
+
+    /// Somebody else takes such a name away again.
+    pub fn unlink(&self, path: &Path) {
+        let mut state = self.state();
+        state.names.unlink(path);
+        state.forget_unreachable();
+    }
+
+    /// The first change of a file that had another name, if there was one. A disk that was not
+    /// asked panics when it is dropped.
+    #[must_use]
+    pub fn take_trespass(&self) -> Option<String> {
+        self.state().trespass.take()
+    }
+
     /// Bytes taken by files, reserved space and removed files still open included.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
@@ -420,7 +428,9 @@ impl SimDisk {
 
     fn file(&self, state: &State, path: &Path, inode: InodeId, writable: bool) -> SimFile {
         let open = state.inodes.get(&inode).expect("a name has a file").handle();
-        SimFile::new(self.clone(), path.to_path_buf(), inode, writable, state.generation, open)
+        let is_shared = state.links.is_shared(&state.names, path, inode);
+        let path = path.to_path_buf();
+        SimFile::new(self.clone(), path, inode, writable, state.generation, is_shared, open)
     }
 
     /// Runs a call that changes the disk, subject to faults.
@@ -449,6 +459,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         let generation = state.generation;
         state.look(generation, dir)?;
+        state.get_descriptor(dir)?;
         if !state.names.is_dir(dir) {
             return Err(not_found(dir));
         }
@@ -457,6 +468,7 @@ impl Disk for SimDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
         self.change("create", path, |state| {
+            state.get_descriptor(path)?;
             let inode = state.create(path)?;
             Ok(Box::new(self.file(state, path, inode, true)) as Box<dyn File>)
         })
@@ -466,6 +478,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         let generation = state.generation;
         state.look(generation, path)?;
+        state.get_descriptor(path)?;
         let inode = state.find(path)?;
         Ok(Box::new(self.file(&state, path, inode, access == Access::ReadWrite)))
     }
@@ -498,10 +511,18 @@ impl Disk for SimDisk {
             if !state.names.is_dir(dir) {
                 return Err(not_found(dir));
             }
+            state.get_descriptor(dir)?;
             state.names.sync(dir);
             state.forget_unreachable();
             Ok(())
         })
+    }
+
+    fn has_other_names(&self, path: &Path) -> io::Result<bool> {
+        let state = self.state();
+        state.alive(state.generation)?;
+        let inode = state.find(path)?;
+        Ok(state.names.of(inode).nth(1).is_some())
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -514,6 +535,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         let generation = state.generation;
         state.alive(generation)?;
+        state.get_descriptor(path)?;
         if state.names.get(path).is_none() {
             state.create(path)?;
         }

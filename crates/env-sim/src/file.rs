@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use env::File;
 
-use crate::disk::{SimDisk, State, Verdict, enospc};
+use crate::disk::{SimDisk, State, enospc};
+use crate::faults::Verdict;
 use crate::inode::Inode;
 use crate::names::InodeId;
 
@@ -18,6 +19,8 @@ pub(crate) struct SimFile {
     inode: InodeId,
     writable: bool,
     generation: u64,
+    /// It had another name when it was opened.
+    is_shared: bool,
     _open: Arc<()>,
 }
 
@@ -28,9 +31,10 @@ impl SimFile {
         inode: InodeId,
         writable: bool,
         generation: u64,
+        is_shared: bool,
         open: Arc<()>,
     ) -> Self {
-        Self { disk, path, inode, writable, generation, _open: open }
+        Self { disk, path, inode, writable, generation, is_shared, _open: open }
     }
 
     fn inode<'a>(&self, state: &'a mut State) -> &'a mut Inode {
@@ -52,6 +56,22 @@ impl SimFile {
     }
 }
 
+impl SimFile {
+    /// Notes a change from `start` on of a file that is not the program's alone.
+    fn check_own(&self, state: &mut State, name: &str, start: u64) {
+        if !state.links.is_shared(&state.names, &self.path, self.inode) {
+            return;
+        }
+        let kept = self.inode(state).kept();
+        if self.is_shared || start < kept {
+            let path = self.path.display();
+            state.trespass.note(|| {
+                format!("{name} at {start} of {path}, which has another name: {kept} bytes stay")
+            });
+        }
+    }
+}
+
 impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.disk.state();
@@ -67,6 +87,7 @@ impl File for SimFile {
         self.change("write", |state| {
             state.note(&offset.to_le_bytes());
             state.note(bytes);
+            self.check_own(state, "write", offset);
             let occupied = self.inode(state).occupied();
             let end = offset + bytes.len() as u64;
             let room = state.room();
@@ -79,6 +100,7 @@ impl File for SimFile {
                 return Err(enospc());
             }
             self.inode(state).write(bytes, offset, lands_at);
+            self.inode(state).note_written(end);
             Ok(())
         })
     }
@@ -105,9 +127,16 @@ impl File for SimFile {
         Ok(self.inode(&mut state).len())
     }
 
+    fn has_name(&self) -> io::Result<bool> {
+        let state = self.disk.state();
+        state.alive(self.generation)?;
+        Ok(state.names.of(self.inode).next().is_some())
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.change("set_len", |state| {
             state.note(&len.to_le_bytes());
+            self.check_own(state, "set_len", len);
             let growth = len.saturating_sub(self.inode(state).occupied());
             if growth > state.room() {
                 return Err(enospc());

@@ -26,6 +26,10 @@ pub(crate) struct Inode {
     pending: Vec<Change>,
     /// Space is reserved up to here.
     reserved: u64,
+    /// Where the last write ends that has succeeded.
+    written: u64,
+    /// What was written when the file got another name: whoever has that reads it.
+    kept: u64,
     /// Counts the open handles, so that a removed file lives as long as the last of them.
     open: Arc<()>,
 }
@@ -92,6 +96,8 @@ impl Inode {
             stored: self.stored.clone(),
             pending: self.pending.clone(),
             reserved: self.reserved,
+            written: self.written,
+            kept: self.kept,
             open: Arc::default(),
         }
     }
@@ -121,7 +127,23 @@ impl Inode {
         self.pending.push(Change::Write { lands_at, bytes: bytes.to_vec() });
     }
 
+    /// A write has succeeded that ends here.
+    pub(crate) fn note_written(&mut self, end: u64) {
+        self.written = self.written.max(end);
+    }
+
+    /// Somebody has given the file another name.
+    pub(crate) fn note_linked(&mut self) {
+        self.kept = self.written;
+    }
+
+    /// Up to where a file that has another name must stay as it is.
+    pub(crate) const fn kept(&self) -> u64 {
+        self.kept
+    }
+
     pub(crate) fn set_len(&mut self, len: u64) {
+        self.written = self.written.min(len);
         if len < self.len() {
             self.reserved = self.reserved.min(len);
         }
@@ -156,6 +178,7 @@ impl Inode {
         self.settle(rng);
         self.cached.clone_from(&self.stored);
         self.reserved = 0;
+        self.written = self.len();
     }
 
     /// A bit turns on the platter, and so for every reader from now on.

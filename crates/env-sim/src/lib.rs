@@ -4,6 +4,7 @@
 //!   SimDisk      files in memory, each with what is cached and what is stored;
 //!     │          faults by seed, by count, by hand          (fault model: disk.rs)
 //!     ├ names    directories: which name is which file, and what is not yet synced of that
+//!     ├ links    names that others have given to files, and what may not be changed therefore
 //!     └ inode    one file: cached bytes, stored bytes, writes in between
 //!   LayeredDevice  another one: host memory, the device's cache and flash, each of which may damage
 //!     │          what passes; it never crashes
@@ -20,12 +21,15 @@ mod cells;
 mod clock;
 mod disk;
 mod entropy;
+mod faults;
 mod file;
 mod inode;
 mod layers;
+mod links;
 mod names;
 
 pub use clock::SimClock;
-pub use disk::{Faults, SimDisk};
+pub use disk::SimDisk;
 pub use entropy::SimEntropy;
+pub use faults::Faults;
 pub use layers::{Damage, Fault, Layer, LayeredDevice};

@@ -115,6 +115,12 @@ impl Names {
         self.cached.clone_from(&self.stored);
     }
 
+    /// The names that stand for the file.
+    pub(crate) fn of(&self, inode: InodeId) -> impl Iterator<Item = &Path> {
+        let names = self.cached.iter().filter(move |(_, id)| **id == inode);
+        names.map(|(path, _)| path.as_path())
+    }
+
     /// Whether some name stands for the file, or may again after a crash.
     pub(crate) fn refers_to(&self, inode: InodeId) -> bool {
         let waits = |change: &Change| change.to.as_ref().is_some_and(|(_, id)| *id == inode);

@@ -18,7 +18,9 @@
 mod clock;
 mod disk;
 mod entropy;
+mod error;
 
 pub use clock::Clock;
 pub use disk::{Access, Disk, File, Lock, ReadBuffer};
 pub use entropy::Entropy;
+pub use error::{about, lacks_descriptor, opening, system_number};

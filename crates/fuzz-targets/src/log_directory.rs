@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{DbId, Lsn, Record, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::manifest::{DeviceMark, Manifest, ManifestDevice};
@@ -49,6 +49,7 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
         durable_lsn: Lsn(durable.into()),
         horizon: Lsn::ZERO,
         next_segment: SegmentId(3),
+        object_floor: ObjectId(9),
         devices: vec![ManifestDevice {
             id: DEVICE,
             path: PathBuf::from("redo"),
@@ -174,8 +175,8 @@ impl Database {
         for (is_element, scope, name) in names {
             if is_element {
                 self.log(&Record::element_deleted(base::ObjectId(scope), &name));
-            } else if let Ok(db) = u32::try_from(scope) {
-                self.log(&Record::key_deleted(DbId(db), &name));
+            } else {
+                self.log(&Record::key_deleted(DbId(scope), &name));
             }
         }
     }

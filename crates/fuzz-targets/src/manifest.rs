@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, ObjectId, SegmentId};
 use redo::manifest::{Manifest, ManifestDevice};
 use redo::{Id, Listed};
 
@@ -27,6 +27,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         durable_lsn: Lsn(4),
         horizon: Lsn(5),
         next_segment: SegmentId(6),
+        object_floor: ObjectId(9),
         devices: Vec::new(),
         listed: Vec::new(),
     };
@@ -41,5 +42,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     for (segment, last_lsn) in [(1, Listed::SEALED), (2, Lsn(4))] {
         manifest.listed.push(Listed { segment: SegmentId(segment), part: segment - 1, last_lsn });
     }
-    vec![empty, manifest.encode()]
+    // Without devices and images.
+    let version_1 = [b"INDELMAN\x01\0\0\0".to_vec(), vec![0; 80]].concat();
+    vec![empty, manifest.encode(), version_1]
 }

@@ -9,7 +9,7 @@ use base::{Record, RecordKind, varint};
 use crate::session::Session;
 
 /// The databases that the input may name.
-const DATABASES_MAX: u32 = 64;
+const DATABASES_MAX: u64 = 64;
 
 /// How long the strings that the input announces may be, together. Each is read and written by
 /// several commands: memory for some 25 copies is allocated in all.

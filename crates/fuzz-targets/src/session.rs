@@ -83,7 +83,7 @@ impl Session {
             let record = redo::record::decode(&mut bytes).ok()?;
             replay.apply(&record, address(number), &mut retired).ok()?;
         }
-        let keyspace = replay.finish(&mut retired);
+        let keyspace = replay.finish(&mut retired).ok()?;
         Some(Self { keyspace, db: 0, now_ms: START_MS })
     }
 

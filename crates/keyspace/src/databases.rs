@@ -77,8 +77,8 @@ impl Keyspace {
     /// The value of a `Databases` record that maps the indexes to these ids.
     pub(crate) fn databases_value(&self, ids: impl Iterator<Item = DbId>) -> Vec<u8> {
         let mut value = Vec::new();
-        varint::put(&mut value, u64::from(self.next_db_id));
-        ids.for_each(|id| varint::put(&mut value, u64::from(id.0)));
+        varint::put(&mut value, self.next_db_id);
+        ids.for_each(|id| varint::put(&mut value, id.0));
         value
     }
 

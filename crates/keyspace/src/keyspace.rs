@@ -7,7 +7,7 @@
 //!   objects are retired by [`FreeQueue`] soon after).
 //! - Database ids and object ids are never used twice.
 
-use base::{DbId, RecordAddr};
+use base::{DbId, ObjectId, RecordAddr};
 
 use crate::access;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
@@ -44,7 +44,7 @@ pub struct Keyspace {
     pub(crate) scratch: Vec<u8>,
     /// Where the newest `Databases` record is.
     pub(crate) databases_addr: Option<RecordAddr>,
-    pub(crate) next_db_id: u32,
+    pub(crate) next_db_id: u64,
     settings: Settings,
     now_ms: i64,
     stats: Stats,
@@ -61,7 +61,7 @@ impl Keyspace {
     /// of random picks.
     #[must_use]
     pub fn new(journal: Box<dyn Journal>, seed: [u8; 16], database_count: usize) -> Self {
-        let count = u32::try_from(database_count).expect("databases are few");
+        let count = database_count as u64;
         let rng_seed = u64::from_le_bytes(*seed.first_chunk().expect("the seed is longer"));
         Self {
             dbs: (0..count).map(|id| Db::new(DbId(id))).collect(),
@@ -86,6 +86,11 @@ impl Keyspace {
     /// Connects the journal, after recovery has filled the keyspace from it.
     pub fn set_journal(&mut self, journal: Box<dyn Journal>) {
         self.recorder.set_journal(journal);
+    }
+
+    /// Objects made from now on have ids from this one on.
+    pub fn skip_objects_below(&mut self, floor: ObjectId) {
+        self.recorder.next_object = self.recorder.next_object.max(floor.0);
     }
 
     /// Takes the place of a keyspace that held the same data: what clients watch and wait for, and

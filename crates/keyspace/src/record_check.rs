@@ -5,7 +5,7 @@
 //! take for granted is checked here, once, so that such a log is refused and named instead of
 //! ending the server or being served as something that it is not.
 
-use base::{ObjectId, Record, RecordKind, varint};
+use base::{DbId, ObjectId, Record, RecordKind, varint};
 
 use crate::packed::Packed;
 use crate::string::CHUNK_BYTES;
@@ -16,10 +16,10 @@ const STRING_BYTES_MAX: u64 = u32::MAX as u64;
 /// What is wrong with a record, if anything is.
 pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
     // The next ones must have numbers too.
-    if record.db.0 == u32::MAX {
+    if record.db >= DbId::MAX {
         return Err("a database out of range");
     }
-    if record.object.0 == u64::MAX {
+    if record.object >= ObjectId::MAX {
         return Err("an object out of range");
     }
     if (record.kind.is_element() || record.kind.is_root()) && record.object == ObjectId::NONE {
@@ -73,7 +73,7 @@ fn is_score(value: &[u8]) -> bool {
 
 /// The next free id, and ids below it, none of them twice.
 fn is_map(mut value: &[u8]) -> bool {
-    let Some(next) = varint::take(&mut value).filter(|next| *next < u64::from(u32::MAX)) else {
+    let Some(next) = varint::take(&mut value).filter(|next| *next < DbId::MAX.0) else {
         return false;
     };
     let mut ids = Vec::new();
@@ -90,7 +90,6 @@ fn is_map(mut value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::DbId;
 
     #[test]
     fn what_no_keyspace_logs_is_refused() {
@@ -99,9 +98,9 @@ mod tests {
         let element = |kind, sub, value| Record::element(kind, object, sub, value);
         let nan = f64::NAN.to_le_bytes();
         let bad = [
-            Record::whole(RecordKind::String, DbId(u32::MAX), b"k", b"v", None),
+            Record::whole(RecordKind::String, DbId::MAX, b"k", b"v", None),
             Record::root(RecordKind::Hash, db, b"k", ObjectId::NONE, &[0], None),
-            Record::root(RecordKind::Hash, db, b"k", ObjectId(u64::MAX), &[0], None),
+            Record::root(RecordKind::Hash, db, b"k", ObjectId::MAX, &[0], None),
             Record::root(RecordKind::LargeString, db, b"k", object, &[], None),
             Record::root(RecordKind::LargeString, db, b"k", object, &[0xff; 9], None),
             Record::element_deleted(ObjectId::NONE, b"f"),

@@ -129,7 +129,7 @@ impl Recorder {
         if let Some(addr) = entry.addr() {
             self.journal.append(&Record::key_deleted(db, entry.key()));
             self.journal.retire(addr);
-            self.deletes.note(hash ^ u64::from(db.0), &*self.journal);
+            self.deletes.note(hash ^ db.0, &*self.journal);
         }
     }
 
@@ -225,7 +225,7 @@ impl Recorder {
 
     /// A command looked for a key and found none.
     pub(crate) fn note_missing(&mut self, db: DbId, hash: u64) {
-        if let Some(lsn) = self.deletes.lsn_of(hash ^ u64::from(db.0), &*self.journal) {
+        if let Some(lsn) = self.deletes.lsn_of(hash ^ db.0, &*self.journal) {
             self.read_lsn = self.read_lsn.max(lsn);
         }
     }

@@ -33,6 +33,8 @@ pub struct Replay {
     dbs: HashMap<DbId, Db>,
     objects: HashMap<ObjectId, Gathered>,
     map: Option<DatabaseMap>,
+    /// The first record of the database with the largest id.
+    last_db: Option<(DbId, RecordAddr)>,
     /// How many databases the configuration has.
     database_count: usize,
 }
@@ -65,7 +67,14 @@ impl Replay {
     pub fn new(mut keyspace: Keyspace) -> Self {
         let database_count = keyspace.dbs.len();
         keyspace.dbs.clear();
-        Self { keyspace, dbs: HashMap::new(), objects: HashMap::new(), map: None, database_count }
+        Self {
+            keyspace,
+            dbs: HashMap::new(),
+            objects: HashMap::new(),
+            map: None,
+            last_db: None,
+            database_count,
+        }
     }
 
     /// Says that a record is about to be applied: what that will read is brought into the cache.
@@ -134,7 +143,12 @@ impl Replay {
         let hash = hasher.hash(record.key);
         entry.set_addr(Some(addr));
         entry.set_access(crate::access::fresh(self.keyspace.settings(), self.keyspace.now_ms()));
-        let db = self.dbs.entry(record.db).or_insert_with(|| Db::new(record.db));
+        let db = self.dbs.entry(record.db).or_insert_with(|| {
+            if self.last_db.is_none_or(|(last, _)| last < record.db) {
+                self.last_db = Some((record.db, addr));
+            }
+            Db::new(record.db)
+        });
         let place = match db.keys.locate(hash, record.key) {
             Some(place) => {
                 db.set_expiry(place, hash, None);
@@ -190,8 +204,18 @@ impl Replay {
 
     /// Joins objects with their keys and databases with their indexes, and gives the keyspace.
     /// The records of what belongs to nothing are pushed to `retired`.
-    #[must_use]
-    pub fn finish(mut self, retired: &mut Vec<RecordAddr>) -> Keyspace {
+    ///
+    /// # Errors
+    /// A record of a database that nothing has ever given an id to, and where it is.
+    pub fn finish(
+        mut self,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<Keyspace, (BadRecord, RecordAddr)> {
+        if let Some((id, addr)) = self.last_db
+            && !has_id(self.map.as_ref(), id)
+        {
+            return Err((no_database(), addr));
+        }
         let hasher = self.keyspace.recorder.hasher;
         let mut empty = Vec::new();
         for (_, Gathered { mut object, root }) in self.objects.drain() {
@@ -226,30 +250,43 @@ impl Replay {
                 }
             }
         }
-        keyspace
+        Ok(keyspace)
     }
 }
 
-/// No log gets near this: behind it there are ids for as many databases as anybody configures.
-const NEXT_ID_MAX: u32 = u32::MAX - (1 << 24);
+/// As many databases as can be configured: without a map their ids are their indexes.
+const UNMAPPED_IDS_MAX: u64 = 1 << 31;
+
+/// No log gets near this: behind it there are ids for as many databases as can be configured.
+const NEXT_ID_MAX: u64 = DbId::MAX.0 - UNMAPPED_IDS_MAX;
+
+/// See [`has_id`].
+pub(crate) const fn no_database() -> BadRecord {
+    BadRecord { kind: RecordKind::String, what: "a database that was never made" }
+}
+
+/// Whether a log with this map can have a database with this id: every other one is given out by a
+/// record of the map, with the next one in it.
+pub(crate) fn has_id(map: Option<&DatabaseMap>, id: DbId) -> bool {
+    id.0 < map.map_or(0, |map| map.next) + UNMAPPED_IDS_MAX
+}
 
 /// The newest `Databases` record.
 pub(crate) struct DatabaseMap {
     ids: Vec<DbId>,
-    next: u32,
+    next: u64,
     addr: RecordAddr,
 }
 
 impl DatabaseMap {
     /// What such a record says.
     pub(crate) fn read(record: &Record<'_>, addr: RecordAddr) -> Result<Self, BadRecord> {
-        let number = |value: &mut &[u8]| u32::try_from(varint::take(value)?).ok();
         let mut value = record.value;
         let mut read = || {
-            let next = number(&mut value).filter(|next| *next <= NEXT_ID_MAX)?;
+            let next = varint::take(&mut value).filter(|next| *next <= NEXT_ID_MAX)?;
             let mut ids = Vec::new();
             while !value.is_empty() {
-                ids.push(DbId(number(&mut value)?));
+                ids.push(DbId(varint::take(&mut value)?));
             }
             Some(Self { ids, next, addr })
         };
@@ -260,7 +297,7 @@ impl DatabaseMap {
 /// The ids of the databases by index, and the next free one. Where the map ends, or without one,
 /// the ids go on in order: as many as the configuration has databases (`count`), and as many as
 /// there are data for (below `seen`), so that lowering `databases` hides data and loses none.
-pub(crate) fn database_ids(map: Option<&DatabaseMap>, count: usize, seen: u32) -> (Vec<DbId>, u32) {
+pub(crate) fn database_ids(map: Option<&DatabaseMap>, count: usize, seen: u64) -> (Vec<DbId>, u64) {
     let (mut ids, mut next) = map.map_or((Vec::new(), 0), |map| (map.ids.clone(), map.next));
     while ids.len() < count || next < seen {
         ids.push(DbId(next));
@@ -293,7 +330,7 @@ mod tests {
             let addr = RecordAddr::new(SegmentId(1), ordinal);
             replay.apply(record, addr, &mut retired).expect("well-formed");
         }
-        let keyspace = replay.finish(&mut retired);
+        let keyspace = replay.finish(&mut retired).expect("well-formed");
         let mut retired: Vec<u32> = retired.into_iter().map(RecordAddr::ordinal).collect();
         retired.sort_unstable();
         (keyspace, retired)
@@ -309,7 +346,7 @@ mod tests {
         Record::element(RecordKind::HashField, ID, name, b"v")
     }
 
-    fn string<'a>(db: u32, key: &'a [u8], value: &'a [u8]) -> Record<'a> {
+    fn string<'a>(db: u64, key: &'a [u8], value: &'a [u8]) -> Record<'a> {
         Record::whole(RecordKind::String, DbId(db), key, value, None)
     }
 
@@ -358,6 +395,17 @@ mod tests {
         assert!(keyspace.exists(0, b"c", false) && keyspace.exists(1, b"b", false));
         assert_eq!((keyspace.size(0).0, keyspace.size(1).0), (1, 1));
         assert_eq!(retired, [0]);
+    }
+
+    #[test]
+    fn a_database_that_no_log_can_have_is_refused() {
+        let keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 2);
+        let (mut replay, mut retired) = (Replay::new(keyspace), Vec::new());
+        let addr = RecordAddr::new(SegmentId(1), 7);
+        replay
+            .apply(&string(1 << 40, b"a", b"x"), addr, &mut retired)
+            .expect("by itself it may be");
+        assert_eq!(replay.finish(&mut retired).err().map(|(_, at)| at), Some(addr));
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //! (see [`crate::Relog`]), so nothing of it may be retired before, and no id that it uses may be
 //! used again.
 
-use base::{DbId, Record, RecordAddr, RecordKind};
+use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::record_check;
-use crate::replay::{BadRecord, DatabaseMap, database_ids};
+use crate::replay::{BadRecord, DatabaseMap, database_ids, has_id, no_database};
 
 /// Consecutive records of one segment.
 struct Run {
@@ -22,13 +22,19 @@ pub struct Survey {
     /// Every record that may be retired, in runs, so that a block is one.
     runs: Vec<Run>,
     map: Option<DatabaseMap>,
-    /// Above every database that a record names.
-    databases_seen: u32,
+    /// The largest database that a record names, and the record.
+    last_db: Option<(DbId, RecordAddr)>,
     /// Above every object that a record names.
     pub(crate) next_object: u64,
 }
 
 impl Survey {
+    /// Nothing is noted yet but that objects below `object_floor` may have been used.
+    #[must_use]
+    pub fn new(object_floor: ObjectId) -> Self {
+        Self { next_object: object_floor.0, ..Self::default() }
+    }
+
     /// Takes note of one record.
     ///
     /// # Errors
@@ -42,7 +48,9 @@ impl Survey {
         if record.kind == RecordKind::Databases {
             self.map = Some(DatabaseMap::read(record, addr)?);
         } else if !record.kind.is_element() {
-            self.databases_seen = self.databases_seen.max(record.db.0 + 1);
+            if self.last_db.is_none_or(|(last, _)| last < record.db) {
+                self.last_db = Some((record.db, addr));
+            }
         }
         match self.runs.last_mut() {
             Some(Run { first, count })
@@ -56,10 +64,22 @@ impl Survey {
         Ok(())
     }
 
+    /// Whether the records make sense together.
+    ///
+    /// # Errors
+    /// A record of a database that nothing has ever given an id to, and where it is.
+    pub fn check(&self) -> Result<(), (BadRecord, RecordAddr)> {
+        match self.last_db {
+            Some((id, addr)) if !has_id(self.map.as_ref(), id) => Err((no_database(), addr)),
+            _ => Ok(()),
+        }
+    }
+
     /// The ids that the log's databases have, by index, when the configuration has `count`, and
     /// one above every id that it uses.
-    pub(crate) fn databases(&self, count: usize) -> (Vec<DbId>, u32) {
-        database_ids(self.map.as_ref(), count, self.databases_seen)
+    pub(crate) fn databases(&self, count: usize) -> (Vec<DbId>, u64) {
+        let seen = self.last_db.map_or(0, |(id, _)| id.0 + 1);
+        database_ids(self.map.as_ref(), count, seen)
     }
 
     /// Every record that was seen and may be retired.

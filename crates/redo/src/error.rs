@@ -45,6 +45,18 @@ pub enum Error {
         known: u32,
     },
 
+    /// A file has a section that must not be overlooked.
+    #[error(
+        "{path} has a section {section:?}, which this program does not know and must not ignore; use the newer program that wrote it",
+        path = path.display()
+    )]
+    UnknownSection {
+        /// The file.
+        path: PathBuf,
+        /// The section's name.
+        section: String,
+    },
+
     /// Bytes that were durable are not what was written.
     #[error(
         "{path} is corrupt at byte {offset}: {what}; nothing was changed: restore the file from a backup or from the disk's mirror",

@@ -61,6 +61,7 @@ pub fn load(
     let mut empty = Keyspace::new(Box::new(keyspace::NoJournal), seed, shape.databases);
     empty.settings_mut().eviction = shape.eviction;
     empty.begin_command(shape.now_ms);
+    empty.skip_objects_below(recovery.object_floor());
     let mut filling =
         Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
     let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
@@ -98,7 +99,11 @@ impl redo::Replay for Filling {
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
-        self.keyspace = self.replay.take().map(|replay| replay.finish(retired));
+        match self.replay.take().map(|replay| replay.finish(retired)) {
+            Some(Ok(keyspace)) => self.keyspace = Some(keyspace),
+            Some(Err(error)) => _ = self.error.get_or_insert(error),
+            None => {}
+        }
     }
 
     fn rejected(&self) -> Option<(RecordAddr, String)> {
@@ -111,7 +116,7 @@ impl redo::Replay for Filling {
 /// # Errors
 /// When the log is damaged or cannot be read; nothing on disk was changed then.
 pub fn survey(recovery: redo::Recovery) -> redo::Result<(Survey, redo::Opened)> {
-    let mut surveying = Surveying { survey: Survey::default(), error: None };
+    let mut surveying = Surveying { survey: Survey::new(recovery.object_floor()), error: None };
     let mut opened = recovery.run(&mut surveying, &mut |_| {})?;
     // Nothing was retired: until the keyspace is in the log, what is garbage is not known.
     opened.log.set_frozen(true);
@@ -137,7 +142,11 @@ impl redo::Replay for Surveying {
         }
     }
 
-    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {
+        if let Err(error) = self.survey.check() {
+            self.error.get_or_insert(error);
+        }
+    }
 
     fn rejected(&self) -> Option<(RecordAddr, String)> {
         self.error.as_ref().map(|(error, addr)| (*addr, error.to_string()))

@@ -55,6 +55,8 @@ pub(crate) struct Client {
 pub(crate) struct Told {
     /// What must survive from now on.
     pub(crate) need: Lsn,
+    /// What must survive the process.
+    pub(crate) shown: Lsn,
     /// By what.
     pub(crate) what: String,
     pub(crate) reply: Reply,
@@ -183,26 +185,28 @@ impl Client {
             let Some(expected) = self.expected.pop_front() else {
                 return Err(format!("client {}: nobody has asked for {reply:?}", self.number));
             };
-            let need = needed(&expected, &reply);
+            let shown = needed(&expected, &reply);
+            let is_promise = expected.is_strict || expected.kind == Kind::WaitAof;
+            let need = if is_promise { shown } else { Lsn::ZERO };
             if expected.kind == Kind::Blocking && expected.wrote && !reply.is_nil() {
                 // It was not its time that was up: the call that ended the wait has written for it.
                 self.last_write = self.last_write.max(expected.need);
             }
             let what = format!("client {} read {reply:?} to {}", self.number, expected.text);
-            told.push(Told { need, what, reply });
+            told.push(Told { need, shown, what, reply });
         }
         self.incoming.drain(..at);
         Ok(told)
     }
 }
 
-/// What must survive once this reply was read.
+/// The block that what this reply says depends on.
 fn needed(expected: &Expected, reply: &Reply) -> Lsn {
     if expected.kind == Kind::WaitAof {
         let is_durable = *reply == Reply::Array(Some(vec![Reply::Int(1), Reply::Int(0)]));
         return if is_durable { expected.written } else { Lsn::ZERO };
     }
-    if !expected.is_strict || reply.is_error() {
+    if reply.is_error() {
         return Lsn::ZERO;
     }
     match (expected.kind, reply) {

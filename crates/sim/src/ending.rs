@@ -15,6 +15,10 @@ const EVERYSEC_US: u64 = 1_000_000 + 100_000 + 20_000;
 /// until the engine's next tick, an open block, and the round in which it is noticed.
 const AT_STAKE_US: u64 = 2_000_000 + 2 * 100_000 + 20_000;
 
+/// How often everything is stepped until the log must have gone on, and how much time that is each.
+const GO_ON_ROUNDS: u32 = 20;
+const GO_ON_US: u64 = 110_000;
+
 impl Life<'_> {
     /// The end: a crash that was planned, a power failure, a kill, or a shutdown.
     pub(crate) fn end(mut self) -> Result<(), String> {
@@ -28,6 +32,8 @@ impl Life<'_> {
             self.promise_of_everysec();
         }
         self.run.at_stake_us = self.at_stake_us();
+        self.check_descriptors()?;
+        let is_crashed = self.run.disk.is_crashed();
         let how = self.run.rng.below(8);
         if !is_crashed {
             self.run.disk.crash_after(u64::MAX / 4);
@@ -37,7 +43,8 @@ impl Life<'_> {
         }
         let records = lock(&self.machine.tap).records;
         self.run.tally.records += records;
-        let Self { run, machine, clients, .. } = self;
+        self.run.tally.blocks_written_now += lock(&self.machine.works).written_now;
+        let Self { run, machine, clients, is_kernel_false, .. } = self;
         drop(clients);
         let (compactions, healed) = machine.compactions();
         run.tally.compactions += compactions;
@@ -50,6 +57,9 @@ impl Life<'_> {
         } else if how == 1 || (how == 0 && run.rng.coin()) {
             run.note(|| "KILL".to_owned());
             run.tally.kills += 1;
+            if !is_kernel_false && !run.is_betrayed {
+                run.killed = Some(run.ledger.read());
+            }
             run.disk.kill();
         } else {
             run.note(|| "CRASH".to_owned());
@@ -59,6 +69,22 @@ impl Life<'_> {
         run.disk.set_faults(Faults::default());
         (0..DEVICES_MAX).for_each(|index| run.disk.mend_dir(&device_dir(index)));
         Ok(())
+    }
+
+    /// Once there are descriptors again the log goes on, on every device.
+    fn check_descriptors(&mut self) -> Result<(), String> {
+        if !self.lacks_descriptors || self.is_dead || self.run.disk.is_crashed() {
+            return Ok(());
+        }
+        self.run.note(|| "there are descriptors again".to_owned());
+        self.run.disk.set_faults(Faults::default());
+        for _ in 0..GO_ON_ROUNDS {
+            self.run.clock.advance_us(GO_ON_US);
+            lock(&self.machine.works).step_all();
+            self.tick()?;
+            self.deliver()?;
+        }
+        if self.run.disk.is_crashed() { Ok(()) } else { self.machine.check_devices() }
     }
 
     /// What is in memory is what the log was told.

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use base::Lsn;
+use base::{Lsn, ObjectId};
 
 use crate::picture::Picture;
 
@@ -20,6 +20,8 @@ use crate::picture::Picture;
 #[derive(Debug, Clone)]
 struct State {
     total: u64,
+    /// The largest object that a block up to this one names.
+    object_max: ObjectId,
     sealed_at_us: u64,
     /// When a client has written to it last.
     written_at_us: Option<u64>,
@@ -33,6 +35,9 @@ pub(crate) struct Ledger {
     states: BTreeMap<Lsn, State>,
     promised: Lsn,
     promise: String,
+    /// What any client has read depends on this block, and what that was: promised if nothing but
+    /// the process dies.
+    read: (Lsn, String),
     /// The block that a client has written to last, and when.
     written: (Lsn, u64),
     /// Whether to keep what explains a violation.
@@ -46,11 +51,12 @@ impl Ledger {
             states: BTreeMap::new(),
             promised: Lsn::ZERO,
             promise: String::new(),
+            read: (Lsn::ZERO, String::new()),
             written: (Lsn::ZERO, 0),
             keeps_pictures,
             promises: 0,
         };
-        ledger.note(Lsn::ZERO, &Picture::default(), 0);
+        ledger.note(Lsn::ZERO, &Picture::default(), ObjectId::NONE, 0);
         ledger
     }
 
@@ -65,11 +71,13 @@ impl Ledger {
     }
 
     /// This is the state after a block.
-    pub(crate) fn note(&mut self, lsn: Lsn, picture: &Picture, now_us: u64) {
+    pub(crate) fn note(&mut self, lsn: Lsn, picture: &Picture, object: ObjectId, now_us: u64) {
+        let object_max = self.states.last_key_value().map(|(_, state)| state.object_max);
         let kept = self.keeps_pictures.then(|| picture.clone());
         let (written, written_at_us) = self.written;
         let state = State {
             total: picture.total(),
+            object_max: object_max.unwrap_or_default().max(object),
             sealed_at_us: now_us,
             written_at_us: (written == lsn).then_some(written_at_us),
             picture: kept,
@@ -80,6 +88,24 @@ impl Ledger {
     /// A client writes to a block.
     pub(crate) const fn write(&mut self, lsn: Lsn, now_us: u64) {
         self.written = (lsn, now_us);
+    }
+
+    /// The largest object that a block up to this one names.
+    pub(crate) fn object_max(&self, lsn: Lsn) -> ObjectId {
+        let before = self.states.range(..=lsn).next_back();
+        before.map_or(ObjectId::NONE, |(_, state)| state.object_max)
+    }
+
+    /// A client has read what depends on a block; `what` says how.
+    pub(crate) fn note_read(&mut self, lsn: Lsn, what: impl FnOnce() -> String) {
+        if lsn > self.read.0 {
+            self.read = (lsn, what());
+        }
+    }
+
+    /// What clients have read, and by which reply.
+    pub(crate) fn read(&self) -> (Lsn, String) {
+        self.read.clone()
     }
 
     /// Whether more was lost than `everysec` may lose: what clients have written in so long a time.
@@ -145,6 +171,7 @@ impl Ledger {
     pub(crate) fn settle(&mut self, lsn: Lsn) {
         self.states.retain(|at, _| *at <= lsn);
         self.promised = lsn;
+        self.read = (lsn, String::new());
         "an earlier recovery".clone_into(&mut self.promise);
     }
 }

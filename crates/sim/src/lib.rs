@@ -23,13 +23,17 @@
 //!   writes, and of reads that saw what was not durable yet (which block that is, the wiretap finds
 //!   out for itself); what WAITAOF has confirmed; what `everysec` owes; everything after a shutdown
 //!   in good order; and everything that an earlier recovery has shown.
+//! - **A process that is killed** loses nothing that a client has read, whatever the policy.
+//! - **Objects**: no large object gets the number of another one, in whatever life that was.
+//! - **A lack of descriptors** is over when there are some: no device is given up for it.
 //! - **One block a command**: the records of a command or transaction lie in one block.
 //! - **What is not logged does not happen**: the state changes only with a record.
 //!
 //! # Fault model
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
 //! names; death of the process; EIO from any call; syncs that fail and drop what was dirty; a full
-//! disk; a device that dies; misdirected writes; short reads. Beside these, here: a device so slow
+//! disk; a device that dies; misdirected writes; short reads; no descriptor to open something with.
+//! Somebody else gives the files other names, and nothing is changed in a file that has one. Beside these, here: a device so slow
 //! that its flusher hardly ever runs (`machine`), bits that turn in files at rest (`damage`:
 //! the start must name the file, and go on when the bit is turned back) and below the running server
 //! (the scrubber may heal them), memory that is full, a wall clock that jumps both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
@@ -44,9 +48,11 @@
 //! | the server, stepped | `machine`, `wiretap` |
 //! | who sends what | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
+//! | somebody who copies the files by hard links | `backup` |
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 
+mod backup;
 mod client;
 mod damage;
 mod ending;

@@ -35,6 +35,10 @@ pub(crate) struct Life<'a> {
     pub(crate) is_impaired: bool,
     /// A device is slow, and nothing is worse.
     pub(crate) is_slow: bool,
+    /// There is no descriptor to open something with, and nothing is worse.
+    pub(crate) lacks_descriptors: bool,
+    /// What the kernel was given may be lost with nothing but the process.
+    pub(crate) is_kernel_false: bool,
     /// Since when `appendfsync` asks for a sync each second at least.
     pub(crate) everysec_since_us: Option<u64>,
     /// `appendfsync` is everysec all the time: then writers are made to wait for a slow device.
@@ -58,6 +62,8 @@ impl<'a> Life<'a> {
             next_number: 0,
             is_impaired: false,
             is_slow: false,
+            lacks_descriptors: false,
+            is_kernel_false: false,
             everysec_since_us,
             is_everysec: run_policy == 1,
             last_tick_us: now_us,
@@ -100,7 +106,7 @@ impl<'a> Life<'a> {
         let run = &mut *self.run;
         let mut faults = Faults::default();
         let tally = &mut run.tally;
-        let kind = run.rng.below(24);
+        let kind = run.rng.below(26);
         match kind {
             0 | 1 => {
                 tally.lives_with_io_errors += 1;
@@ -129,6 +135,14 @@ impl<'a> Life<'a> {
                 let mut works = lock(&self.machine.works);
                 works.starved = Some(usize::try_from(index).expect("few"));
             }
+            10 | 11 => {
+                tally.lives_without_descriptors += 1;
+                let share = usize::try_from(run.rng.below(3)).expect("few");
+                faults.lack_per_million = [50_000, 400_000, 1_000_000][share];
+                if run.rng.below(3) > 0 {
+                    self.restore_at = Some(run.rng.below(steps));
+                }
+            }
             9 if run.rng.below(3) == 0 => {
                 tally.lives_with_misdirected_writes += 1;
                 faults.misdirect_per_million = 30_000;
@@ -136,7 +150,9 @@ impl<'a> Life<'a> {
             }
             _ => {}
         }
-        self.is_impaired = kind < 10;
+        self.is_impaired = kind < 12;
+        self.lacks_descriptors = matches!(kind, 10 | 11);
+        self.is_kernel_false = matches!(kind, 0..4 | 6 | 9);
         self.is_slow = matches!(kind, 7 | 8);
         run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
         run.disk.set_faults(faults);
@@ -176,6 +192,10 @@ impl<'a> Life<'a> {
                 self.run.note(|| format!("memory is full, by about {keys} keys"));
                 self.run.tally.evictions += 1;
                 self.machine.fill_memory(keys);
+                Ok(())
+            }
+            98 if self.run.rng.below(5) == 0 => {
+                self.run.back_up();
                 Ok(())
             }
             96 | 97 => {
@@ -241,7 +261,8 @@ impl<'a> Life<'a> {
         let (unloaded, _) = self.machine.call(Engine::unload)?;
         let (sealed, now_us) = (self.machine.sealed(), self.now_us());
         if sealed > self.run.ledger.last() {
-            self.run.ledger.note(sealed, &state, now_us);
+            let object = lock(&self.machine.tap).object_max;
+            self.run.ledger.note(sealed, &state, object, now_us);
         }
         self.run.note(|| format!("RELOAD, block {sealed} is the last"));
         if let Err(why) = unloaded {
@@ -272,6 +293,7 @@ impl<'a> Life<'a> {
             }
         }
         self.run.ledger.settle(sealed);
+        lock(&self.machine.tap).used = self.run.ledger.object_max(sealed);
         self.call(|engine| engine.end_iteration(true))
     }
 
@@ -310,7 +332,8 @@ impl<'a> Life<'a> {
                 self.machine.look_thoroughly()?;
             }
             let now_us = env::Clock::monotonic_us(&self.run.clock);
-            self.run.ledger.note(sealed, self.machine.look(), now_us);
+            let object = lock(&self.machine.tap).object_max;
+            self.run.ledger.note(sealed, self.machine.look(), object, now_us);
             self.run.note(|| format!("block {sealed} is sealed"));
         }
         let durable = self.machine.durable();
@@ -499,6 +522,7 @@ impl<'a> Life<'a> {
                     );
                     self.run.trace.push(line);
                 }
+                self.run.ledger.note_read(told.shown, || told.what.clone());
                 if told.need > base::Lsn::ZERO {
                     self.run.ledger.promise(told.need, || told.what);
                 }

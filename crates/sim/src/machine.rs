@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::Lsn;
+use base::{Lsn, ObjectId};
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
 use keyspace::{Journal, Keyspace};
-use redo::{Compactor, Env, Flusher, Opened, Recovery, Scrubber, Step, Summary};
+use redo::{Compactor, DeviceState, Env, Flusher, Opened, Recovery, Scrubber, Step, Summary};
 use server::config::Config;
 use server::engine::{Engine, LogControl, Surroundings};
 use server::host::{CpuTimes, Host, MemoryUsage};
@@ -64,6 +64,8 @@ pub(crate) struct Works {
     /// When each flusher has stepped last, and the longest that any has not.
     stepped_at_us: Vec<u64>,
     longest_gap_us: u64,
+    /// Blocks that the executor has written itself.
+    pub(crate) written_now: u64,
     /// A flusher that gets hardly any steps: its device is slow.
     pub(crate) starved: Option<usize>,
 }
@@ -84,6 +86,19 @@ impl Works {
             self.stepped_at_us[index] = now_us;
             self.flushers[index].step();
         }
+    }
+
+    /// The executor has a flusher write, unless its thread is just at it. Whether it has.
+    fn write_now(&mut self, device: usize, rng: &mut SimEntropy) -> bool {
+        if self.starved == Some(device) || rng.below(4) == 0 {
+            return false;
+        }
+        let mut flushers = self.flushers.iter_mut();
+        let has_written = flushers
+            .find(|flusher| flusher.device_index() == device)
+            .is_some_and(Flusher::write_now);
+        self.written_now += u64::from(has_written);
+        has_written
     }
 
     /// The longest time that any flusher had no step, and whether none is slow on purpose.
@@ -114,6 +129,7 @@ impl Works {
 /// The handle by which the engine ends the works.
 struct Stepped {
     works: Arc<Mutex<Works>>,
+    rng: SimEntropy,
 }
 
 /// How often everything is stepped for the log to come to its end.
@@ -131,6 +147,10 @@ impl Crew for Stepped {
         works.stepped_at_us.extend(added.iter().map(|_| now_us));
         works.flushers.extend(added);
         Ok(())
+    }
+
+    fn write_now(&mut self, device: usize) -> bool {
+        lock(&self.works).write_now(device, &mut self.rng)
     }
 
     fn finish(&mut self) -> Result<(), String> {
@@ -212,10 +232,12 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         compactor: Some(compactor),
         scrubber: Some(log.scrubber()),
         clock: site.clock.clone(),
+        written_now: 0,
         starved: None,
     };
     let works = Arc::new(Mutex::new(works));
-    let (journal, control) = connect(log, Box::new(Stepped { works: Arc::clone(&works) }));
+    let crew = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
+    let (journal, control) = connect(log, Box::new(crew));
     let picture = Picture::of(&keyspace);
     let tap = Arc::new(Mutex::new(Tap::new(&keyspace)));
     keyspace.set_journal(Box::new(Wiretap {
@@ -290,7 +312,11 @@ impl Machine {
         run: impl FnOnce(&mut Engine) -> T,
     ) -> Result<(T, Wrote), String> {
         let result = run(&mut self.engine);
-        match lock(&self.tap).take_blocks() {
+        let mut tap = lock(&self.tap);
+        if let Some(ObjectId(object)) = tap.reused {
+            return Err(format!("REUSED: object {object} is not the first with this number"));
+        }
+        match tap.take_blocks() {
             None => Ok((result, Wrote { lsn: None })),
             Some((first, last)) if first == last => Ok((result, Wrote { lsn: Some(last) })),
             Some((first, last)) => {
@@ -352,6 +378,21 @@ impl Machine {
     pub(crate) fn compactions(&self) -> (u64, u64) {
         let stats = self.journal.as_ref().map(LogJournal::stats);
         stats.map_or((0, 0), |stats| (stats.compactions, stats.scrub_healed))
+    }
+
+    /// Whether every device takes blocks.
+    ///
+    /// # Errors
+    /// Why one does not.
+    pub(crate) fn check_devices(&self) -> Result<(), String> {
+        let Some(stats) = self.journal.as_ref().map(LogJournal::stats) else { return Ok(()) };
+        match stats.devices.iter().find(|device| device.state != DeviceState::Healthy) {
+            None => Ok(()),
+            Some(device) => {
+                let error = device.last_error.as_deref().unwrap_or("no error");
+                Err(format!("GIVEN UP: {} is {:?}: {error}", device.path.display(), device.state))
+            }
+        }
     }
 
     /// Whether there are records in the open block.

@@ -13,12 +13,14 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
 
+use crate::backup::Backup;
 use crate::damage::{self, Flip};
 use crate::ledger::Ledger;
 use crate::life::Life;
 use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, Site, boot, data_dir, device_dir};
 use crate::picture::{Hash, Picture};
 use crate::tally::Tally;
+use crate::wiretap::lock;
 use crate::workload::{DATABASES, Workload};
 
 /// How many devices there may be.
@@ -107,6 +109,9 @@ pub(crate) struct Run {
     pub(crate) decayed: Option<Flip>,
     /// How much of what was written under `everysec` may be lost at most, in microseconds.
     pub(crate) at_stake_us: Option<u64>,
+    /// The process was killed and nothing else has happened: what clients had read, and by which reply.
+    pub(crate) killed: Option<(Lsn, String)>,
+    backup: Backup,
     /// Nothing is left to chance but what a crash leaves on the disk.
     pub(crate) is_scripted: bool,
     pub(crate) trace: Vec<String>,
@@ -145,6 +150,8 @@ impl Run {
             is_betrayed: false,
             decayed: None,
             at_stake_us: None,
+            killed: None,
+            backup: Backup::default(),
             is_scripted: false,
             trace: Vec::new(),
             rng,
@@ -161,6 +168,8 @@ impl Run {
             ledger: self.ledger.clone(),
             workload: self.workload.clone(),
             decayed: self.decayed.clone(),
+            killed: self.killed.clone(),
+            backup: self.backup.clone(),
             trace: self.trace.clone(),
             ..*self
         }
@@ -171,12 +180,26 @@ impl Run {
             let Some(machine) = self.recover()? else { return Ok(()) };
             self.tally.lives += 1;
             Life::new(self, machine).live()?;
+            self.check_links()?;
             if self.is_betrayed {
                 break;
             }
         }
         self.recover()?;
-        Ok(())
+        self.check_links()
+    }
+
+    /// Nothing was changed in a file that has another name.
+    fn check_links(&self) -> Result<(), String> {
+        self.disk.take_trespass().map_or(Ok(()), |what| Err(format!("TRESPASS: {what}")))
+    }
+
+    /// Somebody copies the files by hard links.
+    pub(crate) fn back_up(&mut self) {
+        let keeps_last = self.rng.coin();
+        let count = self.backup.make(&self.disk, keeps_last);
+        self.tally.backups += 1;
+        self.note(|| format!("BACKUP by hard links: {count} files"));
     }
 
     fn into_outcome(self) -> Outcome {
@@ -241,6 +264,11 @@ impl Run {
             let faults =
                 Faults { error_per_million: 20_000, short_reads: true, ..Faults::default() };
             self.disk.set_faults(faults);
+        } else if self.rng.below(8) == 0 {
+            self.disk.set_faults(Faults { lack_per_million: 50_000, ..Faults::default() });
+        }
+        if !self.is_scripted && self.rng.below(8) == 0 {
+            self.back_up();
         }
         let is_quiet = crashes == 0 && flipped.is_none() && !self.is_betrayed;
         let verified = if is_quiet && self.rng.below(8) == 0 { self.verify()? } else { None };
@@ -264,18 +292,20 @@ impl Run {
                         return Err(format!("the verifier expects {verified:?}: {summary:?}"));
                     }
                     self.judge(machine.recovered(), &summary)?;
+                    lock(&machine.tap).used = self.ledger.object_max(summary.last_lsn);
                     return Ok(Some(machine));
                 }
                 _ if is_crashed => {
                     self.note(|| "CRASH in the recovery".to_owned());
                     self.disk.restart();
+                    self.killed = None;
                     self.tally.crashes += 1;
                     self.tally.crashes_in_recovery += 1;
                 }
                 Ok(_) => unreachable!("the arm above has it"),
                 Err(error) => {
                     self.note(|| format!("no start: {error}"));
-                    let is_eio = matches!(&error, redo::Error::Io { source, .. } if source.raw_os_error().is_some());
+                    let is_eio = matches!(&error, redo::Error::Io { source, .. } if env::system_number(source).is_some());
                     if is_eio {
                         self.tally.recoveries_with_io_errors += 1;
                         self.disk.set_faults(Faults::default());
@@ -313,6 +343,12 @@ impl Run {
         self.tally.blocks += summary.blocks;
         self.tally.cut_blocks += summary.cut_blocks;
         self.ledger.judge(summary.last_lsn, found, self.is_betrayed)?;
+        if let Some((lsn, what)) = self.killed.take().filter(|(lsn, _)| *lsn > summary.last_lsn) {
+            let last = summary.last_lsn;
+            return Err(format!(
+                "LOST: block {last} is the last after a kill, {lsn} was read: {what}"
+            ));
+        }
         if let Some(at_stake_us) = self.at_stake_us.take().filter(|_| !self.is_betrayed) {
             self.ledger.judge_loss(summary.last_lsn, at_stake_us)?;
         }

@@ -70,8 +70,14 @@ tally! {
     lives_with_dying_device,
     /// Lives in which a device was slow.
     lives_with_slow_device,
+    /// Lives in which there was often no descriptor to open something with.
+    lives_without_descriptors,
     /// Lives in which writes went to the wrong place.
     lives_with_misdirected_writes,
+    /// Times that the files were copied by hard links.
+    backups,
+    /// Blocks that the executor has written itself.
+    blocks_written_now,
     /// Recoveries that EIO has interrupted.
     recoveries_with_io_errors,
     /// Times that `indelible log verify` was asked first and had to agree.

@@ -35,6 +35,12 @@ pub(crate) struct Tap {
     /// The id of each database, and the block that said so.
     databases: Vec<(DbId, Lsn)>,
     owners: BTreeMap<ObjectId, LoggedKey>,
+    /// The largest object that a block which survived has named, in any life before.
+    pub(crate) used: ObjectId,
+    /// The largest of this life.
+    pub(crate) object_max: ObjectId,
+    /// An object that has got the number of another one.
+    pub(crate) reused: Option<ObjectId>,
     pub(crate) records: u64,
 }
 
@@ -62,6 +68,11 @@ impl Tap {
             self.hear_databases(record.value, lsn);
             return;
         }
+        self.object_max = self.object_max.max(record.object);
+        let is_known = self.owners.contains_key(&record.object);
+        if record.object != ObjectId::NONE && record.object <= self.used && !is_known {
+            self.reused = Some(record.object);
+        }
         let key = if record.kind.is_element() {
             // Elements may come before their root, which the same command writes.
             let Some(owner) = self.owners.get(&record.object) else { return };
@@ -81,7 +92,7 @@ impl Tap {
         // The first number is the next id.
         let _next = varint::take(&mut value);
         for database in &mut self.databases {
-            let id = varint::take(&mut value).and_then(|id| u32::try_from(id).ok());
+            let id = varint::take(&mut value);
             let id = DbId(id.expect("the keyspace writes an id for each database"));
             if database.0 != id {
                 *database = (id, lsn);

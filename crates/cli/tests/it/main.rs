@@ -10,6 +10,7 @@
 //!   io_errors ─┬─ fault_injection                 disks that fail
 //!   overload ──┘                                  disks that are slow, and other things that are too much
 //!   devices                                       log devices that come and go under load
+//!   object_ids                                    large objects over restarts
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
 //!   command_line                                  configuration and data directories that must be refused
@@ -53,6 +54,7 @@ mod listening;
 mod log_switch;
 mod loop_device;
 mod network;
+mod object_ids;
 mod overload;
 mod page_store;
 mod power_cut;

@@ -364,3 +364,99 @@ fn the_calls_that_change_the_disk_can_be_read_again() {
     assert_eq!(names, ["create", "write", "sync_data", "sync_dir"]);
     assert!(disk.take_ios().is_empty());
 }
+
+#[test]
+fn a_lack_of_descriptors_keeps_a_call_from_opening_and_changes_nothing() {
+    let disk = disk(1, Faults::default());
+    let file = durable_file(&disk, "f", b"abc");
+    disk.set_faults(Faults { lack_per_million: 1_000_000, ..Faults::default() });
+    let mut numbers = Vec::new();
+    for _ in 0..20 {
+        let errors = [
+            disk.create(&path("g")).err(),
+            disk.open(&path("f"), Access::Read).err(),
+            disk.list(dir()).err(),
+            disk.sync_dir(dir()).err(),
+            disk.lock(&path("l")).err(),
+        ];
+        for error in errors.map(Option::unwrap) {
+            assert!(env::lacks_descriptor(&error), "{error}");
+            numbers.extend(env::system_number(&error));
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers, [12, 23, 24]);
+    file.write_all_at(b"x", 0).unwrap();
+    file.sync_data().unwrap();
+    disk.rename(&path("f"), &path("h")).unwrap();
+    disk.set_faults(Faults::default());
+    assert_eq!(contents(&disk, "h").unwrap(), b"xbc");
+    assert!(!disk.exists(&path("g")).unwrap());
+}
+
+/// What becomes of a change of a file that was linked between `before` and `after`.
+fn trespass(
+    before: impl Fn(&SimDisk, &dyn File),
+    after: impl Fn(&SimDisk, &dyn File),
+) -> Option<String> {
+    let disk = disk(1, Faults::default());
+    let file = durable_file(&disk, "f", b"abc");
+    before(&disk, &*file);
+    assert!(!disk.has_other_names(&path("f")).unwrap());
+    assert!(disk.link(&path("f"), Path::new("/backup/f")));
+    assert!(disk.has_other_names(&path("f")).unwrap());
+    after(&disk, &*file);
+    disk.take_trespass()
+}
+
+#[test]
+fn a_file_with_another_name_is_only_appended_to_and_only_by_who_had_it_open() {
+    let nothing = |_: &SimDisk, _: &dyn File| {};
+    let open = |disk: &SimDisk| disk.open(&path("f"), Access::ReadWrite).unwrap();
+    let is_wrong = |after: &dyn Fn(&SimDisk, &dyn File)| trespass(nothing, after).is_some();
+    assert!(is_wrong(&|_, file| file.write_all_at(b"x", 2).unwrap()));
+    assert!(is_wrong(&|_, file| file.set_len(2).unwrap()));
+    assert!(!is_wrong(&|_, file| file.write_all_at(b"x", 3).unwrap()));
+    assert!(!is_wrong(&|_, file| file.set_len(3).unwrap()));
+    assert!(is_wrong(&|disk, _| open(disk).write_all_at(b"x", 3).unwrap()));
+    assert!(is_wrong(&|disk, _| open(disk).set_len(3).unwrap()));
+    assert!(!is_wrong(&|disk, _| drop(open(disk))));
+    // Who has the copy may not change it either.
+    assert!(is_wrong(&|disk, _| {
+        let copy = disk.open(Path::new("/backup/f"), Access::ReadWrite).unwrap();
+        copy.write_all_at(b"x", 3).unwrap();
+    }));
+    // The last name of ours may go: the file is not ours then.
+    assert!(is_wrong(&|disk, file| {
+        disk.remove(&path("f")).unwrap();
+        assert!(file.has_name().unwrap());
+        file.set_len(0).unwrap();
+    }));
+    // Once the other name is gone it is ours alone.
+    assert!(!is_wrong(&|disk, file| {
+        disk.unlink(Path::new("/backup/f"));
+        assert!(!disk.has_other_names(&path("f")).unwrap());
+        file.set_len(0).unwrap();
+        disk.remove(&path("f")).unwrap();
+        assert!(!file.has_name().unwrap());
+    }));
+    // What a write has left that failed is nothing that anybody relies on.
+    let cut = |disk: &SimDisk, file: &dyn File| {
+        let capacity_bytes = Some(disk.used_bytes() + 2);
+        disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
+        file.write_all_at(b"defg", 3).unwrap_err();
+        disk.set_faults(Faults::default());
+        assert_eq!(file.len().unwrap(), 5);
+    };
+    assert_eq!(trespass(cut, |_, file| file.write_all_at(b"defg", 3).unwrap()), None);
+}
+
+#[test]
+#[should_panic(expected = "has another name")]
+fn a_trespass_that_nobody_asks_for_is_a_panic() {
+    let disk = disk(1, Faults::default());
+    let file = durable_file(&disk, "f", b"abc");
+    disk.link(&path("f"), Path::new("/backup/f"));
+    file.set_len(0).unwrap();
+}

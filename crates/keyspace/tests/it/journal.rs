@@ -100,7 +100,7 @@ impl MemoryLog {
                 .apply(&logged.record(), addr(at), &mut retired)
                 .expect("the keyspace logged this record");
         }
-        let mut keyspace = replay.finish(&mut retired);
+        let mut keyspace = replay.finish(&mut retired).expect("every database has an id");
         for addr in retired {
             match stale.iter().position(|other| *other == addr) {
                 Some(at) => drop(stale.swap_remove(at)),

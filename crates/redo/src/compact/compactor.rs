@@ -34,7 +34,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, ObjectId, SegmentId};
 use env::{Access, File};
 
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
@@ -54,6 +54,9 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
 const SHRINK_BYTES: u64 = 1 << 20;
 
+/// How long the end of a compaction rests between two attempts.
+const RETRY_US: u64 = 100_000;
+
 /// Files to compact into one.
 pub(crate) struct Job {
     /// What is in them, in the order of the segments.
@@ -63,6 +66,8 @@ pub(crate) struct Job {
     /// The LSN that was open when the bitmaps were copied.
     pub(crate) compaction_lsn: Lsn,
     pub(crate) durable_before_rename: Lsn,
+    /// One above every object that a record may name which is not copied.
+    pub(crate) object_floor: ObjectId,
     pub(crate) rate_bytes_per_s: u64,
     pub(crate) bytes_before: u64,
     /// The old files are damaged and superfluous: they are not read, and go to a directory of this
@@ -182,6 +187,12 @@ impl Compactor {
                 let copied = std::mem::take(&mut running.copied);
                 self.report(running, Ok(copied));
             }
+            Err(error) if running.place == Place::New && is_full(&error) => {
+                // Half of it is done: the rest is tried again, as a flusher does.
+                running.retry_at_us = self.shared.clock.monotonic_us() + RETRY_US;
+                self.running = Some(running);
+                return Step::Idle;
+            }
             Err(error) => {
                 running.abandon(&self.shared);
                 self.report(running, Err(error));
@@ -192,7 +203,7 @@ impl Compactor {
 
     fn report(&self, running: Running, result: Result<Vec<Copied>>) {
         // Once the new file is there the old ones are not what the executor knows any more.
-        let is_final = |error: &Error| running.is_replaced || !is_full(error);
+        let is_final = |error: &Error| running.place != Place::Old || !is_full(error);
         let result = result
             .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
         let Running { segments, target, bytes_before, .. } = running;
@@ -208,6 +219,19 @@ enum Progress {
     Done,
 }
 
+/// Which files are in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The old ones.
+    Old,
+    /// These or the new one: the rename has failed, or has not returned.
+    InDoubt,
+    /// The new one, and such old ones as are not removed yet, or not durably so.
+    New,
+    /// The new one alone, whatever comes.
+    Settled,
+}
+
 /// A compaction under way.
 struct Running {
     segments: Vec<SegmentId>,
@@ -215,6 +239,7 @@ struct Running {
     bytes_before: u64,
     compaction_lsn: Lsn,
     durable_before_rename: Lsn,
+    object_floor: ObjectId,
     rate_bytes_per_s: u64,
     aside: Option<String>,
     /// What is still to be copied.
@@ -232,8 +257,9 @@ struct Running {
     read_bytes: u64,
     started_us: u64,
     is_copied: bool,
-    /// The new file may be in its place.
-    is_replaced: bool,
+    place: Place,
+    /// What comes after that has failed for want of room or descriptors: when it is tried again.
+    retry_at_us: u64,
     /// Old files that have no name any more, and how much of them is left.
     nameless: Vec<(Box<dyn File>, u64)>,
 }
@@ -246,6 +272,7 @@ impl Running {
             bytes_before: job.bytes_before,
             compaction_lsn: job.compaction_lsn,
             durable_before_rename: job.durable_before_rename,
+            object_floor: job.object_floor,
             rate_bytes_per_s: job.rate_bytes_per_s,
             aside: job.aside,
             copy: None,
@@ -258,7 +285,8 @@ impl Running {
             read_bytes: 0,
             started_us: 0,
             is_copied: false,
-            is_replaced: false,
+            place: Place::Old,
+            retry_at_us: 0,
             nameless: Vec::new(),
         }
     }
@@ -267,11 +295,12 @@ impl Running {
         if self.output.is_none() {
             self.begin(shared)?;
         }
-        if !self.nameless.is_empty() {
+        if self.place == Place::Settled {
             return Ok(self.shrink());
         }
         if self.is_copied {
-            return self.finish(shared);
+            let is_resting = shared.clock.monotonic_us() < self.retry_at_us;
+            return if is_resting { Ok(Progress::Waiting) } else { self.finish(shared) };
         }
         if self.is_ahead_of_rate(shared) {
             return Ok(Progress::Waiting);
@@ -378,39 +407,61 @@ impl Running {
             shared.request_sync(needed);
             return Ok(Progress::Waiting);
         }
-        self.announce(shared)?;
-        let disk = &*shared.disk;
-        if self.aside.is_none() {
-            // Whoever holds a file keeps the file system from freeing it.
-            let files = self.sources.iter().map(|(path, _)| disk.open(path, Access::ReadWrite));
-            self.nameless = files
-                .flatten()
-                .filter_map(|file| {
-                    let len = file.len().ok()?;
-                    Some((file, len))
-                })
-                .collect();
-        }
-        let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
-        match &new_path {
+        if self.place == Place::Old {
+            self.announce(shared)?;
+            self.hold_sources(shared);
+            self.replace(shared, new_path.as_deref())?;
+        }
+        self.settle(shared, new_path.as_deref())?;
+        // Not before: a crash must not bring back a name of a file that is being cut.
+        self.place = Place::Settled;
+        Ok(if self.nameless.is_empty() { Progress::Done } else { Progress::Worked })
+    }
+
+    /// Opens the old files: whoever holds a file keeps the file system from freeing it.
+    fn hold_sources(&mut self, shared: &Shared) {
+        if self.aside.is_some() {
+            return;
+        }
+        let files = self.sources.iter().map(|(path, _)| shared.disk.open(path, Access::ReadWrite));
+        self.nameless = files
+            .flatten()
+            .filter_map(|file| {
+                let len = file.len().ok()?;
+                Some((file, len))
+            })
+            .collect();
+    }
+
+    /// Puts the new file in its place; without anything in it, it is removed.
+    fn replace(&mut self, shared: &Shared, new_path: Option<&Path>) -> Result<()> {
+        let disk = &*shared.disk;
+        let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
+        match new_path {
             Some(path) => {
-                self.is_replaced = true;
+                self.place = Place::InDoubt;
                 disk.rename(&temp, path).at(path, "replace")?;
-                let dir = &shared.devices[self.target].path;
-                disk.sync_dir(dir).at(dir, "sync")?;
             }
             None => disk.remove(&temp).at(&temp, "remove")?,
         }
+        self.place = Place::New;
+        Ok(())
+    }
+
+    /// Makes the replacement durable and removes what was replaced. May be tried again.
+    fn settle(&self, shared: &Shared, new_path: Option<&Path>) -> Result<()> {
+        if new_path.is_some() {
+            let dir = &shared.devices[self.target].path;
+            shared.disk.sync_dir(dir).at(dir, "sync")?;
+        }
         let left = self.copied.iter().filter(|copied| copied.present_count > 0);
         let news = left.map(|copied| shared.manifest.listing().note_whole(copied.segment));
-        if news.fold(false, |any, one| any | one) {
-            // Parts that are one now are no longer missed once this is written.
-            shared.manifest.update(|_| true)?;
-        }
-        self.remove_sources(shared, new_path.as_deref())?;
-        Ok(if self.nameless.is_empty() { Progress::Done } else { Progress::Worked })
+        let has_news = news.fold(false, |any, one| any | one);
+        // Parts that are one now are no longer missed once this is written.
+        shared.manifest.update(|_| has_news)?;
+        self.remove_sources(shared, new_path)
     }
 
     /// Gives back some of a file that is no longer needed, and has no name.
@@ -428,7 +479,8 @@ impl Running {
     }
 
     /// Writes into the manifest what the rename makes true: which segments need not be there any
-    /// more, up to where gaps are legitimate, and for that how far open segments go by now.
+    /// more, up to where gaps are legitimate, and for that how far open segments go by now; and which
+    /// objects there were.
     fn announce(&self, shared: &Shared) -> Result<()> {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
@@ -437,6 +489,8 @@ impl Running {
         shared.manifest.update(|manifest| {
             manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
             manifest.durable_lsn = manifest.durable_lsn.max(durable);
+            // What is dropped may be the last that names an object: its number stays taken.
+            manifest.object_floor = manifest.object_floor.max(self.object_floor);
             true
         })
     }
@@ -470,7 +524,11 @@ impl Running {
         let disk = &*shared.disk;
         let (Some(aside), Some(dir), Some(name)) = (&self.aside, path.parent(), path.file_name())
         else {
-            return disk.remove(path).at(path, "remove");
+            return match disk.remove(path) {
+                // An attempt before this one has removed it.
+                Err(error) if error.kind() == ErrorKind::NotFound && self.retry_at_us > 0 => Ok(()),
+                removed => removed.at(path, "remove"),
+            };
         };
         let aside = dir.join(aside);
         disk.create_dir_all(&aside).at(&aside, "make")?;

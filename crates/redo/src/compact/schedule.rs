@@ -364,6 +364,7 @@ impl Log {
             target,
             compaction_lsn: open_lsn,
             durable_before_rename,
+            object_floor: self.object_end,
             rate_bytes_per_s: self.schedule.options.rate_bytes_per_s,
             bytes_before,
             aside,

@@ -12,15 +12,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::checksum::crc32c;
-use base::{Lsn, SegmentId};
+use base::{Lsn, ObjectId, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{u32_at, u64_at};
 use crate::format::listing::{Listed, Listing};
+use crate::format::sections::{self, Tag};
 
-/// The newest format of every file of the log.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest format of the manifest: 2 has sections, the object floor among them.
+const MANIFEST_VERSION: u32 = 2;
+
+/// The newest format of a device's mark.
+const DEVICE_VERSION: u32 = 1;
 
 /// Sixteen random bytes that name a database or a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +76,8 @@ pub struct Manifest {
     pub horizon: Lsn,
     /// Segment numbers below this one may have been used.
     pub next_segment: SegmentId,
+    /// The object floor: no object from this one on was ever named by a record that is gone.
+    pub object_floor: ObjectId,
     /// The devices.
     pub devices: Vec<ManifestDevice>,
     /// The images of segments that there must be.
@@ -80,36 +86,44 @@ pub struct Manifest {
 
 const MAGIC: &[u8; 8] = b"INDELMAN";
 const HEAD_BYTES: usize = 24;
-const FIXED_BYTES: usize = 64;
+const FIXED_BYTES: usize = 60;
 const LISTED_BYTES: usize = 16;
+
+/// The sections: numbers and ids, devices, images that there must be, object floor.
+const SECTIONS: [Tag; 4] = [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF"];
 const BYTES_MAX: u64 = 64 << 20;
 
 impl Manifest {
     /// The manifest as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::new();
-        body.extend_from_slice(&self.database.0);
-        body.extend_from_slice(&self.hash_seed);
-        body.extend_from_slice(&self.epoch.to_le_bytes());
-        body.extend_from_slice(&self.durable_lsn.0.to_le_bytes());
-        body.extend_from_slice(&self.horizon.0.to_le_bytes());
-        body.extend_from_slice(&self.next_segment.0.to_le_bytes());
-        body.extend_from_slice(&len_u32(self.devices.len()).to_le_bytes());
+        let mut base = Vec::with_capacity(FIXED_BYTES);
+        base.extend_from_slice(&self.database.0);
+        base.extend_from_slice(&self.hash_seed);
+        base.extend_from_slice(&self.epoch.to_le_bytes());
+        base.extend_from_slice(&self.durable_lsn.0.to_le_bytes());
+        base.extend_from_slice(&self.horizon.0.to_le_bytes());
+        base.extend_from_slice(&self.next_segment.0.to_le_bytes());
+        let mut devices = Vec::new();
         for device in &self.devices {
             let path = device.path.as_os_str().as_encoded_bytes();
-            body.extend_from_slice(&device.id.0);
-            body.extend_from_slice(&u32::from(device.is_leaving).to_le_bytes());
-            body.extend_from_slice(&len_u32(path.len()).to_le_bytes());
-            body.extend_from_slice(path);
+            devices.extend_from_slice(&device.id.0);
+            devices.extend_from_slice(&u32::from(device.is_leaving).to_le_bytes());
+            devices.extend_from_slice(&len_u32(path.len()).to_le_bytes());
+            devices.extend_from_slice(path);
         }
-        body.extend_from_slice(&len_u32(self.listed.len()).to_le_bytes());
+        let mut images = Vec::with_capacity(self.listed.len() * LISTED_BYTES);
         for entry in &self.listed {
-            body.extend_from_slice(&entry.segment.0.to_le_bytes());
-            body.extend_from_slice(&entry.part.to_le_bytes());
-            body.extend_from_slice(&entry.last_lsn.0.to_le_bytes());
+            images.extend_from_slice(&entry.segment.0.to_le_bytes());
+            images.extend_from_slice(&entry.part.to_le_bytes());
+            images.extend_from_slice(&entry.last_lsn.0.to_le_bytes());
         }
-        framed(MAGIC, &body)
+        let floor = self.object_floor.0.to_le_bytes();
+        let mut body = Vec::new();
+        for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &floor]) {
+            sections::put(&mut body, tag, content);
+        }
+        framed(MAGIC, MANIFEST_VERSION, &body)
     }
 
     /// The manifest that these bytes of `file` are.
@@ -117,8 +131,12 @@ impl Manifest {
     /// # Errors
     /// What is wrong with them.
     pub fn decode(bytes: &[u8], file: &Path) -> Result<Self> {
-        let body = unframed(MAGIC, bytes, file)?;
-        Self::decode_body(body)
+        let (version, body) = unframed(MAGIC, MANIFEST_VERSION, bytes, file)?;
+        let manifest = match version {
+            1 => Self::decode_version_1(body),
+            _ => sections::take(SECTIONS, body, file)?.and_then(Self::decode_sections),
+        };
+        manifest
             .filter(Self::has_next_numbers)
             .ok_or_else(|| Error::corrupt(file, HEAD_BYTES as u64, "the manifest makes no sense"))
     }
@@ -129,36 +147,60 @@ impl Manifest {
             && self.durable_lsn <= Lsn::MAX
             && self.horizon <= Lsn::MAX
             && self.next_segment <= SegmentId::MAX
+            && self.object_floor <= ObjectId::MAX
     }
 
-    fn decode_body(body: &[u8]) -> Option<Self> {
-        let (fixed, mut rest) = body.split_at_checked(FIXED_BYTES)?;
-        let device_count = u32_at(fixed, 60);
-        let mut devices = Vec::new();
-        for _ in 0..device_count {
-            let (head, tail) = rest.split_at_checked(24)?;
-            let (path, tail) = tail.split_at_checked(u32_at(head, 20) as usize)?;
-            let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
-            let is_leaving = u32_at(head, 16) & 1 != 0;
-            devices.push(ManifestDevice { id: id_at(head, 0), path, is_leaving });
-            rest = tail;
-        }
-        let (listed_count, rest) = rest.split_at_checked(4)?;
-        if rest.len() as u64 != u64::from(u32_at(listed_count, 0)) * LISTED_BYTES as u64 {
+    fn decode_sections([base, devices, images, floor]: [&[u8]; 4]) -> Option<Self> {
+        if base.len() != FIXED_BYTES {
             return None;
         }
-        let listed = rest.chunks_exact(LISTED_BYTES).map(|entry| Listed {
+        let mut rest = devices;
+        let mut devices = Vec::new();
+        while !rest.is_empty() {
+            devices.push(take_device(&mut rest)?);
+        }
+        let floor = ObjectId(u64::from_le_bytes(floor.try_into().ok()?));
+        Self::decode_parts(base, devices, images, floor)
+    }
+
+    /// The body without sections: what version 2 has in three of them, with numbers between them
+    /// of how many entries follow.
+    fn decode_version_1(body: &[u8]) -> Option<Self> {
+        let (base, mut rest) = body.split_at_checked(FIXED_BYTES)?;
+        let mut devices = Vec::new();
+        for _ in 0..take_u32(&mut rest)? {
+            devices.push(take_device(&mut rest)?);
+        }
+        let listed_count = take_u32(&mut rest)?;
+        if rest.len() as u64 != u64::from(listed_count) * LISTED_BYTES as u64 {
+            return None;
+        }
+        // What was gone before there was a floor, nothing knows.
+        Self::decode_parts(base, devices, rest, ObjectId::NONE.next())
+    }
+
+    fn decode_parts(
+        base: &[u8],
+        devices: Vec<ManifestDevice>,
+        images: &[u8],
+        object_floor: ObjectId,
+    ) -> Option<Self> {
+        if !images.len().is_multiple_of(LISTED_BYTES) {
+            return None;
+        }
+        let listed = images.chunks_exact(LISTED_BYTES).map(|entry| Listed {
             segment: SegmentId(u32_at(entry, 0)),
             part: u32_at(entry, 4),
             last_lsn: Lsn(u64_at(entry, 8)),
         });
         Some(Self {
-            database: id_at(fixed, 0),
-            hash_seed: id_at(fixed, 16).0,
-            epoch: u64_at(fixed, 32),
-            durable_lsn: Lsn(u64_at(fixed, 40)),
-            horizon: Lsn(u64_at(fixed, 48)),
-            next_segment: SegmentId(u32_at(fixed, 56)),
+            database: id_at(base, 0),
+            hash_seed: id_at(base, 16).0,
+            epoch: u64_at(base, 32),
+            durable_lsn: Lsn(u64_at(base, 40)),
+            horizon: Lsn(u64_at(base, 48)),
+            next_segment: SegmentId(u32_at(base, 56)),
+            object_floor,
             devices,
             listed: listed.collect(),
         })
@@ -216,7 +258,7 @@ impl DeviceMark {
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>> {
         let path = Self::path_in(dir);
         let Some(bytes) = read_small(disk, &path)? else { return Ok(None) };
-        let body = unframed(DEVICE_MAGIC, &bytes, &path)?;
+        let (_, body) = unframed(DEVICE_MAGIC, DEVICE_VERSION, &bytes, &path)?;
         if body.len() != 32 {
             return Err(Error::corrupt(&path, HEAD_BYTES as u64, "the device mark is cut off"));
         }
@@ -229,7 +271,7 @@ impl DeviceMark {
     /// When the disk refuses.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         let body = [self.database.0, self.device.0].concat();
-        write_small(disk, dir, &Self::path_in(dir), &framed(DEVICE_MAGIC, &body))
+        write_small(disk, dir, &Self::path_in(dir), &framed(DEVICE_MAGIC, DEVICE_VERSION, &body))
     }
 }
 
@@ -291,29 +333,49 @@ impl ManifestStore {
 }
 
 /// Magic, format version, length and checksum around `body`.
-fn framed(magic: &[u8; 8], body: &[u8]) -> Vec<u8> {
+fn framed(magic: &[u8; 8], version: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
     bytes.extend_from_slice(magic);
-    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&crc32c(body).to_le_bytes());
     bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
     bytes.extend_from_slice(body);
     bytes
 }
 
-fn unframed<'a>(magic: &[u8; 8], bytes: &'a [u8], file: &Path) -> Result<&'a [u8]> {
+/// The version and the body of a file in such a frame, the newest version known being `known`.
+fn unframed<'a>(
+    magic: &[u8; 8],
+    known: u32,
+    bytes: &'a [u8],
+    file: &Path,
+) -> Result<(u32, &'a [u8])> {
     if bytes.len() < HEAD_BYTES || &bytes[..8] != magic {
         return Err(Error::corrupt(file, 0, "it does not begin as such a file does"));
     }
     let found = u32_at(bytes, 8);
-    if found > FORMAT_VERSION {
-        return Err(Error::NewerFormat { path: file.to_owned(), found, known: FORMAT_VERSION });
+    if found > known {
+        return Err(Error::NewerFormat { path: file.to_owned(), found, known });
     }
     let body = &bytes[HEAD_BYTES..];
     if found == 0 || u64_at(bytes, 16) != body.len() as u64 || u32_at(bytes, 12) != crc32c(body) {
         return Err(Error::corrupt(file, 8, "its checksum or length is wrong"));
     }
-    Ok(body)
+    Ok((found, body))
+}
+
+fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(u32::from_le_bytes(*number))
+}
+
+fn take_device(bytes: &mut &[u8]) -> Option<ManifestDevice> {
+    let (head, rest) = bytes.split_at_checked(24)?;
+    let (path, rest) = rest.split_at_checked(u32_at(head, 20) as usize)?;
+    *bytes = rest;
+    let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
+    Some(ManifestDevice { id: id_at(head, 0), path, is_leaving: u32_at(head, 16) & 1 != 0 })
 }
 
 fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
@@ -363,6 +425,7 @@ mod tests {
             durable_lsn: Lsn(4),
             horizon: Lsn(5),
             next_segment: SegmentId(6),
+            object_floor: ObjectId(9),
             devices: vec![
                 ManifestDevice { id: Id([7; 16]), path: PathBuf::from("a"), is_leaving: true },
                 ManifestDevice { id: Id([8; 16]), path: PathBuf::from("b/c"), is_leaving: false },
@@ -397,6 +460,7 @@ mod tests {
             Manifest { durable_lsn: Lsn::MAX.next(), ..manifest() },
             Manifest { horizon: Lsn::MAX.next(), ..manifest() },
             Manifest { next_segment: SegmentId(u32::MAX), ..manifest() },
+            Manifest { object_floor: ObjectId(u64::MAX), ..manifest() },
         ] {
             assert!(Manifest::decode(&bad.encode(), Path::new("m")).is_err(), "{bad:?}");
         }
@@ -405,15 +469,17 @@ mod tests {
     #[test]
     fn a_newer_format_is_told_from_damage() {
         let mut bytes = manifest().encode();
-        bytes[8] = 2;
+        bytes[8] = 3;
         let error = Manifest::decode(&bytes, Path::new("m")).unwrap_err();
-        assert!(matches!(error, Error::NewerFormat { found: 2, .. }), "{error}");
+        assert!(matches!(error, Error::NewerFormat { found: 3, known: 2, .. }), "{error}");
     }
 
     proptest! {
         #[test]
         fn any_body_is_decoded_or_refused(body: Vec<u8>) {
-            let _ = Manifest::decode(&framed(MAGIC, &body), Path::new("m"));
+            for version in [1, 2] {
+                let _ = Manifest::decode(&framed(MAGIC, version, &body), Path::new("m"));
+            }
             let _ = Manifest::decode(&body, Path::new("m"));
         }
     }

@@ -7,5 +7,6 @@ pub mod block;
 pub(crate) mod listing;
 pub mod manifest;
 pub mod record;
+pub(crate) mod sections;
 pub mod segment;
 pub mod survivors;

@@ -26,11 +26,8 @@ const EXPIRES: u8 = 0x40;
 /// Appends `record` to `out`.
 pub fn encode(out: &mut Vec<u8>, record: &Record<'_>) {
     let kind = record.kind;
-    let (scope, name) = if kind.is_element() {
-        (record.object.0, record.sub)
-    } else {
-        (u64::from(record.db.0), record.key)
-    };
+    let (scope, name) =
+        if kind.is_element() { (record.object.0, record.sub) } else { (record.db.0, record.key) };
     let mut body_bytes =
         1 + varint::len(scope) + varint::len(name.len() as u64) + name.len() + record.value.len();
     if kind.is_root() {
@@ -78,8 +75,7 @@ pub fn decode_body(mut body: &[u8]) -> Result<Record<'_>, &'static str> {
     let mut record = if kind.is_element() {
         Record::element(kind, ObjectId(scope), name, &[])
     } else {
-        let db = u32::try_from(scope).map_err(|_| "a record's database is out of range")?;
-        Record::whole(kind, DbId(db), name, &[], None)
+        Record::whole(kind, DbId(scope), name, &[], None)
     };
     if kind.is_root() {
         let object = varint::take(&mut body).ok_or("a record's object is cut off")?;
@@ -129,7 +125,7 @@ mod tests {
     #[derive(Debug, Clone)]
     struct Owned {
         kind: RecordKind,
-        db: u32,
+        db: u64,
         name: Vec<u8>,
         object: u64,
         value: Vec<u8>,
@@ -161,7 +157,7 @@ mod tests {
 
     fn owned() -> impl Strategy<Value = Owned> {
         let kind = proptest::sample::select(&RecordKind::ALL[..]);
-        (kind, any::<u32>(), any::<Vec<u8>>(), any::<u64>(), any::<Vec<u8>>(), any::<Option<i64>>())
+        (kind, any::<u64>(), any::<Vec<u8>>(), any::<u64>(), any::<Vec<u8>>(), any::<Option<i64>>())
             .prop_map(|(kind, db, name, object, value, expires_at_ms)| Owned {
                 kind,
                 db,

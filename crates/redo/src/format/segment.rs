@@ -26,7 +26,7 @@ use env::File;
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{lsn_at, u32_at, u64_at};
-use crate::format::manifest::{FORMAT_VERSION, Id, id_at};
+use crate::format::manifest::{Id, id_at};
 use crate::format::survivors::Survivors;
 
 /// The length of a segment's header.
@@ -34,6 +34,9 @@ pub const HEADER_BYTES: usize = 128;
 
 /// Every how many survivors the footer holds an offset.
 pub const OFFSET_EVERY: u32 = 64;
+
+/// The newest format of a segment's files.
+const SEGMENT_VERSION: u32 = 1;
 
 pub(crate) const MAGIC: &[u8; 8] = b"INDELSEG";
 
@@ -74,7 +77,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.database.0);
         bytes[32..48].copy_from_slice(&self.device.0);
         bytes[48..52].copy_from_slice(&self.segment.0.to_le_bytes());
@@ -101,8 +104,12 @@ impl SegmentHeader {
         if u32_at(bytes, 12) != crc32c(&bytes[16..]) || found == 0 {
             return Ok(None);
         }
-        if found > FORMAT_VERSION {
-            return Err(Error::NewerFormat { path: file.to_owned(), found, known: FORMAT_VERSION });
+        if found > SEGMENT_VERSION {
+            return Err(Error::NewerFormat {
+                path: file.to_owned(),
+                found,
+                known: SEGMENT_VERSION,
+            });
         }
         Ok(Self::decode_fields(bytes))
     }

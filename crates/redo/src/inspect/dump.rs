@@ -78,12 +78,18 @@ impl Printer<'_> {
             let (epoch, durable) = (manifest.epoch, manifest.durable_lsn);
             match self.format {
                 DumpFormat::Text => self.push(format_args!(
-                    "database {} epoch {epoch} durable {durable} horizon {} next segment {}",
-                    manifest.database, manifest.horizon, manifest.next_segment
+                    "database {} epoch {epoch} durable {durable} horizon {} next segment {} object floor {}",
+                    manifest.database,
+                    manifest.horizon,
+                    manifest.next_segment,
+                    manifest.object_floor.0
                 )),
                 DumpFormat::Json => self.push(format_args!(
-                    r#"{{"type":"manifest","database":"{}","epoch":{epoch},"durable_lsn":{durable},"horizon":{},"next_segment":{}}}"#,
-                    manifest.database, manifest.horizon, manifest.next_segment
+                    r#"{{"type":"manifest","database":"{}","epoch":{epoch},"durable_lsn":{durable},"horizon":{},"next_segment":{},"object_floor":{}}}"#,
+                    manifest.database,
+                    manifest.horizon,
+                    manifest.next_segment,
+                    manifest.object_floor.0
                 )),
             }
             self.end_line()?;

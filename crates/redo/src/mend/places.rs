@@ -7,7 +7,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, ObjectId, SegmentId};
 use env::{Access, Disk, Entropy};
 
 use crate::error::{Error, IoContext, Result};
@@ -177,6 +177,8 @@ impl Places {
                 durable_lsn: Lsn::ZERO,
                 horizon: Lsn::ZERO,
                 next_segment: SegmentId(next_segment + CLAIMED_MAX),
+                // Raised by the next start, above every object that is left.
+                object_floor: ObjectId::NONE.next(),
                 devices: devices.clone().collect(),
                 listed: Vec::new(),
             }

@@ -33,9 +33,13 @@ use crate::error::{Error, Result};
 use crate::recover::scan::{BlockCursor, Next, SegmentFile, SizedNext};
 use crate::write::device::Shared;
 use crate::write::flusher::Step;
+use crate::write::segment_writer::lacks_descriptor;
 
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
+
+/// How long nothing is read after there was no descriptor.
+const REST_US: u64 = 1_000_000;
 
 /// How long after the beginning of a pass the next one begins.
 const PASS_EVERY_US: u64 = 3_600_000_000;
@@ -116,6 +120,8 @@ pub struct Scrubber {
     rate_changes: u64,
     /// When the next pass begins.
     pass_at_us: u64,
+    /// There was no descriptor: nothing is read before.
+    rest_until_us: u64,
     /// The rest of this pass; `None` between passes.
     todo: Option<VecDeque<Target>>,
     reading: Option<Reading>,
@@ -142,6 +148,7 @@ impl Scrubber {
             rate_bytes_per_s: 0,
             rate_changes: 0,
             pass_at_us: 0,
+            rest_until_us: 0,
             todo: None,
             reading: None,
             doubted: None,
@@ -176,7 +183,8 @@ impl Scrubber {
                 self.todo = Some(targets.into());
             }
         }
-        if self.rate_bytes_per_s == 0 || self.is_ahead_of_rate(now_us) {
+        let is_resting = now_us < self.rest_until_us;
+        if self.rate_bytes_per_s == 0 || is_resting || self.is_ahead_of_rate(now_us) {
             return Step::Idle;
         }
         if self.todo.is_none() {
@@ -231,8 +239,15 @@ impl Scrubber {
         }
     }
 
-    /// Lets the file be read once more; tells what is wrong with it if that has been done.
+    /// Lets the file be read once more; tells what is wrong with it if that has been done. A lack
+    /// of descriptors says nothing of the file: it is read when there are some, and as long as that
+    /// takes nothing is.
     fn note_error(&mut self, target: Target, error: Error) {
+        if lacks_descriptor(&error) {
+            self.todo.get_or_insert_default().push_front(target);
+            self.rest_until_us = self.shared.clock.monotonic_us() + REST_US;
+            return;
+        }
         if self.doubted.take() != Some(target.leader) {
             self.doubted = Some(target.leader);
             self.todo.get_or_insert_default().push_front(target);

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Lsn, Record, RecordAddr, SegmentId};
+use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 use env::{Disk, Lock};
 
 use crate::compact::compactor::{Compactor, JobQueue};
@@ -142,6 +142,7 @@ impl Recovery {
                     durable_lsn: Lsn::ZERO,
                     horizon: Lsn::ZERO,
                     next_segment: SegmentId(1),
+                    object_floor: ObjectId::NONE.next(),
                     devices: Vec::new(),
                     listed: Vec::new(),
                 };
@@ -163,6 +164,13 @@ impl Recovery {
     #[must_use]
     pub const fn database(&self) -> Id {
         self.manifest.database
+    }
+
+    /// Objects below this one may have been used, also where no record names them any more: what is
+    /// made from now on has ids from here on, and above every object that is read.
+    #[must_use]
+    pub const fn object_floor(&self) -> ObjectId {
+        self.manifest.object_floor
     }
 
     /// How many bytes there are to read.
@@ -291,6 +299,7 @@ impl Recovery {
         self.manifest.durable_lsn = state.last_lsn;
         self.manifest.horizon = state.horizon;
         self.manifest.next_segment = self.catalog.next_segment();
+        self.manifest.object_floor = state.object_end;
         self.manifest.listed = self.left(state).collect();
         self.manifest.write(&*self.env.disk, &self.options.dir)
     }
@@ -355,6 +364,7 @@ impl Recovery {
             jobs,
             state.last_lsn.next(),
             next_segment,
+            state.object_end,
             options.policy,
             options.compaction,
             options.in_flight_bytes_max,

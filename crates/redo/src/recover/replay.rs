@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Lsn, RecordAddr, SegmentId};
+use base::{Lsn, ObjectId, RecordAddr, SegmentId};
 use env::Disk;
 
 use crate::compact::bitmap::Bitmap;
@@ -77,6 +77,8 @@ pub(crate) struct LogState {
     pub(crate) horizon: Lsn,
     pub(crate) durable: Lsn,
     pub(crate) files: Vec<FileState>,
+    /// One above every object that was ever named, as far as that is known.
+    pub(crate) object_end: ObjectId,
     /// The segments that have records; their lengths are for the caller to fill in.
     pub(crate) segments: Segments,
     pub(crate) block_count: u64,
@@ -195,9 +197,8 @@ struct Missing {
 impl<'a> Reader<'a> {
     fn new(catalog: &'a Catalog) -> Self {
         let headers = || catalog.files.iter().map(|file| &file.header);
-        let (mut horizon, mut durable) = catalog
-            .manifest
-            .as_ref()
+        let manifest = catalog.manifest.as_ref();
+        let (mut horizon, mut durable) = manifest
             .map_or((Lsn::ZERO, Lsn::ZERO), |manifest| (manifest.horizon, manifest.durable_lsn));
         horizon = headers().map(|header| header.horizon).fold(horizon, Lsn::max);
         durable = headers().map(|header| header.durable_lsn).fold(durable, Lsn::max);
@@ -220,6 +221,7 @@ impl<'a> Reader<'a> {
             horizon,
             durable,
             files,
+            object_end: manifest.map_or(ObjectId::NONE.next(), |manifest| manifest.object_floor),
             segments,
             block_count: 0,
             record_count: 0,
@@ -293,6 +295,7 @@ impl<'a> Reader<'a> {
             let (ordinal, at, body) = body.map_err(corrupt)?;
             let record = record::decode_body(body).map_err(corrupt)?;
             record_count += 1;
+            self.state.object_end = self.state.object_end.max(record.object.next());
             delete_count += u32::from(record.kind.is_delete());
             next_ordinal = ordinal.saturating_add(1);
             if keeps_offsets {

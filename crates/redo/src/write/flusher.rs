@@ -35,7 +35,7 @@ use crate::write::devices;
 use crate::write::reserve;
 use crate::write::sealed_block::SealedBlock;
 use crate::write::segment_writer::{
-    Ordinals, SegmentWriter, WrittenBlock, is_full, lacks_descriptors,
+    Ordinals, SegmentWriter, WrittenBlock, is_full, lacks_descriptor,
 };
 
 /// What a step has done.
@@ -465,13 +465,13 @@ impl Flusher {
         let device = &self.shared.devices[self.index];
         // A full disk below the data directory keeps the manifest from being replaced: another
         // device would not get further.
-        let has_descriptors = !lacks_descriptors(error);
+        let has_descriptor = !lacks_descriptor(error);
         let is_own = error.path().is_some_and(|path| path.starts_with(&device.path));
         let error = error.to_string();
         device.set_last_error(error.clone());
         let was_full = device.state() == DeviceState::Full;
         device.set_state(DeviceState::Full);
-        if has_descriptors && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path)
+        if has_descriptor && self.has_reserve && reserve::give_up(&*self.shared.disk, &device.path)
         {
             // What was accepted before the disk was full gets the room that was kept for it. It may be
             // the manifest that needs it: mostly it is on the same disk.
@@ -491,7 +491,7 @@ impl Flusher {
         }
         let is_stuck = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
         if is_own
-            && has_descriptors
+            && has_descriptor
             && is_stuck
             && let Some(other) = self.other_with_room()
         {

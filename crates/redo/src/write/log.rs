@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{Lsn, Record, RecordAddr, SegmentId};
+use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 
 use crate::compact::compactor::JobQueue;
 use crate::compact::pins::Pins;
@@ -105,6 +105,8 @@ pub struct Log {
     open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
     next_segment: SegmentId,
+    /// One above every object that a record has ever named.
+    pub(crate) object_end: ObjectId,
     next_device: usize,
     durable: Lsn,
     written: Lsn,
@@ -129,6 +131,7 @@ impl Log {
         jobs: Arc<JobQueue>,
         open_lsn: Lsn,
         next_segment: SegmentId,
+        object_end: ObjectId,
         policy: SyncPolicy,
         compaction: CompactionOptions,
         in_flight_bytes_max: u64,
@@ -150,6 +153,7 @@ impl Log {
             open_lsn,
             lanes,
             next_segment,
+            object_end,
             next_device: 0,
             policy,
             in_flight_bytes: 0,
@@ -180,6 +184,7 @@ impl Log {
             self.open.marks.push(self.open.buffer.len() as u64);
         }
         record::encode(&mut self.open.buffer, record);
+        self.object_end = self.object_end.max(record.object.next());
         self.open.record_count += 1;
         self.open.delete_count += u32::from(record.kind.is_delete());
         RecordAddr::new(binding.segment, ordinal)

@@ -1,10 +1,11 @@
 //! The format on disk is what it was: files of each version, byte by byte.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{DbId, ObjectId, Record, RecordKind};
 use env_sim::{Faults, SimDisk};
+use redo::manifest::Manifest;
 
 use crate::harness::{Database, options};
 
@@ -46,21 +47,28 @@ fn hex(bytes: &[u8]) -> String {
     lines.collect()
 }
 
+/// The files of the example with the version that they are written in.
+const FILES: [(&str, &str, &str); 4] = [
+    ("v2", "manifest", "/data/redo.manifest"),
+    ("v1", "device", "/data/redo/device"),
+    ("v1", "compacted-segment", "/data/redo/0000000001.redo"),
+    ("v1", "segment", "/data/redo/0000000002.redo"),
+];
+
+fn fixture(version: &str, name: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    fixtures.join(version).join(format!("{name}.hex"))
+}
+
 #[test]
 fn files_are_written_as_ever() {
     let disk = SimDisk::new(0, Faults::default());
     write_example(&disk);
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
-    for (name, path) in [
-        ("manifest", "/data/redo.manifest"),
-        ("device", "/data/redo/device"),
-        ("compacted-segment", "/data/redo/0000000001.redo"),
-        ("segment", "/data/redo/0000000002.redo"),
-    ] {
-        let fixture = fixtures.join(format!("{name}.hex"));
+    for (version, name, path) in FILES {
+        let fixture = fixture(version, name);
         let found = hex(&read(&disk, path));
         if std::env::var_os("INDELIBLE_WRITE_FIXTURES").is_some() {
-            std::fs::create_dir_all(&fixtures).unwrap();
+            std::fs::create_dir_all(fixture.parent().unwrap()).unwrap();
             std::fs::write(&fixture, &found).unwrap();
         }
         let expected = std::fs::read_to_string(&fixture).unwrap();
@@ -68,36 +76,62 @@ fn files_are_written_as_ever() {
     }
 }
 
-#[test]
-fn files_of_version_1_are_read() {
+/// The example as its files say, with the manifest of a version.
+fn load_example(manifest_version: &str) -> SimDisk {
     let disk = SimDisk::new(0, Faults::default());
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v1");
     env::Disk::create_dir_all(&disk, Path::new("/data/redo")).unwrap();
-    for (name, path) in [
-        ("manifest", "/data/redo.manifest"),
-        ("device", "/data/redo/device"),
-        ("compacted-segment", "/data/redo/0000000001.redo"),
-        ("segment", "/data/redo/0000000002.redo"),
-    ] {
-        let text = std::fs::read_to_string(fixtures.join(format!("{name}.hex"))).unwrap();
+    for (version, name, path) in FILES {
+        let version = if name == "manifest" { manifest_version } else { version };
+        let text = std::fs::read_to_string(fixture(version, name)).unwrap();
         let words = text.lines().flat_map(|line| line.split_whitespace().skip(1));
         let bytes: Vec<u8> = words.map(|word| u8::from_str_radix(word, 16).unwrap()).collect();
         let file = env::Disk::create(&disk, Path::new(path)).unwrap();
         file.write_all_at(&bytes, 0).unwrap();
     }
-    let mut out = Vec::new();
-    let disk: Arc<dyn env::Disk> = Arc::new(disk);
-    redo::dump(&disk, Path::new("/data"), &[], redo::DumpFormat::Text, &mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    let records: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
-    assert_eq!(
-        records,
-        [
-            r#"  1:1 String db 2 "counter" expires 1800000000000 = "42""#,
-            r#"  1:2 Set db 0 "s" object 300 = """#,
-            r#"  1:3 SetMember object 300 "m" = """#,
-            r#"  2:0 String db 0 "after" = "compaction""#,
-        ]
-    );
-    assert!(redo::verify(&disk, Path::new("/data"), &[]).unwrap().is_good());
+    disk
+}
+
+#[test]
+fn files_of_every_version_are_read() {
+    for version in ["v1", "v2"] {
+        let disk: Arc<dyn env::Disk> = Arc::new(load_example(version));
+        let mut out = Vec::new();
+        redo::dump(&disk, Path::new("/data"), &[], redo::DumpFormat::Text, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let records: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+        assert_eq!(
+            records,
+            [
+                r#"  1:1 String db 2 "counter" expires 1800000000000 = "42""#,
+                r#"  1:2 Set db 0 "s" object 300 = """#,
+                r#"  1:3 SetMember object 300 "m" = """#,
+                r#"  2:0 String db 0 "after" = "compaction""#,
+            ]
+        );
+        assert!(redo::verify(&disk, Path::new("/data"), &[]).unwrap().is_good());
+    }
+}
+
+#[test]
+fn a_start_makes_a_manifest_of_version_2_of_one_of_version_1() {
+    let disk = load_example("v1");
+    let version = |disk: &SimDisk| read(disk, "/data/redo.manifest")[8];
+    assert_eq!(version(&disk), 1);
+    let before = Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
+    assert_eq!(before.object_floor, ObjectId(1), "it says nothing of objects");
+    let database = Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
+    assert_eq!(database.keyspace.contents()[&b"after"[..]], b"compaction");
+    database.close();
+    assert_eq!(version(&disk), 2);
+    let after = Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();
+    assert_eq!(after.object_floor, ObjectId(301), "above every object that was read");
+    let same = Manifest {
+        epoch: before.epoch,
+        durable_lsn: before.durable_lsn,
+        horizon: before.horizon,
+        next_segment: before.next_segment,
+        object_floor: before.object_floor,
+        ..after
+    };
+    assert_eq!(same, before);
 }

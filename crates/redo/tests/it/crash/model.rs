@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind, varint};
 
 /// Databases that clients can name.
-pub(crate) const DB_COUNT: u32 = 2;
+pub(crate) const DB_COUNT: u64 = 2;
 
 type KeyName = (DbId, Vec<u8>);
 
@@ -79,11 +79,11 @@ impl Visible {
 }
 
 /// The value of a `Databases` record.
-pub(crate) fn databases_value(next_free: u32, ids: &[DbId]) -> Vec<u8> {
+pub(crate) fn databases_value(next_free: u64, ids: &[DbId]) -> Vec<u8> {
     let mut value = Vec::new();
-    varint::put(&mut value, u64::from(next_free));
+    varint::put(&mut value, next_free);
     for id in ids {
-        varint::put(&mut value, u64::from(id.0));
+        varint::put(&mut value, id.0);
     }
     value
 }
@@ -122,15 +122,12 @@ impl Model {
     }
 
     /// The next database id never used, and the id of each database.
-    pub(crate) fn databases(&self) -> (u32, Vec<DbId>) {
+    pub(crate) fn databases(&self) -> (u64, Vec<DbId>) {
         let Some((value, _)) = &self.databases else {
             return (DB_COUNT, (0..DB_COUNT).map(DbId).collect());
         };
         let mut rest = value.as_slice();
-        let mut number = || {
-            let number = varint::take(&mut rest).expect("a Databases record holds varints");
-            u32::try_from(number).expect("database ids are 32 bits")
-        };
+        let mut number = || varint::take(&mut rest).expect("a Databases record holds varints");
         let next_free = number();
         (next_free, (0..DB_COUNT).map(|_| DbId(number())).collect())
     }

@@ -1,0 +1,62 @@
+//! Hard links that others make of a program's files, and the rule about them: nothing is changed in
+//! a file that has another name.
+//!
+//! ```text
+//!   the program    data/7.redo ─┐
+//!                               ├─► one file        opened before the link: may be appended to
+//!   a backup       copy/7.redo ─┘                   opened after it: may not be changed at all
+//! ```
+//!
+//! What was in the file when it got its other name stays as it is, byte by byte: whoever made the
+//! link reads it, or a program that runs there still writes behind it. Files whose content means
+//! nothing need not be linked by a test.
+//!
+//! [`Trespass`] notes the first change that breaks the rule. A test that does not ask for it fails
+//! when the disk is dropped.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::names::{InodeId, Names};
+
+/// The names that others have given to files.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Links(BTreeSet<PathBuf>);
+
+impl Links {
+    pub(crate) fn add(&mut self, path: &Path) {
+        self.0.insert(path.to_owned());
+    }
+
+    /// Whether the file, which the program knows as `path`, has a name of somebody else's.
+    pub(crate) fn is_shared(&self, names: &Names, path: &Path, inode: InodeId) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let is_ours = !self.0.contains(path);
+        let mut others = names.of(inode).filter(|name| *name != path);
+        others.any(|name| !is_ours || self.0.contains(name))
+    }
+}
+
+/// The first change of a file that was not the program's alone.
+#[derive(Debug, Default)]
+pub(crate) struct Trespass(Option<String>);
+
+impl Trespass {
+    pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
+        self.0.get_or_insert_with(what);
+    }
+
+    pub(crate) fn take(&mut self) -> Option<String> {
+        self.0.take()
+    }
+}
+
+impl Drop for Trespass {
+    fn drop(&mut self) {
+        if let Some(what) = self.0.take().filter(|_| !std::thread::panicking()) {
+            panic!("{what}");
+        }
+    }
+}

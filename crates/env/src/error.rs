@@ -1,0 +1,100 @@
+//! What the system said, with the path that it is about.
+//!
+//! An [`io::Error`] made of a text has lost its number, and with it the difference between a disk
+//! that fails and a process that may not open another file. So errors are made here.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// An error of the system and its path.
+#[derive(Debug)]
+struct PathError {
+    path: PathBuf,
+    source: io::Error,
+    is_opening: bool,
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for PathError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// The error with the path that it is about; its kind and its number stay.
+#[must_use]
+pub fn about(path: &Path, source: io::Error) -> io::Error {
+    wrap(path, source, false)
+}
+
+/// The same, of a call that opens a file or directory, or makes one: it has had no other effect.
+#[must_use]
+pub fn opening(path: &Path, source: io::Error) -> io::Error {
+    wrap(path, source, true)
+}
+
+fn wrap(path: &Path, source: io::Error, is_opening: bool) -> io::Error {
+    io::Error::new(source.kind(), PathError { path: path.to_owned(), source, is_opening })
+}
+
+fn path_error(error: &io::Error) -> Option<&PathError> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// The number that the system gave the error, also when a path was added to it.
+#[must_use]
+pub fn system_number(error: &io::Error) -> Option<i32> {
+    error.raw_os_error().or_else(|| path_error(error)?.source.raw_os_error())
+}
+
+/// Whether the process or the system lacked a descriptor, or the memory for one, to open something.
+/// It says nothing of the disk, nothing was changed, and the same may be tried again.
+#[must_use]
+pub fn lacks_descriptor(error: &io::Error) -> bool {
+    match system_number(error) {
+        // Nothing but a call that opens says so.
+        Some(ENFILE | EMFILE) => true,
+        // A sync may say so too, and then what was dirty may be lost.
+        Some(ENOMEM) => path_error(error).is_some_and(|error| error.is_opening),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn system(number: i32) -> io::Error {
+        io::Error::from_raw_os_error(number)
+    }
+
+    #[test]
+    fn a_path_hides_neither_the_kind_nor_the_number() {
+        let error = about(Path::new("/a"), system(28));
+        assert_eq!((error.kind(), system_number(&error)), (io::ErrorKind::StorageFull, Some(28)));
+        assert!(error.to_string().starts_with("/a: "), "{error}");
+        let words = io::Error::other("(os error 24)");
+        assert_eq!((system_number(&words), lacks_descriptor(&words)), (None, false));
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_is_no_failure_of_a_disk() {
+        for number in [ENFILE, EMFILE] {
+            assert!(lacks_descriptor(&system(number)));
+            assert!(lacks_descriptor(&about(Path::new("/a"), system(number))));
+        }
+        assert!(lacks_descriptor(&opening(Path::new("/a"), system(ENOMEM))));
+        assert!(!lacks_descriptor(&about(Path::new("/a"), system(ENOMEM))), "a sync may say so");
+        assert!(!lacks_descriptor(&opening(Path::new("/a"), system(5))));
+    }
+}
