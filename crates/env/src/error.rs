@@ -51,6 +51,15 @@ fn path_error(error: &io::Error) -> Option<&PathError> {
     error.get_ref()?.downcast_ref()
 }
 
+/// What the system said, without the path if it is this one: for a caller that names it.
+#[must_use]
+pub fn reason<'a>(path: &Path, error: &'a io::Error) -> &'a dyn fmt::Display {
+    match path_error(error) {
+        Some(error) if error.path == path => &error.source,
+        _ => error,
+    }
+}
+
 /// The number that the system gave the error, also when a path was added to it.
 #[must_use]
 pub fn system_number(error: &io::Error) -> Option<i32> {
@@ -83,6 +92,9 @@ mod tests {
         let error = about(Path::new("/a"), system(28));
         assert_eq!((error.kind(), system_number(&error)), (io::ErrorKind::StorageFull, Some(28)));
         assert!(error.to_string().starts_with("/a: "), "{error}");
+        let reason = |path| reason(Path::new(path), &error).to_string();
+        assert!(reason("/a").starts_with("No space left"), "{}", reason("/a"));
+        assert!(reason("/b").starts_with("/a: No space left"), "{}", reason("/b"));
         let words = io::Error::other("(os error 24)");
         assert_eq!((system_number(&words), lacks_descriptor(&words)), (None, false));
     }

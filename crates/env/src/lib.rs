@@ -23,4 +23,4 @@ mod error;
 pub use clock::Clock;
 pub use disk::{Access, Disk, File, Lock, ReadBuffer};
 pub use entropy::Entropy;
-pub use error::{about, lacks_descriptor, opening, system_number};
+pub use error::{about, lacks_descriptor, opening, reason, system_number};

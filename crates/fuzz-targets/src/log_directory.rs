@@ -112,7 +112,7 @@ fn name_of(record: &Record<'_>) -> Name {
     if record.kind.is_element() {
         (true, record.object.0, record.sub.to_vec())
     } else {
-        (false, record.db.0.into(), record.key.to_vec())
+        (false, record.db.0, record.key.to_vec())
     }
 }
 

@@ -9,7 +9,7 @@ use base::{Record, RecordKind, varint};
 use crate::session::Session;
 
 /// The databases that the input may name.
-const DATABASES_MAX: u64 = 64;
+const DATABASES_MAX: u8 = 64;
 
 /// How long the strings that the input announces may be, together. Each is read and written by
 /// several commands: memory for some 25 copies is allocated in all.
@@ -27,7 +27,7 @@ pub(crate) fn run(input: &[u8]) {
         }
     }
     let Some(mut session) = Session::replayed(records.into_iter()) else { return };
-    for db in 0..session.keyspace.database_count().min(DATABASES_MAX as usize) {
+    for db in 0..session.keyspace.database_count().min(DATABASES_MAX.into()) {
         session.db = db;
         for key in keys(input) {
             read_and_write(&mut session, key);
@@ -49,7 +49,7 @@ fn is_small(record: &Record<'_>, announced_bytes: &mut u64) -> bool {
         }
         _ => true,
     };
-    is_short && record.db.0 < DATABASES_MAX
+    is_short && record.db.0 < u64::from(DATABASES_MAX)
 }
 
 /// The keys that the records name.

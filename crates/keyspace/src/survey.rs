@@ -47,10 +47,9 @@ impl Survey {
         }
         if record.kind == RecordKind::Databases {
             self.map = Some(DatabaseMap::read(record, addr)?);
-        } else if !record.kind.is_element() {
-            if self.last_db.is_none_or(|(last, _)| last < record.db) {
-                self.last_db = Some((record.db, addr));
-            }
+        } else if !record.kind.is_element() && self.last_db.is_none_or(|(last, _)| last < record.db)
+        {
+            self.last_db = Some((record.db, addr));
         }
         match self.runs.last_mut() {
             Some(Run { first, count })

@@ -11,7 +11,7 @@ use crate::format::manifest::Id;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    #[error("cannot {doing} {path}: {reason}", path = path.display(), reason = env::reason(path, source))]
     Io {
         /// The file or directory.
         path: PathBuf,

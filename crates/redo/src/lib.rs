@@ -93,6 +93,7 @@ pub use mend::repair::{Repair, RepairMode, repair};
 pub use mend::scrubber::Scrubber;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
 pub use recover::recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
+pub use write::device::Bell;
 pub use write::device::DeviceState;
-pub use write::flusher::{Bell, Flusher, Step};
+pub use write::flusher::{Flusher, Step};
 pub use write::log::{Health, Log};

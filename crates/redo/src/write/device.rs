@@ -247,6 +247,23 @@ impl Device {
     }
 }
 
+/// Tells when a flusher has something to do.
+pub struct Bell {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl Bell {
+    pub(crate) const fn new(shared: Arc<Shared>, index: usize) -> Self {
+        Self { shared, index }
+    }
+
+    /// Waits until there is something to do, or for `timeout`.
+    pub fn wait(&self, timeout: Duration) {
+        self.shared.devices[self.index].wait(timeout);
+    }
+}
+
 /// A file that a flusher has sealed.
 pub(crate) struct Sealed {
     pub(crate) segment: SegmentId,

@@ -22,7 +22,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use base::{Lsn, SegmentId};
 
@@ -30,13 +29,14 @@ use crate::compact::segments::Part;
 use crate::error::Error;
 use crate::error::Result;
 use crate::format::segment::SegmentHeader;
-use crate::write::device::{Device, DeviceState, Order, Sealed, Service, Shared};
+use crate::write::device::{Bell, Device, DeviceState, Order, Sealed, Service, Shared};
 use crate::write::devices;
 use crate::write::reserve;
 use crate::write::sealed_block::SealedBlock;
 use crate::write::segment_writer::{
     Ordinals, SegmentWriter, WrittenBlock, is_full, lacks_descriptor,
 };
+use crate::write::unsynced::{self, Unsynced};
 
 /// What a step has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +51,6 @@ pub enum Step {
 
 /// Blocks are gathered into one write up to this size; larger ones are written from where they are.
 const GROUP_BYTES: usize = 256 << 10;
-
-/// Under `everysec`, so many unsynced bytes are a reason to sync at once: they are kept in memory.
-const UNSYNCED_BYTES_MAX: usize = 16 << 20;
 
 /// How long a full device rests between two attempts.
 const FULL_RETRY_US: u64 = 100_000;
@@ -76,29 +73,6 @@ pub struct Flusher {
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
     failed: Option<Error>,
     is_finished: bool,
-}
-
-/// What is written and not synced.
-#[derive(Default)]
-struct Unsynced {
-    lsns: Vec<Lsn>,
-    /// The blocks themselves, unless the policy gives their buffers back at once.
-    blocks: Vec<SealedBlock>,
-    /// The length of `blocks`.
-    bytes: usize,
-}
-
-/// Tells when a flusher has something to do.
-pub struct Bell {
-    shared: Arc<Shared>,
-    index: usize,
-}
-
-impl Bell {
-    /// Waits until there is something to do, or for `timeout`.
-    pub fn wait(&self, timeout: Duration) {
-        self.shared.devices[self.index].wait(timeout);
-    }
 }
 
 impl Flusher {
@@ -169,7 +143,7 @@ impl Flusher {
     /// Waits for its work without it, so that it can be shared meanwhile.
     #[must_use]
     pub fn bell(&self) -> Bell {
-        Bell { shared: Arc::clone(&self.shared), index: self.index }
+        Bell::new(Arc::clone(&self.shared), self.index)
     }
 
     /// Does some of what there is to do.
@@ -232,11 +206,11 @@ impl Flusher {
                         self.writer = Some(self.create_segment(segment, 0)?);
                     }
                     if let Some(writer) = &mut self.writer {
-                        list_segment(&self.shared, writer)?;
+                        writer.list(&self.shared)?;
                     }
                     let first = self.unsynced.lsns.len();
                     self.write_group()?;
-                    tell_written(&self.shared, &self.unsynced.lsns[first..]);
+                    unsynced::tell_written(&self.shared, &self.unsynced.lsns[first..]);
                 }
                 Order::Block(_) => self.write_foreign()?,
             }
@@ -301,7 +275,7 @@ impl Flusher {
 
     fn wants_sync(&self) -> bool {
         let durability = &self.shared.durability;
-        self.unsynced.bytes > UNSYNCED_BYTES_MAX
+        self.unsynced.is_large()
             || self.unsynced.lsns.first().is_some_and(|lsn| durability.is_wanted(*lsn))
     }
 
@@ -343,7 +317,7 @@ impl Flusher {
                 record_count: block.record_count,
                 delete_count: block.delete_count,
             });
-            note_written(&self.shared, self.index, block, &mut self.unsynced);
+            self.unsynced.add(&self.shared, self.index, block);
         }
         Ok(())
     }
@@ -363,7 +337,7 @@ impl Flusher {
                 self.parts.len() - 1
             }
         };
-        list_segment(&self.shared, &mut self.parts[at])?;
+        self.parts[at].list(&self.shared)?;
         let durable_lsn = self.shared.durability.durable_lsn();
         let Some(Order::Block(block)) = self.todo.front_mut() else { return Ok(()) };
         block.complete(self.shared.database.tag(), durable_lsn);
@@ -379,8 +353,8 @@ impl Flusher {
             delete_count: block.delete_count,
         });
         let lsn = block.lsn;
-        note_written(&self.shared, self.index, block, &mut self.unsynced);
-        tell_written(&self.shared, &[lsn]);
+        self.unsynced.add(&self.shared, self.index, block);
+        unsynced::tell_written(&self.shared, &[lsn]);
         Ok(())
     }
 
@@ -403,9 +377,7 @@ impl Flusher {
             let id = (writer.segment, writer.part);
             self.shared.manifest.listing().note_synced(id, writer.unsynced.drain(..), durable_lsn);
         }
-        let has_advanced = self.shared.durability.mark_synced(self.unsynced.lsns.drain(..));
-        self.unsynced.bytes = 0;
-        give_back(&self.shared, self.unsynced.blocks.drain(..));
+        let has_advanced = self.unsynced.note_synced(&self.shared);
         if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
             (self.shared.waker)();
         }
@@ -596,61 +568,12 @@ impl Flusher {
                          takes blocks; replace the disk and restart"
                     ),
                 });
-                give_back(&shared, blocks.into_iter());
+                unsynced::give_back(&shared, blocks.into_iter());
             }
         }
         drop(inbox);
         self.writer = None;
         self.parts.clear();
         (shared.waker)();
-    }
-}
-
-/// Lets the manifest list a segment's file that was just made, before its first block is written.
-fn list_segment(shared: &Shared, writer: &mut SegmentWriter) -> Result<()> {
-    if writer.is_listed {
-        return Ok(());
-    }
-    let durable_lsn = shared.durability.durable_lsn();
-    shared.manifest.listing().note_made(writer.segment, writer.part);
-    shared.manifest.update(|manifest| {
-        manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
-        true
-    })?;
-    writer.is_listed = true;
-    Ok(())
-}
-
-/// Counts a block as written; keeps its buffer or gives it back, as the policy says.
-fn note_written(shared: &Shared, device: usize, block: SealedBlock, unsynced: &mut Unsynced) {
-    let device = &shared.devices[device];
-    let bytes = block.buffer.len();
-    device.queued_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
-    device.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    device.written_blocks.fetch_add(1, Ordering::Relaxed);
-    unsynced.lsns.push(block.lsn);
-    if shared.keeps_unsynced.load(Ordering::Relaxed) {
-        unsynced.bytes += bytes;
-        unsynced.blocks.push(block);
-    } else {
-        give_back(shared, std::iter::once(block));
-        if shared.is_congested.load(Ordering::Relaxed) {
-            (shared.waker)();
-        }
-    }
-}
-
-/// Says that the system has these blocks; wakes the executor if it waits for them.
-fn tell_written(shared: &Shared, lsns: &[Lsn]) {
-    if shared.durability.mark_written(lsns.iter().copied()) {
-        (shared.waker)();
-    }
-}
-
-/// Sends buffers back to the executor.
-fn give_back(shared: &Shared, blocks: impl ExactSizeIterator<Item = SealedBlock>) {
-    if blocks.len() > 0 {
-        let buffers = blocks.map(|block| (block.buffer, block.marks));
-        shared.post(|mail| mail.recycled.extend(buffers));
     }
 }

@@ -20,14 +20,15 @@ use crate::compact::compactor::JobQueue;
 use crate::compact::pins::Pins;
 use crate::compact::schedule::Schedule;
 use crate::compact::segments::{Segment, Segments};
-use crate::format::block;
 use crate::format::record;
 use crate::format::segment::OFFSET_EVERY;
 use crate::inspect::stats::Stats;
 use crate::mend::healing::Healing;
 use crate::mend::scrubber::ScrubQueue;
 use crate::options::{CompactionOptions, SyncPolicy};
+use crate::write::buffers::Buffers;
 use crate::write::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
+use crate::write::lateness::Lateness;
 use crate::write::sealed_block::SealedBlock;
 
 /// Whether the log takes records.
@@ -53,15 +54,7 @@ const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
 /// A queue of this size is short enough for the next block to go to.
 const QUEUE_SHORT_BYTES: u64 = 1 << 20;
 
-/// Buffers up to this size are used again, and so many bytes of them are kept for it.
-const BUFFER_KEPT_BYTES: usize = 1 << 20;
-const SPARE_BYTES_MAX: usize = 16 << 20;
-
 const EVERY_SECOND_US: u64 = 1_000_000;
-
-/// Unless the policy is `no`, what is older than this and not durable makes writers wait, as in Redis:
-/// more than it is never lost.
-const UNDURABLE_AGE_US_MAX: u64 = 2 * EVERY_SECOND_US;
 
 /// The block that takes records.
 #[derive(Default)]
@@ -113,13 +106,10 @@ pub struct Log {
     policy: SyncPolicy,
     in_flight_bytes: u64,
     in_flight_bytes_max: u64,
-    spare: Vec<(Vec<u8>, Vec<u64>)>,
-    spare_bytes: usize,
+    spare: Buffers,
     mail: Mailbox,
     synced_at_us: u64,
-    /// Blocks that were sealed and not durable at some tick, and when that was, both ascending.
-    undurable_at: VecDeque<(Lsn, u64)>,
-    is_late: bool,
+    lateness: Lateness,
     is_closed: bool,
 }
 
@@ -158,17 +148,15 @@ impl Log {
             policy,
             in_flight_bytes: 0,
             in_flight_bytes_max,
-            spare: Vec::new(),
-            spare_bytes: 0,
+            spare: Buffers::default(),
             mail: Mailbox::default(),
             synced_at_us,
-            undurable_at: VecDeque::new(),
-            is_late: false,
+            lateness: Lateness::default(),
             is_closed: false,
         };
         log.set_policy(policy);
         log.adapt_roll_bytes();
-        log.renew_buffer();
+        (log.open.buffer, log.open.marks) = log.spare.take();
         log
     }
 
@@ -264,9 +252,10 @@ impl Log {
         let binding = self.open.binding.take()?;
         let lsn = self.open_lsn;
         self.open_lsn = lsn.next();
+        let (buffer, marks) = self.spare.take();
         let block = SealedBlock {
-            buffer: std::mem::take(&mut self.open.buffer),
-            marks: std::mem::take(&mut self.open.marks),
+            buffer: std::mem::replace(&mut self.open.buffer, buffer),
+            marks: std::mem::replace(&mut self.open.marks, marks),
             lsn,
             time_ms: self.shared.clock.now_ms(),
             segment: binding.segment,
@@ -275,7 +264,6 @@ impl Log {
             record_count: std::mem::take(&mut self.open.record_count),
             delete_count: std::mem::take(&mut self.open.delete_count),
         };
-        self.renew_buffer();
         let bytes = block.buffer.len() as u64;
         if let Some(segment) = self.segments.get_mut(binding.segment) {
             segment.add_block(lsn, block.record_count, block.delete_count, bytes);
@@ -334,7 +322,7 @@ impl Log {
         if self.shared.take_mail(&mut mail) {
             for (buffer, marks) in mail.recycled.drain(..) {
                 self.in_flight_bytes = self.in_flight_bytes.saturating_sub(buffer.len() as u64);
-                self.keep_buffer(buffer, marks);
+                self.spare.keep(buffer, marks);
             }
             let has_sealed = !mail.sealed.is_empty();
             for sealed in mail.sealed.drain(..) {
@@ -395,7 +383,7 @@ impl Log {
             self.synced_at_us = now_us;
             self.request_sync(sealed);
         }
-        self.note_lateness(now_us);
+        self.lateness.note(sealed, self.durable, now_us);
         for device in self.shared.devices.iter() {
             if device.state() == DeviceState::Full {
                 device.nudge();
@@ -406,27 +394,14 @@ impl Log {
         self.schedule_compaction(now_us);
     }
 
-    /// Notes how long the oldest block that is not durable has been waiting.
-    fn note_lateness(&mut self, now_us: u64) {
-        let sealed = Lsn(self.open_lsn.0 - 1);
-        while self.undurable_at.front().is_some_and(|(lsn, _)| *lsn <= self.durable) {
-            self.undurable_at.pop_front();
-        }
-        if sealed > self.undurable_at.back().map_or(self.durable, |(lsn, _)| *lsn) {
-            self.undurable_at.push_back((sealed, now_us));
-        }
-        let since_us = self.undurable_at.front().map_or(now_us, |(_, at_us)| *at_us);
-        // Under `always` too: a connection may have chosen less for its own writes.
-        self.is_late =
-            self.policy != SyncPolicy::No && now_us.saturating_sub(since_us) > UNDURABLE_AGE_US_MAX;
-    }
-
     /// Whether so much is in flight, or for so long, or so much garbage waits for a compaction, that
     /// clients that write should not be read from. Not while writes are refused: none of it grows
     /// then, and reads must go on.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        let is_congested = (self.is_late
+        // Under `always` too: a connection may have chosen less for its own writes.
+        let is_late = self.policy != SyncPolicy::No && self.lateness.is_late();
+        let is_congested = (is_late
             || self.in_flight_bytes > self.in_flight_bytes_max
             || self.schedule.debt.is_over())
             && self.health() == Health::Writable;
@@ -609,24 +584,5 @@ impl Log {
         }
         self.next_device = best + 1;
         best
-    }
-
-    /// Gets an empty buffer with room for the header.
-    fn renew_buffer(&mut self) {
-        let (mut buffer, mut marks) = self.spare.pop().unwrap_or_default();
-        self.spare_bytes -= buffer.capacity();
-        buffer.clear();
-        buffer.resize(block::HEADER_BYTES, 0);
-        marks.clear();
-        self.open.buffer = buffer;
-        self.open.marks = marks;
-    }
-
-    fn keep_buffer(&mut self, buffer: Vec<u8>, marks: Vec<u64>) {
-        let bytes = buffer.capacity();
-        if bytes <= BUFFER_KEPT_BYTES && self.spare_bytes + bytes <= SPARE_BYTES_MAX {
-            self.spare_bytes += bytes;
-            self.spare.push((buffer, marks));
-        }
     }
 }

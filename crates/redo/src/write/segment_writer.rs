@@ -10,6 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::Id;
 use crate::format::segment::{self, Footer, OFFSET_EVERY, SegmentHeader};
 use crate::format::survivors::Survivors;
+use crate::write::device::Shared;
 
 /// A segment's file that still takes blocks.
 pub(crate) struct SegmentWriter {
@@ -66,6 +67,21 @@ impl SegmentWriter {
             unsynced: Vec::new(),
             footer: FooterBuilder::default(),
         })
+    }
+
+    /// Lets the manifest list the file, if it does not yet: before its first block is written.
+    pub(crate) fn list(&mut self, shared: &Shared) -> Result<()> {
+        if self.is_listed {
+            return Ok(());
+        }
+        let durable_lsn = shared.durability.durable_lsn();
+        shared.manifest.listing().note_made(self.segment, self.part);
+        shared.manifest.update(|manifest| {
+            manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
+            true
+        })?;
+        self.is_listed = true;
+        Ok(())
     }
 
     /// Writes `bytes` after what is there. The caller then says which blocks they were.

@@ -301,7 +301,7 @@ impl World {
                     self.listed.pop();
                 }
                 // Only a disk that is told to fail may make a recovery fail, and only so.
-                Err(Error::Io { source, .. }) if env::system_number(source).is_some() => {
+                Err(Error::Io { source, .. }) if env::system_number(&source).is_some() => {
                     self.disk.set_faults(Faults::default());
                 }
                 Err(error) => panic!("seed {}: recovery fails: {error}", self.seed),
