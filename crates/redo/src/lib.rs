@@ -97,3 +97,4 @@ pub use write::device::Bell;
 pub use write::device::DeviceState;
 pub use write::flusher::{Flusher, Step};
 pub use write::log::{Health, Log};
+pub use write::pending_sync::{PendingSync, Turn};

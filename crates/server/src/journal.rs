@@ -20,7 +20,7 @@ use env::Entropy;
 use keyspace::Journal;
 use redo::{
     CompactionOptions, Compactor, DeviceState, Flusher, Health, Log, Opened, Scrubber, Step,
-    SyncPolicy,
+    SyncPolicy, Turn,
 };
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
@@ -214,11 +214,16 @@ fn run_flusher(flusher: &Mutex<Flusher>) {
     let flusher = || flusher.lock().unwrap_or_else(PoisonError::into_inner);
     let bell = flusher().bell();
     loop {
-        let step = flusher().step();
-        match step {
-            Step::Worked => {}
-            Step::Idle => bell.wait(IDLE_WAIT),
-            Step::Finished => return,
+        let turn = flusher().turn();
+        match turn {
+            Turn::Sync(sync) => {
+                // The executor goes on writing meanwhile.
+                let result = sync.run();
+                flusher().synced(&sync, result);
+            }
+            Turn::Step(Step::Worked) => {}
+            Turn::Step(Step::Idle) => bell.wait(IDLE_WAIT),
+            Turn::Step(Step::Finished) => return,
         }
     }
 }

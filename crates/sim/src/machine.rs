@@ -17,7 +17,10 @@ use base::{Lsn, ObjectId};
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
 use keyspace::{Journal, Keyspace};
-use redo::{Compactor, DeviceState, Env, Flusher, Opened, Recovery, Scrubber, Step, Summary};
+use redo::{
+    Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Recovery, Scrubber, Step, Summary,
+    Turn,
+};
 use server::config::Config;
 use server::engine::{Engine, LogControl, Surroundings};
 use server::host::{CpuTimes, Host, MemoryUsage};
@@ -57,6 +60,8 @@ pub(crate) fn device_dir(index: usize) -> PathBuf {
 /// The flushers, the compactor and the scrubber, for whoever steps them.
 pub(crate) struct Works {
     flushers: Vec<Flusher>,
+    /// By flusher, the sync that its thread waits for while the executor goes on writing.
+    syncing: Vec<Option<PendingSync>>,
     /// None once the log is closed.
     compactor: Option<Compactor>,
     scrubber: Option<Scrubber>,
@@ -84,8 +89,28 @@ impl Works {
             let gap_us = now_us - self.stepped_at_us[index];
             self.longest_gap_us = self.longest_gap_us.max(gap_us);
             self.stepped_at_us[index] = now_us;
-            self.flushers[index].step();
+            let is_long = rng.below(2) == 0;
+            self.step_flusher(index, is_long);
         }
+    }
+
+    /// A flusher takes a turn, and the sync that this begins may last until its next one.
+    fn step_flusher(&mut self, index: usize, is_long: bool) -> Step {
+        let flusher = &mut self.flushers[index];
+        let sync = match self.syncing[index].take() {
+            Some(sync) => sync,
+            None => match flusher.turn() {
+                Turn::Step(step) => return step,
+                Turn::Sync(sync) if is_long => {
+                    self.syncing[index] = Some(sync);
+                    return Step::Worked;
+                }
+                Turn::Sync(sync) => sync,
+            },
+        };
+        let result = sync.run();
+        flusher.synced(&sync, result);
+        Step::Worked
     }
 
     /// The executor has a flusher write, unless its thread is just at it. Whether it has.
@@ -110,8 +135,8 @@ impl Works {
     /// All of them do something; whether any has.
     pub(crate) fn step_all(&mut self) -> bool {
         let mut has_worked = false;
-        for flusher in &mut self.flushers {
-            has_worked |= flusher.step() == Step::Worked;
+        for index in 0..self.flushers.len() {
+            has_worked |= self.step_flusher(index, false) == Step::Worked;
         }
         has_worked |= self.step_scrubber() == Step::Worked;
         has_worked | (self.step_compactor() == Step::Worked)
@@ -145,6 +170,7 @@ impl Crew for Stepped {
         let mut works = lock(&self.works);
         let now_us = works.clock.monotonic_us();
         works.stepped_at_us.extend(added.iter().map(|_| now_us));
+        works.syncing.extend(added.iter().map(|_| None));
         works.flushers.extend(added);
         Ok(())
     }
@@ -159,8 +185,8 @@ impl Crew for Stepped {
         for _ in 0..FINISH_ROUNDS {
             let mut is_finished = works.step_compactor() == Step::Finished;
             is_finished &= works.step_scrubber() == Step::Finished;
-            for flusher in &mut works.flushers {
-                is_finished &= flusher.step() == Step::Finished;
+            for index in 0..works.flushers.len() {
+                is_finished &= works.step_flusher(index, false) == Step::Finished;
             }
             if is_finished {
                 return Ok(());
@@ -228,6 +254,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     let works = Works {
         stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
         longest_gap_us: 0,
+        syncing: flushers.iter().map(|_| None).collect(),
         flushers,
         compactor: Some(compactor),
         scrubber: Some(log.scrubber()),
@@ -354,6 +381,7 @@ impl Machine {
         {
             let mut works = lock(&self.works);
             works.flushers.clear();
+            works.syncing.clear();
             works.compactor = None;
             works.scrubber = None;
         }

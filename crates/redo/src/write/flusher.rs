@@ -31,6 +31,7 @@ use crate::error::Result;
 use crate::format::segment::SegmentHeader;
 use crate::write::device::{Bell, Device, DeviceState, Order, Sealed, Service, Shared};
 use crate::write::devices;
+use crate::write::pending_sync::{PendingSync, Turn};
 use crate::write::reserve;
 use crate::write::sealed_block::SealedBlock;
 use crate::write::segment_writer::{
@@ -72,6 +73,8 @@ pub struct Flusher {
     retry_at_us: u64,
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
     failed: Option<Error>,
+    /// A sync is under way.
+    is_syncing: bool,
     is_finished: bool,
 }
 
@@ -88,6 +91,7 @@ impl Flusher {
             has_reserve,
             retry_at_us: 0,
             failed: None,
+            is_syncing: false,
             is_finished: false,
         }
     }
@@ -107,6 +111,10 @@ impl Flusher {
             return false;
         }
         if self.device().state() != DeviceState::Healthy {
+            return false;
+        }
+        // A device that syncs more slowly than it is written to is waited for.
+        if self.is_syncing && self.unsynced.is_large() {
             return false;
         }
         let shared = self.shared.clone();
@@ -131,7 +139,7 @@ impl Flusher {
             let lsns = self.unsynced.lsns[first..].iter().copied();
             let _must_wake = shared.durability.mark_written(lsns);
         }
-        !self.wants_sync()
+        self.is_syncing || !self.wants_sync()
     }
 
     /// The directory that this flusher writes to.
@@ -148,6 +156,44 @@ impl Flusher {
 
     /// Does some of what there is to do.
     pub fn step(&mut self) -> Step {
+        match self.turn() {
+            Turn::Step(step) => step,
+            Turn::Sync(sync) => {
+                let result = sync.run();
+                self.synced(&sync, result);
+                Step::Worked
+            }
+        }
+    }
+
+    /// [`Flusher::step`], but a sync of what was written is left to the caller, so that
+    /// [`Flusher::write_now`] can go on meanwhile. No other turn is taken before it has run.
+    pub fn turn(&mut self) -> Turn {
+        assert!(!self.is_syncing, "one sync at a time");
+        let step = self.act();
+        if step == Step::Worked && self.defers_sync() {
+            self.is_syncing = true;
+            let writers = self.writer.iter_mut().chain(&mut self.parts);
+            return Turn::Sync(PendingSync::begin(writers, self.unsynced.written()));
+        }
+        Turn::Step(step)
+    }
+
+    /// A sync that [`Flusher::turn`] has begun is over.
+    pub fn synced(&mut self, sync: &PendingSync, result: Result<()>) {
+        self.is_syncing = false;
+        match result {
+            Ok(()) => self.note_synced(sync),
+            Err(error) => self.poison(&error.to_string(), None),
+        }
+    }
+
+    /// Whether a sync is due and nothing else: then it need not be waited for.
+    fn defers_sync(&self) -> bool {
+        self.device().state() == DeviceState::Healthy && !self.is_finished && self.wants_sync()
+    }
+
+    fn act(&mut self) -> Step {
         let shared = self.shared.clone();
         let device = &shared.devices[self.index];
         if self.is_finished {
@@ -215,7 +261,9 @@ impl Flusher {
                 Order::Block(_) => self.write_foreign()?,
             }
         }
-        if self.wants_sync() || (is_ending && !self.unsynced.lsns.is_empty()) {
+        // Otherwise a sync that is due is the turn's, which does not make the executor wait for it.
+        let is_healthy = self.device().state() == DeviceState::Healthy;
+        if (!is_healthy && self.wants_sync()) || (is_ending && !self.unsynced.lsns.is_empty()) {
             self.sync()?;
         }
         if is_ending {
@@ -359,25 +407,25 @@ impl Flusher {
     }
 
     fn sync(&mut self) -> Result<()> {
-        if let Some(writer) = &mut self.writer {
-            writer.sync()?;
-        }
-        self.parts.iter_mut().try_for_each(SegmentWriter::sync)?;
-        self.device().sync_count.fetch_add(1, Ordering::Relaxed);
-        self.note_synced();
+        let writers = self.writer.iter_mut().chain(&mut self.parts);
+        let sync = PendingSync::begin(writers, self.unsynced.written());
+        sync.run()?;
+        self.note_synced(&sync);
         Ok(())
     }
 
-    /// Everything written is synced: says so, and gives the buffers back.
-    fn note_synced(&mut self) {
+    /// What was written when the sync began is durable: says so, and gives the buffers back.
+    fn note_synced(&mut self, sync: &PendingSync) {
+        self.device().sync_count.fetch_add(1, Ordering::Relaxed);
         // First what the manifest will list: once the blocks are known durable, a compactor may
         // raise the horizon over them.
         let durable_lsn = self.shared.durability.durable_lsn();
         for writer in self.writer.iter_mut().chain(&mut self.parts) {
             let id = (writer.segment, writer.part);
-            self.shared.manifest.listing().note_synced(id, writer.unsynced.drain(..), durable_lsn);
+            let synced = writer.unsynced.drain(..sync.block_count_of(id));
+            self.shared.manifest.listing().note_synced(id, synced, durable_lsn);
         }
-        let has_advanced = self.unsynced.note_synced(&self.shared);
+        let has_advanced = self.unsynced.note_synced(&self.shared, sync.written);
         if has_advanced || self.shared.is_congested.load(Ordering::Relaxed) {
             (self.shared.waker)();
         }

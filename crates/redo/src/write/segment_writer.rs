@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{Lsn, SegmentId};
 use env::{Disk, File};
@@ -18,7 +19,7 @@ pub(crate) struct SegmentWriter {
     database: Id,
     pub(crate) segment: SegmentId,
     pub(crate) part: u32,
-    pub(crate) file: Box<dyn File>,
+    pub(crate) file: Arc<dyn File>,
     /// Where the next block goes.
     pub(crate) end: u64,
     pub(crate) is_dirty: bool,
@@ -60,7 +61,7 @@ impl SegmentWriter {
             database: header.database,
             segment: header.segment,
             part: header.part,
-            file,
+            file: Arc::from(file),
             end: segment::HEADER_BYTES as u64,
             is_dirty: false,
             is_listed: false,

@@ -24,7 +24,19 @@ pub(crate) struct Unsynced {
     bytes: usize,
 }
 
+/// How much of it there was at a moment: nothing is taken out of the middle.
+#[derive(Clone, Copy)]
+pub(crate) struct Written {
+    lsn_count: usize,
+    block_count: usize,
+}
+
 impl Unsynced {
+    /// How much there is now.
+    pub(crate) fn written(&self) -> Written {
+        Written { lsn_count: self.lsns.len(), block_count: self.blocks.len() }
+    }
+
     /// Counts a block as written to a device; keeps its buffer or gives it back, as the policy says.
     pub(crate) fn add(&mut self, shared: &Shared, device: usize, block: SealedBlock) {
         let device = &shared.devices[device];
@@ -49,12 +61,13 @@ impl Unsynced {
         self.bytes > BYTES_MAX
     }
 
-    /// All of it is synced: says so, and gives the buffers back. Whether the durable prefix is
+    /// What there was is synced: says so, and gives the buffers back. Whether the durable prefix is
     /// longer now.
-    pub(crate) fn note_synced(&mut self, shared: &Shared) -> bool {
-        let has_advanced = shared.durability.mark_synced(self.lsns.drain(..));
-        self.bytes = 0;
-        give_back(shared, self.blocks.drain(..));
+    pub(crate) fn note_synced(&mut self, shared: &Shared, written: Written) -> bool {
+        let has_advanced = shared.durability.mark_synced(self.lsns.drain(..written.lsn_count));
+        let synced = self.blocks.drain(..written.block_count);
+        self.bytes -= synced.as_slice().iter().map(|block| block.buffer.len()).sum::<usize>();
+        give_back(shared, synced);
         has_advanced
     }
 }
