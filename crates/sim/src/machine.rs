@@ -414,7 +414,13 @@ impl Machine {
     /// Why one does not.
     pub(crate) fn check_devices(&self) -> Result<(), String> {
         let Some(stats) = self.journal.as_ref().map(LogJournal::stats) else { return Ok(()) };
-        match stats.devices.iter().find(|device| device.state != DeviceState::Healthy) {
+        let is_given_up = |device: &&redo::DeviceStats| match device.state {
+            DeviceState::Healthy => false,
+            // The rest of what is on it may have to be moved first.
+            DeviceState::Full => !device.is_draining,
+            DeviceState::Poisoned => true,
+        };
+        match stats.devices.iter().find(is_given_up) {
             None => Ok(()),
             Some(device) => {
                 let error = device.last_error.as_deref().unwrap_or("no error");

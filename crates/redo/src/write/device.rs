@@ -73,6 +73,8 @@ pub(crate) struct Inbox {
     pub(crate) is_ending: bool,
     /// Because nothing of the log is on the device any more.
     pub(crate) is_drained: bool,
+    /// Because the log ends.
+    pub(crate) is_closing: bool,
 }
 
 /// One device, as the executor, its flusher and the compactor see it.
@@ -222,16 +224,20 @@ impl Device {
         self.wake(inbox);
     }
 
-    /// Says that nothing more will come.
+    /// Says that nothing more will come, because the log ends.
     pub(crate) fn end(&self) {
-        self.inbox().is_ending = true;
+        let mut inbox = self.inbox();
+        (inbox.is_ending, inbox.is_closing) = (true, true);
+        drop(inbox);
         self.nudge();
     }
 
     /// Says the same, because nothing is on the device any more.
     pub(crate) fn end_drained(&self) {
-        self.inbox().is_drained = true;
-        self.end();
+        let mut inbox = self.inbox();
+        (inbox.is_ending, inbox.is_drained) = (true, true);
+        drop(inbox);
+        self.nudge();
     }
 
     /// Waits until there is something to do, or for `timeout`.

@@ -257,7 +257,11 @@ pub(crate) fn forget(shared: &Shared, device: &Device) -> Result<()> {
     })?;
     reserve::remove_all(disk, &device.path);
     let mark = DeviceMark::path_in(&device.path);
-    disk.remove(&mark).at(&mark, "remove")?;
+    match disk.remove(&mark) {
+        // An attempt before this one has removed it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        removed => removed.at(&mark, "remove")?,
+    }
     disk.sync_dir(&device.path).at(&device.path, "sync")?;
     device.set_service(Service::Gone);
     Ok(())

@@ -224,7 +224,9 @@ impl Flusher {
             None => self.work(is_ending),
         };
         match worked {
-            Ok(()) if state == DeviceState::Full => self.try_to_recover_from_full(),
+            Ok(()) if state == DeviceState::Full && !self.is_finished => {
+                self.try_to_recover_from_full();
+            }
             Ok(()) => {}
             Err(error) if is_full(&error) => {
                 return self.become_full(&error, is_ending);
@@ -275,10 +277,10 @@ impl Flusher {
                 manifest.durable_lsn = manifest.durable_lsn.max(durable_lsn);
                 true
             })?;
-            self.is_finished = self.close_inbox();
-            if self.is_finished {
+            if self.close_inbox() {
                 self.leave_word();
-                self.leave();
+                self.leave()?;
+                self.is_finished = true;
             }
         }
         Ok(())
@@ -310,14 +312,18 @@ impl Flusher {
     }
 
     /// If the device was drained, not the log closed, nobody will ask for it again.
-    fn leave(&self) {
+    fn leave(&self) -> Result<()> {
         let device = self.device();
-        if device.service() == Service::Leaving
-            && device.inbox().is_drained
-            && let Err(error) = devices::forget(&self.shared, device)
-        {
-            // It stays listed as one that is leaving: the next start tries again.
-            device.set_last_error(error.to_string());
+        if device.service() != Service::Leaving || !device.inbox().is_drained {
+            return Ok(());
+        }
+        match devices::forget(&self.shared, device) {
+            Err(error) if !is_full(&error) => {
+                // It stays listed as one that is leaving: the next start tries again.
+                device.set_last_error(error.to_string());
+                Ok(())
+            }
+            forgotten => forgotten,
         }
     }
 
@@ -500,8 +506,9 @@ impl Flusher {
             (self.shared.waker)();
             return Step::Worked;
         }
-        if is_ending {
-            // Waiting for room would keep the process from ending.
+        if is_ending && device.inbox().is_closing {
+            // Waiting for room would keep the process from ending. A device that was drained waits: its
+            // last deed is due while the log goes on.
             let has_blocks = self.todo.iter().any(|order| matches!(order, Order::Block(_)));
             if has_blocks || (!self.unsynced.lsns.is_empty() && self.sync().is_err()) {
                 self.shared.set_fatal(format!("the last blocks could not be written: {error}"));
