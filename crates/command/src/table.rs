@@ -119,7 +119,14 @@ pub fn lookup(name: &[u8]) -> Option<Command> {
 /// # Errors
 /// What to tell the client when there is no such command.
 pub fn resolve(arguments: &[&[u8]]) -> Result<Command, UnknownCommand> {
-    let found = arguments.first().and_then(|name| lookup_word(name));
+    resolve_as(arguments.first().and_then(|name| lookup_word(name)), arguments)
+}
+
+/// The same when the first word means `found`.
+pub(crate) fn resolve_as(
+    found: Option<Command>,
+    arguments: &[&[u8]],
+) -> Result<Command, UnknownCommand> {
     match (found, arguments.get(1)) {
         (Some(command), Some(sub)) if !command.subcommands.is_empty() => {
             command.subcommand(sub).ok_or_else(|| UnknownCommand::subcommand(command, sub))

@@ -55,14 +55,19 @@ pub fn serve(config: Config, world: World) -> Result<(), String> {
 }
 
 fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> {
-    if let Some((name, why)) = config.refusal() {
-        return Err(format!("{name}: {why}"));
-    }
+    config.check_start()?;
     if config.keep_what_redis_keeps() {
         logger.warning(&format!(
             "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
              data: the redo log is on (appendfsync {}). For a cache that keeps nothing: save \"\"",
             config.value("appendfsync")
+        ));
+    }
+    let without_effect = config.without_effect();
+    if !without_effect.is_empty() {
+        logger.warning(&format!(
+            "WARNING: these directives are accepted and have no effect here: {}",
+            without_effect.join(", ")
         ));
     }
     let directory = process::enter_directory(config.value("dir"))?;
@@ -105,9 +110,6 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         log_place.warn_of_a_log(logger);
         None
     };
-    if port == 0 && !has_socket {
-        return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
-    }
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, surroundings);
