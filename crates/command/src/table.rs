@@ -129,7 +129,7 @@ pub(crate) fn resolve_as(
 ) -> Result<Command, UnknownCommand> {
     match (found, arguments.get(1)) {
         (Some(command), Some(sub)) if !command.subcommands.is_empty() => {
-            command.subcommand(sub).ok_or_else(|| UnknownCommand::subcommand(command, sub))
+            command.subcommand(sub).ok_or_else(|| UnknownCommand::subcommand(arguments[0], sub))
         }
         (Some(command), _) => Ok(command),
         (None, _) => Err(UnknownCommand::command(arguments)),
@@ -182,12 +182,12 @@ impl UnknownCommand {
         ])
     }
 
-    fn subcommand(container: Command, sub: &[u8]) -> Self {
+    fn subcommand(container: &[u8], sub: &[u8]) -> Self {
         Self::from_parts(&[
             b"unknown subcommand '",
             printable(sub, REPEATED_BYTES_MAX),
             b"'. Try ",
-            container.name.to_ascii_uppercase().as_bytes(),
+            &printable(container, REPEATED_BYTES_MAX).to_ascii_uppercase(),
             b" HELP.",
         ])
     }

@@ -172,6 +172,30 @@ impl Config {
             .collect()
     }
 
+    /// What is different in `new`, as one line for the log: without secrets, and nothing in it that
+    /// could be taken for another line.
+    #[must_use]
+    pub fn describe_changes(&self, new: &Self) -> String {
+        const SHOWN_LETTERS_MAX: usize = 128;
+        let all = DIRECTIVES.iter().zip(self.values.iter().zip(&new.values));
+        let changed = all.filter(|(_, (old, new))| old != new);
+        let texts: Vec<String> = changed
+            .map(|(directive, (_, value))| {
+                let shown: String = if directive.sensitive {
+                    "(redacted)".to_owned()
+                } else {
+                    value.escape_debug().take(SHOWN_LETTERS_MAX).collect()
+                };
+                let note = match directive.support {
+                    Support::WithoutEffect => " (has no effect here)",
+                    _ => "",
+                };
+                format!("{}={shown}{note}", directive.name)
+            })
+            .collect();
+        texts.join(", ")
+    }
+
     /// Which command a name means.
     #[must_use]
     pub fn commands(&self) -> &Names {
@@ -293,6 +317,19 @@ mod tests {
         assert_eq!(Config::default().without_effect(), [""; 0]);
         let (config, _) = config.with_changes(&[("activedefrag", "yes")], false).unwrap();
         assert_eq!(config.value("activedefrag"), "yes");
+    }
+
+    #[test]
+    fn changes_are_described_without_secrets_in_one_line() {
+        let old = Config::default();
+        let pairs = [("requirepass", "hush"), ("hz", "20"), ("activerehashing", "no")];
+        let (new, _) = old.with_changes(&pairs, false).unwrap();
+        let text = old.describe_changes(&new);
+        let expected = "activerehashing=no (has no effect here), hz=20, requirepass=(redacted)";
+        assert_eq!(text, expected);
+        assert_eq!(new.describe_changes(&new), "");
+        let (new, _) = old.with_changes(&[("proc-title-template", "a\n1:M x")], false).unwrap();
+        assert!(old.describe_changes(&new).starts_with("proc-title-template=a\\n1:M x"));
     }
 
     /// A directive that is kept is read somewhere, and one without effect is read nowhere.

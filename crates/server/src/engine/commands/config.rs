@@ -72,6 +72,10 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         }
         changed?;
     }
+    let changes = engine.config.describe_changes(&config);
+    if !changes.is_empty() {
+        engine.surroundings.logger.notice(&format!("CONFIG SET {changes}"));
+    }
     engine.set_config(config);
     if names.contains(&"maxmemory") {
         engine.make_room();
