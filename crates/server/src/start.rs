@@ -322,8 +322,10 @@ impl Outside {
         ));
         if summary.cut_bytes > 0 {
             self.logger.warning(&format!(
-                "{} bytes ({} blocks) at the end of the log were never acknowledged and are cut off",
-                summary.cut_bytes, summary.cut_blocks
+                "{} bytes ({} whole blocks) behind block {}, the last good one, are cut off: they \
+                 are torn or follow a missing block, and nothing in the log says that they were \
+                 durable",
+                summary.cut_bytes, summary.cut_blocks, summary.last_lsn
             ));
         }
         self.logger.notice("Ready to accept connections");
