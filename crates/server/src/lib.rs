@@ -17,6 +17,7 @@
 //! simulation; only `reactor`, `journal`'s threads and `start` touch sockets, threads and signals.
 
 pub mod config;
+mod descriptors;
 pub mod engine;
 pub mod host;
 pub mod journal;

@@ -20,6 +20,7 @@ use keyspace::Keyspace;
 use mio::Waker;
 
 use crate::config::{Config, Options};
+use crate::descriptors::Descriptors;
 use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
 use crate::journal;
@@ -72,7 +73,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     }
     let directory = process::enter_directory(config.value("dir"))?;
     config.set_directory(&directory);
-    config.set_max_clients(process::allow_clients(config.number("maxclients"), logger));
+    allow_clients(&mut config, logger);
     let options = config.options();
     logger.notice(&format!(
         "Indelible {} is starting (Redis 7.0 protocol and commands)",
@@ -153,6 +154,20 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     }
     drop(pid_file);
     ended
+}
+
+/// Lowers maxclients to what the system allows.
+fn allow_clients(config: &mut Config, logger: &Logger) {
+    let wanted = config.number("maxclients");
+    let allowed =
+        Descriptors::with_devices(config.words("log-devices").count()).allow_clients(wanted);
+    if allowed < wanted {
+        logger.warning(&format!(
+            "The system allows too few open files, so maxclients is {allowed} and not {wanted}; \
+             raise the limit with ulimit -n, or lower maxclients"
+        ));
+        config.set_max_clients(allowed);
+    }
 }
 
 fn open_logger(config: &Config, world: &World) -> Result<Logger, String> {
