@@ -19,7 +19,7 @@ use env::{Clock, Disk, Entropy};
 use keyspace::Keyspace;
 use mio::Waker;
 
-use crate::config::{Config, Options};
+use crate::config::{Config, FsyncPolicy, Options};
 use crate::descriptors::Descriptors;
 use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
@@ -39,6 +39,10 @@ pub struct World {
     pub entropy: fn() -> Box<dyn Entropy>,
     /// Memory and processor time.
     pub host: Box<dyn Host>,
+    /// The commit that the program was built from.
+    pub commit: &'static str,
+    /// Called once when clients are served, and nothing can keep the server from starting any more.
+    pub on_ready: fn(),
 }
 
 /// Runs a server until it is told to end.
@@ -75,13 +79,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     config.set_directory(&directory);
     allow_clients(&mut config, logger);
     let options = config.options();
-    logger.notice(&format!(
-        "Indelible {} is starting (Redis 7.0 protocol and commands)",
-        crate::VERSION
-    ));
-    if config.file.is_none() {
-        logger.notice("No configuration file given: using the defaults");
-    }
+    announce(&config, &options, world.commit, logger);
 
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
@@ -102,7 +100,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(|error| error.to_string())?;
     let waker = reactor.waker().map_err(|error| error.to_string())?;
 
-    let World { clock, disk, entropy, host } = world;
+    let World { clock, disk, entropy, host, on_ready, .. } = world;
     let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
     log_place.refuse_redis_files(&config)?;
     let recovery = if options.log.enabled {
@@ -129,14 +127,13 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         loader.report(&mut engine);
         process::notify_supervisor("STATUS=Loading the redo log");
     } else {
-        logger.warning(
-            "The redo log is off (appendonly no): nothing survives the end of the process",
-        );
         logger.notice("Ready to accept connections");
         process::notify_supervisor("READY=1");
+        on_ready();
     }
+    let logger_of_loop = logger.clone();
     let mut companion =
-        Outside { log_place, loader, surveyor: None, signals, logger: logger.clone() };
+        Outside { log_place, loader, surveyor: None, signals, logger: logger_of_loop, on_ready };
     let result = reactor.run(&mut engine, &mut companion);
     process::notify_supervisor("STOPPING=1");
     let ended = result.and_then(|shutdown| match engine.close() {
@@ -154,6 +151,52 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     }
     drop(pid_file);
     ended
+}
+
+/// Says what is starting: whoever reads the log must see what is promised, and where it is kept.
+fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
+    logger.notice(&format!(
+        "Indelible {} (commit {commit}) is starting (Redis 7.0 protocol and commands), pid {}",
+        crate::VERSION,
+        std::process::id()
+    ));
+    if config.is_default {
+        logger.notice("No configuration file given: using the defaults");
+    }
+    let port = match config.value("port") {
+        "0" => "none".to_owned(),
+        port => format!("{port} of {}", config.value("bind")),
+    };
+    let socket = match config.value("unixsocket") {
+        "" => String::new(),
+        path => format!(", unix socket {path}"),
+    };
+    let memory = match options.maxmemory_bytes {
+        0 => "unlimited".to_owned(),
+        bytes => format!("{bytes} bytes, {}", config.value("maxmemory-policy")),
+    };
+    logger.notice(&format!("Port {port}{socket}; memory limit: {memory}"));
+    let directory = config.value("dir");
+    if options.log.enabled {
+        let devices = match config.value("log-devices") {
+            "" => "below it",
+            devices => devices,
+        };
+        let promise = match options.fsync {
+            FsyncPolicy::Always => "a write is durable when it is answered",
+            FsyncPolicy::EverySecond => "a power failure can lose the last second",
+            FsyncPolicy::No => "a power failure can lose what the kernel has not written yet",
+        };
+        logger.notice(&format!(
+            "Data directory {directory}, log devices: {devices}; appendfsync {}: {promise}",
+            options.fsync.name()
+        ));
+    } else {
+        logger.warning(&format!(
+            "Data directory {directory}; VOLATILE: the redo log is off (appendonly no), nothing \
+             survives the end of the process"
+        ));
+    }
 }
 
 /// Lowers maxclients to what the system allows.
@@ -256,6 +299,7 @@ struct Outside {
     surveyor: Option<Loader<OpenedLog>>,
     signals: Arc<AtomicBool>,
     logger: Logger,
+    on_ready: fn(),
 }
 
 impl Companion for Outside {
@@ -345,6 +389,8 @@ impl Outside {
         }
         self.logger.notice("Ready to accept connections");
         process::notify_supervisor("STATUS=Ready to accept connections\nREADY=1");
+        // It may be called again after a reload, and does nothing then.
+        (self.on_ready)();
     }
 }
 

@@ -52,6 +52,7 @@ pub enum ConfigError {
 /// When a file cannot be read or a line is wrong.
 pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigError> {
     let mut config = Config::default();
+    config.is_default = file.is_none() && arguments.is_empty();
     match file {
         None => {}
         Some("-") => {

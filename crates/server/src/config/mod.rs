@@ -33,6 +33,8 @@ pub struct Config {
     values: Vec<String>,
     /// The file that was read, for CONFIG REWRITE and INFO.
     pub file: Option<PathBuf>,
+    /// Neither a file nor options were given.
+    pub is_default: bool,
     /// A `save` line was read: it took the place of the default save points.
     has_save_lines: bool,
     /// Which command a name means: `rename-command`.
@@ -42,7 +44,13 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let values = DIRECTIVES.iter().map(Directive::default_text).collect();
-        Self { values, file: None, has_save_lines: false, commands: Names::default() }
+        Self {
+            values,
+            file: None,
+            is_default: true,
+            has_save_lines: false,
+            commands: Names::default(),
+        }
     }
 }
 

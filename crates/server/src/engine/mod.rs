@@ -20,6 +20,7 @@
 
 mod blocking;
 mod call;
+mod chronicle;
 mod client;
 mod client_eviction;
 mod commands;
@@ -72,6 +73,7 @@ pub use relogging::OpenedLog;
 pub use slab::ClientKey;
 
 use blocking::Waiters;
+use chronicle::Chronicle;
 use client::{Client, Closing, DbKey};
 use congestion::Congestion;
 use latency::LatencyMonitor;
@@ -131,6 +133,7 @@ pub struct Engine {
     log: Option<Box<dyn LogControl>>,
     relogging: Option<Relogging>,
     healing: healing::Healing,
+    chronicle: Chronicle,
     loading: Option<Progress>,
     /// What is being loaded was there before.
     is_reloading: bool,
@@ -218,6 +221,7 @@ impl Engine {
             log: None,
             relogging: None,
             healing: healing::Healing::default(),
+            chronicle: Chronicle::default(),
             loading: None,
             is_reloading: false,
             errand: None,
