@@ -57,7 +57,7 @@ pub(crate) fn pages(arguments: &[String]) -> ExitCode {
             "there is no page store in {}: give the directory that holds its pages.data",
             directory.display()
         );
-        return ExitCode::from(2);
+        return ExitCode::FAILURE;
     }
     match arguments.action.run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,6 +13,7 @@
 //!   object_ids                                    large objects over restarts
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
+//!   messages                                      what the server says, and to whom
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   page_store                                    page stores: checked, shown, damaged, open
@@ -55,6 +56,7 @@ mod linearizability_models;
 mod listening;
 mod log_switch;
 mod loop_device;
+mod messages;
 mod network;
 mod object_ids;
 mod overload;
