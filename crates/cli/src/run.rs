@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use env_os::{OsClock, OsDisk, OsEntropy};
 use server::World;
-use server::config;
+use server::config::{self, Config};
 
 use crate::daemon;
 use crate::host::JemallocHost;
@@ -41,8 +41,8 @@ The most important directives (default):
   ignore-redis-files no      start empty in a directory with the files of a Redis server
 
 The rest: docs/configuration.md; CONFIG GET * shows all of them with their values.
-A directive of Redis that has no effect here is accepted and named at the start; one that would
-be unsafe to ignore (ACL users, TLS, replication, cluster, modules) is refused with a reason.
+A directive of Redis that has no effect here is accepted and named at the start; one that
+must not be ignored (ACL users, TLS, replication, cluster, modules) is refused with a reason.
 
 Examples:
   indelible server                          port 6379, data in the current directory
@@ -59,18 +59,18 @@ pub(crate) fn server(arguments: &[String]) -> ExitCode {
         }
         options => (None, options),
     };
-    let config = match config::load(file, options) {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let clock = Arc::new(OsClock::new());
+    let mut config = Config::default();
+    if let Err(error) = config::load_into(&mut config, file, options) {
+        eprintln!("{error}");
+        server::log_wrong_configuration(&config, &error, clock);
+        return ExitCode::FAILURE;
+    }
     if config.is_yes("daemonize") && !daemon::is_child() {
         return daemon::start(arguments);
     }
     let world = World {
-        clock: Arc::new(OsClock::new()),
+        clock,
         disk: Arc::new(OsDisk),
         entropy: || Box::new(OsEntropy),
         host: Box::new(JemallocHost::new()),

@@ -29,7 +29,7 @@ mod process;
 mod reactor;
 mod start;
 
-pub use start::{World, serve};
+pub use start::{World, log_wrong_configuration, serve};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -19,7 +19,7 @@ use env::{Clock, Disk, Entropy};
 use keyspace::Keyspace;
 use mio::Waker;
 
-use crate::config::{Config, FsyncPolicy, Options};
+use crate::config::{Config, ConfigError, FsyncPolicy, Options};
 use crate::descriptors::Descriptors;
 use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
@@ -57,6 +57,17 @@ pub fn serve(config: Config, world: World) -> Result<(), String> {
         Err(why) => logger.warning(&format!("Fatal error: {why}")),
     }
     ended
+}
+
+/// Notes in the log file why a configuration cannot be used, if what came before says where it is.
+pub fn log_wrong_configuration(config: &Config, why: &ConfigError, clock: Arc<dyn Clock>) {
+    let path = config.value("logfile");
+    if !path.is_empty()
+        && let Ok(logger) = Logger::to_file(path.as_ref(), clock)
+    {
+        let lines: Vec<String> = why.to_string().lines().map(str::to_owned).collect();
+        logger.warning(&format!("Fatal error: {}", lines.join(" ").trim()));
+    }
 }
 
 fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> {

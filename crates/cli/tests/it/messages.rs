@@ -156,6 +156,17 @@ fn a_log_file_that_is_moved_away_is_begun_anew() {
 }
 
 #[test]
+fn a_wrong_line_is_in_the_log_file_that_came_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let output = run(&["server", "--logfile", log.to_str().unwrap(), "--maxmemory", "lots"]);
+    assert_eq!(output.status.code(), Some(1));
+    let logged = read(&log);
+    assert!(logged.contains(" # Fatal error: ") && logged.contains("'maxmemory"), "{logged}");
+    assert_eq!(logged.lines().count(), 1, "{logged}");
+}
+
+#[test]
 fn the_help_of_the_server_is_its_own() {
     let help = text(&run(&["server", "--help"]).stdout);
     for part in

@@ -52,6 +52,19 @@ pub enum ConfigError {
 /// When a file cannot be read or a line is wrong.
 pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigError> {
     let mut config = Config::default();
+    load_into(&mut config, file, arguments)?;
+    Ok(config)
+}
+
+/// The same into a configuration of the caller's, which has what came before what is wrong.
+///
+/// # Errors
+/// When a file cannot be read or a line is wrong.
+pub fn load_into(
+    config: &mut Config,
+    file: Option<&str>,
+    arguments: &[String],
+) -> Result<(), ConfigError> {
     config.is_default = file.is_none() && arguments.is_empty();
     match file {
         None => {}
@@ -60,15 +73,14 @@ pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigEr
             std::io::stdin()
                 .read_to_end(&mut bytes)
                 .map_err(|source| ConfigError::Unreadable { path: "-".to_owned(), source })?;
-            read_lines(&mut config, "the standard input", &bytes, 0)?;
+            read_lines(config, "the standard input", &bytes, 0)?;
         }
         Some(path) => {
             config.file = Some(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)));
-            read_file(&mut config, Path::new(path), 0)?;
+            read_file(config, Path::new(path), 0)?;
         }
     }
-    read_arguments(&mut config, arguments)?;
-    Ok(config)
+    read_arguments(config, arguments)
 }
 
 /// The configuration that the text of a file says, if it includes no other file.

@@ -20,7 +20,7 @@ mod words;
 use std::path::PathBuf;
 
 pub use directive::{Directive, Support, parse_memory};
-pub use file::{ConfigError, load, parse};
+pub use file::{ConfigError, load, load_into, parse};
 pub use options::{FsyncPolicy, LogOptions, Options, OutputLimit, ProtectedAction};
 
 use command::names::Names;
