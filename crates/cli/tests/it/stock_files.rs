@@ -276,7 +276,7 @@ const NOT_IN_7_0: &str = "active-defrag-cycle-us aof-load-corrupt-tail-max-size 
     cluster-announce-client-port cluster-announce-client-tls-port cluster-announce-human-nodename
     cluster-blacklist-ttl cluster-compatibility-sample-ratio cluster-config-save-behavior
     cluster-databases cluster-manual-failover-timeout cluster-message-gossip-perc
-    cluster-ping-interval cluster-slot-migration-handoff-max-lag-bytes
+    cluster-ping-interval cluster-replica-priority cluster-slot-migration-handoff-max-lag-bytes
     cluster-slot-migration-log-max-len cluster-slot-migration-max-archived-tasks
     cluster-slot-migration-sync-buffer-drain-timeout cluster-slot-migration-write-pause-timeout
     cluster-slot-stats-enabled commandlog-execution-slower-than commandlog-large-reply-max-len

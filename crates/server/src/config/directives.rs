@@ -406,6 +406,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     integer("cluster-manual-failover-timeout", 1..=INT_MAX, 5000).hidden().without_effect(),
     integer("cluster-message-gossip-perc", 1..=100, 10).hidden().without_effect(),
     integer("cluster-ping-interval", 0..=LONG_MAX, 0).hidden().without_effect(),
+    integer("cluster-replica-priority", 0..=INT_MAX, 0).hidden().without_effect(),
     integer("cluster-announce-client-port", 0..=65535, 0).hidden().without_effect(),
     integer("cluster-announce-client-tls-port", 0..=65535, 0).hidden().without_effect(),
     integer("cluster-slot-migration-log-max-len", 0..=LONG_MAX, 1000).hidden().without_effect(),
