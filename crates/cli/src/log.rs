@@ -64,7 +64,7 @@ pub(crate) fn log(arguments: &[String]) -> ExitCode {
     match arguments.action.run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -16,6 +16,7 @@
 mod allocator;
 mod arguments;
 mod bench;
+mod daemon;
 mod host;
 mod log;
 mod pages;
@@ -36,7 +37,7 @@ Indelible: an in-memory database that speaks the Redis protocol and loses nothin
 Usage:
   indelible server [FILE | -] [--NAME VALUE ...]
       Runs the server with a configuration in the format of redis.conf. Every directive
-      of redis.conf can be given as an option.
+      of redis.conf can be given as an option; indelible server --help shows the most important.
   indelible log verify DIR [--device DIR ...]
       Checks the redo log of a server that is not running; the exit code says whether it is good.
   indelible log dump DIR [--json] [--device DIR ...]
@@ -79,18 +80,23 @@ fn main() -> ExitCode {
         // Files may have names of any bytes.
         return transfer::transfer(&arguments);
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = arguments_as_called(std::env::args());
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["server", "--version" | "-v"] | ["--version" | "-v" | "-V"] => {
             println!(
-                "Indelible server v={} redis=7.0.15 malloc=jemalloc-5 bits={}",
+                "Indelible server v={} redis=7.0.15 sha={} malloc=jemalloc-5 bits={}",
                 server::VERSION,
+                run::COMMIT,
                 usize::BITS
             );
             ExitCode::SUCCESS
         }
-        [] | ["server", "--help" | "-h"] | ["--help" | "-h" | "help"] => {
+        ["server", "--help" | "-h"] => {
+            print!("{}", run::HELP);
+            ExitCode::SUCCESS
+        }
+        [] | ["--help" | "-h" | "help"] => {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
@@ -104,4 +110,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The arguments behind the program's name. One that is called redis-server is the server: unit
+/// files and images that start Redis work as they are.
+fn arguments_as_called(mut all: impl Iterator<Item = String>) -> Vec<String> {
+    let name = all.next().unwrap_or_default();
+    let is_server = std::path::Path::new(&name).file_name().is_some_and(|n| n == "redis-server");
+    is_server.then(|| "server".to_owned()).into_iter().chain(all).collect()
 }

@@ -51,10 +51,18 @@ pub(crate) fn pages(arguments: &[String]) -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
+    let directory = arguments.action.directory();
+    if !directory.join("pages.data").exists() {
+        eprintln!(
+            "there is no page store in {}: give the directory that holds its pages.data",
+            directory.display()
+        );
+        return ExitCode::FAILURE;
+    }
     match arguments.action.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -65,6 +73,12 @@ fn open(directory: &Path) -> pages::Result<PageStore> {
 }
 
 impl Action {
+    fn directory(&self) -> &Path {
+        let (Self::Check { directory } | Self::Stats { directory } | Self::Dump { directory, .. }) =
+            self;
+        directory
+    }
+
     fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Check { directory } => {

@@ -1,17 +1,55 @@
 //! `indelible server`: reads the configuration and runs the server in the real world.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use env_os::{OsClock, OsDisk, OsEntropy};
 use server::World;
-use server::config;
+use server::config::{self, Config};
 
+use crate::daemon;
 use crate::host::JemallocHost;
 
-/// Set in the environment of a server that has gone to the background already.
-const DAEMON_MARK: &str = "INDELIBLE_DAEMON";
+/// The commit that the program was built from.
+pub(crate) const COMMIT: &str = env!("INDELIBLE_COMMIT");
+
+/// What `indelible server --help` says.
+pub(crate) const HELP: &str = "\
+Runs the server: it speaks the Redis protocol, and its redo log is the database.
+
+Usage:
+  indelible server [FILE | -] [--NAME VALUE ...]
+  redis-server [FILE | -] [--NAME VALUE ...]        when the program is called by that name
+
+  FILE is a configuration in the format of redis.conf, - reads one from the standard input.
+  Every directive can be given as an option; options come after the file and replace its lines.
+  -v, --version   Says which version this is.
+  -h, --help      Says this.
+
+The most important directives (default):
+  port 6379                  where clients connect; bind (*), unixsocket PATH
+  dir .                      the data directory, which must exist
+  appendonly yes             whether there is a redo log; off only together with save \"\"
+  appendfsync always         when a write is answered: always (durable), everysec, no (written)
+  log-devices                directories on several disks for the log (one below dir)
+  requirepass                a password; without one only this machine is served (protected-mode)
+  maxmemory 0                the limit of memory, 0 for none; maxmemory-policy (noeviction)
+  maxclients 10000           how many clients at once
+  logfile \"\"                 where messages go, the standard output when empty; loglevel
+  daemonize no               go to the background; pidfile, supervised
+  rename-command OLD NEW     call a command otherwise, or by no name (\"\")
+  ignore-redis-files no      start empty in a directory with the files of a Redis server
+
+The rest: docs/configuration.md; CONFIG GET * shows all of them with their values.
+A directive of Redis that has no effect here is accepted and named at the start; one that
+must not be ignored (ACL users, TLS, replication, cluster, modules) is refused with a reason.
+
+Examples:
+  indelible server                          port 6379, data in the current directory
+  indelible server redis.conf --port 7000
+  indelible server --port 7000 --dir /var/lib/indelible --appendfsync everysec
+  echo 'port 7000' | indelible server -
+";
 
 /// Runs the server; its exit code.
 pub(crate) fn server(arguments: &[String]) -> ExitCode {
@@ -21,48 +59,28 @@ pub(crate) fn server(arguments: &[String]) -> ExitCode {
         }
         options => (None, options),
     };
-    let config = match config::load(file, options) {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if config.is_yes("daemonize") && std::env::var_os(DAEMON_MARK).is_none() {
-        return daemonize(arguments);
+    let clock = Arc::new(OsClock::new());
+    let mut config = Config::default();
+    if let Err(error) = config::load_into(&mut config, file, options) {
+        eprintln!("{error}");
+        server::log_wrong_configuration(&config, &error, clock);
+        return ExitCode::FAILURE;
+    }
+    if config.is_yes("daemonize") && !daemon::is_child() {
+        return daemon::start(arguments);
     }
     let world = World {
-        clock: Arc::new(OsClock::new()),
+        clock,
         disk: Arc::new(OsDisk),
         entropy: || Box::new(OsEntropy),
         host: Box::new(JemallocHost::new()),
+        commit: COMMIT,
+        on_ready: if daemon::is_child() { daemon::report_ready } else { || {} },
     };
     match server::serve(config, world) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Starts the server again in the background, out of this terminal's reach (`daemonize yes`).
-fn daemonize(arguments: &[String]) -> ExitCode {
-    let started = std::env::current_exe().and_then(|program| {
-        Command::new(program)
-            .arg("server")
-            .args(arguments)
-            .env(DAEMON_MARK, "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-    });
-    match started {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cannot go to the background: {error}");
             ExitCode::FAILURE
         }
     }

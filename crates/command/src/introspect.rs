@@ -8,21 +8,22 @@ use resp::Writer;
 
 use crate::help::write_help;
 use crate::keys;
+use crate::names::Names;
 use crate::spec::{Arg, ArgKind, BeginSearch, Categories, FindKeys, Flags, KeySpec, Spec};
-use crate::table::{self, Command};
+use crate::table::Command;
 
 /// Executes COMMAND or one of its subcommands: `command` is what [`table::resolve`] found for
-/// `arguments`, whose number is right for it.
-pub fn execute(command: Command, arguments: &[&[u8]], reply: &mut Writer) {
+/// `arguments`, whose number is right for it, and `names` says what the commands are called.
+pub fn execute(command: Command, names: &Names, arguments: &[&[u8]], reply: &mut Writer) {
     let rest = arguments.get(2..).unwrap_or_default();
     match command.name {
-        "command" => write_infos(table::all(), reply),
-        "command|count" => reply.count(table::all().count()),
-        "command|list" => list(rest, reply),
-        "command|info" => info(rest, reply),
-        "command|docs" => docs(rest, reply),
-        "command|getkeys" => get_keys(rest, false, reply),
-        "command|getkeysandflags" => get_keys(rest, true, reply),
+        "command" => write_infos(names.all(), reply),
+        "command|count" => reply.count(names.all().count()),
+        "command|list" => list(names, rest, reply),
+        "command|info" => info(names, rest, reply),
+        "command|docs" => docs(names, rest, reply),
+        "command|getkeys" => get_keys(names, rest, false, reply),
+        "command|getkeysandflags" => get_keys(names, rest, true, reply),
         _ => write_help(reply, "COMMAND", HELP),
     }
 }
@@ -49,7 +50,7 @@ const HELP: &[&str] = &[
 ];
 
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
-fn list(options: &[&[u8]], reply: &mut Writer) {
+fn list(names: &Names, options: &[&[u8]], reply: &mut Writer) {
     let category = |name: &[u8]| Categories::by_name(name).unwrap_or(Categories::NONE);
     let is_wanted: Box<dyn Fn(&Spec) -> bool> = match *options {
         [] => Box::new(|_| true),
@@ -71,7 +72,7 @@ fn list(options: &[&[u8]], reply: &mut Writer) {
     };
     let mark = reply.mark();
     let mut count = 0;
-    for command in table::all() {
+    for command in names.all() {
         for listed in std::iter::once(command).chain(command.subcommands()) {
             if is_wanted(listed.spec()) {
                 reply.bulk_str(listed.name);
@@ -83,13 +84,13 @@ fn list(options: &[&[u8]], reply: &mut Writer) {
 }
 
 /// COMMAND INFO [name ...].
-fn info(names: &[&[u8]], reply: &mut Writer) {
+fn info(commands: &Names, names: &[&[u8]], reply: &mut Writer) {
     if names.is_empty() {
-        return write_infos(table::all(), reply);
+        return write_infos(commands.all(), reply);
     }
     reply.array(names.len());
     for name in names {
-        match table::lookup(name) {
+        match commands.lookup(name) {
             Some(command) => write_info(command, reply),
             None => reply.null(),
         }
@@ -97,7 +98,7 @@ fn info(names: &[&[u8]], reply: &mut Writer) {
 }
 
 /// COMMAND DOCS [name ...].
-fn docs(names: &[&[u8]], reply: &mut Writer) {
+fn docs(commands: &Names, names: &[&[u8]], reply: &mut Writer) {
     let mark = reply.mark();
     let mut count = 0;
     let mut write = |command: Command, reply: &mut Writer| {
@@ -106,17 +107,17 @@ fn docs(names: &[&[u8]], reply: &mut Writer) {
         count += 1;
     };
     if names.is_empty() {
-        table::all().for_each(|command| write(command, reply));
+        commands.all().for_each(|command| write(command, reply));
     } else {
-        let found = names.iter().filter_map(|name| table::lookup(name));
+        let found = names.iter().filter_map(|name| commands.lookup(name));
         found.for_each(|command| write(command, reply));
     }
     reply.finish_map(mark, count);
 }
 
 /// COMMAND GETKEYS and GETKEYSANDFLAGS: `call` is the call to look at.
-fn get_keys(call: &[&[u8]], with_flags: bool, reply: &mut Writer) {
-    let Ok(command) = table::resolve(call) else {
+fn get_keys(names: &Names, call: &[&[u8]], with_flags: bool, reply: &mut Writer) {
+    let Ok(command) = names.resolve(call) else {
         return reply.error("ERR Invalid command specified");
     };
     if !keys::has_keys(&command) {

@@ -29,6 +29,7 @@ pub mod keys;
 mod list;
 mod list_blocking;
 mod long_double;
+pub mod names;
 mod scan;
 mod set;
 mod set_algebra;

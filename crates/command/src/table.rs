@@ -119,10 +119,17 @@ pub fn lookup(name: &[u8]) -> Option<Command> {
 /// # Errors
 /// What to tell the client when there is no such command.
 pub fn resolve(arguments: &[&[u8]]) -> Result<Command, UnknownCommand> {
-    let found = arguments.first().and_then(|name| lookup_word(name));
+    resolve_as(arguments.first().and_then(|name| lookup_word(name)), arguments)
+}
+
+/// The same when the first word means `found`.
+pub(crate) fn resolve_as(
+    found: Option<Command>,
+    arguments: &[&[u8]],
+) -> Result<Command, UnknownCommand> {
     match (found, arguments.get(1)) {
         (Some(command), Some(sub)) if !command.subcommands.is_empty() => {
-            command.subcommand(sub).ok_or_else(|| UnknownCommand::subcommand(command, sub))
+            command.subcommand(sub).ok_or_else(|| UnknownCommand::subcommand(arguments[0], sub))
         }
         (Some(command), _) => Ok(command),
         (None, _) => Err(UnknownCommand::command(arguments)),
@@ -175,12 +182,12 @@ impl UnknownCommand {
         ])
     }
 
-    fn subcommand(container: Command, sub: &[u8]) -> Self {
+    fn subcommand(container: &[u8], sub: &[u8]) -> Self {
         Self::from_parts(&[
             b"unknown subcommand '",
             printable(sub, REPEATED_BYTES_MAX),
             b"'. Try ",
-            container.name.to_ascii_uppercase().as_bytes(),
+            &printable(container, REPEATED_BYTES_MAX).to_ascii_uppercase(),
             b" HELP.",
         ])
     }

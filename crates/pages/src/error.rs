@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused. After a failed write or sync the store is poisoned as well.
-    #[error("cannot {doing} {path}: {source}", path = path.display())]
+    #[error("cannot {doing} {path}: {reason}", path = path.display(), reason = env::reason(path, source))]
     Io {
         /// The file or directory.
         path: PathBuf,

@@ -366,6 +366,10 @@ impl LogControl for LogOwner {
         lock(&self.log).is_compacting_all()
     }
 
+    fn compaction_count(&self) -> u64 {
+        lock(&self.log).stats().compactions
+    }
+
     fn tick(&mut self) {
         lock(&self.log).tick();
     }

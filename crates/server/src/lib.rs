@@ -17,6 +17,7 @@
 //! simulation; only `reactor`, `journal`'s threads and `start` touch sockets, threads and signals.
 
 pub mod config;
+mod descriptors;
 pub mod engine;
 pub mod host;
 pub mod journal;
@@ -28,7 +29,7 @@ mod process;
 mod reactor;
 mod start;
 
-pub use start::{World, serve};
+pub use start::{World, log_wrong_configuration, serve};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -12,6 +12,7 @@ use mio::net::TcpListener as MioListener;
 use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
+use crate::descriptors::Descriptors;
 use crate::network::Network;
 
 /// Opens a listening socket for each address of `bind`. An address with a minus sign in front may
@@ -144,6 +145,10 @@ pub(crate) struct SharedListeners(pub(crate) Rc<RefCell<Listeners>>);
 impl Network for SharedListeners {
     fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String> {
         self.0.borrow_mut().listen(bind, port, backlog)
+    }
+
+    fn allow_clients(&mut self, wanted: usize, device_count: usize) -> usize {
+        Descriptors::with_devices(device_count).allow_clients(wanted)
     }
 }
 

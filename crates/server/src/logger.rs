@@ -9,7 +9,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,7 +30,42 @@ enum Target {
     /// Standard output.
     Stdout,
     /// A file.
-    File(File),
+    File(LogFile),
+}
+
+/// How often it is looked whether the log file is still where it was opened.
+const LOOKED_AT_EVERY_US: u64 = 1_000_000;
+
+/// A file that may be moved away (`mv log log.1`, logrotate): then another one takes its place.
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    looked_at_us: u64,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> std::io::Result<File> {
+        OpenOptions::new().create(true).append(true).open(path)
+    }
+
+    /// Opens the file anew if its name is another file's by now, or no file's.
+    fn follow(&mut self, now_us: u64) {
+        if now_us.saturating_sub(self.looked_at_us) < LOOKED_AT_EVERY_US {
+            return;
+        }
+        self.looked_at_us = now_us;
+        let is_same = |(there, open): (std::fs::Metadata, std::fs::Metadata)| {
+            (there.dev(), there.ino()) == (open.dev(), open.ino())
+        };
+        let both =
+            std::fs::metadata(&self.path).and_then(|there| Ok((there, self.file.metadata()?)));
+        // Where none can be opened, the old one is better than none.
+        if !both.is_ok_and(is_same)
+            && let Ok(file) = Self::open(&self.path)
+        {
+            self.file = file;
+        }
+    }
 }
 
 struct Shared {
@@ -51,13 +87,16 @@ impl Logger {
         Self::new(Target::Stdout, clock)
     }
 
-    /// Messages are appended to a file.
+    /// Messages are appended to a file. When it is moved away, another one is begun in its place
+    /// within a second.
     ///
     /// # Errors
     /// When it cannot be opened.
     pub fn to_file(path: &Path, clock: Arc<dyn env::Clock>) -> std::io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self::new(Target::File(file), clock))
+        // The process goes to its data directory later.
+        let path = std::path::absolute(path)?;
+        let (file, looked_at_us) = (LogFile::open(&path)?, clock.monotonic_us());
+        Ok(Self::new(Target::File(LogFile { path, file, looked_at_us }), clock))
     }
 
     /// Messages go nowhere.
@@ -119,7 +158,10 @@ impl Logger {
         let _ignored = match &mut *target {
             Target::Nothing => Ok(()),
             Target::Stdout => std::io::stdout().write_all(line.as_bytes()),
-            Target::File(file) => file.write_all(line.as_bytes()),
+            Target::File(log) => {
+                log.follow(self.shared.clock.monotonic_us());
+                log.file.write_all(line.as_bytes())
+            }
         };
     }
 }

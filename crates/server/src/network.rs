@@ -8,6 +8,9 @@ pub trait Network {
     /// # Errors
     /// Why it is not possible, for the operator.
     fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String>;
+
+    /// Makes room for so many clients beside a log on so many devices; how many there may be.
+    fn allow_clients(&mut self, wanted: usize, device_count: usize) -> usize;
 }
 
 /// A network of which nobody knows: every address will do.
@@ -17,5 +20,9 @@ pub struct NoNetwork;
 impl Network for NoNetwork {
     fn listen(&mut self, _bind: &[&str], _port: u16, _backlog: i32) -> Result<(), String> {
         Ok(())
+    }
+
+    fn allow_clients(&mut self, wanted: usize, _device_count: usize) -> usize {
+        wanted
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::Waker;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -20,33 +19,6 @@ pub(crate) fn enter_directory(path: &str) -> Result<PathBuf, String> {
     let refused = |error: std::io::Error| format!("Can't chdir to '{path}': {error}");
     std::env::set_current_dir(path).map_err(refused)?;
     std::env::current_dir().map_err(refused)
-}
-
-/// File descriptors that are not clients' connections: listeners, the log, the process's own.
-const OTHER_FILES: u64 = 64;
-
-/// Makes room for so many clients; how many there may be.
-pub(crate) fn allow_clients(wanted: usize, logger: &Logger) -> usize {
-    let needed = wanted as u64 + OTHER_FILES;
-    let old = getrlimit(Resource::Nofile);
-    if old.current.is_none_or(|current| current >= needed) {
-        return wanted;
-    }
-    let raised = old.maximum.map_or(needed, |maximum| maximum.min(needed));
-    let granted =
-        match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: old.maximum }) {
-            Ok(()) => raised,
-            Err(_) => old.current.unwrap_or(needed),
-        };
-    if granted >= needed {
-        return wanted;
-    }
-    let allowed = usize::try_from(granted.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
-    logger.warning(&format!(
-        "The system allows {granted} open files, so maxclients is {allowed} and not {wanted}; \
-         raise the limit with ulimit -n, or lower maxclients"
-    ));
-    allowed
 }
 
 /// The file that says who we are; removed at the end.

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpStream, UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::descriptors::Descriptors;
 use crate::engine::{ClientKey, Engine, Errand, Peer, Shutdown};
 use crate::listen::{self, Listeners, SharedListeners};
 use crate::logger::Logger;
@@ -398,7 +399,10 @@ impl Reactor {
     }
 
     fn add(&mut self, mut stream: Stream, peer: Peer, engine: &mut Engine) {
-        let key = match engine.connect(peer) {
+        let devices = engine.config().words("log-devices").count();
+        let is_reserved = Descriptors::with_devices(devices).is_reserved(peer.socket);
+        let connected = if is_reserved { Err(engine.reject()) } else { engine.connect(peer) };
+        let key = match connected {
             Ok(key) => key,
             Err(refusal) => {
                 // Best effort: the connection ends either way.

@@ -19,7 +19,8 @@ use env::{Clock, Disk, Entropy};
 use keyspace::Keyspace;
 use mio::Waker;
 
-use crate::config::{Config, Options};
+use crate::config::{Config, ConfigError, FsyncPolicy, Options};
+use crate::descriptors::Descriptors;
 use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
 use crate::host::Host;
 use crate::journal;
@@ -38,6 +39,10 @@ pub struct World {
     pub entropy: fn() -> Box<dyn Entropy>,
     /// Memory and processor time.
     pub host: Box<dyn Host>,
+    /// The commit that the program was built from.
+    pub commit: &'static str,
+    /// Called once when clients are served, and nothing can keep the server from starting any more.
+    pub on_ready: fn(),
 }
 
 /// Runs a server until it is told to end.
@@ -54,10 +59,19 @@ pub fn serve(config: Config, world: World) -> Result<(), String> {
     ended
 }
 
-fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> {
-    if let Some((name, why)) = config.refusal() {
-        return Err(format!("{name}: {why}"));
+/// Notes in the log file why a configuration cannot be used, if what came before says where it is.
+pub fn log_wrong_configuration(config: &Config, why: &ConfigError, clock: Arc<dyn Clock>) {
+    let path = config.value("logfile");
+    if !path.is_empty()
+        && let Ok(logger) = Logger::to_file(path.as_ref(), clock)
+    {
+        let lines: Vec<String> = why.to_string().lines().map(str::to_owned).collect();
+        logger.warning(&format!("Fatal error: {}", lines.join(" ").trim()));
     }
+}
+
+fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> {
+    config.check_start()?;
     if config.keep_what_redis_keeps() {
         logger.warning(&format!(
             "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
@@ -65,17 +79,18 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
             config.value("appendfsync")
         ));
     }
+    let without_effect = config.without_effect();
+    if !without_effect.is_empty() {
+        logger.warning(&format!(
+            "WARNING: these directives are accepted and have no effect here: {}",
+            without_effect.join(", ")
+        ));
+    }
     let directory = process::enter_directory(config.value("dir"))?;
     config.set_directory(&directory);
-    config.set_max_clients(process::allow_clients(config.number("maxclients"), logger));
+    allow_clients(&mut config, logger);
     let options = config.options();
-    logger.notice(&format!(
-        "Indelible {} is starting (Redis 7.0 protocol and commands)",
-        crate::VERSION
-    ));
-    if config.file.is_none() {
-        logger.notice("No configuration file given: using the defaults");
-    }
+    announce(&config, &options, world.commit, logger);
 
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
@@ -96,7 +111,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(|error| error.to_string())?;
     let waker = reactor.waker().map_err(|error| error.to_string())?;
 
-    let World { clock, disk, entropy, host } = world;
+    let World { clock, disk, entropy, host, on_ready, .. } = world;
     let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
     log_place.refuse_redis_files(&config)?;
     let recovery = if options.log.enabled {
@@ -105,9 +120,6 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         log_place.warn_of_a_log(logger);
         None
     };
-    if port == 0 && !has_socket {
-        return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
-    }
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
     let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, surroundings);
@@ -126,14 +138,13 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         loader.report(&mut engine);
         process::notify_supervisor("STATUS=Loading the redo log");
     } else {
-        logger.warning(
-            "The redo log is off (appendonly no): nothing survives the end of the process",
-        );
         logger.notice("Ready to accept connections");
         process::notify_supervisor("READY=1");
+        on_ready();
     }
+    let logger_of_loop = logger.clone();
     let mut companion =
-        Outside { log_place, loader, surveyor: None, signals, logger: logger.clone() };
+        Outside { log_place, loader, surveyor: None, signals, logger: logger_of_loop, on_ready };
     let result = reactor.run(&mut engine, &mut companion);
     process::notify_supervisor("STOPPING=1");
     let ended = result.and_then(|shutdown| match engine.close() {
@@ -151,6 +162,66 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     }
     drop(pid_file);
     ended
+}
+
+/// Says what is starting: whoever reads the log must see what is promised, and where it is kept.
+fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
+    logger.notice(&format!(
+        "Indelible {} (commit {commit}) is starting (Redis 7.0 protocol and commands), pid {}",
+        crate::VERSION,
+        std::process::id()
+    ));
+    if config.is_default {
+        logger.notice("No configuration file given: using the defaults");
+    }
+    let port = match config.value("port") {
+        "0" => "none".to_owned(),
+        port => format!("{port} of {}", config.value("bind")),
+    };
+    let socket = match config.value("unixsocket") {
+        "" => String::new(),
+        path => format!(", unix socket {path}"),
+    };
+    let memory = match options.maxmemory_bytes {
+        0 => "unlimited".to_owned(),
+        bytes => format!("{bytes} bytes, {}", config.value("maxmemory-policy")),
+    };
+    logger.notice(&format!("Port {port}{socket}; memory limit: {memory}"));
+    let directory = config.value("dir");
+    if options.log.enabled {
+        let devices = match config.value("log-devices") {
+            "" => "below it",
+            devices => devices,
+        };
+        let promise = match options.fsync {
+            FsyncPolicy::Always => "a write is durable when it is answered",
+            FsyncPolicy::EverySecond => "a power failure can lose the last second",
+            FsyncPolicy::No => "a power failure can lose what the kernel has not written yet",
+        };
+        logger.notice(&format!(
+            "Data directory {directory}, log devices: {devices}; appendfsync {}: {promise}",
+            options.fsync.name()
+        ));
+    } else {
+        logger.warning(&format!(
+            "Data directory {directory}; VOLATILE: the redo log is off (appendonly no), nothing \
+             survives the end of the process"
+        ));
+    }
+}
+
+/// Lowers maxclients to what the system allows.
+fn allow_clients(config: &mut Config, logger: &Logger) {
+    let wanted = config.number("maxclients");
+    let allowed =
+        Descriptors::with_devices(config.words("log-devices").count()).allow_clients(wanted);
+    if allowed < wanted {
+        logger.warning(&format!(
+            "The system allows too few open files, so maxclients is {allowed} and not {wanted}; \
+             raise the limit with ulimit -n, or lower maxclients"
+        ));
+        config.set_max_clients(allowed);
+    }
 }
 
 fn open_logger(config: &Config, world: &World) -> Result<Logger, String> {
@@ -239,6 +310,7 @@ struct Outside {
     surveyor: Option<Loader<OpenedLog>>,
     signals: Arc<AtomicBool>,
     logger: Logger,
+    on_ready: fn(),
 }
 
 impl Companion for Outside {
@@ -320,12 +392,16 @@ impl Outside {
         ));
         if summary.cut_bytes > 0 {
             self.logger.warning(&format!(
-                "{} bytes ({} blocks) at the end of the log were never acknowledged and are cut off",
-                summary.cut_bytes, summary.cut_blocks
+                "{} bytes ({} whole blocks) behind block {}, the last good one, are cut off: they \
+                 are torn or follow a missing block, and nothing in the log says that they were \
+                 durable",
+                summary.cut_bytes, summary.cut_blocks, summary.last_lsn
             ));
         }
         self.logger.notice("Ready to accept connections");
         process::notify_supervisor("STATUS=Ready to accept connections\nREADY=1");
+        // It may be called again after a reload, and does nothing then.
+        (self.on_ready)();
     }
 }
 

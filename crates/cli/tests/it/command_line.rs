@@ -1,6 +1,6 @@
 //! What the command line refuses, and how it says so: the line, what is wrong, exit code 1, nothing touched.
 
-use crate::process::{Program, wait_for_exit};
+use crate::process::{Program, free_port, wait_for_exit};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,11 @@ fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     }
     let output = child.wait_with_output().unwrap();
     (code, said(&output))
+}
+
+/// A port for a server that must not come to listen on it.
+fn port() -> String {
+    free_port().to_string()
 }
 
 fn said(output: &Output) -> String {
@@ -139,7 +144,7 @@ fn a_directory_in_use_is_refused_and_stays_in_use() {
     let mut connection = server.connect();
     assert_eq!(connection.words("SET k v").text(), "OK");
     let directory = server.directory();
-    let (code, said) = refused(&["--port", "0", "--dir", directory.to_str().unwrap()]);
+    let (code, said) = refused(&["--port", &port(), "--dir", directory.to_str().unwrap()]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("another process uses this data directory"), "{said}");
     assert_eq!(connection.words("GET k").text(), "v");
@@ -156,7 +161,7 @@ fn a_newer_format_is_refused_and_not_touched() {
     bytes[8] = 99;
     std::fs::write(&manifest, bytes).unwrap();
     let before = contents(&server.directory());
-    let (code, said) = refused(&["--port", "0", "--dir", server.directory().to_str().unwrap()]);
+    let (code, said) = refused(&["--port", &port(), "--dir", server.directory().to_str().unwrap()]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("has format 99"), "{said}");
     assert!(contents(&server.directory()) == before, "files were changed");
@@ -174,7 +179,7 @@ fn a_device_of_another_database_is_refused_and_not_touched() {
     let before = contents(directory.path());
     let other = tempfile::tempdir().unwrap();
     let other = other.path().to_str().unwrap();
-    let (code, said) = refused(&["--port", "0", "--dir", other, "--log-devices", device]);
+    let (code, said) = refused(&["--port", &port(), "--dir", other, "--log-devices", device]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(device), "{said}");
     assert!(contents(directory.path()) == before, "files were changed");
@@ -192,7 +197,7 @@ fn a_missing_device_is_named() {
     server.kill();
     let data = server.directory();
     let (code, said) =
-        refused(&["--port", "0", "--dir", data.to_str().unwrap(), "--log-devices", &paths[0]]);
+        refused(&["--port", &port(), "--dir", data.to_str().unwrap(), "--log-devices", &paths[0]]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&paths[1]), "{said}");
 }
@@ -231,7 +236,7 @@ fn a_corrupt_record_is_reported_with_file_and_place_and_never_served() {
 fn a_data_directory_that_is_a_file_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
-    let (code, said) = refused(&["--port", "0", "--dir", path]);
+    let (code, said) = refused(&["--port", &port(), "--dir", path]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(path), "{said}");
 }

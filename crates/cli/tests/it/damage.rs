@@ -331,3 +331,35 @@ fn nothing_is_repaired_that_is_good_or_in_use() {
     let output = indelible(&["log", "repair", path, "--yes", "--dry-run"]);
     assert!(!output.status.success(), "one or the other");
 }
+
+/// What a cut file has lost is counted, and nobody says of it that it was never acknowledged.
+#[test]
+fn a_file_that_was_cut_by_hand_is_not_said_to_be_whole() {
+    let mut server = Program::indelible().start(&[]);
+    let mut client = server.connect();
+    for number in 0..25 {
+        assert_eq!(client.words(&format!("SET key:{number} value")).text(), "OK");
+    }
+    server.kill();
+    let segment = server.directory().join("redo").join("0000000001.redo");
+    let cut = |count: u64| {
+        let file = std::fs::File::options().write(true).open(&segment).unwrap();
+        file.set_len(file.metadata().unwrap().len() - count).unwrap();
+    };
+    // The last block was acknowledged, and nothing in the log can know it.
+    cut(20);
+    server.restart();
+    assert_eq!(server.connect().words("DBSIZE").text(), "24");
+    let log = server.log();
+    assert!(log.contains("behind block 24, the last good one, are cut off"), "{log}");
+    assert!(!log.contains("acknowledged"), "{log}");
+    // That start has sealed the segment: of what is cut now the log knows.
+    server.kill();
+    cut(150);
+    let data = server.directory();
+    let shown = said(&indelible(&["log", "repair", data.to_str().unwrap()]));
+    assert!(shown.contains("lost: block 24, known to have been durable"), "{shown}");
+    assert!(shown.contains("23 records of damaged segments are good and stay"), "{shown}");
+    assert!(shown.contains("at least 1 are lost"), "{shown}");
+    assert!(!shown.contains("acknowledged"), "{shown}");
+}

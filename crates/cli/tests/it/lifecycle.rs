@@ -158,7 +158,8 @@ fn a_data_directory_in_use_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     let path = directory.path().to_str().unwrap();
-    let output = run(&["server", "--port", "0", "--dir", path]);
+    let port = crate::process::free_port().to_string();
+    let output = run(&["server", "--port", &port, "--dir", path]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("another process uses this data directory"),

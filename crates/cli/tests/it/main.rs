@@ -13,7 +13,9 @@
 //!   object_ids                                    large objects over restarts
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
+//!   messages                                      what the server says, and to whom
 //!   command_line                                  configuration and data directories that must be refused
+//!   stock_files · fail_closed                     what others' configuration files ask for
 //!   page_store                                    page stores: checked, shown, damaged, open
 //!   transfer                                      files from process to process, either of which is killed
 //!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
@@ -40,6 +42,7 @@ mod descriptors;
 mod device_mount;
 mod devices;
 mod durability;
+mod fail_closed;
 mod fault_injection;
 mod full_disk;
 mod hard_links;
@@ -53,6 +56,7 @@ mod linearizability_models;
 mod listening;
 mod log_switch;
 mod loop_device;
+mod messages;
 mod network;
 mod object_ids;
 mod overload;
@@ -64,6 +68,7 @@ mod reload;
 mod reply_limits;
 mod script;
 mod shutdown_ioctl;
+mod stock_files;
 mod tap_capture;
 mod tap_inspect;
 mod tap_process;

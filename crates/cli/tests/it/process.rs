@@ -31,6 +31,11 @@ impl Program {
         Program { words }
     }
 
+    /// The program that a command line of these words starts.
+    pub(crate) fn of_words(words: &str) -> Program {
+        Program { words: words.split_whitespace().map(str::to_owned).collect() }
+    }
+
     /// Debian's redis-server, the specification; nothing (and a line that says so) if it is not installed.
     pub(crate) fn redis() -> Option<Program> {
         let found = Command::new("redis-server")

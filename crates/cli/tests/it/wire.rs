@@ -107,7 +107,11 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a port of this machine.
     pub(crate) fn open(port: u16) -> io::Result<Connection> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        Connection::over(TcpStream::connect(("127.0.0.1", port))?)
+    }
+
+    /// The protocol over a stream that is connected.
+    pub(crate) fn over(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use command::introspect;
+use command::names::Names;
 use command::spec::{BeginSearch, FindKeys, KeySpec, Spec};
 use command::table;
 use resp::{Protocol, Writer};
@@ -107,7 +108,8 @@ fn unknown_commands_are_reported_as_redis_does() {
 fn command(protocol: Protocol, call: &[&str]) -> String {
     let call: Vec<&[u8]> = call.iter().map(|word| word.as_bytes()).collect();
     let mut reply = Writer::new(protocol);
-    introspect::execute(table::resolve(&call).expect("a call of COMMAND"), &call, &mut reply);
+    let command = table::resolve(&call).expect("a call of COMMAND");
+    introspect::execute(command, &Names::default(), &call, &mut reply);
     String::from_utf8(reply.take()).expect("only text")
 }
 

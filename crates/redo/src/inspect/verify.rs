@@ -122,8 +122,8 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
                 let cut: u64 = state.files.iter().map(|file| file.cut_block_count).sum();
                 if cut > 0 {
                     report.notes.push(format!(
-                        "{cut} blocks behind block {} were never acknowledged, because the one \
-                         after it is missing; the next start cuts them off",
+                        "{cut} blocks behind block {} follow one that is missing, and nothing in \
+                         the log says that they were durable; the next start cuts them off",
                         state.last_lsn
                     ));
                 }

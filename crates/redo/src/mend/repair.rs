@@ -370,11 +370,24 @@ impl Repair {
                 headers.map(|header| u64::from(header.record_count)).sum()
             });
         }
-        let is_covered = |(from, to): &(Lsn, Lsn)| {
-            let mut wounds = self.images().flat_map(|f| &f.wounds);
-            from == to && wounds.any(|w| w.header.is_some_and(|header| header.lsn == *from))
-        };
-        self.lost_more = lost_more || !self.holes.iter().all(is_covered);
+        let damaged: BTreeSet<Lsn> = self
+            .images()
+            .flat_map(|image| &image.wounds)
+            .filter_map(|wound| wound.header.map(|header| header.lsn))
+            .collect();
+        let (mut missing_blocks, mut unread_blocks) = (0, 0);
+        for (from, to) in &self.holes {
+            let count = to.0 - from.0 + 1;
+            missing_blocks += count;
+            unread_blocks += count - damaged.range(*from..=*to).count() as u64;
+        }
+        // What nothing tells the length of has one record at least, as every block has. Some of it
+        // may be counted above already.
+        if unread_blocks > 0 {
+            lost_more = true;
+            lost = lost.max(missing_blocks);
+        }
+        self.lost_more = lost_more;
         (self.saved_records, self.lost_records) = (saved, lost);
     }
 
@@ -505,13 +518,17 @@ impl fmt::Display for Repair {
 impl Repair {
     fn write_sum(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (saved, lost) = (self.saved_records, self.lost_records);
-        let lost = if self.lost_more { format!("at least {lost}") } else { lost.to_string() };
+        let lost = match (self.lost_more, lost) {
+            (false, lost) => lost.to_string(),
+            (true, 0) => "an unknown number".to_owned(),
+            (true, lost) => format!("at least {lost}"),
+        };
         writeln!(f, "{saved} records of damaged segments are good and stay; {lost} are lost")?;
         if self.lost_more || self.lost_records > 0 || !self.holes.is_empty() {
             writeln!(
                 f,
                 "WARNING: each lost record may have been the newest of its entry, or its deletion: \
-                 up to so many keys and elements ({lost}) are gone, show an older value, or come \
+                 so many keys and elements ({lost}) may be gone, show an older value, or come \
                  back although they were deleted; a lost record of a database map (FLUSHALL, \
                  FLUSHDB, SWAPDB) undoes that command; a collection whose root is lost is gone, \
                  one whose elements are lost is incomplete"

@@ -3,7 +3,7 @@
 //! ```text
 //!   open   lock · manifest · devices · headers and footers      nothing is changed
 //!   run    read everything in LSN order into Replay             nothing is changed
-//!          cut what was never acknowledged, seal, remove leftovers
+//!          cut what nothing shows to have been durable, seal, remove leftovers
 //!          new manifest (epoch + 1) ─► Log, Flushers, Compactor
 //! ```
 //!
@@ -88,7 +88,8 @@ pub struct Summary {
     pub bytes: u64,
     /// How many segments there are.
     pub segments: usize,
-    /// Bytes at the end that were never acknowledged, torn or behind a missing block: cut off.
+    /// Bytes at the end that are torn or behind a missing block, and that nothing shows to have been
+    /// durable: cut off.
     pub cut_bytes: u64,
     /// Whole blocks among them.
     pub cut_blocks: u64,

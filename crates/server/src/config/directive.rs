@@ -24,6 +24,21 @@ pub enum Kind {
     /// Several words; the function checks them, given the value so far and whether a file is being
     /// read (where some directives add up over several lines).
     Words(fn(&WordsSet<'_>) -> Result<String, String>),
+    /// A line of a file that says something of its own (`include`, `rename-command`): it has no
+    /// value, so CONFIG GET and SET do not know it, and CONFIG REWRITE leaves it alone.
+    Line,
+}
+
+/// What the server makes of a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It does what its documentation says.
+    Kept,
+    /// It is accepted, shown and rewritten, and nothing depends on its value.
+    WithoutEffect,
+    /// Only its default is accepted: to serve with any other value would be unsafe or untrue. The
+    /// text says what is not there, and how to go on.
+    Refused(&'static str),
 }
 
 /// How a number is written.
@@ -56,6 +71,11 @@ pub struct Directive {
     pub name: &'static str,
     /// The older name that also works.
     pub alias: Option<&'static str>,
+    /// Names that later versions of Redis, and Valkey, gave it: they work too, and are shown only
+    /// when they are asked for.
+    pub later_names: &'static [&'static str],
+    /// What the server makes of it.
+    pub support: Support,
     /// What its values look like.
     pub kind: Kind,
     /// The canonical text of the value that applies when nobody says anything.
@@ -84,6 +104,8 @@ impl Directive {
         Self {
             name,
             alias: None,
+            later_names: &[],
+            support: Support::Kept,
             kind,
             default,
             immutable: false,
@@ -95,6 +117,21 @@ impl Directive {
 
     pub(super) const fn alias(mut self, alias: &'static str) -> Self {
         self.alias = Some(alias);
+        self
+    }
+
+    pub(super) const fn later_names(mut self, names: &'static [&'static str]) -> Self {
+        self.later_names = names;
+        self
+    }
+
+    pub(super) const fn without_effect(mut self) -> Self {
+        self.support = Support::WithoutEffect;
+        self
+    }
+
+    pub(super) const fn refused(mut self, why: &'static str) -> Self {
+        self.support = Support::Refused(why);
         self
     }
 
@@ -116,6 +153,23 @@ impl Directive {
     pub(super) const fn hidden(mut self) -> Self {
         self.hidden = true;
         self
+    }
+
+    /// Whether it is called `name`, in any case of letters.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.all_names().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Every name that it has or had.
+    pub fn all_names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.alias).chain(self.later_names.iter().copied())
+    }
+
+    /// Whether it has a value: all but the lines with a meaning of their own.
+    #[must_use]
+    pub fn has_value(&self) -> bool {
+        !matches!(self.kind, Kind::Line)
     }
 
     /// Whether its value may consist of several words.
@@ -153,7 +207,7 @@ impl Directive {
                 let noun = if self.name == "appenddirname" { "dirname" } else { "filename" };
                 Err(format!("{} can't be a path, just a {noun}", self.name))
             }
-            Kind::Text | Kind::FileName | Kind::Words(_) | Kind::Choices(_) => {
+            Kind::Text | Kind::FileName | Kind::Words(_) | Kind::Choices(_) | Kind::Line => {
                 Ok((*value).to_owned())
             }
         }

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::directives::{DIRECTIVES, FORGOTTEN};
+use super::directive::{Directive, Support};
+use super::directives::{DIRECTIVES, MODULE_PREFIXES, NO_MODULES};
 use super::{Config, find};
 
 /// How deep files may include one another.
@@ -51,6 +52,20 @@ pub enum ConfigError {
 /// When a file cannot be read or a line is wrong.
 pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigError> {
     let mut config = Config::default();
+    load_into(&mut config, file, arguments)?;
+    Ok(config)
+}
+
+/// The same into a configuration of the caller's, which has what came before what is wrong.
+///
+/// # Errors
+/// When a file cannot be read or a line is wrong.
+pub fn load_into(
+    config: &mut Config,
+    file: Option<&str>,
+    arguments: &[String],
+) -> Result<(), ConfigError> {
+    config.is_default = file.is_none() && arguments.is_empty();
     match file {
         None => {}
         Some("-") => {
@@ -58,15 +73,14 @@ pub fn load(file: Option<&str>, arguments: &[String]) -> Result<Config, ConfigEr
             std::io::stdin()
                 .read_to_end(&mut bytes)
                 .map_err(|source| ConfigError::Unreadable { path: "-".to_owned(), source })?;
-            read_lines(&mut config, "the standard input", &bytes, 0)?;
+            read_lines(config, "the standard input", &bytes, 0)?;
         }
         Some(path) => {
             config.file = Some(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)));
-            read_file(&mut config, Path::new(path), 0)?;
+            read_file(config, Path::new(path), 0)?;
         }
     }
-    read_arguments(&mut config, arguments)?;
-    Ok(config)
+    read_arguments(config, arguments)
 }
 
 /// The configuration that the text of a file says, if it includes no other file.
@@ -175,25 +189,20 @@ fn read_arguments(config: &mut Config, arguments: &[String]) -> Result<(), Confi
     Ok(())
 }
 
-/// Directives of Redis that would be unsafe to ignore, and what to do without them.
-const UNSUPPORTED: &[(&str, &str)] = &[
-    ("user", "ACL users are not supported yet: use requirepass, and remove this line"),
-    ("loadmodule", "modules are not supported: remove this line"),
-    ("rename-command", "commands cannot be renamed yet: remove this line"),
-];
-
 fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), String> {
     let Some(index) = find(name) else {
-        if FORGOTTEN.iter().any(|known| known.eq_ignore_ascii_case(name)) && values.len() == 1 {
-            return Ok(());
-        }
-        let unsupported = UNSUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        return Err(match unsupported {
-            Some((_, why)) => (*why).to_owned(),
-            None => "Bad directive or wrong number of arguments".to_owned(),
-        });
+        let lower = name.to_ascii_lowercase();
+        // `loadmodule`d modules take directives of the form module.name.
+        let is_modules =
+            lower.contains('.') || MODULE_PREFIXES.iter().any(|prefix| lower.starts_with(prefix));
+        let why =
+            if is_modules { NO_MODULES } else { "Bad directive or wrong number of arguments" };
+        return Err(why.to_owned());
     };
     let directive = &DIRECTIVES[index];
+    if !directive.has_value() {
+        return apply_line(config, directive, values);
+    }
     if !directive.takes_words() {
         return match values {
             [_] => config.set(index, values, true),
@@ -208,6 +217,42 @@ fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), String>
         }
         _ => config.set(index, values, true),
     }
+}
+
+/// Does what a line says that is not the value of a directive; `include` was done already.
+fn apply_line(config: &mut Config, directive: &Directive, values: &[&str]) -> Result<(), String> {
+    match (directive.name, values) {
+        ("rename-command", [old, new]) => {
+            config.commands.rename(old, new).map_err(|why| why.to_string())
+        }
+        ("user", [name, rules @ ..]) if is_default_user(name, rules) => Ok(()),
+        (_, values) => match directive.support {
+            Support::Refused(why) => Err(why.to_owned()),
+            Support::WithoutEffect if values.len() == 1 => Ok(()),
+            _ => Err("wrong number of arguments".to_owned()),
+        },
+    }
+}
+
+/// Whether a `user` line describes the one user that there is, who may do everything without
+/// ACLs: CONFIG REWRITE of Redis adds such a line to every file. A password that `requirepass`
+/// asks for is asked for all the same.
+fn is_default_user(name: &str, rules: &[&str]) -> bool {
+    const RULES: &[&str] = &[
+        "on",
+        "nopass",
+        "sanitize-payload",
+        "~*",
+        "allkeys",
+        "&*",
+        "allchannels",
+        "+@all",
+        "allcommands",
+    ];
+    let needed = ["on", "nopass", "~*", "&*", "+@all"];
+    name == "default"
+        && rules.iter().all(|rule| RULES.contains(rule))
+        && needed.iter().all(|rule| rules.contains(rule))
 }
 
 #[cfg(test)]
@@ -243,6 +288,35 @@ mod tests {
         assert!(error.contains("wrong number of arguments"), "{error}");
         let error = read("dir \"x\n").unwrap_err();
         assert!(error.contains("Unbalanced quotes in configuration line"), "{error}");
+    }
+
+    #[test]
+    fn lines_without_a_value_do_what_they_say_or_are_refused() {
+        let config = read("rename-command GET fetch\nrename-command flushall \"\"\n").unwrap();
+        assert!(config.commands().lookup(b"get").is_none());
+        assert_eq!(config.commands().lookup(b"FETCH").unwrap().name, "get");
+        assert!(config.commands().lookup(b"flushall").is_none());
+        for (line, why) in [
+            ("rename-command nothing x", "No such command in rename-command"),
+            ("rename-command get set", "Target command name already exists"),
+            ("rename-command get", "wrong number of arguments"),
+            ("user default off", "ACL users are not supported yet"),
+            ("user default on nopass ~* &* +@all -flushall", "ACL users are not supported yet"),
+            ("user alice on nopass ~* &* +@all", "ACL users are not supported yet"),
+            ("user default on >secret ~* &* +@all", "ACL users are not supported yet"),
+            ("loadmodule /x.so", "modules and their directives are not supported"),
+            ("search-timeout 500", "modules and their directives are not supported"),
+            ("testmodule.flag yes", "modules and their directives are not supported"),
+            ("sentinel monitor a 127.0.0.1 1 1", "Sentinel"),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+        read("user default on nopass sanitize-payload ~* &* +@all\n").unwrap();
+        read("list-max-ziplist-entries 128\n").unwrap();
+        let config = read("primaryauth x\ncommandlog-execution-slower-than 7\n").unwrap();
+        assert_eq!(config.refusal().unwrap().0, "masterauth");
+        assert_eq!(config.value("slowlog-log-slower-than"), "7");
     }
 
     #[test]

@@ -19,10 +19,11 @@ mod words;
 
 use std::path::PathBuf;
 
-pub use directive::{Directive, parse_memory};
-pub use file::{ConfigError, load, parse};
+pub use directive::{Directive, Support, parse_memory};
+pub use file::{ConfigError, load, load_into, parse};
 pub use options::{FsyncPolicy, LogOptions, Options, OutputLimit, ProtectedAction};
 
+use command::names::Names;
 use directive::WordsSet;
 use directives::DIRECTIVES;
 
@@ -32,14 +33,24 @@ pub struct Config {
     values: Vec<String>,
     /// The file that was read, for CONFIG REWRITE and INFO.
     pub file: Option<PathBuf>,
+    /// Neither a file nor options were given.
+    pub is_default: bool,
     /// A `save` line was read: it took the place of the default save points.
     has_save_lines: bool,
+    /// Which command a name means: `rename-command`.
+    commands: Names,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let values = DIRECTIVES.iter().map(Directive::default_text).collect();
-        Self { values, file: None, has_save_lines: false }
+        Self {
+            values,
+            file: None,
+            is_default: true,
+            has_save_lines: false,
+            commands: Names::default(),
+        }
     }
 }
 
@@ -70,12 +81,13 @@ impl Config {
         let pattern = pattern.to_ascii_lowercase();
         let is_exact = !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
         let names = |directive: &'static Directive| {
-            [Some(directive.name), directive.alias].into_iter().flatten()
+            let shown = if is_exact { usize::MAX } else { 1 + directive.alias.iter().count() };
+            directive.all_names().take(shown)
         };
         DIRECTIVES
             .iter()
             .zip(&self.values)
-            .filter(|(directive, _)| is_exact || !directive.hidden)
+            .filter(|(directive, _)| directive.has_value() && (is_exact || !directive.hidden))
             .flat_map(|(directive, value)| names(directive).map(move |name| (name, value.as_str())))
             .filter(|(name, _)| {
                 if is_exact {
@@ -99,7 +111,9 @@ impl Config {
     ) -> Result<(Self, Vec<&'static str>), SetError> {
         let mut indexes = Vec::new();
         for (name, _) in pairs {
-            let index = find(name).ok_or_else(|| SetError::Unknown((*name).to_owned()))?;
+            let index = find(name)
+                .filter(|index| DIRECTIVES[*index].has_value())
+                .ok_or_else(|| SetError::Unknown((*name).to_owned()))?;
             let refused = |why: &str| Err(SetError::Refused((*name).to_owned(), why.to_owned()));
             let directive = &DIRECTIVES[index];
             if directive.immutable {
@@ -132,10 +146,68 @@ impl Config {
     /// name, and what to do.
     #[must_use]
     pub fn refusal(&self) -> Option<(&'static str, &'static str)> {
-        REFUSED
-            .iter()
-            .find(|(name, harmless, _)| self.value(name) != *harmless)
-            .map(|(name, _, why)| (*name, *why))
+        DIRECTIVES.iter().zip(&self.values).find_map(|(directive, value)| match directive.support {
+            Support::Refused(why) if *value != directive.default_text() => {
+                Some((directive.name, why))
+            }
+            _ => None,
+        })
+    }
+
+    /// Why a server cannot start with this configuration, for a person to read.
+    ///
+    /// # Errors
+    /// The first reason.
+    pub fn check_start(&self) -> Result<(), String> {
+        if let Some((name, why)) = self.refusal() {
+            return Err(format!("{name}: {why}"));
+        }
+        if self.value("port") == "0" && self.value("unixsocket").is_empty() {
+            return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The directives that are set to something else than their default and have no effect here.
+    #[must_use]
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let is_listed = |directive: &Directive, value: &String| {
+            directive.support == Support::WithoutEffect && *value != directive.default_text()
+        };
+        let all = DIRECTIVES.iter().zip(&self.values);
+        all.filter(|(directive, value)| is_listed(directive, value))
+            .map(|(directive, _)| directive.name)
+            .collect()
+    }
+
+    /// What is different in `new`, as one line for the log: without secrets, and nothing in it that
+    /// could be taken for another line.
+    #[must_use]
+    pub fn describe_changes(&self, new: &Self) -> String {
+        const SHOWN_LETTERS_MAX: usize = 128;
+        let all = DIRECTIVES.iter().zip(self.values.iter().zip(&new.values));
+        let changed = all.filter(|(_, (old, new))| old != new);
+        let texts: Vec<String> = changed
+            .map(|(directive, (_, value))| {
+                let shown: String = if directive.sensitive {
+                    "(redacted)".to_owned()
+                } else {
+                    value.escape_debug().take(SHOWN_LETTERS_MAX).collect()
+                };
+                let note = match directive.support {
+                    Support::WithoutEffect => " (has no effect here)",
+                    _ => "",
+                };
+                format!("{}={shown}{note}", directive.name)
+            })
+            .collect();
+        texts.join(", ")
+    }
+
+    /// Which command a name means.
+    #[must_use]
+    pub fn commands(&self) -> &Names {
+        &self.commands
     }
 
     /// Turns the redo log on where Redis would have kept the data: `appendonly no` with save
@@ -185,28 +257,9 @@ impl Config {
     }
 }
 
-/// Directives that are not supported and matter for security, durability or topology: the only
-/// value that is accepted, and what to say of any other.
-const REFUSED: &[(&str, &str, &str)] = &[
-    ("aclfile", "", "ACL users are not supported yet: use requirepass, and remove aclfile"),
-    ("tls-port", "0", "TLS is not supported yet: put a TLS proxy in front, and remove tls-port"),
-    ("cluster-enabled", "no", "cluster mode is not supported yet: remove cluster-enabled"),
-    ("masterauth", "", "replication is not supported yet: remove masterauth"),
-    ("masteruser", "", "replication is not supported yet: remove masteruser"),
-    (
-        "min-replicas-to-write",
-        "0",
-        "replication is not supported yet, so no replica could ever confirm a write: remove \
-         min-replicas-to-write",
-    ),
-];
-
 /// The place of a directive in the table.
 fn find(name: &str) -> Option<usize> {
-    let same = |known: &str| known.eq_ignore_ascii_case(name);
-    DIRECTIVES
-        .iter()
-        .position(|directive| same(directive.name) || directive.alias.is_some_and(same))
+    DIRECTIVES.iter().position(|directive| directive.is_called(name))
 }
 
 #[cfg(test)]
@@ -229,14 +282,98 @@ mod tests {
     #[test]
     fn what_would_be_unsafe_to_ignore_is_refused() {
         assert_eq!(Config::default().refusal(), None);
-        for (name, _, why) in REFUSED {
-            let mut config = Config::default();
-            let value = match DIRECTIVES[find(name).unwrap()].default_text().as_str() {
-                "no" => "yes",
-                _ => "1",
+        assert_eq!(Config::default().check_start(), Ok(()));
+        let refused = DIRECTIVES.iter().enumerate().filter_map(|(index, directive)| {
+            let Support::Refused(why) = directive.support else { return None };
+            directive.has_value().then_some((index, directive, why))
+        });
+        let mut count = 0;
+        for (index, directive, why) in refused {
+            let words: &[&str] = match (directive.name, directive.default_text().as_str()) {
+                ("replicaof", _) => &["10.0.0.1", "6379"],
+                ("tls-auth-clients", _) | (_, "yes") => &["no"],
+                (_, "no") => &["yes"],
+                _ => &["1"],
             };
-            config.set(find(name).unwrap(), &[value], true).unwrap();
-            assert_eq!(config.refusal(), Some((*name, *why)));
+            let mut config = Config::default();
+            config.set(index, words, true).unwrap();
+            assert_eq!(config.refusal(), Some((directive.name, why)));
+            assert_eq!(config.check_start(), Err(format!("{}: {why}", directive.name)));
+            assert_eq!(config.without_effect(), [""; 0]);
+            if !directive.immutable {
+                let pairs = [(directive.name, words[0])];
+                assert!(Config::default().with_changes(&pairs, true).is_err());
+            }
+            count += 1;
+        }
+        assert!(count >= 25, "{count}");
+    }
+
+    #[test]
+    fn a_server_that_listens_nowhere_does_not_start() {
+        let refused = load(None, &["--port".to_owned(), "0".to_owned()]).unwrap();
+        assert!(refused.check_start().unwrap_err().starts_with("nothing to listen on"));
+        let arguments = ["--port", "0", "--unixsocket", "/s"].map(str::to_owned);
+        assert_eq!(load(None, &arguments).unwrap().check_start(), Ok(()));
+    }
+
+    #[test]
+    fn what_has_no_effect_is_listed_when_it_differs_from_the_default() {
+        let text = b"io-threads 4\nactivedefrag no\nlookahead 1\nmaxmemory 1gb\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.without_effect(), ["io-threads", "lookahead"]);
+        assert_eq!(Config::default().without_effect(), [""; 0]);
+        let (config, _) = config.with_changes(&[("activedefrag", "yes")], false).unwrap();
+        assert_eq!(config.value("activedefrag"), "yes");
+    }
+
+    #[test]
+    fn changes_are_described_without_secrets_in_one_line() {
+        let old = Config::default();
+        let pairs = [("requirepass", "hush"), ("hz", "20"), ("activerehashing", "no")];
+        let (new, _) = old.with_changes(&pairs, false).unwrap();
+        let text = old.describe_changes(&new);
+        let expected = "activerehashing=no (has no effect here), hz=20, requirepass=(redacted)";
+        assert_eq!(text, expected);
+        assert_eq!(new.describe_changes(&new), "");
+        let (new, _) = old.with_changes(&[("proc-title-template", "a\n1:M x")], false).unwrap();
+        assert!(old.describe_changes(&new).starts_with("proc-title-template=a\\n1:M x"));
+    }
+
+    /// A directive that is kept is read somewhere, and one without effect is read nowhere.
+    #[test]
+    fn the_support_of_each_directive_is_what_the_code_makes_of_it() {
+        // The names of Redis' files are read only to find strangers' data; INFO shows the backlog.
+        const SHOWN_ONLY: &[&str] =
+            &["dbfilename", "appendfilename", "appenddirname", "repl-backlog-size"];
+        let mut sources = String::new();
+        read_sources(concat!(env!("CARGO_MANIFEST_DIR"), "/src").as_ref(), &mut sources);
+        read_sources(concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/src").as_ref(), &mut sources);
+        for directive in DIRECTIVES.iter().filter(|directive| directive.has_value()) {
+            let is_read = sources.contains(&format!("\"{}\"", directive.name));
+            let expected = match directive.support {
+                Support::Kept => true,
+                Support::WithoutEffect => SHOWN_ONLY.contains(&directive.name),
+                Support::Refused(_) => continue,
+            };
+            assert_eq!(is_read, expected, "{}", directive.name);
+        }
+    }
+
+    fn read_sources(directory: &std::path::Path, out: &mut String) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                if !matches!(name, "config" | "tests") {
+                    read_sources(&path, out);
+                }
+            } else if name.ends_with(".rs") {
+                out.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
+        if directory.ends_with("server/src") {
+            out.push_str(include_str!("options.rs"));
         }
     }
 
@@ -244,8 +381,10 @@ mod tests {
     fn names_are_unique_and_defaults_are_values() {
         let mut names = Vec::new();
         for (index, directive) in DIRECTIVES.iter().enumerate() {
-            names.push(directive.name);
-            names.extend(directive.alias);
+            names.extend(directive.all_names());
+            if !directive.has_value() {
+                continue;
+            }
             let default = directive.default_text();
             let words: Vec<&str> =
                 if directive.takes_words() { default.split(' ').collect() } else { vec![&default] };

@@ -38,7 +38,7 @@ impl Config {
         for line in old.lines() {
             let name = line.split_whitespace().next().unwrap_or_default();
             match super::find(name) {
-                Some(index) if !name.starts_with('#') => {
+                Some(index) if !name.starts_with('#') && DIRECTIVES[index].has_value() => {
                     if !std::mem::replace(&mut written[index], true) {
                         self.write_directive(index, &mut new);
                     }
@@ -90,7 +90,9 @@ impl Config {
             Kind::Text | Kind::FileName | Kind::Words(_) | Kind::Choices(_) => {
                 format!("{name} {}\n", quoted(value))
             }
-            Kind::YesNo | Kind::Number(..) | Kind::Choice(_) => format!("{name} {value}\n"),
+            Kind::YesNo | Kind::Number(..) | Kind::Choice(_) | Kind::Line => {
+                format!("{name} {value}\n")
+            }
         };
         out.push_str(&line);
     }

@@ -43,6 +43,11 @@ pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, String> {
     joined(set.words)
 }
 
+/// Any words, of a directive that has no effect.
+pub(super) fn any(set: &WordsSet<'_>) -> Result<String, String> {
+    joined(set.words)
+}
+
 /// The words with spaces between, when that does not make other words of them.
 fn joined(words: &[&str]) -> Result<String, String> {
     let is_one = |word: &&str| {
@@ -55,14 +60,14 @@ fn joined(words: &[&str]) -> Result<String, String> {
     Ok(words.join(" "))
 }
 
-/// `replicaof`: a host and a port; only "no one" can be served yet.
+/// `replicaof`: a host and a port, or "no one".
 pub(super) fn replica_of(set: &WordsSet<'_>) -> Result<String, String> {
     match set.words {
         [host, port] if host.eq_ignore_ascii_case("no") && port.eq_ignore_ascii_case("one") => {
             Ok(String::new())
         }
-        [_, port] => match port.parse::<u16>() {
-            Ok(_) => Err("replication is not supported".to_owned()),
+        [host, port] => match port.parse::<u16>() {
+            Ok(_) => joined(&[host, port]),
             Err(_) => Err("Invalid master port".to_owned()),
         },
         _ => Err("wrong number of arguments".to_owned()),

@@ -5,7 +5,7 @@
 //! the first.
 
 use command::spec::{Action, Flags};
-use command::table::{self, Command};
+use command::table::Command;
 use resp::{Limits, Parsed};
 
 use super::client::{Closing, ReplyMode};
@@ -123,7 +123,7 @@ impl Engine {
 
     /// Executes, queues, refuses or postpones one command.
     fn request(&mut self, key: ClientKey, args: &[&[u8]]) -> Flow {
-        let command = match table::resolve(args) {
+        let command = match self.config.commands().resolve(args) {
             Ok(command) => command,
             Err(_) if is_http(args[0]) => {
                 // A browser was tricked into talking to us: nothing behind this line is ours.

@@ -139,6 +139,9 @@ impl Engine {
         self.evict_clients();
         if let Some(log) = &mut self.log {
             log.tick();
+            if let Some(news) = self.chronicle.look(self.now_us, log.as_ref()) {
+                self.surroundings.logger.notice(&news);
+            }
         }
         self.give_up_held();
     }

@@ -69,6 +69,11 @@ pub trait LogControl: Send {
     /// Whether a compaction is running.
     fn is_compacting(&self) -> bool;
 
+    /// How many compactions of a segment were finished since the log was opened.
+    fn compaction_count(&self) -> u64 {
+        0
+    }
+
     /// Time has passed.
     fn tick(&mut self);
 

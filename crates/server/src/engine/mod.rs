@@ -20,6 +20,7 @@
 
 mod blocking;
 mod call;
+mod chronicle;
 mod client;
 mod client_eviction;
 mod commands;
@@ -72,6 +73,7 @@ pub use relogging::OpenedLog;
 pub use slab::ClientKey;
 
 use blocking::Waiters;
+use chronicle::Chronicle;
 use client::{Client, Closing, DbKey};
 use congestion::Congestion;
 use latency::LatencyMonitor;
@@ -122,6 +124,8 @@ const FREED_ITEMS_MAX: usize = 2000;
 /// Why a connection is refused; sent before it is closed.
 pub type Refusal = &'static [u8];
 
+const TOO_MANY_CLIENTS: Refusal = b"-ERR max number of clients reached\r\n";
+
 /// See the file's top.
 pub struct Engine {
     clients: Slab,
@@ -129,6 +133,7 @@ pub struct Engine {
     log: Option<Box<dyn LogControl>>,
     relogging: Option<Relogging>,
     healing: healing::Healing,
+    chronicle: Chronicle,
     loading: Option<Progress>,
     /// What is being loaded was there before.
     is_reloading: bool,
@@ -216,6 +221,7 @@ impl Engine {
             log: None,
             relogging: None,
             healing: healing::Healing::default(),
+            chronicle: Chronicle::default(),
             loading: None,
             is_reloading: false,
             errand: None,
@@ -282,7 +288,7 @@ impl Engine {
         self.counters.connections += 1;
         if self.clients.len() >= self.options.max_clients {
             self.counters.rejected_connections += 1;
-            return Err(b"-ERR max number of clients reached\r\n");
+            return Err(TOO_MANY_CLIENTS);
         }
         let needs_password = !self.options.require_password.is_empty();
         if self.options.protected_mode
@@ -303,6 +309,13 @@ impl Engine {
         };
         self.next_client_id += 1;
         Ok(self.clients.insert(client))
+    }
+
+    /// A client has connected that there is no room for; what to send to it.
+    pub fn reject(&mut self) -> Refusal {
+        self.counters.connections += 1;
+        self.counters.rejected_connections += 1;
+        TOO_MANY_CLIENTS
     }
 
     /// Bytes came from a client: everything that is complete is executed.

@@ -13,6 +13,11 @@ impl Engine {
         self.apply_settings();
     }
 
+    /// What a reply to a write promises: the policy of the log, or `volatile` without one.
+    pub(super) fn durability(&self) -> &'static str {
+        if self.options.log.enabled { self.options.fsync.name() } else { "volatile" }
+    }
+
     /// Tells the keyspace and the log what the configuration says.
     pub(super) fn apply_settings(&mut self) {
         let config = &self.config;

@@ -56,6 +56,16 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         }
     }
     let is_new = |name| names.contains(&name) && config.value(name) != engine.config.value(name);
+    if is_new("maxclients") {
+        let wanted = config.number("maxclients");
+        let allowed = engine.network.allow_clients(wanted, config.words("log-devices").count());
+        if allowed < wanted {
+            return Err(error(format!(
+                "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating \
+                 system is not able to handle the specified number of clients, try with {allowed}"
+            )));
+        }
+    }
     let turns_log = is_new("appendonly");
     let changes_devices = is_new("log-devices");
     let listens = is_new("port") || is_new("bind");
@@ -71,6 +81,10 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             let _ignored = listen(engine, &old, "port");
         }
         changed?;
+    }
+    let changes = engine.config.describe_changes(&config);
+    if !changes.is_empty() {
+        engine.surroundings.logger.notice(&format!("CONFIG SET {changes}"));
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {

@@ -47,7 +47,14 @@ impl Engine {
                 self.checkpoint_after_exec = true;
                 is_new
             }
-            Some(log) => log.compact_all(),
+            Some(log) => {
+                let is_new = log.compact_all();
+                if is_new {
+                    let message = self.chronicle.begin_checkpoint(self.now_us, log.as_ref());
+                    self.surroundings.logger.notice(&message);
+                }
+                is_new
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
         &[("redis_git_sha1", "00000000"), ("redis_git_dirty", "0"), ("redis_build_id", "0")],
     );
     line(out, "indelible_version", crate::VERSION);
+    line(out, "indelible_durability", engine.durability());
     line(out, "redis_mode", "standalone");
     line(out, "os", format!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
     line(out, "arch_bits", usize::BITS);

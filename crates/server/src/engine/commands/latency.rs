@@ -113,7 +113,7 @@ pub(super) fn histogram(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> 
         );
     }
     for name in &args[2..] {
-        if let Some(command) = table::lookup(name) {
+        if let Some(command) = engine.config.commands().lookup(name) {
             wanted.push(command);
             wanted.extend(command.subcommands());
         }

@@ -129,9 +129,10 @@ fn subcommand_handler(name: &str) -> Option<ServerHandler> {
 
 /// COMMAND and its subcommands: answered from the table.
 fn command_itself(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let command =
-        command::table::resolve(args).map_err(|unknown| error(format!("ERR {unknown}")))?;
-    command::introspect::execute(command, args, engine.reply(key));
+    let names = engine.config.commands();
+    let command = names.resolve(args).map_err(|unknown| error(format!("ERR {unknown}")))?;
+    let reply = engine.clients[key].output.writer();
+    command::introspect::execute(command, names, args, reply);
     Ok(())
 }
 

@@ -54,6 +54,7 @@ pub(super) fn bgsave(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         _ => return Err(CommandError::Syntax),
     }
     engine.begin_to_save()?;
+    engine.surroundings.logger.notice("Background saving started: the redo log is synced");
     // One that is under way already is as good.
     let _is_new = engine.start_checkpoint();
     engine.reply(key).simple("Background saving started");
@@ -153,6 +154,7 @@ impl Engine {
         if self.saving.is_some_and(|lsn| self.reach.has(Level::Durable, lsn)) {
             self.saving = None;
             self.last_checkpoint_unix_s = self.unix_s();
+            self.surroundings.logger.notice("DB saved on disk: the redo log is durable");
         }
     }
 }

@@ -1,0 +1,83 @@
+//! File descriptors: how many clients may have them, and how many are kept back for the log.
+//!
+//! ```text
+//!   0 ─────────────────────────────── limit - reserve ────────────── limit (ulimit -n)
+//!     clients, and what was open before   kept back: the log, per device, the process itself
+//! ```
+//!
+//! The kernel gives the lowest number that is free. A connection whose number lies in what is kept
+//! back says that everything below is taken, whoever took it, so it is turned away: the log can
+//! always open its next segment, and close well. No counting of descriptors can be wrong.
+
+use std::os::fd::RawFd;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// For the listeners, the event loop, the log file and the like.
+const FOR_THE_PROCESS: u64 = 32;
+
+/// For the log: manifest, compaction, scrubbing, recovery.
+const FOR_THE_LOG: u64 = 32;
+
+/// For each log device: the open segment and the next one.
+const FOR_A_DEVICE: u64 = 2;
+
+/// See the file's top.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Descriptors {
+    reserve: u64,
+}
+
+impl Descriptors {
+    /// What is kept back for a log on so many devices.
+    pub(crate) fn with_devices(count: usize) -> Self {
+        let devices = u64::try_from(count).unwrap_or(u64::MAX).max(1);
+        Self { reserve: FOR_THE_PROCESS + FOR_THE_LOG + devices.saturating_mul(FOR_A_DEVICE) }
+    }
+
+    /// Makes room for so many clients, if the system lets us; how many there may be.
+    pub(crate) fn allow_clients(self, wanted: usize) -> usize {
+        let needed = (wanted as u64).saturating_add(self.reserve);
+        let old = getrlimit(Resource::Nofile);
+        if old.current.is_none_or(|current| current >= needed) {
+            return wanted;
+        }
+        let raised = old.maximum.map_or(needed, |maximum| maximum.min(needed));
+        let limit = Rlimit { current: Some(raised), maximum: old.maximum };
+        let granted = match setrlimit(Resource::Nofile, limit) {
+            Ok(()) => raised,
+            Err(_) => old.current.unwrap_or(needed),
+        };
+        let allowed = granted.saturating_sub(self.reserve).max(1);
+        usize::try_from(allowed).unwrap_or(usize::MAX).min(wanted)
+    }
+
+    /// Whether a connection with this descriptor would take what is kept back.
+    pub(crate) fn is_reserved(self, descriptor: RawFd) -> bool {
+        let limit = getrlimit(Resource::Nofile).current;
+        // Where the limit is smaller than what should be kept back, one half of it is.
+        let is_in =
+            |limit: u64| descriptor_number(descriptor) >= limit - self.reserve.min(limit / 2);
+        limit.is_some_and(is_in)
+    }
+}
+
+fn descriptor_number(descriptor: RawFd) -> u64 {
+    u64::try_from(descriptor).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_descriptors_are_kept_back() {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+        let descriptors = Descriptors::with_devices(4);
+        assert_eq!(descriptors.reserve, 32 + 32 + 8);
+        let at = |number: u64| descriptors.is_reserved(RawFd::try_from(number).unwrap());
+        assert!(!at(3));
+        assert_eq!(at(limit - 1), getrlimit(Resource::Nofile).current.is_some());
+        assert!(descriptors.allow_clients(10) == 10);
+    }
+}
