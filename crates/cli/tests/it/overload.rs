@@ -416,6 +416,31 @@ fn keys_that_were_evicted_in_the_middle_of_transactions_stay_gone_after_a_crash(
 }
 
 #[test]
+fn a_slow_sync_holds_up_no_reply_that_does_not_wait_for_it() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let server = Program::indelible().start(&["--appendfsync", "everysec"]);
+    let (mut writer, mut reader) = (server.connect(), server.connect());
+    assert_eq!(writer.words("SET k v").text(), "OK");
+    let fault = Fault::inject(&server, "flusher-0", "fdatasync:delay_enter=1500000");
+    // Between the ends of two syncs nearly always one is under way.
+    let mut replies_until_next_sync = || {
+        let before = sync_count(&mut reader);
+        let mut replies = 0;
+        while sync_count(&mut reader) == before {
+            assert!(!writer.words("INCR counter").is_error());
+            replies += 1;
+        }
+        replies
+    };
+    let _first = replies_until_next_sync();
+    let replies = replies_until_next_sync();
+    drop(fault);
+    assert!(replies > 50, "{replies} replies from the end of one sync to that of the next");
+}
+
+#[test]
 fn what_was_flushed_is_freed_before_a_write_is_refused_for_memory() {
     let server = Program::indelible().start(&["--maxmemory", "48mb", "--appendfsync", "no"]);
     let mut connection = server.connect();
