@@ -168,7 +168,7 @@ fn a_newer_format_is_refused_as_such() {
     bytes[8] = 9;
     fs::write(&path, bytes).unwrap();
     let error = refused(dir.path(), &options(dir.path()));
-    assert!(matches!(error, Error::NewerFormat { found: 9, known: 1, .. }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 9, known: 2, .. }), "{error}");
 }
 
 #[test]
