@@ -51,6 +51,7 @@ impl Engine {
         client.last_command = Some(command);
         client.output.limit(room);
         let start = client.output.len();
+        self.keyspace.track_access(!client.is_no_touch || command.name == "touch");
         let start_us = self.now_us;
         let unix_us = self.unix_us();
         let is_monitored = !self.monitors.is_empty()
