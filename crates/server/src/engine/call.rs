@@ -127,7 +127,10 @@ impl Engine {
                 return;
             }
             // It would wait for ever.
-            let error = format!("MISCONF What was read is not durable and cannot become so: {why}");
+            let error = format!(
+                "MISCONF What was read is not durable and cannot become so: {why} (CLIENT DURABILITY no lets \
+                 this connection read what memory has)"
+            );
             client.output.truncate(start);
             client.output.writer().error(&error);
             self.counters.error(error.as_bytes());
