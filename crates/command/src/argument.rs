@@ -4,6 +4,7 @@ use keyspace::{Keyspace, parse_int};
 
 use crate::error::CommandError;
 use crate::float;
+use crate::long_double::LongDouble;
 
 /// An integer argument.
 ///
@@ -20,6 +21,23 @@ pub fn int(argument: &[u8]) -> Result<i64, CommandError> {
 pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
     let count = parse_int(argument).ok_or(CommandError::MustBePositive)?;
     usize::try_from(count).map_err(|_| CommandError::MustBePositive)
+}
+
+/// The index of a database.
+///
+/// # Errors
+/// Redis' complaints about what is no index of one.
+pub fn database(argument: &[u8], keyspace: &Keyspace) -> Result<usize, CommandError> {
+    let index = int(argument)?;
+    if i32::try_from(index).is_err() {
+        return Err(CommandError::other(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    usize::try_from(index)
+        .ok()
+        .filter(|index| *index < keyspace.database_count())
+        .ok_or(CommandError::other("ERR DB index is out of range"))
 }
 
 /// What an element of a reply takes at least: `$0`, two line ends.
@@ -127,26 +145,28 @@ pub fn expiry(
 /// The deadline of a blocking command from its timeout argument in seconds, 0 for never.
 ///
 /// # Errors
-/// Redis' three complaints about timeouts.
+/// Redis' two complaints about timeouts.
 pub fn deadline(argument: &[u8], now_ms: i64) -> Result<Option<i64>, CommandError> {
     const NOT_A_FLOAT: CommandError =
         CommandError::other("ERR timeout is not a float or out of range");
     const NEGATIVE: CommandError = CommandError::other("ERR timeout is negative");
-    const OUT_OF_RANGE: CommandError = CommandError::other("ERR timeout is out of range");
-    let seconds = float::parse(argument).ok_or(NOT_A_FLOAT)?;
-    if seconds < 0.0 {
+    /// Below this many seconds a double is precise to the millisecond.
+    const PRECISE_SECONDS: f64 = 1e12;
+    let ms = match float::parse(argument) {
+        #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
+        Some(seconds) if (0.0..PRECISE_SECONDS).contains(&seconds) => {
+            (seconds * 1000.0).ceil() as i64
+        }
+        // Of what is too large the processor makes a negative number in Redis 7.0.
+        _ => LongDouble::parse(argument).ok_or(NOT_A_FLOAT)?.thousandfold().unwrap_or(-1),
+    };
+    if ms < 0 {
         return Err(NEGATIVE);
     }
-    let ms = (seconds * 1000.0).ceil();
-    if ms > i64::MAX as f64 {
-        return Err(OUT_OF_RANGE);
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
-    let ms = ms as i64;
     if ms == 0 {
         return Ok(None);
     }
-    now_ms.checked_add(ms).map(Some).ok_or(OUT_OF_RANGE)
+    Ok(Some(now_ms.saturating_add(ms)))
 }
 
 /// The part of a sequence of `len` items that `start` and `end` name, inclusive, negative from

@@ -194,6 +194,10 @@ fn execute(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Done {
     if has_grown && overlay.is_empty() {
         cx.keyspace.change_string(cx.db, key, len, old_len..old_len, |_| {})?;
     }
+    let writes = operations.iter().any(|operation| operation.change.is_some());
+    if writes && overlay.is_empty() && !has_grown {
+        cx.keyspace.make_raw(cx.db, key);
+    }
     write_back(cx, key, len, overlay)?;
     if has_changed {
         cx.notify(Notify::STRING, "setbit", key);

@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use keyspace::string::Form;
 use keyspace::{Expiry, Notify, StringRef};
 
 use crate::argument;
@@ -49,6 +50,8 @@ pub(crate) fn setbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             bytes[0] = if bit { bytes[0] | mask } else { bytes[0] & !mask };
         })?;
         cx.notify(Notify::STRING, "setbit", key);
+    } else {
+        cx.keyspace.make_raw(cx.db, key);
     }
     cx.reply.int(i64::from(was_set));
     Ok(())
@@ -257,7 +260,7 @@ pub(crate) fn bitop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         result.iter_mut().for_each(|byte| *byte = !*byte);
     }
     if !result.is_empty() {
-        cx.keyspace.set_string(cx.db, destination, &result, Expiry::Clear);
+        cx.keyspace.set_string_as(Form::Raw, cx.db, destination, &result, Expiry::Clear);
         cx.notify(Notify::STRING, "set", destination);
     } else if cx.keyspace.delete(cx.db, destination) {
         cx.notify(Notify::GENERIC, "del", destination);

@@ -152,7 +152,7 @@ fn reply_expiry(ctx: &mut Context<'_>, key: &[u8], unit: TimeUnit) -> Done {
         Some(Some(at_ms)) => {
             let base_ms = if unit.absolute { 0 } else { ctx.keyspace.now_ms() };
             let left_ms = (at_ms - base_ms).max(0);
-            if unit.seconds { left_ms.saturating_add(500) / 1000 } else { left_ms }
+            if unit.seconds { left_ms / 1000 + i64::from(left_ms % 1000 >= 500) } else { left_ms }
         }
     };
     ctx.reply.int(reply);

@@ -127,7 +127,7 @@ pub(crate) fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
                 rest
             }
             (b"db", [index, rest @ ..]) => {
-                to_db = parse_db(ctx, index)?;
+                to_db = argument::database(index, ctx.keyspace)?;
                 rest
             }
             _ => return Err(CommandError::Syntax),
@@ -149,7 +149,7 @@ pub(crate) fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 /// MOVE key db.
 pub(crate) fn move_(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
-    let to_db = parse_db(ctx, args[2])?;
+    let to_db = argument::database(args[2], ctx.keyspace)?;
     if to_db == ctx.db {
         return Err(CommandError::other(SAME_OBJECT));
     }
@@ -165,20 +165,6 @@ pub(crate) fn move_(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 
 const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 
-/// The index of a database, as a client writes it.
-fn parse_db(ctx: &Context<'_>, text: &[u8]) -> Result<usize, CommandError> {
-    let index = argument::int(text)?;
-    if i32::try_from(index).is_err() {
-        return Err(CommandError::other(
-            "ERR value is out of range, value must between -2147483648 and 2147483647",
-        ));
-    }
-    usize::try_from(index)
-        .ok()
-        .filter(|index| *index < ctx.keyspace.database_count())
-        .ok_or_else(|| CommandError::other("ERR DB index is out of range"))
-}
-
 /// OBJECT ENCODING key.
 pub(crate) fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     match ctx.keyspace.encoding(ctx.db, args[2]) {
@@ -189,14 +175,16 @@ pub(crate) fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
 }
 
 /// OBJECT REFCOUNT key: values are never shared, but small integers count as the shared ones that
-/// Redis makes of them, since clients may look for that.
+/// Redis makes of them, unless it notes the use of each, since clients may look for that.
 pub(crate) fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
     const SHARED_COUNT: i64 = i32::MAX as i64;
     let key = args[2];
     if ctx.keyspace.exists(ctx.db, key, false) {
         let value = ctx.keyspace.peek_int(ctx.db, key);
-        let is_shared = value.is_some_and(|value| SHARED_INTEGERS.contains(&value));
+        let settings = ctx.keyspace.settings();
+        let may_share = !(settings.is_memory_limited && settings.eviction.looks_at_use());
+        let is_shared = may_share && value.is_some_and(|value| SHARED_INTEGERS.contains(&value));
         ctx.reply.int(if is_shared { SHARED_COUNT } else { 1 });
     } else {
         ctx.reply.null();

@@ -84,6 +84,20 @@ impl LongDouble {
         Some(Self::Finite { mantissa: BigInt::from_biguint(sign, mantissa), exponent })
     }
 
+    /// The least whole number that is not below a thousand times this one, if an `i64` holds it.
+    pub(crate) fn thousandfold(&self) -> Option<i64> {
+        let Self::Finite { mantissa, exponent } = self else { return None };
+        // What is as large as this has more bits than any fraction that matters.
+        let product: BigInt = mantissa * 1000;
+        let whole = if *exponent >= 0 {
+            product << (*exponent).min(MANTISSA_BITS * 2)
+        } else {
+            let shift = *exponent;
+            -(-product >> -shift)
+        };
+        i64::try_from(whole).ok()
+    }
+
     /// The decimal form with at most seventeen digits behind the point, and no zeros at its end.
     pub(crate) fn to_decimal(&self) -> String {
         let Self::Finite { mantissa, exponent } = self else { return "inf".to_owned() };
@@ -184,6 +198,23 @@ fn divide(numerator: &BigUint, denominator: &BigUint) -> BigUint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thousandfold_is_rounded_up() {
+        for (text, wanted) in [
+            ("0", Some(0)),
+            ("1.0001", Some(1001)),
+            ("-1.0001", Some(-1000)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("1e400", None),
+            ("-inf", None),
+            ("1e-4000", Some(1)),
+        ] {
+            let number = LongDouble::parse(text.as_bytes()).unwrap();
+            assert_eq!(number.thousandfold(), wanted, "{text}");
+        }
+    }
 
     fn sum(a: &str, b: &str) -> Option<String> {
         let parse = |text: &str| LongDouble::parse(text.as_bytes()).expect("a number");

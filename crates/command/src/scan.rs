@@ -32,7 +32,11 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
         [b'-', digits @ ..] => (digits, true),
         digits => (digits, false),
     };
-    let cursor: Option<u64> = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+    let cursor: Option<u64> = match digits {
+        // C's `strtoul` makes nothing of nothing.
+        b"" if !negative => Some(0),
+        digits => std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()),
+    };
     match cursor {
         // A sign is taken as C's `strtoul` takes it.
         Some(cursor) if negative => Ok(cursor.wrapping_neg()),

@@ -195,6 +195,8 @@ pub enum Group {
     Connection,
     /// The server.
     Server,
+    /// Redis Cluster.
+    Cluster,
 }
 
 impl Group {
@@ -213,6 +215,7 @@ impl Group {
             Self::Transactions => "transactions",
             Self::Connection => "connection",
             Self::Server => "server",
+            Self::Cluster => "cluster",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The string commands.
 
+use keyspace::string::Form;
 use keyspace::{Expiry, Keyspace, Notify, StringRef, Type};
 
 use crate::argument::{self, TimeUnit};
@@ -50,7 +51,7 @@ impl SetOptions {
             } else if is("KEEPTTL") && options.expires.is_none() {
                 options.keep_ttl = true;
             } else if let Some(unit) = TimeUnit::parse(word)
-                && options.expires.is_none()
+                && options.expires.is_none_or(|(before, _)| before == unit)
                 && !options.keep_ttl
                 && at + 1 < args.len()
             {
@@ -142,26 +143,58 @@ pub(crate) fn getdel(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
+/// What GETEX is told about the expiry.
+enum GetExOptions {
+    Nothing,
+    Persist,
+    /// The unit, and where the time is.
+    Expire(TimeUnit, usize),
+}
+
+impl GetExOptions {
+    /// The same word may come again; of two times of one unit the last counts.
+    fn parse(args: &[&[u8]]) -> Result<Self, CommandError> {
+        let mut options = Self::Nothing;
+        let mut at = 2;
+        while let Some(&word) = args.get(at) {
+            options = match (TimeUnit::parse(word), &options) {
+                (None, Self::Nothing | Self::Persist) if argument::is(word, "PERSIST") => {
+                    Self::Persist
+                }
+                (Some(unit), Self::Nothing) if at + 1 < args.len() => Self::Expire(unit, at + 1),
+                (Some(unit), Self::Expire(before, _)) if unit == *before && at + 1 < args.len() => {
+                    Self::Expire(unit, at + 1)
+                }
+                _ => return Err(CommandError::Syntax),
+            };
+            at += if matches!(options, Self::Expire(..)) { 2 } else { 1 };
+        }
+        Ok(options)
+    }
+}
+
 pub(crate) fn getex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
-    let change = match args {
-        [_, _] => None,
-        [_, _, persist] if argument::is(persist, "PERSIST") => Some(None),
-        [_, _, unit, time] => {
-            let unit = TimeUnit::parse(unit).ok_or(CommandError::Syntax)?;
-            Some(Some(argument::expiry(time, unit, cx.keyspace, "getex")?))
-        }
-        _ => return Err(CommandError::Syntax),
+    let options = GetExOptions::parse(args)?;
+    let Some(value) = cx.keyspace.string(cx.db, key)? else {
+        // Whatever time is given: there is nothing that could expire.
+        cx.reply.null();
+        return Ok(());
     };
-    let value = cx.keyspace.string(cx.db, key)?;
-    let exists = value.is_some();
-    write_string(cx.reply, value);
+    write_string(cx.reply, Some(value));
+    let change = match options {
+        GetExOptions::Nothing => None,
+        GetExOptions::Persist => Some(None),
+        GetExOptions::Expire(unit, at) => {
+            Some(Some(argument::expiry(args[at], unit, cx.keyspace, "getex")?))
+        }
+    };
     match change {
-        Some(Some(at_ms)) if exists && at_ms <= cx.keyspace.now_ms() => {
+        Some(Some(at_ms)) if at_ms <= cx.keyspace.now_ms() => {
             cx.keyspace.delete(cx.db, key);
             cx.notify(Notify::GENERIC, "del", key);
         }
-        Some(Some(at_ms)) if exists => {
+        Some(Some(at_ms)) => {
             cx.keyspace.set_expires_at_ms(cx.db, key, Some(at_ms));
             cx.notify(Notify::GENERIC, "expire", key);
         }
@@ -316,7 +349,7 @@ pub(crate) fn incrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let parse = |text: &[u8]| LongDouble::parse(text).ok_or(CommandError::NotAFloat);
     let (old, by) = (parse(old.as_bytes(&mut digits))?, parse(args[2])?);
     let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();
-    cx.keyspace.set_string(cx.db, args[1], sum.as_bytes(), Expiry::Keep);
+    cx.keyspace.set_string_as(Form::Text, cx.db, args[1], sum.as_bytes(), Expiry::Keep);
     cx.notify(Notify::STRING, "incrbyfloat", args[1]);
     cx.reply.bulk_str(&sum);
     Ok(())
@@ -331,32 +364,41 @@ struct LcsOptions {
     min_match_len: usize,
 }
 
+impl LcsOptions {
+    fn parse(words: &[&[u8]]) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if argument::is(word, "LEN") {
+                options.len = true;
+            } else if argument::is(word, "IDX") {
+                options.idx = true;
+            } else if argument::is(word, "WITHMATCHLEN") {
+                options.with_match_len = true;
+            } else if argument::is(word, "MINMATCHLEN") {
+                let len = argument::int(rest.next().ok_or(CommandError::Syntax)?)?;
+                options.min_match_len = usize::try_from(len).unwrap_or(0);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        if options.len && options.idx {
+            return Err(CommandError::other(
+                "ERR If you want both the length and indexes, please just use IDX.",
+            ));
+        }
+        Ok(options)
+    }
+}
+
 pub(crate) fn lcs(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const NOT_STRINGS: CommandError =
         CommandError::other("ERR The specified keys must contain string values");
-    let mut options = LcsOptions::default();
-    let mut rest = args[3..].iter();
-    while let Some(word) = rest.next() {
-        if argument::is(word, "LEN") {
-            options.len = true;
-        } else if argument::is(word, "IDX") {
-            options.idx = true;
-        } else if argument::is(word, "WITHMATCHLEN") {
-            options.with_match_len = true;
-        } else if argument::is(word, "MINMATCHLEN") {
-            let len = argument::int(rest.next().ok_or(CommandError::Syntax)?)?;
-            options.min_match_len = usize::try_from(len).unwrap_or(0);
-        } else {
-            return Err(CommandError::Syntax);
-        }
-    }
-    if options.len && options.idx {
-        return Err(CommandError::other(
-            "ERR If you want both the length and indexes, please just use IDX.",
-        ));
-    }
-    let mut owned = |key: &[u8]| owned_string(cx.keyspace, cx.db, key).ok_or(NOT_STRINGS);
-    let (a, b) = (owned(args[1])?, owned(args[2])?);
+    // The keys are looked at before the rest of the call.
+    let mut owned = |key: &[u8]| owned_string(cx.keyspace, cx.db, key);
+    let (a, b) = (owned(args[1]), owned(args[2]));
+    let (Some(a), Some(b)) = (a, b) else { return Err(NOT_STRINGS) };
+    let options = LcsOptions::parse(&args[3..])?;
     // As in Redis: four bytes a cell, and no more of them than a string may have.
     let cells = (a.len() + 1).checked_mul(b.len() + 1);
     let cells = cells.filter(|cells| *cells <= cx.string_bytes_max / 4);

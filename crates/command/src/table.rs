@@ -8,6 +8,7 @@
 //! are plain arrays indexed by it. A container's subcommands have the numbers after its own.
 
 mod bitmap;
+mod cluster;
 mod connection;
 mod generic;
 mod hash;
@@ -23,7 +24,7 @@ use std::ops::Deref;
 
 use crate::spec::{Action, Spec};
 
-static GROUPS: [&[Spec]; 12] = [
+static GROUPS: [&[Spec]; 13] = [
     string::COMMANDS,
     bitmap::COMMANDS,
     list::COMMANDS,
@@ -35,6 +36,7 @@ static GROUPS: [&[Spec]; 12] = [
     pubsub::COMMANDS,
     transactions::COMMANDS,
     connection::COMMANDS,
+    cluster::COMMANDS,
     server::COMMANDS,
 ];
 

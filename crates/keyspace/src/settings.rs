@@ -28,6 +28,12 @@ impl EvictionPolicy {
         matches!(self, Self::AllKeysLfu | Self::VolatileLfu)
     }
 
+    /// Whether the choice depends on the use of each key.
+    #[must_use]
+    pub const fn looks_at_use(self) -> bool {
+        matches!(self, Self::AllKeysLru | Self::VolatileLru) || self.is_lfu()
+    }
+
     /// Whether only keys that expire are evicted.
     #[must_use]
     pub const fn is_volatile(self) -> bool {
@@ -55,6 +61,8 @@ pub struct Settings {
     pub list_max_listpack_size: i64,
     /// `maxmemory-policy`.
     pub eviction: EvictionPolicy,
+    /// Whether `maxmemory` is a limit.
+    pub is_memory_limited: bool,
     /// `maxmemory-samples`, in keys.
     pub eviction_samples: usize,
     /// `lfu-log-factor`.
@@ -75,6 +83,7 @@ impl Default for Settings {
             zset_max_listpack_value: 64,
             list_max_listpack_size: -2,
             eviction: EvictionPolicy::NoEviction,
+            is_memory_limited: false,
             eviction_samples: 5,
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,

@@ -213,6 +213,28 @@ impl Large for LargeString {
     }
 }
 
+/// How a string that is set as a whole is kept, as far as OBJECT ENCODING tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As SET keeps it: a number as one.
+    Compact,
+    /// Never as a number: what INCRBYFLOAT makes.
+    Text,
+    /// As bytes that may change in place: what BITOP makes.
+    Raw,
+}
+
+impl Form {
+    /// The number that `value` is kept as.
+    fn number(self, value: &[u8]) -> Option<i64> {
+        if self == Self::Compact { parse_int(value) } else { None }
+    }
+
+    fn kind(self) -> Kind {
+        if self == Self::Raw { Kind::StrRaw } else { Kind::Str }
+    }
+}
+
 /// The string that an entry of the type holds.
 pub(crate) fn string_of(entry: &Entry) -> Option<StringRef<'_>> {
     match entry.payload() {
@@ -235,11 +257,11 @@ pub(crate) fn inline_encoding(entry: &Entry) -> &'static str {
 }
 
 /// An entry for a string that was set as a whole; a large one's chunks are logged, the key not.
-fn new_entry(key: &[u8], value: &[u8], recorder: &mut Recorder) -> Entry {
-    if let Some(number) = parse_int(value) {
+fn new_entry(key: &[u8], value: &[u8], form: Form, recorder: &mut Recorder) -> Entry {
+    if let Some(number) = form.number(value) {
         Entry::with_int(key, number)
     } else if value.len() <= CHUNK_BYTES {
-        Entry::with_bytes(key, Kind::Str, value)
+        Entry::with_bytes(key, form.kind(), value)
     } else {
         Entry::with_object(key, Box::new(new_object(value.to_vec(), recorder)))
     }
@@ -283,10 +305,22 @@ impl Keyspace {
 
     /// Sets a key to a string, whatever it held. Whether the key was there.
     pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], expiry: Expiry) -> bool {
+        self.set_string_as(Form::Compact, db, key, value, expiry)
+    }
+
+    /// Sets a key to a string that is kept in a given form. Whether the key was there.
+    pub fn set_string_as(
+        &mut self,
+        form: Form,
+        db: usize,
+        key: &[u8],
+        value: &[u8],
+        expiry: Expiry,
+    ) -> bool {
         let hash = self.hash_of(key);
         let found = self.locate(db, hash, key);
         let Some(place) = found else {
-            let mut entry = new_entry(key, value, &mut self.recorder);
+            let mut entry = new_entry(key, value, form, &mut self.recorder);
             entry.set_access(access::fresh(self.settings(), self.now_ms()));
             let expires_at_ms = if let Expiry::At(at) = expiry { Some(at) } else { None };
             self.insert_logged(db, key, entry, expires_at_ms);
@@ -295,10 +329,10 @@ impl Keyspace {
         let Db { keys, .. } = &mut self.dbs[db];
         let entry = keys.at_mut(place);
         let old = entry.take_object();
-        if let Some(number) = parse_int(value) {
+        if let Some(number) = form.number(value) {
             entry.replace_int(number);
         } else if value.len() <= CHUNK_BYTES {
-            entry.replace_bytes(Kind::Str, value);
+            entry.replace_bytes(form.kind(), value);
         } else {
             entry.replace_object(Box::new(new_object(value.to_vec(), &mut self.recorder)));
         }
@@ -363,6 +397,23 @@ impl Keyspace {
         }
         self.modified(db, key);
         Ok(len)
+    }
+}
+
+impl Keyspace {
+    /// Keeps a string from now on as bytes that may change in place, as a command that could have
+    /// changed it leaves it in Redis. Its value and its record are as they were.
+    pub fn make_raw(&mut self, db: usize, key: &[u8]) {
+        let hash = self.hash_of(key);
+        let Some(place) = self.locate(db, hash, key) else { return };
+        let Self { dbs, scratch, .. } = self;
+        let entry = dbs[db].keys.at_mut(place);
+        let is_inline = matches!(entry.kind(), Kind::Str | Kind::Int);
+        if let Some(string) = string_of(entry).filter(|_| is_inline) {
+            scratch.clear();
+            scratch.extend_from_slice(string.as_bytes(&mut itoa::Buffer::new()));
+            entry.replace_bytes(Kind::StrRaw, scratch);
+        }
     }
 }
 

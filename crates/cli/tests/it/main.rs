@@ -3,6 +3,8 @@
 //! ```text
 //!   conformance ── script ─┐                      the same commands to redis-server and to Indelible
 //!   random_commands ───────┼─ wire ── process     a RESP client · server processes on free ports
+//!   random_grammar ────────┤                      every command that both have · what may differ (differences)
+//!   every_command ─────────┼─ grammar, extremes   every command on every encoding, within time and memory
 //!   kill ── ledger ────────┤                      kill -9 and what must be there afterwards
 //!   linearizability ── _models, _check            histories of many clients across kills and cuts
 //!   power_cut ─┬─ loop_device ── shutdown_ioctl   disks that forget what was not synced,
@@ -41,13 +43,18 @@ mod damage;
 mod descriptors;
 mod device_mount;
 mod devices;
+mod differences;
 mod durability;
+mod every_command;
+mod extremes;
 mod fail_closed;
 mod fault_injection;
 mod full_disk;
+mod grammar;
 mod hard_links;
 mod io_errors;
 mod kill;
+mod lcs;
 mod ledger;
 mod lifecycle;
 mod linearizability;
@@ -64,6 +71,7 @@ mod page_store;
 mod power_cut;
 mod process;
 mod random_commands;
+mod random_grammar;
 mod reload;
 mod reply_limits;
 mod script;

@@ -5,6 +5,7 @@
 //! ones, wrong types, keys that were just deleted. From time to time Indelible is killed and started again,
 //! and must go on as if nothing had happened. The commands follow from a seed that is printed.
 
+use crate::extremes;
 use crate::kill::Random;
 use crate::process::Program;
 use crate::wire::{Connection, Reply};
@@ -52,14 +53,15 @@ const SHAPES: &[&str] = &[
 fn random_commands_get_the_same_replies() {
     let Some(redis) = Program::redis() else { return };
     let mut random = Random::from_environment();
-    let redis = redis.start(&["--save", "", "--enable-debug-command", "yes"]);
-    let options =
-        ["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
-    let mut indelible = Program::indelible().start(&options);
+    // So that no bit is so far away that both fill hundreds of megabytes with zeros.
+    let shared = ["--proto-max-bulk-len", "1mb", "--enable-debug-command", "yes"];
+    let redis = redis.start(&[&["--save", ""], &shared[..]].concat());
+    let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut indelible = Program::indelible().start(&[&durable, &shared[..]].concat());
     let mut sides = [redis.connect(), indelible.connect()];
     let mut history: Vec<String> = Vec::new();
     for number in 1..=COMMANDS {
-        let words = random_command(&mut random);
+        let words = shape_words(&mut random);
         history.push(words.join(" "));
         let [expected, found] =
             sides.each_mut().map(|side| ordered(&words, side.call(&words).unwrap()));
@@ -78,16 +80,21 @@ fn random_commands_get_the_same_replies() {
     }
 }
 
-fn random_command(random: &mut Random) -> Vec<String> {
+/// A random call of one of the shapes.
+pub(crate) fn shape_words(random: &mut Random) -> Vec<String> {
     let shape = SHAPES[index(random, SHAPES.len())];
     shape.split(' ').map(|word| random_word(random, word)).collect()
 }
 
-fn index(random: &mut Random, length: usize) -> usize {
+/// A random index of something so long.
+pub(crate) fn index(random: &mut Random, length: usize) -> usize {
     usize::try_from(random.below(u64::try_from(length).unwrap())).unwrap()
 }
 
 fn random_word(random: &mut Random, word: &str) -> String {
+    if matches!(word, "n" | "i" | "s" | "r" | "b") && random.below(12) == 0 {
+        return extremes::NUMBERS[index(random, extremes::NUMBERS.len())].to_owned();
+    }
     match word {
         "k" => format!("key{}", random.below(10)),
         "v" => match random.below(8) {
@@ -136,7 +143,7 @@ fn ordered(words: &[String], reply: Reply) -> Reply {
 }
 
 /// Every key of both databases in use, with its value, and Redis' own digest of it all.
-fn everything(connection: &mut Connection) -> Vec<String> {
+pub(crate) fn everything(connection: &mut Connection) -> Vec<String> {
     let mut found = Vec::new();
     for database in ["0", "1"] {
         assert_eq!(connection.call(&["SELECT", database]).unwrap().text(), "OK");

@@ -6,6 +6,7 @@
 use crate::process::PATIENCE;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 /// One reply: the RESP type byte and what it holds. Maps are flat lists of keys and values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,6 +148,20 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Waits this long for the next reply; nothing if none has come.
+    pub(crate) fn receive_within(&mut self, patience: Duration) -> io::Result<Option<Reply>> {
+        self.stream.set_read_timeout(Some(patience))?;
+        let received = self.receive();
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        match received {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -286,6 +286,18 @@ const CLIENT: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "client|no-touch",
+        arity: 3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "7.2.0",
+        summary: "Makes this connection's commands no use of the keys that they read.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
         name: "client|pause",
         arity: -3,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
@@ -313,6 +325,22 @@ const CLIENT: &[Spec] = &[
         arguments: &[Arg::one_of(
             "on_off_skip",
             &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
+        )],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "client|setinfo",
+        arity: 4,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        since: "7.2.0",
+        summary: "Names the client library of this connection, or its version.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of(
+            "attr",
+            &[Arg::string("libname").token("lib-name"), Arg::string("libver").token("lib-ver")],
         )],
         action: Action::Server,
         ..BASE

@@ -4,7 +4,7 @@ mod subcommands;
 
 use crate::generic;
 use crate::spec::{Action, Arg, Deprecation, Group, Spec, acl, flags};
-use subcommands::{ACL, COMMAND, CONFIG, LATENCY, MEMORY, SLOWLOG};
+use subcommands::{ACL, COMMAND, CONFIG, LATENCY, MEMORY, MODULE, SLOWLOG};
 
 const BASE: Spec = Spec { group: Group::Server, ..Spec::BLANK };
 
@@ -184,6 +184,16 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Where the memory goes.",
         complexity: "Depends on the subcommand.",
         subcommands: MEMORY,
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "module",
+        arity: -2,
+        since: "4.0.0",
+        summary: "Extensions of the server: there are none.",
+        complexity: "Depends on the subcommand.",
+        subcommands: MODULE,
         action: Action::Server,
         ..BASE
     },

@@ -11,8 +11,9 @@ use resp::{Protocol, Writer};
 /// A line a command: name, arity, flags, first,last,step, categories, tips, key specs.
 const REDIS_COMMANDS: &str = include_str!("redis-7.0-commands.txt");
 
-/// Commands that Redis 7.0 does not have.
-const OWN: [&str; 3] = ["checkpoint", "waitaof", "client|durability"];
+/// Commands that Redis 7.0 does not have: our own, and those of Redis 7.2.
+const OWN: [&str; 5] =
+    ["checkpoint", "waitaof", "client|durability", "client|no-touch", "client|setinfo"];
 
 fn sorted_list<T: ToString>(items: impl Iterator<Item = T>) -> String {
     let mut items: Vec<String> = items.map(|item| item.to_string()).collect();

@@ -51,6 +51,7 @@ impl Engine {
         client.last_command = Some(command);
         client.output.limit(room);
         let start = client.output.len();
+        self.keyspace.track_access(!client.is_no_touch || command.name == "touch");
         let start_us = self.now_us;
         let unix_us = self.unix_us();
         let is_monitored = !self.monitors.is_empty()
@@ -126,7 +127,10 @@ impl Engine {
                 return;
             }
             // It would wait for ever.
-            let error = format!("MISCONF What was read is not durable and cannot become so: {why}");
+            let error = format!(
+                "MISCONF What was read is not durable and cannot become so: {why} (CLIENT DURABILITY no lets \
+                 this connection read what memory has)"
+            );
             client.output.truncate(start);
             client.output.writer().error(&error);
             self.counters.error(error.as_bytes());

@@ -62,6 +62,9 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) peer: Peer,
     pub(crate) name: Vec<u8>,
+    /// What CLIENT SETINFO told of the library at the other end.
+    pub(crate) library_name: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
     pub(crate) db: usize,
     pub(crate) is_authenticated: bool,
     pub(crate) parser: Parser,
@@ -84,6 +87,8 @@ pub(crate) struct Client {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pub(crate) is_monitor: bool,
     pub(crate) is_exempt_from_eviction: bool,
+    /// Its commands are no use of the keys that they read (CLIENT NO-TOUCH).
+    pub(crate) is_no_touch: bool,
     /// What CLIENT DURABILITY has set, in place of the server's policy.
     pub(crate) durability: Option<FsyncPolicy>,
     /// The block of its latest write, for WAITAOF.
@@ -148,6 +153,7 @@ impl Client {
             (self.closing == Closing::Now, 'A'),
             (self.peer.is_unix_socket, 'U'),
             (self.is_exempt_from_eviction, 'e'),
+            (self.is_no_touch, 'T'),
         ];
         let flags: String =
             letters.into_iter().filter_map(|(is_set, letter)| is_set.then_some(letter)).collect();

@@ -9,7 +9,7 @@ use command::table::Command;
 use resp::{Limits, Parsed};
 
 use super::client::{Closing, ReplyMode};
-use super::{ClientKey, Engine, LogHealth};
+use super::{ClientKey, Engine, LogHealth, commands};
 use crate::config::ProtectedAction;
 
 /// How many arguments the memory for those of a request is kept for.
@@ -162,8 +162,13 @@ impl Engine {
         }
         let flags = command.flags;
         let client = &self.clients[key];
-        if flags.has(Flags::PROTECTED) && !self.allows(self.options.debug_command, key) {
-            return Some(debug_refusal());
+        if flags.has(Flags::PROTECTED) {
+            if command.name.starts_with("module|") {
+                return Some(commands::MODULE_REFUSAL.to_owned());
+            }
+            if !self.allows(self.options.debug_command, key) {
+                return Some(debug_refusal());
+            }
         }
         let client_flags =
             (client.is_authenticated, client.transaction.is_some(), client.is_in_pubsub_context());

@@ -29,6 +29,7 @@ impl Engine {
         settings.zset_max_listpack_value = config.number("zset-max-listpack-value");
         settings.list_max_listpack_size = config.number("list-max-listpack-size");
         settings.eviction = self.options.eviction;
+        settings.is_memory_limited = self.options.maxmemory_bytes > 0;
         settings.eviction_samples = config.number("maxmemory-samples");
         settings.lfu_log_factor = config.number("lfu-log-factor");
         settings.lfu_decay_minutes = config.number("lfu-decay-time");

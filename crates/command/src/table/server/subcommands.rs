@@ -1,4 +1,4 @@
-//! The subcommands of the server group's containers: ACL, COMMAND, CONFIG, LATENCY, MEMORY, SLOWLOG.
+//! The subcommands of the server group's containers: ACL, COMMAND, CONFIG, LATENCY, MEMORY, MODULE, SLOWLOG.
 
 use super::BASE;
 use crate::spec::{Action, Arg, KeySpec, Spec, acl, flags, key_flags};
@@ -454,6 +454,71 @@ pub(super) const MEMORY: &[Spec] = &[
         summary: "Estimates the memory that a key needs.",
         complexity: "O(N), N the number of elements sampled.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").token("SAMPLES").optional()],
+        action: Action::Server,
+        ..BASE
+    },
+];
+
+/// Subcommands of MODULE.
+pub(super) const MODULE: &[Spec] = &[
+    Spec {
+        name: "module|help",
+        arity: 2,
+        flags: flags![LOADING STALE],
+        since: "5.0.0",
+        summary: "Explains the subcommands.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "module|list",
+        arity: 2,
+        flags: flags![ADMIN NOSCRIPT],
+        tips: &["nondeterministic_output_order"],
+        since: "4.0.0",
+        summary: "Returns the loaded modules: none.",
+        complexity: "O(1)",
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "module|load",
+        arity: -3,
+        flags: flags![ADMIN NOSCRIPT NO_ASYNC_LOADING PROTECTED],
+        since: "4.0.0",
+        summary: "Loads a module: refused.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("path"), Arg::string("arg").optional().multiple()],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "module|loadex",
+        arity: -3,
+        flags: flags![ADMIN NOSCRIPT NO_ASYNC_LOADING PROTECTED],
+        since: "7.0.0",
+        summary: "Loads a module with its configuration: refused.",
+        complexity: "O(1)",
+        arguments: &[
+            Arg::string("path"),
+            Arg::block("configs", &[Arg::string("name"), Arg::string("value")])
+                .token("CONFIG")
+                .optional()
+                .multiple_with_token(),
+            Arg::block("args", &[Arg::string("arg")]).token("ARGS").optional().multiple(),
+        ],
+        action: Action::Server,
+        ..BASE
+    },
+    Spec {
+        name: "module|unload",
+        arity: 3,
+        flags: flags![ADMIN NOSCRIPT NO_ASYNC_LOADING PROTECTED],
+        since: "4.0.0",
+        summary: "Unloads a module: refused.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("name")],
         action: Action::Server,
         ..BASE
     },

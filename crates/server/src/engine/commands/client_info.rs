@@ -22,7 +22,7 @@ impl Engine {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} \
              qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={} oll=0 omem={} tot-mem={} events={} \
-             cmd={} user=default redir=-1 resp={}",
+             cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
             client.id,
             client.peer.address,
             client.peer.local_address,
@@ -47,6 +47,8 @@ impl Engine {
             if output_bytes > 0 { "rw" } else { "r" },
             client.last_command.map_or("NULL", |command| command.name),
             if client.output.protocol() == Protocol::Resp3 { 3 } else { 2 },
+            String::from_utf8_lossy(&client.library_name),
+            String::from_utf8_lossy(&client.library_version),
         )
     }
 }

@@ -87,6 +87,34 @@ pub(super) fn no_evict(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     Ok(())
 }
 
+/// CLIENT NO-TOUCH.
+pub(super) fn no_touch(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    engine.clients[key].is_no_touch = on_or_off(args[2])?;
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// CLIENT SETINFO.
+pub(super) fn setinfo(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    let client = &mut engine.clients[key];
+    let attribute = if argument::is(args[2], "lib-name") {
+        &mut client.library_name
+    } else if argument::is(args[2], "lib-ver") {
+        &mut client.library_version
+    } else {
+        return Err(error(format!("ERR Unrecognized option '{}'", text(args[2]))));
+    };
+    if !is_one_word(args[3]) {
+        return Err(error(format!(
+            "ERR {} cannot contain spaces, newlines or special characters.",
+            text(args[2])
+        )));
+    }
+    *attribute = args[3].to_vec();
+    client.output.writer().ok();
+    Ok(())
+}
+
 /// CLIENT GETREDIR.
 pub(super) fn getredir(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     engine.reply(key).int(-1);
@@ -160,7 +188,7 @@ pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         [_, _, address] => {
             (Filter { address: Some(address), skip_me: false, ..Filter::default() }, true)
         }
-        [_, _, options @ ..] if options.len().is_multiple_of(2) => (Filter::parse(options)?, false),
+        [_, _, options @ ..] => (Filter::parse(options)?, false),
         _ => return Err(CommandError::Syntax),
     };
     let mut keys = engine.clients.keys();
@@ -195,9 +223,10 @@ struct Filter<'a> {
 impl<'a> Filter<'a> {
     fn parse(options: &[&'a [u8]]) -> Result<Self, CommandError> {
         let mut filter = Self { skip_me: true, ..Self::default() };
-        for pair in options.chunks(2) {
-            let value = pair[1];
-            match pair[0].to_ascii_lowercase().as_slice() {
+        let (pairs, rest) = options.as_chunks::<2>();
+        for [option, value] in pairs {
+            let value = *value;
+            match option.to_ascii_lowercase().as_slice() {
                 b"id" => {
                     let id = keyspace::parse_int(value)
                         .and_then(|id| u64::try_from(id).ok())
@@ -215,6 +244,9 @@ impl<'a> Filter<'a> {
                 b"skipme" if argument::is(value, "no") => filter.skip_me = false,
                 _ => return Err(CommandError::Syntax),
             }
+        }
+        if !rest.is_empty() {
+            return Err(CommandError::Syntax);
         }
         Ok(filter)
     }
@@ -266,10 +298,15 @@ fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
+/// Whether a name leaves the fields of CLIENT LIST apart.
+fn is_one_word(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
 impl Engine {
     /// Names a client.
     pub(super) fn set_client_name(&mut self, key: ClientKey, name: &[u8]) -> Done {
-        if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        if !is_one_word(name) {
             return Err(CommandError::other(
                 "ERR Client names cannot contain spaces, newlines or special characters.",
             ));

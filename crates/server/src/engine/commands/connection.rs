@@ -44,9 +44,7 @@ pub(super) fn quit(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 
 /// SELECT.
 pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let db = argument::int(args[1])?;
-    let db = usize::try_from(db).ok().filter(|db| *db < engine.keyspace.database_count());
-    engine.clients[key].db = db.ok_or(CommandError::other("ERR DB index is out of range"))?;
+    engine.clients[key].db = argument::database(args[1], &engine.keyspace)?;
     engine.reply(key).ok();
     Ok(())
 }
@@ -145,6 +143,7 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     client.is_authenticated = !needs_password;
     client.reply_mode = ReplyMode::On;
     client.is_exempt_from_eviction = false;
+    client.is_no_touch = false;
     client.durability = None;
     let reply = client.output.writer();
     reply.set_protocol(Protocol::Resp2);

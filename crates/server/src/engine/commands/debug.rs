@@ -42,6 +42,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         }
         (b"stringmatch-len", [count, pattern]) => {
             let count = argument::count(count)?;
+            check_string_bytes(engine, count)?;
             let matched = base::glob::matches(pattern, &vec![b'a'; count]);
             engine.reply(key).int(i64::from(matched));
             Ok(())
@@ -132,11 +133,26 @@ fn object(engine: &mut Engine, key: ClientKey, name: &[u8]) -> Done {
     Ok(())
 }
 
+/// How many keys DEBUG POPULATE makes at the most: as many as a gigabyte or so of memory holds.
+const POPULATION_MAX: usize = 10_000_000;
+
+/// Checks that a string may be so long.
+fn check_string_bytes(engine: &Engine, bytes: usize) -> Done {
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes <= engine.options.bulk_bytes_max => Ok(()),
+        _ => Err(CommandError::StringTooLong),
+    }
+}
+
 /// DEBUG POPULATE: many keys at once.
 fn populate(engine: &mut Engine, key: ClientKey, count: &[u8], rest: &[&[u8]]) -> Done {
     let count = argument::count(count)?;
     let prefix = rest.first().copied().unwrap_or(b"key");
     let value_bytes = rest.get(1).map(|bytes| argument::count(bytes)).transpose()?.unwrap_or(0);
+    check_string_bytes(engine, value_bytes)?;
+    if count > POPULATION_MAX {
+        return Err(CommandError::OutOfRange);
+    }
     let db = engine.clients[key].db;
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();

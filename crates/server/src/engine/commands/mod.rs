@@ -5,6 +5,7 @@ mod acl;
 mod client_info;
 pub(super) mod client_pause;
 mod clients;
+mod cluster;
 mod config;
 mod connection;
 mod databases;
@@ -15,6 +16,7 @@ mod help;
 mod info;
 mod latency;
 mod memory;
+mod modules;
 mod monitor;
 mod publish;
 mod slowlog;
@@ -29,6 +31,7 @@ use command::table::Command;
 use super::call::ServerHandler;
 use super::{ClientKey, Engine};
 use crate::config::Config;
+pub(super) use modules::REFUSAL as MODULE_REFUSAL;
 
 /// Who executes the server command of this name.
 pub(super) fn handler(name: &str) -> Option<ServerHandler> {
@@ -89,9 +92,11 @@ fn subcommand_handler(name: &str) -> Option<ServerHandler> {
         "client|kill" => clients::kill,
         "client|list" => clients::list,
         "client|no-evict" => clients::no_evict,
+        "client|no-touch" => clients::no_touch,
         "client|pause" => client_pause::pause,
         "client|unpause" => client_pause::unpause,
         "client|reply" => clients::reply,
+        "client|setinfo" => clients::setinfo,
         "client|setname" => clients::setname,
         "client|tracking" => clients::tracking,
         "client|trackinginfo" => clients::trackinginfo,
@@ -114,6 +119,10 @@ fn subcommand_handler(name: &str) -> Option<ServerHandler> {
         "memory|purge" => memory::purge,
         "memory|stats" => memory::stats,
         "memory|usage" => memory::usage,
+        "module|list" => modules::list,
+        "module|load" | "module|loadex" | "module|unload" => modules::refused,
+        "asking" | "readonly" | "readwrite" => cluster::disabled,
+        _ if name.starts_with("cluster|") => cluster::disabled,
         "pubsub|channels" => publish::channels,
         "pubsub|numpat" => publish::numpat,
         "pubsub|numsub" => publish::numsub,

@@ -81,7 +81,12 @@ pub(super) fn replicaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> 
 }
 
 /// LOLWUT.
-pub(super) fn lolwut(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+pub(super) fn lolwut(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    if let [_, word, version, ..] = args
+        && argument::is(word, "version")
+    {
+        argument::int(version)?;
+    }
     let text = format!(
         "Redis ver. {}, as Indelible {} speaks it\n",
         super::info::REDIS_VERSION,

@@ -73,6 +73,36 @@ fn on_a_log_that_has_failed_a_client_that_asks_for_less_can_read_everything() {
 }
 
 #[test]
+fn on_a_log_that_has_failed_the_keys_can_be_listed_by_a_client_that_asks_for_less() {
+    let (mut server, log) = TestServer::with_log(&[]);
+    let (writer, reader) = (server.connect(), server.connect());
+    assert_eq!(server.send(writer, "SET a 1\r\n"), "");
+    log.0.lock().unwrap().has_failed = true;
+    server.pass_ms(200);
+    let reads = [
+        ("KEYS *", "*1\r\n$1\r\na\r\n"),
+        ("SCAN 0", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n"),
+        ("DBSIZE", ":1\r\n"),
+        ("RANDOMKEY", "$1\r\na\r\n"),
+        ("TYPE a", "+string\r\n"),
+        ("GET a", "$1\r\n1\r\n"),
+    ];
+    for (command, _) in reads {
+        let reply = server.send(reader, &format!("{command}\r\n"));
+        assert!(reply.starts_with("-MISCONF What was read is not durable"), "{command}: {reply}");
+        assert!(reply.contains("CLIENT DURABILITY no"), "{command}: {reply}");
+    }
+    assert_eq!(server.send(reader, "CLIENT DURABILITY no\r\n"), "+OK\r\n");
+    for (command, wanted) in reads {
+        let reply = server.send(reader, &format!("{command}\r\n"));
+        assert!(reply.starts_with(wanted), "{command}: {reply}");
+    }
+    let transaction = server.send(reader, "MULTI\r\nKEYS *\r\nEXEC\r\n");
+    assert_eq!(transaction, "+OK\r\n+QUEUED\r\n*1\r\n*1\r\n$1\r\na\r\n");
+    assert!(server.send(reader, "SET b 1\r\n").starts_with("-MISCONF Errors writing"));
+}
+
+#[test]
 fn waitaof_waits_for_the_log() {
     let (mut server, log) = TestServer::with_log(&["--appendfsync", "everysec"]);
     let client = server.connect();
@@ -117,7 +147,8 @@ fn clients_whose_writes_will_never_be_durable_are_disconnected() {
     // What it has written must not be shown, and nobody need wait for it.
     let reply = server.send(reader, "GET a\r\nPING\r\n");
     assert!(reply.starts_with("-MISCONF What was read is not durable"), "{reply}");
-    assert!(reply.ends_with("the disk is gone\r\n+PONG\r\n"), "{reply}");
+    assert!(reply.contains("the disk is gone (CLIENT DURABILITY no lets"), "{reply}");
+    assert!(reply.ends_with("\r\n+PONG\r\n"), "{reply}");
 }
 
 #[test]

@@ -86,3 +86,49 @@ fn nothing_happens_while_the_server_is_asked_to_sleep() {
     assert_eq!(server.read(other), "+OK\r\n");
     assert_eq!(server.send(sleeper, "GET a\r\nSLOWLOG LEN\r\n"), "$1\r\n2\r\n:1\r\n");
 }
+
+/// A request as clients send it: one of many arguments fits into no inline one.
+fn request(words: &[&str], keys: &[String], last: &[&str]) -> String {
+    let all =
+        words.iter().copied().chain(keys.iter().map(String::as_str)).chain(last.iter().copied());
+    let (mut count, mut bytes) = (0, String::new());
+    for word in all {
+        count += 1;
+        bytes += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    format!("*{count}\r\n{bytes}")
+}
+
+#[test]
+fn two_hundred_thousand_keys_are_waited_for_and_watched_in_seconds() {
+    // Time that grows with the square of the number is minutes here, by n log n it is a fraction of a second.
+    const KEYS: usize = 200_000;
+    let bound = std::time::Duration::from_secs(20);
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("key:{number}")).collect();
+    let count = KEYS.to_string();
+    let mut server = TestServer::new(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    let waits = [
+        request(&["BLPOP"], &keys, &["0"]),
+        request(&["BLMPOP", "0", &count], &keys, &["LEFT"]),
+        request(&["BZPOPMIN"], &keys, &["0"]),
+    ];
+    let started = std::time::Instant::now();
+    for wait in waits {
+        assert_eq!(server.send(client, &wait), "");
+        assert_eq!(server.send(other, "CLIENT UNBLOCK 1\r\n"), ":1\r\n");
+        assert_eq!(server.read(client), "*-1\r\n");
+    }
+    assert_eq!(server.send(client, &request(&["WATCH"], &keys, &[])), "+OK\r\n");
+    assert_eq!(server.send(client, "UNWATCH\r\n"), "+OK\r\n");
+    assert_eq!(server.send(client, &request(&["WATCH"], &keys, &[])), "+OK\r\n");
+    assert_eq!(
+        server.send(client, "MULTI\r\nPING\r\nEXEC\r\n"),
+        "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n"
+    );
+    assert_eq!(server.send(client, &request(&["BLPOP"], &keys, &["0"])), "");
+    server.engine.remove(client);
+    let elapsed = started.elapsed();
+    println!("{KEYS} keys: {elapsed:?}");
+    assert!(elapsed < bound, "{elapsed:?}");
+}
