@@ -233,7 +233,7 @@ impl Pair {
         if !same || expected.is_none() || STATEFUL.contains(&name) {
             self.sides = self.servers.each_ref().map(Server::connect);
         }
-        if differences::is_forgetting(name) && words.len() > 1 {
+        if differences::is_forgetting(name, &words) && words.len() > 1 {
             for side in &mut self.sides {
                 side.call(&[b"DEL", words[1].as_slice()]).unwrap();
             }
