@@ -61,14 +61,11 @@ impl Pick {
         }
     }
 
-    /// The count argument of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER. Elements that may repeat are
-    /// as many as the client says, however few there are: their reply is at most as long as a
-    /// string may be.
+    /// The count argument of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
     ///
     /// # Errors
-    /// [`CommandError::NotAnInteger`], [`CommandError::OutOfRange`] for more elements than that, or
-    /// Redis' complaint about the one number without a negative.
-    pub fn parse(argument: &[u8], reply_bytes_max: usize) -> Result<Self, CommandError> {
+    /// [`CommandError::NotAnInteger`], or Redis' complaint about the one number without a negative.
+    pub fn parse(argument: &[u8]) -> Result<Self, CommandError> {
         const OUT_OF_RANGE: CommandError = CommandError::other(
             "ERR value is out of range, value must between -9223372036854775807 and \
              9223372036854775807",
@@ -76,13 +73,21 @@ impl Pick {
         let count = int(argument)?;
         let size = count.checked_abs().ok_or(OUT_OF_RANGE)?;
         let size = usize::try_from(size).expect("it is not negative");
-        if count >= 0 {
-            return Ok(Self::Distinct(size));
+        Ok(if count < 0 { Self::Repeated(size) } else { Self::Distinct(size) })
+    }
+
+    /// Elements that may repeat are as many as the client says, however few there are: their reply
+    /// is at most as long as a string may be (`reply_bytes_max`).
+    ///
+    /// # Errors
+    /// [`CommandError::OutOfRange`] for more elements than that.
+    pub fn check(self, reply_bytes_max: usize) -> Result<(), CommandError> {
+        match self {
+            Self::Repeated(count) if count > reply_bytes_max / ELEMENT_BYTES_MIN => {
+                Err(CommandError::OutOfRange)
+            }
+            Self::Repeated(_) | Self::Distinct(_) => Ok(()),
         }
-        if size > reply_bytes_max / ELEMENT_BYTES_MIN {
-            return Err(CommandError::OutOfRange);
-        }
-        Ok(Self::Repeated(size))
     }
 }
 

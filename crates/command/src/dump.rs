@@ -13,11 +13,42 @@ use crate::error::{CommandError, Done};
 
 /// DUMP key.
 pub(crate) fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    // A payload is made as a whole: not one that the client cannot have anyway.
+    if payload_bytes_min(ctx, args[1])? > ctx.reply.room() {
+        ctx.reply.give_up();
+        return Ok(());
+    }
     match read_value(ctx, args[1])? {
-        Some(value) => ctx.reply.bulk(&rdb::encode(&value)),
+        Some(value) => ctx.reply.own_bulk(rdb::encode(&value)),
         None => ctx.reply.null(),
     }
     Ok(())
+}
+
+/// An element shorter than this may be a number, which takes fewer bytes in a payload.
+const NUMBER_BYTES_MAX: usize = 21;
+
+/// A payload of this key has at least so many bytes.
+fn payload_bytes_min(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongType> {
+    let bytes = |element: &[u8]| if element.len() < NUMBER_BYTES_MAX { 1 } else { element.len() };
+    let Some(value_type) = ctx.keyspace.type_of(ctx.db, key) else { return Ok(0) };
+    let (keyspace, db) = (&mut *ctx.keyspace, ctx.db);
+    let sum = match value_type {
+        Type::String => keyspace.string(db, key)?.map(|string| string.len()),
+        Type::List => {
+            keyspace.read::<List>(db, key)?.map(|list| list.iter_from(0).map(bytes).sum())
+        }
+        Type::Set => keyspace.read::<Set>(db, key)?.map(|set| set.iter().map(bytes).sum()),
+        Type::ZSet => keyspace
+            .read::<ZSet>(db, key)?
+            .map(|zset| zset.iter().map(|(member, _)| bytes(member)).sum()),
+        Type::Hash => keyspace.read::<Hash>(db, key)?.map(|hash| {
+            let mut sum = 0;
+            hash.for_each(|field, value| sum += bytes(field) + bytes(value));
+            sum
+        }),
+    };
+    Ok(sum.unwrap_or(0))
 }
 
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ frequency].

@@ -189,7 +189,7 @@ pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         write_value(cx.reply, picked.map(|(field, _)| field));
         return Ok(());
     };
-    let pick = Pick::parse(count, cx.string_bytes_max)?;
+    let pick = Pick::parse(count)?;
     let with_values = match args.get(3) {
         None => false,
         Some(word) if args.len() == 4 && argument::is(word, "WITHVALUES") => true,
@@ -206,6 +206,7 @@ pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let picked: Vec<_> = match pick {
         Pick::Distinct(count) => hash.sample(count, &mut rng),
         Pick::Repeated(count) => {
+            pick.check(cx.string_bytes_max)?;
             // They are picked one by one while they are written: the count is the client's.
             write_pairs_header(cx.reply, count, with_values);
             for _ in 0..count {

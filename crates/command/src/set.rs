@@ -123,7 +123,7 @@ pub(crate) fn spop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         Some(count) => {
             let popped = pop(cx, key, count)?;
             cx.reply.set(popped.len());
-            popped.iter().for_each(|member| cx.reply.bulk(member));
+            popped.into_iter().for_each(|member| cx.reply.own_bulk(member.into()));
         }
     }
     Ok(())
@@ -142,7 +142,7 @@ pub(crate) fn srandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut rng = cx.keyspace.rng().fork();
     let pick = match args {
         [_, _] => None,
-        [_, _, count] => Some(Pick::parse(count, cx.string_bytes_max)?),
+        [_, _, count] => Some(Pick::parse(count)?),
         _ => return Err(CommandError::Syntax),
     };
     let set = cx.keyspace.read::<Set>(cx.db, args[1])?;
@@ -155,7 +155,8 @@ pub(crate) fn srandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             cx.reply.array(picked.len());
             picked.iter().for_each(|member| cx.reply.bulk(member));
         }
-        (Some(set), Some(Pick::Repeated(count))) => {
+        (Some(set), Some(pick @ Pick::Repeated(count))) => {
+            pick.check(cx.string_bytes_max)?;
             cx.reply.array(count);
             for _ in 0..count {
                 cx.reply.bulk(set.random(&mut rng).expect(NOT_EMPTY));

@@ -60,6 +60,7 @@ struct Item {
 }
 
 /// What an element is ordered by.
+#[derive(Clone)]
 enum Weight {
     /// A number.
     Number(f64),
@@ -261,17 +262,20 @@ impl<'a> Query<'a> {
             all_numbers &= number.is_some();
             Weight::Number(number.unwrap_or(0.0))
         };
-        let mut found_before: HashMap<&[u8], Option<Rc<[u8]>>> = HashMap::new();
+        // Equal elements lead to the same value, which may be large: it is looked up once.
+        let mut weighed: HashMap<&[u8], Weight> = HashMap::new();
         let mut weights = Vec::with_capacity(elements.len());
         for element in &elements {
             weights.push(match &by {
                 None if self.alpha => Weight::Element,
                 None => number(element),
-                Some(by) if self.alpha => {
-                    let look_up = || by.look_up(ctx, element).map(Rc::from);
-                    Weight::Bytes(found_before.entry(element).or_insert_with(look_up).clone())
+                Some(by) => {
+                    let look_up = || match by.look_up(ctx, element) {
+                        found if self.alpha => Weight::Bytes(found.map(Rc::from)),
+                        found => number(&found.unwrap_or_default()),
+                    };
+                    weighed.entry(element).or_insert_with(look_up).clone()
                 }
-                Some(by) => number(&by.look_up(ctx, element).unwrap_or_default()),
             });
         }
         if !all_numbers {
@@ -291,8 +295,11 @@ impl<'a> Query<'a> {
             }
             for pattern in &self.gets {
                 match pattern.look_up(ctx, element) {
-                    Some(value) => ctx.reply.bulk(&value),
+                    Some(value) => ctx.reply.own_bulk(value.into()),
                     None => ctx.reply.null(),
+                }
+                if ctx.reply.is_over() {
+                    return;
                 }
             }
         }
@@ -314,17 +321,19 @@ impl<'a> Query<'a> {
                 output.push(pattern.look_up(ctx, element).unwrap_or_default());
             }
         }
-        if !output.is_empty() {
+        let count = output.len();
+        if count > 0 {
+            // What is in the list need not be here any more.
             ctx.keyspace.replace::<List, ()>(ctx.db, destination, |list| {
-                for element in &output {
-                    list.push(End::Back, element);
+                for element in output {
+                    list.push(End::Back, &element);
                 }
             })?;
             ctx.notify(Notify::LIST, "sortstore", destination);
         } else if ctx.keyspace.delete(ctx.db, destination) {
             ctx.notify(Notify::GENERIC, "del", destination);
         }
-        ctx.reply.count(output.len());
+        ctx.reply.count(count);
         Ok(())
     }
 }

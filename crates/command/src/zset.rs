@@ -292,7 +292,7 @@ pub(crate) fn zrandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         }
         return Ok(());
     };
-    let pick = Pick::parse(count, cx.string_bytes_max)?;
+    let pick = Pick::parse(count)?;
     let with_scores = match &args[3..] {
         [] => false,
         [word] if argument::is(word, "WITHSCORES") => true,
@@ -315,6 +315,7 @@ fn write_random(cx: &mut Context<'_>, key: &[u8], pick: Pick, with_scores: bool)
     let wanted = pick.count();
     let at = |index| set.at(index).expect("the index is below the length");
     if matches!(pick, Pick::Repeated(_)) {
+        pick.check(cx.string_bytes_max)?;
         write_header(cx.reply, wanted, with_scores);
         for _ in 0..wanted {
             write_member(cx.reply, at(rng.usize(..len)), with_scores);

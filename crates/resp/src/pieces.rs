@@ -6,8 +6,9 @@
 //!   [64 KiB][one large element, its own size][shared][small writes ...  ]
 //! ```
 //!
-//! Invariants: no piece of `full` is empty; `full_bytes` is the sum of their lengths; the tail's
-//! capacity is at most [`PIECE_BYTES_MAX`] unless it came from outside.
+//! Invariants: no piece of `full` is empty; `full_bytes` and `full_memory_bytes` are the sums of
+//! their lengths and capacities; the tail is at most [`PIECE_BYTES_MAX`] long, unless a larger piece
+//! became the tail again when what was behind it was taken back.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -52,6 +53,8 @@ impl Piece {
 pub(crate) struct Pieces {
     full: VecDeque<Piece>,
     full_bytes: usize,
+    /// The memory that the pieces of `full` take.
+    full_memory_bytes: usize,
     tail: Vec<u8>,
 }
 
@@ -62,9 +65,8 @@ impl Pieces {
 
     /// The memory that the pieces take; a shared one counts as if it were not shared.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let of_full: usize =
-            if self.full.is_empty() { 0 } else { self.full.iter().map(Piece::memory_bytes).sum() };
-        of_full + self.tail.capacity()
+        let places = self.full.capacity() * size_of::<Piece>();
+        places + self.full_memory_bytes + self.tail.capacity()
     }
 
     /// The bytes that fit without an allocation; whatever fits can be put into [`Pieces::tail`].
@@ -109,6 +111,16 @@ impl Pieces {
         self.tail.extend_from_slice(bytes);
     }
 
+    /// Appends bytes that are given away, without a copy unless they are few.
+    pub(crate) fn give(&mut self, bytes: Vec<u8>) {
+        if bytes.len() <= PIECE_BYTES_MAX {
+            self.append(&bytes);
+        } else {
+            self.seal();
+            self.push(Piece::Own(bytes));
+        }
+    }
+
     /// Appends bytes without a copy, unless they are few.
     pub(crate) fn share(&mut self, bytes: &SharedBytes) {
         if bytes.len() <= COPIED_BYTES_MAX {
@@ -124,6 +136,7 @@ impl Pieces {
         while len < self.full_bytes {
             let piece = self.full.pop_back().expect("its bytes are counted");
             self.full_bytes -= piece.bytes().len();
+            self.full_memory_bytes -= piece.memory_bytes();
             self.tail = match piece {
                 Piece::Own(bytes) => bytes,
                 Piece::Shared(bytes) => bytes[..len.saturating_sub(self.full_bytes)].to_vec(),
@@ -144,6 +157,7 @@ impl Pieces {
             end = start;
             start = end - piece.bytes().len();
             if at >= start {
+                self.full_memory_bytes -= piece.memory_bytes();
                 match piece {
                     Piece::Own(own) => {
                         own.splice(at - start..at - start, bytes.iter().copied());
@@ -153,6 +167,7 @@ impl Pieces {
                         *piece = Piece::Own([before, bytes, behind].concat());
                     }
                 }
+                self.full_memory_bytes += piece.memory_bytes();
                 self.full_bytes += bytes.len();
                 return;
             }
@@ -198,6 +213,7 @@ impl Pieces {
                 break;
             }
             dropped += len;
+            self.full_memory_bytes -= piece.memory_bytes();
             self.full.pop_front();
         }
         self.full_bytes -= dropped;
@@ -221,6 +237,7 @@ impl Pieces {
     pub(crate) fn reset(&mut self, kept_bytes_max: usize) {
         self.full = VecDeque::new();
         self.full_bytes = 0;
+        self.full_memory_bytes = 0;
         if self.tail.capacity() > kept_bytes_max {
             self.tail = Vec::new();
         } else {
@@ -261,6 +278,7 @@ impl Pieces {
     fn push(&mut self, piece: Piece) {
         debug_assert!(self.tail.is_empty(), "pieces are in order");
         self.full_bytes += piece.bytes().len();
+        self.full_memory_bytes += piece.memory_bytes();
         self.full.push_back(piece);
     }
 
@@ -340,6 +358,8 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(pieces.len(), model.len());
+                let memory: usize = pieces.full.iter().map(Piece::memory_bytes).sum();
+                prop_assert_eq!(pieces.full_memory_bytes, memory);
                 prop_assert!(pieces.to_vec() == model);
                 let (from, to) = (model.len() / 3, model.len() / 3 * 2);
                 prop_assert!(seen(&pieces, from, to) == model[from..to]);

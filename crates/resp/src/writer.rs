@@ -286,6 +286,44 @@ impl Writer {
         self.insert_header(mark, self.of_version(b'*', b'~'), signed(len));
     }
 
+    /// A bulk string whose bytes are given away.
+    pub fn own_bulk(&mut self, bytes: Vec<u8>) {
+        self.bulk_header(bytes.len());
+        if !self.is_over && self.makes_room(bytes.len()) {
+            self.out.give(bytes);
+        }
+        self.crlf();
+    }
+
+    /// How many more bytes are within the limit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.is_over { 0 } else { self.len_max.saturating_sub(self.out.len()) }
+    }
+
+    /// Says that a reply is longer than the limit allows before it is made: it is over.
+    pub fn give_up(&mut self) {
+        self.is_over = true;
+        self.out = Pieces::default();
+    }
+
+    /// Makes everything since `mark` a verbatim text, which must begin with `txt:` in RESP3 and
+    /// without it in RESP2; see [`Writer::begin_text`].
+    pub fn finish_text(&mut self, mark: Mark) {
+        let len = signed(self.out.len().saturating_sub(mark.0));
+        self.insert_header(mark, self.of_version(b'$', b'='), len);
+        self.crlf();
+    }
+
+    /// Begins a text that is written in pieces by [`Writer::raw`].
+    pub fn begin_text(&mut self) -> Mark {
+        let mark = self.mark();
+        if self.is_resp3() {
+            self.raw(b"txt:");
+        }
+        mark
+    }
+
     /// A bulk string whose bytes other buffers may hold, too.
     pub fn shared_bulk(&mut self, bytes: &SharedBytes) {
         self.bulk_header(bytes.len());
@@ -531,6 +569,22 @@ mod tests {
         let elements = (0..11).map(|field| format!(":{field}\r\n")).collect::<String>();
         assert_eq!(reply.0, format!(":0\r\n*11\r\n{elements}*2\r\n:1\r\n:2\r\n"));
         assert_eq!(reply.1, format!(":0\r\n*11\r\n{elements}%1\r\n:1\r\n:2\r\n"));
+    }
+
+    #[test]
+    fn a_text_in_pieces_is_a_text() {
+        let pieces = both(|w| {
+            w.int(1);
+            let mark = w.begin_text();
+            w.raw(b"hello ");
+            w.raw(b"world");
+            w.finish_text(mark);
+        });
+        let whole = both(|w| {
+            w.int(1);
+            w.verbatim("txt", "hello world");
+        });
+        assert_eq!(pieces, whole);
     }
 
     #[test]

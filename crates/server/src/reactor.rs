@@ -215,10 +215,19 @@ impl Reactor {
         }
     }
 
-    /// Sends what may be sent, once, without waiting: before the end.
+    /// Sends what may be sent without waiting, to each client that has something a piece. Those
+    /// that have more are noted again, for when the others were listened to.
     pub(crate) fn write_all(&mut self, engine: &mut Engine) {
-        while let Some(key) = engine.next_noted() {
+        for _ in 0..engine.noted_count() {
+            let Some(key) = engine.next_noted() else { return };
             self.write(key, engine);
+        }
+    }
+
+    /// Sends all that the sockets take, without waiting: before the end.
+    pub(crate) fn write_last(&mut self, engine: &mut Engine) {
+        while engine.noted_count() > 0 {
+            self.write_all(engine);
         }
     }
 
@@ -296,7 +305,7 @@ impl Reactor {
         loop {
             let Some(Some(connection)) = self.connections.get_mut(key.0) else { return };
             let outgoing = engine.outgoing(key);
-            let (len, ends) = (outgoing.bytes.len(), outgoing.ends);
+            let (len, is_all, ends) = (outgoing.bytes.len(), outgoing.is_all, outgoing.ends);
             if len == 0 {
                 if ends {
                     self.close(key, engine);
@@ -313,6 +322,9 @@ impl Reactor {
                     if count < len {
                         // What is left waits until the socket says that there is room.
                         engine.stuck(key);
+                        return;
+                    }
+                    if is_all {
                         return;
                     }
                     written += count;

@@ -155,7 +155,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         }
         Err(why) => Err(why),
     });
-    reactor.write_all(&mut engine);
+    reactor.write_last(&mut engine);
     if has_socket {
         // Somebody may have removed it already.
         let _ignored = std::fs::remove_file(&socket_path);

@@ -1,7 +1,6 @@
-//! Connections that have not said yet who they are. Each has a few seconds for all of it, however
-//! it spreads its bytes; they take no place of a transfer, and when there are too many, the one
-//! that has been at it for longest makes room for the newest. So who has no token can keep those
-//! who have one waiting for a moment at most.
+//! Connections that have not authenticated yet. Each has ten seconds for its whole greeting, however
+//! it spreads its bytes. They take no place of a transfer, and when there are too many, the oldest
+//! is closed for the newest. So clients without the token delay those with it for a moment at most.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};

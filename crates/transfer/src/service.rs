@@ -9,8 +9,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,6 +88,7 @@ pub struct Server {
     service: Service,
     staging: Arc<Staging>,
     greetings: Greetings,
+    failed_greetings: FailedGreetings,
     transfers: AtomicUsize,
 }
 
@@ -108,6 +109,7 @@ impl Server {
             service,
             staging,
             greetings: Greetings::default(),
+            failed_greetings: FailedGreetings::default(),
             transfers: AtomicUsize::new(0),
         })
     }
@@ -135,7 +137,12 @@ impl Server {
                             Ok((what, report)) => {
                                 log(&format!("{peer}: {what}: {}", summary(&report)));
                             }
-                            Err(error) => log(&format!("{peer}: {error}")),
+                            Err(Failure::Greeting(error)) => {
+                                if let Some(before) = self.failed_greetings.tell() {
+                                    log(&format!("{peer}: {error}{before}"));
+                                }
+                            }
+                            Err(Failure::Transfer(error)) => log(&format!("{peer}: {error}")),
                         }
                     })
                 });
@@ -156,15 +163,30 @@ impl Server {
     }
 
     /// Serves one connection.
-    fn transfer(&self, socket: TcpStream) -> Result<(&'static str, Report)> {
-        let greeting = self.greetings.begin(&socket).map_err(|error| Error::io("socket", error))?;
+    fn transfer(&self, socket: TcpStream) -> std::result::Result<(&'static str, Report), Failure> {
+        let (connection, verification, wish) = self.greet(socket).map_err(Failure::Greeting)?;
+        self.serve(connection, verification, wish).map_err(Failure::Transfer)
+    }
+
+    /// Learns who has connected, and what for.
+    fn greet(&self, socket: TcpStream) -> Result<(Connection, Verification, Wish)> {
+        let _greeting =
+            self.greetings.begin(&socket).map_err(|error| Error::io("socket", error))?;
         let mut connection = Connection::new(socket, self.service.trust.token(), Side::Server)?;
-        let (verification, wish) = match connection.reader.next()? {
-            Message::Hello { verification, wish } => (verification, wish),
-            _ => return Err(Error::protocol("no greeting")),
+        let Message::Hello { verification, wish } = connection.reader.next()? else {
+            return Err(Error::protocol("no greeting"));
         };
         connection.hangup.greeted()?;
-        drop(greeting);
+        Ok((connection, verification, wish))
+    }
+
+    /// Does what was asked for.
+    fn serve(
+        &self,
+        mut connection: Connection,
+        verification: Verification,
+        wish: Wish,
+    ) -> Result<(&'static str, Report)> {
         let Some(_place) = Place::take(&self.transfers) else {
             let why = format!("{TRANSFERS_MAX} transfers are running; try again later");
             return Err(refuse(&mut connection, Error::Refusing(why)));
@@ -191,6 +213,34 @@ impl Server {
                 Ok(("sent", report))
             }
         }
+    }
+}
+
+/// What of a connection has failed.
+enum Failure {
+    /// It has not said who it is: anything may have connected.
+    Greeting(Error),
+    Transfer(Error),
+}
+
+/// Tells of failed greetings once a second: their number is not ours to choose.
+#[derive(Default)]
+struct FailedGreetings(Mutex<(Option<Instant>, u64)>);
+
+impl FailedGreetings {
+    /// What to say of those that were not told, if this one is to be told.
+    fn tell(&self) -> Option<String> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (told_at, untold) = &mut *state;
+        if told_at.is_some_and(|at| at.elapsed() < SAID_AGAIN) {
+            *untold += 1;
+            return None;
+        }
+        *told_at = Some(Instant::now());
+        Some(match std::mem::take(untold) {
+            0 => String::new(),
+            before => format!(" ({before} more before it)"),
+        })
     }
 }
 

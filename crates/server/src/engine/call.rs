@@ -248,7 +248,7 @@ impl Engine {
         }
         let start = client.output.len();
         client.output.limit(room);
-        write(client.output.writer());
+        write(client.output.unasked());
         if client.output.is_over() {
             self.end_over_limit(key);
             return;

@@ -137,7 +137,7 @@ impl Client {
         let waiting = self.wait.as_ref().map_or(0, |wait| wait.memory_bytes());
         let names = self.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
         let input = self.input.capacity() + self.parser.memory_bytes();
-        let kept = queued + waiting + names + self.watched_bytes;
+        let kept = queued + waiting + names + self.watched_bytes + self.name.capacity();
         size_of::<Self>() + input + self.output.memory_bytes() + kept
     }
 

@@ -71,7 +71,7 @@ impl Engine {
                     }
                     let mut call = recycle(argv);
                     call.extend(parser.args(&input[at..at + len]));
-                    let flow = if call.is_empty() { Flow::Done } else { self.request(key, &call) };
+                    let flow = if call.is_empty() { Flow::Done } else { self.answer(key, &call) };
                     argv = recycle(call);
                     if flow == Flow::Postponed {
                         break;
@@ -81,8 +81,9 @@ impl Engine {
                     self.check_large_output(key);
                 }
                 Err(error) => {
-                    let reply = self.reply(key);
-                    reply.error(&format!("ERR {error}"));
+                    self.mute_unwanted(key);
+                    self.reply(key).error(&format!("ERR {error}"));
+                    self.clients[key].output.unmute();
                     self.counters.error(b"-ERR");
                     self.end_client(key, Closing::AfterReply);
                     at = input.len();
@@ -121,6 +122,30 @@ impl Engine {
         at
     }
 
+    /// [`Engine::request`], whose reply the client may not want.
+    fn answer(&mut self, key: ClientKey, args: &[&[u8]]) -> Flow {
+        self.mute_unwanted(key);
+        let flow = self.request(key, args);
+        let client = &mut self.clients[key];
+        client.output.unmute();
+        if flow == Flow::Done {
+            client.reply_mode = match client.reply_mode {
+                ReplyMode::SkipNext => ReplyMode::Skip,
+                ReplyMode::Skip => ReplyMode::On,
+                stays => stays,
+            };
+        }
+        flow
+    }
+
+    /// What is replied is not kept if the client has said so.
+    pub(super) fn mute_unwanted(&mut self, key: ClientKey) {
+        let client = &mut self.clients[key];
+        if matches!(client.reply_mode, ReplyMode::Off | ReplyMode::Skip) {
+            client.output.mute();
+        }
+    }
+
     /// Executes, queues, refuses or postpones one command.
     fn request(&mut self, key: ClientKey, args: &[&[u8]]) -> Flow {
         let command = match self.config.commands().resolve(args) {
@@ -135,7 +160,10 @@ impl Engine {
                 return Flow::Done;
             }
         };
-        let before = self.clients[key].output.len();
+        if command.name.ends_with("subscribe") {
+            // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
+            self.clients[key].output.unmute();
+        }
         if let Some(refusal) = self.refusal(key, command, args) {
             self.refuse(key, Some(command), &refusal);
         } else if self.is_paused_for(key, command) {
@@ -149,9 +177,6 @@ impl Engine {
         } else {
             self.execute(key, command, args);
         }
-        // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
-        let kept_from = if command.name.ends_with("subscribe") { usize::MAX } else { before };
-        self.apply_reply_mode(key, kept_from);
         Flow::Done
     }
 
@@ -247,20 +272,6 @@ impl Engine {
             self.reply(key).error(&error);
         } else {
             client.output.writer().error(error);
-        }
-    }
-
-    /// Takes the reply back that a client does not want.
-    fn apply_reply_mode(&mut self, key: ClientKey, kept: usize) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        match client.reply_mode {
-            ReplyMode::On => {}
-            ReplyMode::Off => client.output.truncate(kept),
-            ReplyMode::SkipNext => client.reply_mode = ReplyMode::Skip,
-            ReplyMode::Skip => {
-                client.output.truncate(kept);
-                client.reply_mode = ReplyMode::On;
-            }
         }
     }
 }

@@ -40,8 +40,8 @@ impl Engine {
         }
     }
 
-    /// How many bytes may wait for a client in the middle of a command: its hard limit, or what the
-    /// machine could hold at all.
+    /// How many bytes may wait for a client in the middle of a command: its hard limit, or half of
+    /// the machine's memory.
     pub(super) fn output_room(&self, key: ClientKey) -> usize {
         let Some(client) = self.clients.get(key) else { return 0 };
         if !client.is_authenticated {
@@ -69,6 +69,10 @@ impl Engine {
 
     /// Ends a connection that reads too slowly, in the middle of what it has sent.
     pub(super) fn check_large_output(&mut self, key: ClientKey) {
+        if self.clients[key].output.is_over() {
+            self.end_over_limit(key);
+            return;
+        }
         self.check_stranger(key, UNAUTHENTICATED_OUTPUT_BYTES_MAX);
         if self.clients[key].output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
             self.check_output_size(key);

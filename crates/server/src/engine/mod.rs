@@ -108,13 +108,15 @@ pub struct Shutdown {
 pub struct Outgoing<'a> {
     /// The bytes; may be none.
     pub bytes: Sendable<'a>,
+    /// Whether nothing more waits.
+    pub is_all: bool,
     /// Whether the connection ends when they are gone.
     pub ends: bool,
 }
 
 impl Outgoing<'_> {
     fn nothing(ends: bool) -> Self {
-        Self { bytes: Sendable::nothing(), ends }
+        Self { bytes: Sendable::nothing(), is_all: true, ends }
     }
 }
 
@@ -381,6 +383,13 @@ impl Engine {
         }
     }
 
+    /// How many clients have something to send or are to be disconnected; not while the server
+    /// sleeps.
+    #[must_use]
+    pub fn noted_count(&self) -> usize {
+        if self.sleep.is_on() { 0 } else { self.noted.len() }
+    }
+
     /// A client that has something to send or is to be disconnected, each once.
     pub fn next_noted(&mut self) -> Option<ClientKey> {
         if self.sleep.is_on() {
@@ -401,7 +410,8 @@ impl Engine {
         let Some(client) = self.clients.get_mut(key) else {
             return Outgoing::nothing(true);
         };
-        if client.closing == Closing::Now {
+        // Whatever has written too much: what was waiting is gone, and nothing can follow it.
+        if client.closing == Closing::Now || client.output.is_over() {
             client.output.clear();
             return Outgoing::nothing(true);
         }
@@ -411,7 +421,8 @@ impl Engine {
         let is_ending = client.closing == Closing::AfterReply;
         let waiting_bytes = client.output.waiting_bytes();
         let bytes = client.output.sendable(&reach);
-        Outgoing { ends: is_ending && bytes.len() == waiting_bytes, bytes }
+        let is_all = bytes.len() == waiting_bytes;
+        Outgoing { ends: is_ending && is_all, is_all, bytes }
     }
 
     /// So many of the outgoing bytes were sent.

@@ -79,9 +79,13 @@ impl<'a> Sendable<'a> {
 }
 
 /// See the file's top.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Output {
     writer: Writer,
+    /// Where replies go that the client does not want.
+    muted: Option<Box<Writer>>,
+    /// How many bytes may wait.
+    waiting_bytes_max: usize,
     /// How many bytes of the writer were sent.
     sent: usize,
     /// The place in the stream of the writer's first byte.
@@ -89,9 +93,50 @@ pub(crate) struct Output {
     gates: VecDeque<Gate>,
 }
 
+/// What of an unwanted reply is kept while it is made: nothing that was not asked for.
+const MUTED_BYTES_MAX: usize = 64 * 1024;
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            writer: Writer::default(),
+            muted: None,
+            waiting_bytes_max: usize::MAX,
+            sent: 0,
+            base: 0,
+            gates: VecDeque::new(),
+        }
+    }
+}
+
 impl Output {
     /// Where replies are written.
     pub(crate) fn writer(&mut self) -> &mut Writer {
+        self.muted.as_deref_mut().unwrap_or(&mut self.writer)
+    }
+
+    /// Writes what follows in this version of the protocol.
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.writer.set_protocol(protocol);
+        if let Some(muted) = &mut self.muted {
+            muted.set_protocol(protocol);
+        }
+    }
+
+    /// Until [`Output::unmute`], replies are made and not kept.
+    pub(crate) fn mute(&mut self) {
+        let mut muted = Writer::new(self.writer.protocol());
+        muted.limit(MUTED_BYTES_MAX);
+        self.muted = Some(Box::new(muted));
+    }
+
+    /// Replies are kept again.
+    pub(crate) fn unmute(&mut self) {
+        self.muted = None;
+    }
+
+    /// Where messages are written, which are kept whatever becomes of replies.
+    pub(crate) fn unasked(&mut self) -> &mut Writer {
         &mut self.writer
     }
 
@@ -112,6 +157,7 @@ impl Output {
 
     /// Sets how many bytes may wait. What would be more is not kept, see [`Output::is_over`].
     pub(crate) fn limit(&mut self, waiting_bytes_max: usize) {
+        self.waiting_bytes_max = waiting_bytes_max;
         self.writer.limit(self.sent.saturating_add(waiting_bytes_max));
     }
 
@@ -168,6 +214,11 @@ impl Output {
 
     /// Forgets `count` bytes that were sent.
     pub(crate) fn sent(&mut self, count: usize) {
+        self.forget(count);
+        self.limit(self.waiting_bytes_max);
+    }
+
+    fn forget(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.writer.len() {
             self.base += self.sent as u64;

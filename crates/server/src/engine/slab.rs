@@ -1,5 +1,7 @@
 //! The connected clients, each in a numbered place that is used again when it has gone.
 
+use std::collections::HashMap;
+
 use super::client::Client;
 
 /// The place of a client. It is given to another one after the client has gone.
@@ -11,6 +13,7 @@ pub struct ClientKey(pub usize);
 pub(crate) struct Slab {
     places: Vec<Option<Box<Client>>>,
     free: Vec<usize>,
+    by_id: HashMap<u64, ClientKey>,
 }
 
 impl Slab {
@@ -20,8 +23,9 @@ impl Slab {
     }
 
     pub(crate) fn insert(&mut self, client: Client) -> ClientKey {
+        let id = client.id;
         let client = Some(Box::new(client));
-        match self.free.pop() {
+        let key = match self.free.pop() {
             Some(place) => {
                 self.places[place] = client;
                 ClientKey(place)
@@ -30,11 +34,14 @@ impl Slab {
                 self.places.push(client);
                 ClientKey(self.places.len() - 1)
             }
-        }
+        };
+        self.by_id.insert(id, key);
+        key
     }
 
     pub(crate) fn remove(&mut self, key: ClientKey) -> Option<Box<Client>> {
         let client = self.places.get_mut(key.0)?.take()?;
+        self.by_id.remove(&client.id);
         self.free.push(key.0);
         Some(client)
     }
@@ -62,7 +69,7 @@ impl Slab {
 
     /// The place of the client with this id.
     pub(crate) fn by_id(&self, id: u64) -> Option<ClientKey> {
-        self.iter().find(|(_, client)| client.id == id).map(|(key, _)| key)
+        self.by_id.get(&id).copied()
     }
 }
 

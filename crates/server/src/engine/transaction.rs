@@ -9,7 +9,7 @@ use command::spec::Flags;
 use command::table::Command;
 
 use super::call::Attempt;
-use super::client::DbKey;
+use super::client::{Closing, DbKey};
 use super::{ClientKey, Engine};
 
 /// The commands between MULTI and EXEC.
@@ -140,6 +140,10 @@ impl Engine {
         self.reply(key).array(transaction.queue.len());
         self.in_transaction = true;
         for Queued { command, args } in &transaction.queue {
+            if self.clients[key].closing == Closing::Now && !command.flags.has(Flags::WRITE) {
+                // Its reply is too long already: what only adds to it is not executed.
+                continue;
+            }
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             // In here nothing waits: a command that would replies what it replies on a timeout.
             let waits = self.call(key, *command, &args, Attempt::InTransaction);

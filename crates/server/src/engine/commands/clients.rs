@@ -42,8 +42,16 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         }
         _ => return Err(CommandError::Syntax),
     };
-    let lines: String = keys.into_iter().map(|key| engine.client_line(key) + "\n").collect();
-    engine.reply(key).verbatim("txt", &lines);
+    let mark = engine.reply(key).begin_text();
+    for listed in keys {
+        let line = engine.client_line(listed) + "\n";
+        let reply = engine.reply(key);
+        reply.raw(line.as_bytes());
+        if reply.is_over() {
+            break;
+        }
+    }
+    engine.reply(key).finish_text(mark);
     Ok(())
 }
 
@@ -70,6 +78,7 @@ pub(super) fn reply(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
             client.reply_mode = ReplyMode::On;
+            client.output.unmute();
             client.output.writer().ok();
         }
         b"off" => client.reply_mode = ReplyMode::Off,

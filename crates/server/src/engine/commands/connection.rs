@@ -107,10 +107,10 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         ));
     }
     let id = client.id;
-    let reply = client.output.writer();
     if let Some(protocol) = protocol {
-        reply.set_protocol(protocol);
+        client.output.set_protocol(protocol);
     }
+    let reply = client.output.writer();
     let version = if reply.is_resp3() { 3 } else { 2 };
     reply.map(7);
     reply.bulk_str("server");
@@ -145,9 +145,9 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     client.is_exempt_from_eviction = false;
     client.is_no_touch = false;
     client.durability = None;
-    let reply = client.output.writer();
-    reply.set_protocol(Protocol::Resp2);
-    reply.simple("RESET");
+    client.output.unmute();
+    client.output.set_protocol(Protocol::Resp2);
+    client.output.writer().simple("RESET");
     Ok(())
 }
 
