@@ -149,6 +149,11 @@ impl Device {
         self.service.store(number, Ordering::Release);
     }
 
+    /// Whether it is wanted and has not come to its end.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.service() == Service::InUse && !self.inbox().is_closed
+    }
+
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Acquire)
     }

@@ -26,6 +26,7 @@ use crate::write::device::{Device, DeviceState, Order, Service, Shared};
 use crate::write::flusher::Flusher;
 use crate::write::log::{Lane, Log};
 use crate::write::reserve;
+use crate::write::segment_writer::is_full;
 
 /// More devices than this in the life of a process make no sense.
 const DEVICES_MAX: usize = 256;
@@ -60,6 +61,16 @@ impl Devices {
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Device> {
         self.slots[..self.len()].iter().map(|slot| slot.get().expect("set before it was counted"))
+    }
+
+    /// The device for the blocks of one that has failed: `preferred` if it still takes blocks, or a
+    /// healthy one, or a full one. A device that has come to its end takes nothing, however healthy.
+    pub(crate) fn successor(&self, preferred: Option<usize>) -> Option<usize> {
+        let is_open = |state| move |other: &Device| other.state() == state && other.takes_more();
+        preferred
+            .filter(|other| is_open(DeviceState::Healthy)(&self[*other]))
+            .or_else(|| self.iter().position(is_open(DeviceState::Healthy)))
+            .or_else(|| self.iter().position(is_open(DeviceState::Full)))
     }
 
     /// How many take blocks, or did until they failed.
@@ -246,8 +257,35 @@ fn check_empty(disk: &dyn Disk, path: &Path) -> Result<()> {
     }
 }
 
-/// The end of a drained device: nothing will ask for it again. Its flusher's last deed.
-pub(crate) fn forget(shared: &Shared, device: &Device) -> Result<()> {
+/// A device that can take everything that waits for a full one, and has room beyond that: it may be
+/// the same disk.
+pub(crate) fn other_with_room(shared: &Shared, full: &Device) -> Option<usize> {
+    let queued_bytes = full.queued_bytes.load(Ordering::Relaxed);
+    let wanted_bytes = queued_bytes + shared.segment_bytes.min(shared.reserve_bytes);
+    shared.devices.iter().position(|other| {
+        other.state() == DeviceState::Healthy
+            && other.takes_more()
+            && shared.disk.available_bytes(&other.path).is_ok_and(|bytes| bytes >= wanted_bytes)
+    })
+}
+
+/// The last deed of a device's flusher: if the device was drained, not the log closed, nothing will
+/// ask for it again. An error says that it may be tried again.
+pub(crate) fn leave(shared: &Shared, device: &Device) -> Result<()> {
+    if device.service() != Service::Leaving || !device.inbox().is_drained {
+        return Ok(());
+    }
+    match forget(shared, device) {
+        Err(error) if !is_full(&error) => {
+            // It stays listed as one that is leaving: the next start tries again.
+            device.set_last_error(error.to_string());
+            Ok(())
+        }
+        forgotten => forgotten,
+    }
+}
+
+fn forget(shared: &Shared, device: &Device) -> Result<()> {
     let disk: &dyn Disk = &*shared.disk;
     // Blocks of a device that has failed may have come here in the last moment.
     check_empty(disk, &device.path)?;

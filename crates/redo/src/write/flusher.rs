@@ -29,7 +29,7 @@ use crate::compact::segments::Part;
 use crate::error::Error;
 use crate::error::Result;
 use crate::format::segment::SegmentHeader;
-use crate::write::device::{Bell, Device, DeviceState, Order, Sealed, Service, Shared};
+use crate::write::device::{Bell, Device, DeviceState, Order, Sealed, Shared};
 use crate::write::devices;
 use crate::write::pending_sync::{PendingSync, Turn};
 use crate::write::reserve;
@@ -279,7 +279,7 @@ impl Flusher {
             })?;
             if self.close_inbox() {
                 self.leave_word();
-                self.leave()?;
+                devices::leave(&self.shared, self.device())?;
                 self.is_finished = true;
             }
         }
@@ -308,22 +308,6 @@ impl Flusher {
         if let Err(error) = noted {
             // Everything is durable all the same, only less is known of it.
             self.device().set_last_error(error.to_string());
-        }
-    }
-
-    /// If the device was drained, not the log closed, nobody will ask for it again.
-    fn leave(&self) -> Result<()> {
-        let device = self.device();
-        if device.service() != Service::Leaving || !device.inbox().is_drained {
-            return Ok(());
-        }
-        match devices::forget(&self.shared, device) {
-            Err(error) if !is_full(&error) => {
-                // It stays listed as one that is leaving: the next start tries again.
-                device.set_last_error(error.to_string());
-                Ok(())
-            }
-            forgotten => forgotten,
         }
     }
 
@@ -520,7 +504,7 @@ impl Flusher {
         if is_own
             && has_descriptor
             && is_stuck
-            && let Some(other) = self.other_with_room()
+            && let Some(other) = devices::other_with_room(&self.shared, device)
         {
             // Else what this one cannot take would hold up what the others can.
             let synced = self.sync();
@@ -535,20 +519,6 @@ impl Flusher {
             (self.shared.waker)();
         }
         Step::Idle
-    }
-
-    /// Another device that can take everything that waits for this one, and has room beyond that: it
-    /// may be the same disk.
-    fn other_with_room(&self) -> Option<usize> {
-        let shared = &self.shared;
-        let queued_bytes = self.device().queued_bytes.load(Ordering::Relaxed);
-        let wanted_bytes = queued_bytes + shared.segment_bytes.min(shared.reserve_bytes);
-        shared.devices.iter().position(|other| {
-            other.state() == DeviceState::Healthy
-                && other.service() == Service::InUse
-                && !other.inbox().is_closed
-                && shared.disk.available_bytes(&other.path).is_ok_and(|bytes| bytes >= wanted_bytes)
-        })
     }
 
     /// The queue of a full device is written; whether it takes more depends on the reserve.
@@ -581,17 +551,7 @@ impl Flusher {
         device.set_stuck(false);
         let unsynced = std::mem::take(&mut self.unsynced);
         let has_all = unsynced.blocks.len() == unsynced.lsns.len();
-        // A device that has come to its end takes nothing more, however healthy.
-        let is_open = |state| {
-            move |other: &Device| {
-                let is_in_use = other.service() == Service::InUse && !other.inbox().is_closed;
-                other.state() == state && is_in_use
-            }
-        };
-        let successor = preferred
-            .filter(|other| is_open(DeviceState::Healthy)(&shared.devices[*other]))
-            .or_else(|| shared.devices.iter().position(is_open(DeviceState::Healthy)))
-            .or_else(|| shared.devices.iter().position(is_open(DeviceState::Full)));
+        let successor = shared.devices.successor(preferred);
         let mut inbox = device.inbox();
         inbox.is_closed = true;
         let rest = self.todo.drain(..).chain(inbox.orders.drain(..));

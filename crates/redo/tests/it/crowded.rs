@@ -22,16 +22,21 @@ enum Call {
 
 type Refuses = dyn Fn(Call, &Path) -> bool + Send;
 
-/// A disk that says of some calls that there is no room.
+/// A disk that says of some calls that there is no room, or something else.
 #[derive(Clone)]
 struct Crowded {
     disk: SimDisk,
     refuses: Arc<Mutex<Box<Refuses>>>,
+    error: io::ErrorKind,
 }
 
 impl Crowded {
     fn new(disk: SimDisk) -> Self {
-        Self { disk, refuses: Arc::new(Mutex::new(Box::new(|_, _| false))) }
+        Self {
+            disk,
+            refuses: Arc::new(Mutex::new(Box::new(|_, _| false))),
+            error: io::ErrorKind::StorageFull,
+        }
     }
 
     fn refuse(&self, refuses: impl Fn(Call, &Path) -> bool + Send + 'static) {
@@ -40,7 +45,7 @@ impl Crowded {
 
     fn check(&self, call: Call, path: &Path) -> io::Result<()> {
         let is_refused = (*self.refuses.lock().unwrap())(call, path);
-        if is_refused { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if is_refused { Err(self.error.into()) } else { Ok(()) }
     }
 }
 
@@ -141,28 +146,52 @@ fn a_manifest_that_finds_no_room_gets_what_the_device_has_kept() {
     assert_eq!(database.log.durable_lsn(), last, "its writer waits for room that is there");
 }
 
-#[test]
-fn a_compaction_that_fails_after_its_rename_is_not_tried_again_as_if_nothing_had_happened() {
-    let disk = Crowded::new(SimDisk::new(2, Faults::default()));
+/// A log whose compactor has put a new file in place and cannot remove the old ones.
+fn replaced(disk: &Crowded) -> Database {
     // Small segments, which are gathered in one file when there are eight of them.
     for restart in 0..8 {
-        let mut database = open(&disk, &["/a"]).unwrap();
+        let mut database = open(disk, &["/a"]).unwrap();
         database.set(&key(restart), b"value");
         database.set(&key(100 + restart), b"value");
         database.close();
     }
-    let mut database = open(&disk, &["/a"]).unwrap();
+    let database = open(disk, &["/a"]).unwrap();
     disk.refuse(|call, path| call == Call::Remove && path.starts_with("/a") && is_segment(path));
+    database
+}
+
+fn gather(database: &mut Database) {
     let mut settings = redo::CompactionOptions { gathered_min: 4, ..Default::default() };
     settings.rate_bytes_per_s = 0;
     database.log.set_compaction_options(settings);
-    let step = |database: &mut Database| {
-        database.clock.advance_us(200_000);
-        database.log.tick();
-        database.compactor.step();
-        database.log.poll();
-        database.log.stats()
-    };
+}
+
+fn step(database: &mut Database) -> redo::Stats {
+    database.clock.advance_us(200_000);
+    database.log.tick();
+    database.compactor.step();
+    database.log.poll();
+    database.log.stats()
+}
+
+/// The log is killed, and has everything when it is opened again.
+fn check_after_kill(disk: &Crowded, database: Database) {
+    let contents = database.keyspace.contents();
+    drop(database);
+    disk.disk.kill();
+    match open(disk, &["/a"]) {
+        Ok(database) => assert_eq!(database.keyspace.contents(), contents),
+        Err(error @ Error::Corrupt { .. }) => panic!("a healthy log is refused: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_compaction_that_fails_after_its_rename_is_not_tried_again_as_if_nothing_had_happened() {
+    let mut disk = Crowded::new(SimDisk::new(2, Faults::default()));
+    disk.error = io::ErrorKind::Other;
+    let mut database = replaced(&disk);
+    gather(&mut database);
     while step(&mut database).compactions_failed == 0 {}
     assert_eq!(database.log.stats().compactions_failed, 1, "{:?}", database.log.stats());
     disk.refuse(|_, _| false);
@@ -174,13 +203,29 @@ fn a_compaction_that_fails_after_its_rename_is_not_tried_again_as_if_nothing_had
             break;
         }
     }
-    let contents = database.keyspace.contents();
-    drop(database);
-    disk.disk.kill();
-    match open(&disk, &["/a"]) {
-        Ok(database) => assert_eq!(database.keyspace.contents(), contents),
-        Err(error @ Error::Corrupt { .. }) => panic!("a healthy log is refused: {error}"),
-        Err(error) => panic!("{error}"),
+    check_after_kill(&disk, database);
+}
+
+#[test]
+fn a_compaction_without_room_after_its_rename_goes_on_when_there_is_some() {
+    for is_killed_in_between in [true, false] {
+        let disk = Crowded::new(SimDisk::new(2, Faults::default()));
+        let mut database = replaced(&disk);
+        gather(&mut database);
+        for _ in 0..100 {
+            let stats = step(&mut database);
+            assert_eq!((stats.compactions, stats.compactions_failed), (0, 0), "{stats:?}");
+        }
+        assert!(database.log.stats().compacting.is_some());
+        database.delete(&key(6));
+        database.flush();
+        disk.refuse(|_, _| false);
+        if !is_killed_in_between {
+            while step(&mut database).compactions == 0 {}
+            let stats = database.log.stats();
+            assert_eq!((stats.compactions_failed, stats.files), (0, 2), "{stats:?}");
+        }
+        check_after_kill(&disk, database);
     }
 }
 
