@@ -61,7 +61,8 @@ fn assert_bounded(server: &Server, other: &mut Connection, name: &str, request: 
         while greedy.receive().is_ok() {}
         assert_eq!(other.words("PING").text(), "PONG");
     });
-    let allowed = LIMIT_BYTES + ELEMENT_BYTES as u64 + MB + request.len() as u64;
+    // The request itself takes its bytes and, while it is executed, lists of its arguments.
+    let allowed = LIMIT_BYTES + ELEMENT_BYTES as u64 + MB + 3 * request.len() as u64;
     assert!(growth <= allowed, "{name}: {growth} bytes more in memory, {allowed} allowed");
 }
 
@@ -97,7 +98,7 @@ fn a_reply_takes_no_more_memory_than_its_client_may_have_waiting() {
 /// A CLIENT LIST that names one client often enough.
 fn client_list(connection: &mut Connection) -> Vec<u8> {
     let id = connection.words("CLIENT ID").text();
-    let ids = std::iter::repeat_n(id.as_str(), 100_000);
+    let ids = std::iter::repeat_n(id.as_str(), 40_000);
     encode(&["CLIENT", "LIST", "ID"].into_iter().chain(ids).collect::<Vec<_>>())
 }
 
