@@ -62,7 +62,7 @@ fn assert_bounded(server: &Server, other: &mut Connection, name: &str, request: 
         assert_eq!(other.words("PING").text(), "PONG");
     });
     // The request itself takes its bytes and, while it is executed, lists of its arguments.
-    let allowed = LIMIT_BYTES + ELEMENT_BYTES as u64 + MB + 3 * request.len() as u64;
+    let allowed = LIMIT_BYTES + ELEMENT_BYTES as u64 + MB + 8 * request.len() as u64;
     assert!(growth <= allowed, "{name}: {growth} bytes more in memory, {allowed} allowed");
 }
 
