@@ -198,10 +198,11 @@ impl Keyspace {
         !self.effects.is_empty()
     }
 
-    /// Brings what looking this key up will read into the processor's cache, if the key is there;
-    /// nothing else. Many of these in a row overlap their misses, which as many commands do not.
-    pub fn prefetch(&self, db: usize, key: &[u8]) {
-        self.dbs[db].keys.touch(self.recorder.hasher.hash(key));
+    /// Reads what looking up keys with these hashes will read, so that it is in the processor's
+    /// cache. Nothing lies between these reads, so their misses overlap; those of as many commands
+    /// do not.
+    pub fn prefetch(&self, db: usize, hashes: &[u64]) {
+        hashes.iter().for_each(|hash| self.dbs[db].keys.touch(*hash));
     }
 
     /// Somebody watches the key: changes of it appear in [`Effects::touched`].

@@ -107,18 +107,18 @@ impl Engine {
     /// bytes these requests have. It looks at where most commands have their key; an argument that
     /// is none costs as much and does nothing.
     fn look_ahead(&mut self, key: ClientKey, input: &[u8], limits: &Limits) -> usize {
-        let db = self.clients[key].db;
+        let hasher = self.keyspace.hasher();
+        let (mut hashes, mut count) = ([0; LOOK_AHEAD_MAX], 0);
         let mut at = 0;
-        for _ in 0..LOOK_AHEAD_MAX {
+        for hash in &mut hashes {
             let Ok(Parsed::Request { len }) = self.scout.parse(&input[at..], limits) else { break };
-            if let Some(name) = self.scout.args(&input[at..at + len]).nth(1)
-                && name.len() <= LOOK_AHEAD_KEY_BYTES_MAX
-            {
-                self.keyspace.prefetch(db, name);
-            }
+            let name = self.scout.args(&input[at..at + len]).nth(1).unwrap_or_default();
+            *hash = hasher.hash(&name[..name.len().min(LOOK_AHEAD_KEY_BYTES_MAX)]);
+            count += 1;
             at += len;
         }
         self.scout.restart();
+        self.keyspace.prefetch(self.clients[key].db, &hashes[..count]);
         at
     }
 
