@@ -56,6 +56,7 @@ impl Engine {
         let mut argv = recycle(std::mem::take(&mut self.argv));
         let mut at = 0;
         let mut looked_ahead = 0;
+        self.was_log_good = self.write_refusal().is_none();
         self.clients[key].in_process_bytes = input.len();
         while self.clients[key].may_execute() && !self.sleep.is_on() {
             let limits = if limits.authenticated {
@@ -215,6 +216,7 @@ impl Engine {
             }
         }
         if effective.has(Flags::WRITE)
+            && !self.was_log_good
             && let Some(refusal) = self.write_refusal()
         {
             return Some(refusal);

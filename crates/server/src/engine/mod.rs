@@ -196,6 +196,9 @@ pub struct Engine {
     dirty_at_checkpoint: u64,
     active_expire: bool,
     shutdown: Option<Shutdown>,
+    /// The log took writes when the requests that are being executed were read: looking again for
+    /// each of them would cost more than it is worth.
+    was_log_good: bool,
     /// Looks ahead in what a client has sent.
     scout: Parser,
     /// Reused between requests.
@@ -268,6 +271,7 @@ impl Engine {
             dirty_at_checkpoint: 0,
             active_expire: true,
             shutdown: None,
+            was_log_good: false,
             scout: Parser::new(),
             argv: Vec::new(),
         };

@@ -176,7 +176,9 @@ impl Output {
     /// `level`. Whether this made a new gate: then the caller looks again when it has.
     pub(crate) fn hold(&mut self, start: usize, level: Level, lsn: Lsn) -> bool {
         // A later gate for an earlier block would be open before the one in front of it.
-        let is_empty = self.writer.len() == start;
+        // What is not kept holds back what follows it all the same: a client that asks for replies
+        // again takes the first one for a sign that everything before was done.
+        let is_empty = self.writer.len() == start && self.muted.is_none();
         if is_empty || self.gates.back().is_some_and(|last| last.implies(level, lsn)) {
             return false;
         }
