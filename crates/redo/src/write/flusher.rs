@@ -37,7 +37,7 @@ use crate::write::sealed_block::SealedBlock;
 use crate::write::segment_writer::{
     Ordinals, SegmentWriter, WrittenBlock, is_full, lacks_descriptor,
 };
-use crate::write::unsynced::{self, Unsynced};
+use crate::write::unsynced::{self, Unsynced, Written};
 
 /// What a step has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +73,8 @@ pub struct Flusher {
     retry_at_us: u64,
     /// What a write in [`Flusher::write_now`] said: the next step acts on it.
     failed: Option<Error>,
-    /// A sync is under way.
-    is_syncing: bool,
+    /// What the sync is for that is under way.
+    syncing: Option<Written>,
     is_finished: bool,
 }
 
@@ -91,7 +91,7 @@ impl Flusher {
             has_reserve,
             retry_at_us: 0,
             failed: None,
-            is_syncing: false,
+            syncing: None,
             is_finished: false,
         }
     }
@@ -114,7 +114,7 @@ impl Flusher {
             return false;
         }
         // A device that syncs more slowly than it is written to is waited for.
-        if self.is_syncing && self.unsynced.is_large() {
+        if self.syncing.is_some_and(|written| self.unsynced.has_much_beyond(written)) {
             return false;
         }
         let shared = self.shared.clone();
@@ -139,7 +139,7 @@ impl Flusher {
             let lsns = self.unsynced.lsns[first..].iter().copied();
             let _must_wake = shared.durability.mark_written(lsns);
         }
-        self.is_syncing || !self.wants_sync()
+        self.syncing.is_some() || !self.wants_sync()
     }
 
     /// The directory that this flusher writes to.
@@ -169,19 +169,20 @@ impl Flusher {
     /// [`Flusher::step`], but a sync of what was written is left to the caller, so that
     /// [`Flusher::write_now`] can go on meanwhile. No other turn is taken before it has run.
     pub fn turn(&mut self) -> Turn {
-        assert!(!self.is_syncing, "one sync at a time");
+        assert!(self.syncing.is_none(), "one sync at a time");
         let step = self.act();
         if step == Step::Worked && self.defers_sync() {
-            self.is_syncing = true;
+            let written = self.unsynced.written();
+            self.syncing = Some(written);
             let writers = self.writer.iter_mut().chain(&mut self.parts);
-            return Turn::Sync(PendingSync::begin(writers, self.unsynced.written()));
+            return Turn::Sync(PendingSync::begin(writers, written));
         }
         Turn::Step(step)
     }
 
     /// A sync that [`Flusher::turn`] has begun is over.
     pub fn synced(&mut self, sync: &PendingSync, result: Result<()>) {
-        self.is_syncing = false;
+        self.syncing = None;
         match result {
             Ok(()) => self.note_synced(sync),
             Err(error) => self.poison(&error.to_string(), None),

@@ -29,12 +29,13 @@ pub(crate) struct Unsynced {
 pub(crate) struct Written {
     lsn_count: usize,
     block_count: usize,
+    bytes: usize,
 }
 
 impl Unsynced {
     /// How much there is now.
     pub(crate) fn written(&self) -> Written {
-        Written { lsn_count: self.lsns.len(), block_count: self.blocks.len() }
+        Written { lsn_count: self.lsns.len(), block_count: self.blocks.len(), bytes: self.bytes }
     }
 
     /// Counts a block as written to a device; keeps its buffer or gives it back, as the policy says.
@@ -59,6 +60,11 @@ impl Unsynced {
     /// Whether so much is kept that it is to be synced at once.
     pub(crate) const fn is_large(&self) -> bool {
         self.bytes > BYTES_MAX
+    }
+
+    /// Whether so much was added to what there was that it should wait.
+    pub(crate) const fn has_much_beyond(&self, written: Written) -> bool {
+        self.bytes > written.bytes + BYTES_MAX
     }
 
     /// What there was is synced: says so, and gives the buffers back. Whether the durable prefix is
