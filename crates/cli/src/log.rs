@@ -70,14 +70,24 @@ pub(crate) fn log(arguments: &[String]) -> ExitCode {
     }
 }
 
+/// Whether there are files of a log in a directory.
+fn has_segments(device: &Path) -> bool {
+    let entries = device.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|it| it == "redo"))
+}
+
 impl Action {
-    fn run(self) -> anyhow::Result<ExitCode> {
+    fn run(mut self) -> anyhow::Result<ExitCode> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
         let (Self::Verify { directory, devices }
         | Self::Dump { directory, devices, .. }
-        | Self::Repair { directory, devices, .. }) = &self;
-        let may_be_there = !devices.is_empty() || directory.join("redo").is_dir();
-        if !may_be_there && !redo::is_there(&*disk, directory) {
+        | Self::Repair { directory, devices, .. }) = &mut self;
+        let has_manifest = redo::is_there(&*disk, directory);
+        if !has_manifest && devices.is_empty() {
+            // Nothing says where the log is: then it is where a server without log-devices has it.
+            devices.push(directory.join("redo"));
+        }
+        if !has_manifest && !devices.iter().any(|device| has_segments(device)) {
             eprintln!(
                 "there is no redo log in {}: give the data directory of the server (dir in its \
                  configuration), and --device for each of its log-devices",

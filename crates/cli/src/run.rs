@@ -1,5 +1,6 @@
 //! `indelible server`: reads the configuration and runs the server in the real world.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -67,6 +68,17 @@ pub(crate) fn server(arguments: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     if config.is_yes("daemonize") && !daemon::is_child() {
+        // The child reads the configuration again, and must find the same.
+        if let Some(path) = file
+            && !Path::new(path).is_file()
+        {
+            let why = format!(
+                "{path}: daemonize yes needs a configuration in a file, as it is read again in the \
+                 background; use a file, or daemonize no"
+            );
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
         return daemon::start(arguments);
     }
     let world = World {

@@ -11,10 +11,8 @@ use crate::table::{self, Command, UnknownCommand};
 /// behind another name, has what it wants.
 const ABSENT: &[&str] = &[
     "arcount",
-    "asking",
     "backup",
     "blmovem",
-    "cluster",
     "clusterscan",
     "commandlog",
     "delex",
@@ -55,7 +53,6 @@ const ABSENT: &[&str] = &[
     "increx",
     "lmovem",
     "migrate",
-    "module",
     "msetex",
     "pfadd",
     "pfcount",
@@ -63,8 +60,6 @@ const ABSENT: &[&str] = &[
     "pfmerge",
     "pfselftest",
     "psync",
-    "readonly",
-    "readwrite",
     "replconf",
     "restore-asking",
     "script",

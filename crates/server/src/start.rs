@@ -65,7 +65,7 @@ pub fn log_wrong_configuration(config: &Config, why: &ConfigError, clock: Arc<dy
     if !path.is_empty()
         && let Ok(logger) = Logger::to_file(path.as_ref(), clock)
     {
-        let lines: Vec<String> = why.to_string().lines().map(str::to_owned).collect();
+        let lines: Vec<String> = why.for_log().lines().map(str::to_owned).collect();
         logger.warning(&format!("Fatal error: {}", lines.join(" ").trim()));
     }
 }

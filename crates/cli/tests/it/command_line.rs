@@ -256,6 +256,41 @@ fn a_directory_without_a_log_is_not_called_good() {
 }
 
 #[test]
+fn a_log_that_lost_its_manifest_is_not_called_good() {
+    let mut server = Program::indelible().start(&[]);
+    assert_eq!(server.connect().words("SET a 1").text(), "OK");
+    server.terminate();
+    server.wait_for_exit();
+    let place = server.directory();
+    std::fs::remove_file(place.join("redo.manifest")).unwrap();
+    for action in ["verify", "repair"] {
+        let output = indelible(&["log", action, place.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{action}: {}", said(&output));
+        assert!(said(&output).contains("redo.manifest"), "{}", said(&output));
+    }
+    let output = indelible(&["log", "repair", "--yes", place.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    server.restart();
+    assert_eq!(server.connect().words("GET a").text(), "1");
+}
+
+#[test]
+fn a_password_in_a_line_that_is_refused_is_not_in_the_log_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, file) = (directory.path().join("log.txt"), directory.path().join("redis.conf"));
+    for line in
+        ["user alice on >hunter2 ~* +@all", "requirepass hunter2 b", "requirepass \"hunter2"]
+    {
+        std::fs::write(&file, format!("logfile {}\n{line}\n", log.display())).unwrap();
+        let (code, said) = refused(&[file.to_str().unwrap()]);
+        assert_eq!(code, Some(1), "{said}");
+        let logged = std::fs::read_to_string(&log).unwrap();
+        assert!(logged.contains("line 2"), "{logged}");
+        assert!(!logged.contains("hunter2"), "{logged}");
+    }
+}
+
+#[test]
 fn a_directory_with_the_files_of_redis_is_not_taken_for_an_empty_one() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().to_str().unwrap();

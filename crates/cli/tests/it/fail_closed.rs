@@ -34,6 +34,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("rdma-port 7000", "RDMA is not supported"),
     ("port 0", "nothing to listen on"),
     ("unixsocket \"\"\nport 0", "nothing to listen on"),
+    ("bind \"\"", "nothing to listen on"),
 ];
 
 #[test]
@@ -58,6 +59,24 @@ fn what_cannot_be_kept_stops_the_start_before_anything_is_made() {
         let made: Vec<_> = std::fs::read_dir(&data).unwrap().collect();
         assert!(made.is_empty(), "{lines}: {made:?}");
     }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_again_is_not_left_out_in_the_background() {
+    let port = crate::process::free_port().to_string();
+    let program = Program::indelible().with_file("-");
+    let mut command = program.command(&["--daemonize", "yes", "--port", &port]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"requirepass secret\n").unwrap();
+    drop(child.stdin.take());
+    let code = wait_for_exit(&mut child);
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("daemonize yes needs a configuration in a file"), "{said}");
+    let address = SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
+    assert!(TcpStream::connect(address).is_err(), "something serves without the password");
 }
 
 #[test]

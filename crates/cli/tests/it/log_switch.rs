@@ -27,6 +27,39 @@ fn wait_until_on(connection: &mut Connection) {
     assert_eq!(info(connection, "redo_enabled"), "1");
 }
 
+/// Turns the log off, as for a cache: with save points it would stay on, as Redis keeps the data.
+fn turn_off(connection: &mut Connection) {
+    let words = ["CONFIG", "SET", "save", "", "appendonly", "no"];
+    assert_eq!(connection.call(&words).unwrap().text(), "OK");
+}
+
+#[test]
+fn what_redis_keeps_after_config_set_is_kept() {
+    // The first line of a playbook that says what is so already.
+    let mut server = Program::indelible().start(&["--appendonly", "no"]);
+    let mut connection = server.connect();
+    assert_eq!(connection.words("MSET doomed 1 kept 1").text(), "OK");
+    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    assert_eq!(connection.words("DEL doomed").text(), "1");
+    assert_eq!(connection.words("SET new 1").text(), "OK");
+    server.terminate();
+    server.wait_for_exit();
+    server.restart();
+    let mut connection = server.connect();
+    assert_eq!(connection.words("EXISTS doomed").text(), "0");
+    assert_eq!(connection.words("EXISTS kept new").text(), "2");
+    // A cache that is given save points.
+    let mut server = Program::indelible().start(&["--appendonly", "no", "--save", ""]);
+    let mut connection = server.connect();
+    assert_eq!(connection.call(&["CONFIG", "SET", "save", "60 1"]).unwrap().text(), "OK");
+    wait_until_on(&mut connection);
+    assert_eq!(connection.words("SET a 1").text(), "OK");
+    server.terminate();
+    server.wait_for_exit();
+    server.restart_with(&["--appendonly", "no", "--save", "60 1"]);
+    assert_eq!(server.connect().words("GET a").text(), "1");
+}
+
 fn digest(server: &Server) -> String {
     server.connect().words("DEBUG DIGEST").text()
 }
@@ -48,7 +81,7 @@ fn a_log_that_is_turned_off_stays_as_it_is() {
     assert_eq!(info(&mut connection, "aof_enabled"), "1");
     fill(&mut connection);
     let before = digest(&server);
-    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    turn_off(&mut connection);
     assert_eq!(connection.words("SET after 1").text(), "OK");
     assert_eq!(connection.words("DEL hash").text(), "1");
     assert_eq!(info(&mut connection, "aof_enabled"), "0");
@@ -82,7 +115,7 @@ fn what_an_older_log_held_never_comes_back() {
     let mut server = Program::indelible().start(&ON);
     let mut connection = server.connect();
     fill(&mut connection);
-    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    turn_off(&mut connection);
     connection.words("DEL string:1 list");
     connection.words("HDEL hash f1 f2 f3");
     connection.words("SREM set m1");
@@ -136,7 +169,7 @@ fn crash_while_it_is_turned_on(options: &[&str]) {
     for round in 0..12 {
         let old = digest(&server);
         let mut connection = server.connect();
-        assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+        turn_off(&mut connection);
         connection.words("FLUSHALL");
         connection.words(&format!("DEBUG POPULATE 30000 round:{round} 200"));
         connection.words(&format!("HSET hash f{round} v"));
@@ -172,10 +205,10 @@ fn clients_go_on_writing_while_it_is_turned_on_and_off() {
     });
     for _ in 0..3 {
         assert_eq!(admin.words("CONFIG SET appendonly yes").text(), "OK");
-        assert_eq!(admin.words("CONFIG SET appendonly no").text(), "OK");
+        turn_off(&mut admin);
         assert_eq!(admin.words("CONFIG SET appendonly yes").text(), "OK");
         wait_until_on(&mut admin);
-        assert_eq!(admin.words("CONFIG SET appendonly no").text(), "OK");
+        turn_off(&mut admin);
     }
     assert_eq!(admin.words("CONFIG SET appendonly yes").text(), "OK");
     wait_until_on(&mut admin);
@@ -243,7 +276,7 @@ fn the_event_loop_reads_nothing_of_a_log_that_is_opened() {
     let _fault = Fault::inject(&server, "indelible", "pread64:error=EIO");
     assert_eq!(connection.words("DEBUG RELOAD").text(), "OK");
     assert_eq!(digest(&server), before);
-    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    turn_off(&mut connection);
     assert_eq!(connection.words("CONFIG SET appendonly yes").text(), "OK");
     wait_until_on(&mut connection);
     assert_eq!(digest(&server), before);

@@ -162,7 +162,7 @@ fn a_wrong_line_is_in_the_log_file_that_came_before_it() {
     let output = run(&["server", "--logfile", log.to_str().unwrap(), "--maxmemory", "lots"]);
     assert_eq!(output.status.code(), Some(1));
     let logged = read(&log);
-    assert!(logged.contains(" # Fatal error: ") && logged.contains("'maxmemory"), "{logged}");
+    assert!(logged.contains(" # Fatal error: ") && logged.contains("maxmemory"), "{logged}");
     assert_eq!(logged.lines().count(), 1, "{logged}");
 }
 

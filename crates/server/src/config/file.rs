@@ -46,6 +46,23 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// What can stand in a log file, which others may read: without what a refused line says, as
+    /// that may be a password.
+    #[must_use]
+    pub fn for_log(&self) -> String {
+        match self {
+            Self::Unreadable { .. } => self.to_string(),
+            Self::Line { place, number, line, why } => {
+                let name: String =
+                    line.split_whitespace().next().unwrap_or("").escape_debug().take(64).collect();
+                let why = if why.contains(line.as_str()) { "it is refused" } else { why };
+                format!("{place}, line {number}, {name}: {why}")
+            }
+        }
+    }
+}
+
 /// The configuration that a file (`-` for standard input) and `--name value …` arguments say.
 ///
 /// # Errors

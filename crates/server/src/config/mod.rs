@@ -162,8 +162,11 @@ impl Config {
         if let Some((name, why)) = self.refusal() {
             return Err(format!("{name}: {why}"));
         }
-        if self.value("port") == "0" && self.value("unixsocket").is_empty() {
-            return Err("nothing to listen on: port is 0 and there is no unixsocket".to_owned());
+        let is_nowhere = self.value("port") == "0" || self.value("bind").trim().is_empty();
+        if is_nowhere && self.value("unixsocket").is_empty() {
+            let why =
+                "nothing to listen on: port is 0 or bind is empty, and there is no unixsocket";
+            return Err(why.to_owned());
         }
         Ok(())
     }

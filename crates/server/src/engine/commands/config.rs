@@ -43,7 +43,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         .map_err(not_text)?;
     let pairs: Vec<(&str, &str)> = texts.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let protected_allowed = engine.allows(engine.options.protected_configs, key);
-    let (config, names) = engine
+    let (mut config, names) = engine
         .config
         .with_changes(&pairs, protected_allowed)
         .map_err(|wrong| error(wrong.to_string()))?;
@@ -55,7 +55,15 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             ));
         }
     }
-    let is_new = |name| names.contains(&name) && config.value(name) != engine.config.value(name);
+    // What Redis would keep under the new configuration is kept here, too (ADR 12).
+    if (names.contains(&"appendonly") || names.contains(&"save")) && config.keep_what_redis_keeps()
+    {
+        engine.surroundings.logger.warning(
+            "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
+             data: the redo log is on. For a cache that keeps nothing: save \"\"",
+        );
+    }
+    let is_new = |name: &str| config.value(name) != engine.config.value(name);
     if is_new("maxclients") {
         let wanted = config.number("maxclients");
         let allowed = engine.network.allow_clients(wanted, config.words("log-devices").count());

@@ -152,9 +152,15 @@ pub(super) fn redacted<'a>(command: Command, args: &[&'a [u8]]) -> Vec<&'a [u8]>
     match command.name {
         "auth" => shown[1..].fill(HIDDEN),
         "hello" => {
-            if let Some(at) = args.iter().position(|arg| argument::is(arg, "auth")) {
-                let end = (at + 3).min(shown.len());
-                shown[at + 1..end].fill(HIDDEN);
+            // HELLO version [AUTH user password] [SETNAME name], in any order and however often.
+            let mut at = 2;
+            while at < args.len() {
+                let is_auth = argument::is(args[at], "auth");
+                let end = (at + if is_auth { 3 } else { 2 }).min(shown.len());
+                if is_auth {
+                    shown[at + 1..end].fill(HIDDEN);
+                }
+                at = end;
             }
         }
         "acl|setuser" | "acl|deluser" => shown[2..].fill(HIDDEN),

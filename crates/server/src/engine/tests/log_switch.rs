@@ -93,7 +93,7 @@ fn a_log_that_is_turned_off_while_it_is_opened_is_closed_again() {
     server.engine.log_looked_at(Ok(()));
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "+OK\r\n");
-    assert_eq!(server.send(client, "CONFIG SET appendonly no\r\n"), "+OK\r\n");
+    assert_eq!(server.send(client, "CONFIG SET save \"\" appendonly no\r\n"), "+OK\r\n");
     server.engine.log_opened(Ok(opened(&log())));
     assert!(server.send(client, "INFO persistence\r\n").contains("aof_enabled:0"));
     assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
@@ -105,7 +105,7 @@ fn a_log_that_is_turned_off_answers_whoever_waits_for_it() {
     let (client, writer) = (server.connect(), server.connect());
     assert_eq!(server.send(writer, "SET a 1\r\n"), "");
     log.0.lock().unwrap().durable.store(1, Ordering::Relaxed);
-    assert_eq!(server.send(client, "CONFIG SET appendonly no\r\n"), "+OK\r\n");
+    assert_eq!(server.send(client, "CONFIG SET save \"\" appendonly no\r\n"), "+OK\r\n");
     assert_eq!(server.read(writer), "+OK\r\n");
     assert_eq!(server.send(writer, "SET b 1\r\nGET b\r\n"), "+OK\r\n$1\r\n1\r\n");
     assert_eq!(log.0.lock().unwrap().open, 2, "nothing is logged any more");
@@ -123,7 +123,7 @@ fn devices_do_not_change_while_the_log_is_being_opened() {
     server.engine.loaded(keyspace, None);
     server.send(client, "CONFIG SET appendonly yes\r\n");
     is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
-    is_refused(&mut server, admin, "CONFIG SET appendonly no log-devices /b\r\n");
+    is_refused(&mut server, admin, "CONFIG SET save \"\" appendonly no log-devices /b\r\n");
     server.engine.log_looked_at(Ok(()));
     let log = log();
     server.engine.log_opened(Ok(opened(&log)));

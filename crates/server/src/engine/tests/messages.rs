@@ -35,9 +35,13 @@ fn monitor_shows_no_passwords() {
     let mut server = TestServer::new(&[]);
     let (watcher, client) = (server.connect(), server.connect());
     assert_eq!(server.send(watcher, "MONITOR\r\n"), "+OK\r\n");
-    for command in
-        ["AUTH default hunter2", "HELLO 2 AUTH default hunter2", "ACL SETUSER bob >hunter2"]
-    {
+    for command in [
+        "AUTH default hunter2",
+        "HELLO 2 AUTH default hunter2",
+        "HELLO 2 SETNAME auth AUTH default hunter2",
+        "HELLO 2 AUTH default one AUTH default hunter2",
+        "ACL SETUSER bob >hunter2",
+    ] {
         server.send(client, &format!("{command}\r\n"));
     }
     server.send(client, "PING\r\n");
