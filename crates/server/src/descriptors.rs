@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The kernel gives the lowest number that is free. A connection whose number lies in what is kept
-//! back says that everything below is taken, whoever took it, so it is turned away: the log can
+//! back says that everything below is taken, so it is turned away: the log can
 //! always open its next segment, and close well. No counting of descriptors can be wrong.
 
 use std::os::fd::RawFd;
