@@ -301,7 +301,10 @@ impl<'a> Life<'a> {
         let now_us = self.now_us();
         self.tick_gap_us = self.tick_gap_us.max(now_us - self.last_tick_us);
         self.last_tick_us = now_us;
-        self.call(Engine::tick)?;
+        lock(&self.machine.tap).is_between_commands = true;
+        let ticked = self.call(Engine::tick);
+        lock(&self.machine.tap).is_between_commands = false;
+        ticked?;
         Ok(())
     }
 

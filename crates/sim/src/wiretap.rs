@@ -30,6 +30,9 @@ pub(crate) struct Tap {
     /// Keys whose state must be looked at again, and whether that is true of all.
     touched: BTreeSet<LoggedKey>,
     all_touched: bool,
+    /// The engine does what no client has asked for: it deletes what has expired, and logs anew what
+    /// lies in damaged segments, which changes no key.
+    pub(crate) is_between_commands: bool,
     /// The newest block that changed a key, in this life.
     changed: BTreeMap<LoggedKey, Lsn>,
     /// The id of each database, and the block that said so.
@@ -83,7 +86,9 @@ impl Tap {
         if record.kind.is_root() {
             self.owners.insert(record.object, key.clone());
         }
-        self.changed.insert(key.clone(), lsn);
+        if record.kind.is_delete() || !self.is_between_commands {
+            self.changed.insert(key.clone(), lsn);
+        }
         self.touched.insert(key);
     }
 
