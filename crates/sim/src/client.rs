@@ -188,8 +188,10 @@ impl Client {
             let shown = needed(&expected, &reply);
             let is_promise = expected.is_strict || expected.kind == Kind::WaitAof;
             let need = if is_promise { shown } else { Lsn::ZERO };
-            if expected.kind == Kind::Blocking && expected.wrote && !reply.is_nil() {
-                // It was not its time that was up: the call that ended the wait has written for it.
+            let is_served = !reply.is_nil() && !reply.is_error();
+            if expected.kind == Kind::Blocking && expected.wrote && is_served {
+                // Neither was its time up nor the key of another type: the call that ended the wait
+                // has written for it.
                 self.last_write = self.last_write.max(expected.need);
             }
             let what = format!("client {} read {reply:?} to {}", self.number, expected.text);
