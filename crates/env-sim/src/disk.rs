@@ -375,7 +375,7 @@ impl SimDisk {
         state.inodes.get_mut(&inode).expect("a name has a file").flip(offset, 1 << (bit & 7))
     }
 
-    /// Somebody else gives a file another name, as a backup by hard links does. The directory is
+    /// Gives a file another name, as a backup by hard links does. The directory is
     /// made if it is not there. False if there is no such file.
     pub fn link(&self, from: &Path, to: &Path) -> bool {
         let mut state = self.state();
@@ -389,7 +389,7 @@ impl SimDisk {
         true
     }
 
-    /// Somebody else takes such a name away again.
+    /// Takes such a name away again.
     pub fn unlink(&self, path: &Path) {
         let mut state = self.state();
         state.names.unlink(path);

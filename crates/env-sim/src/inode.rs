@@ -28,7 +28,7 @@ pub(crate) struct Inode {
     reserved: u64,
     /// Where the last write ends that has succeeded.
     written: u64,
-    /// What was written when the file got another name: whoever has that reads it.
+    /// What was written when the file got another name: a reader of that name expects it.
     kept: u64,
     /// Counts the open handles, so that a removed file lives as long as the last of them.
     open: Arc<()>,
@@ -132,7 +132,7 @@ impl Inode {
         self.written = self.written.max(end);
     }
 
-    /// Somebody has given the file another name.
+    /// The file has got another name.
     pub(crate) fn note_linked(&mut self) {
         self.kept = self.written;
     }

@@ -7,7 +7,7 @@
 //!   a backup       copy/7.redo ─┘                   opened after it: may not be changed at all
 //! ```
 //!
-//! What was in the file when it got its other name stays as it is, byte by byte: whoever made the
+//! What was in the file when it got its other name stays as it is, byte by byte: the maker of the
 //! link reads it, or a program that runs there still writes behind it. Files whose content means
 //! nothing need not be linked by a test.
 //!
@@ -28,7 +28,7 @@ impl Links {
         self.0.insert(path.to_owned());
     }
 
-    /// Whether the file, which the program knows as `path`, has a name of somebody else's.
+    /// Whether the file, which the program knows as `path`, has another name.
     pub(crate) fn is_shared(&self, names: &Names, path: &Path, inode: InodeId) -> bool {
         if self.0.is_empty() {
             return false;

@@ -164,7 +164,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     ended
 }
 
-/// Says what is starting: whoever reads the log must see what is promised, and where it is kept.
+/// Says what is starting: the log must show what is promised, and where it is kept.
 fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
     logger.notice(&format!(
         "Indelible {} (commit {commit}) is starting (Redis 7.0 protocol and commands), pid {}",

@@ -1,4 +1,4 @@
-//! Somebody copies the data directory and the devices by hard links, as scripts for backups do.
+//! Copies the data directory and the devices by hard links, as scripts for backups do.
 //!
 //! The disk notes what the server then changes in a file that has another name
 //! ([`SimDisk::take_trespass`]).

@@ -33,7 +33,7 @@
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
 //! names; death of the process; EIO from any call; syncs that fail and drop what was dirty; a full
 //! disk; a device that dies; misdirected writes; short reads; no descriptor to open something with.
-//! Somebody else gives the files other names, and nothing is changed in a file that has one. Beside these, here: a device so slow
+//! A backup gives the files other names, and nothing is changed in a file that has one. Beside these, here: a device so slow
 //! that its flusher hardly ever runs (`machine`), bits that turn in files at rest (`damage`:
 //! the start must name the file, and go on when the bit is turned back) and below the running server
 //! (the scrubber may heal them), memory that is full, a wall clock that jumps both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
@@ -48,7 +48,7 @@
 //! | the server, stepped | `machine`, `wiretap` |
 //! | who sends what | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
-//! | somebody who copies the files by hard links | `backup` |
+//! | a backup by hard links | `backup` |
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 

@@ -194,7 +194,7 @@ impl Run {
         self.disk.take_trespass().map_or(Ok(()), |what| Err(format!("TRESPASS: {what}")))
     }
 
-    /// Somebody copies the files by hard links.
+    /// Copies the files by hard links.
     pub(crate) fn back_up(&mut self) {
         let keeps_last = self.rng.coin();
         let count = self.backup.make(&self.disk, keeps_last);

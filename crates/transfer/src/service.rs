@@ -168,7 +168,7 @@ impl Server {
         self.serve(connection, verification, wish).map_err(Failure::Transfer)
     }
 
-    /// Learns who has connected, and what for.
+    /// Authenticates the client and reads its wish.
     fn greet(&self, socket: TcpStream) -> Result<(Connection, Verification, Wish)> {
         let _greeting =
             self.greetings.begin(&socket).map_err(|error| Error::io("socket", error))?;
@@ -218,7 +218,7 @@ impl Server {
 
 /// What of a connection has failed.
 enum Failure {
-    /// It has not said who it is: anything may have connected.
+    /// It has not authenticated.
     Greeting(Error),
     Transfer(Error),
 }

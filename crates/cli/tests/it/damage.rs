@@ -332,7 +332,7 @@ fn nothing_is_repaired_that_is_good_or_in_use() {
     assert!(!output.status.success(), "one or the other");
 }
 
-/// What a cut file has lost is counted, and nobody says of it that it was never acknowledged.
+/// What a cut file has lost is counted, and no message says that it was never acknowledged.
 #[test]
 fn a_file_that_was_cut_by_hand_is_not_said_to_be_whole() {
     let mut server = Program::indelible().start(&[]);

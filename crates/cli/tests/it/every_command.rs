@@ -11,7 +11,7 @@
 //! those of a release build; a debug build has [`DEBUG_FACTOR`] times as long.
 
 use crate::extremes;
-use crate::grammar::{Grammar, Shape, Slot};
+use crate::grammar::{CHANGE_CONNECTION, Grammar, Shape, Slot};
 use crate::kill::Random;
 use crate::lcs::{forget_peak, resident_bytes};
 use crate::process::{Program, Server};
@@ -36,29 +36,6 @@ const WALKS: [usize; 2] = [4, 60];
 
 /// The database that the values come from.
 const SPARE_DB: &str = "9";
-
-/// Commands that change their connection or end it: each call has a connection of its own.
-const STATEFUL: &[&str] = &[
-    "auth",
-    "client|kill",
-    "client|reply",
-    "discard",
-    "exec",
-    "hello",
-    "monitor",
-    "multi",
-    "psubscribe",
-    "punsubscribe",
-    "quit",
-    "reset",
-    "select",
-    "ssubscribe",
-    "subscribe",
-    "sunsubscribe",
-    "unsubscribe",
-    "watch",
-    "client|tracking",
-];
 
 /// Commands that may answer nothing at all, or later.
 const SILENT: &[&str] = &["client|reply"];
@@ -262,7 +239,7 @@ impl Trial {
         if !shape.has_flag("readonly") {
             self.refresh(fixture);
         }
-        if STATEFUL.contains(&name) {
+        if CHANGE_CONNECTION.contains(&name) {
             self.new_caller();
         }
         self.calls += 1;
@@ -283,7 +260,7 @@ impl Trial {
         if self.slowest.len() > 10 {
             self.slowest.pop_first();
         }
-        if STATEFUL.contains(&name) || name.starts_with("client|") {
+        if CHANGE_CONNECTION.contains(&name) || name.starts_with("client|") {
             self.control = self.server.connect();
             self.new_caller();
             self.control.words("CLIENT UNPAUSE");

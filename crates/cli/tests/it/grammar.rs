@@ -12,6 +12,29 @@ use crate::kill::Random;
 use crate::wire::{Connection, Reply};
 use std::collections::BTreeMap;
 
+/// Commands that change their connection or end it: what follows needs a new one.
+pub(crate) const CHANGE_CONNECTION: &[&str] = &[
+    "auth",
+    "client|kill",
+    "client|reply",
+    "discard",
+    "exec",
+    "hello",
+    "monitor",
+    "multi",
+    "psubscribe",
+    "punsubscribe",
+    "quit",
+    "reset",
+    "select",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "unsubscribe",
+    "watch",
+    "client|tracking",
+];
+
 /// Calls of commands whose arguments are not documented; the slots are written as in [`slot_of`].
 const EXAMPLES: &[(&str, &[&str])] = &[
     (

@@ -7,7 +7,7 @@
 
 use crate::differences::{self, are_same};
 use crate::extremes;
-use crate::grammar::{Grammar, Shape, Slot};
+use crate::grammar::{CHANGE_CONNECTION, Grammar, Shape, Slot};
 use crate::kill::Random;
 use crate::process::{Program, Server};
 use crate::random_commands::{everything, index, shape_words};
@@ -26,24 +26,6 @@ const DIFFERENCES_MAX: usize = 40;
 
 /// How long both may be silent before they are taken to wait.
 const SILENCE: Duration = Duration::from_millis(15);
-
-/// Commands after which both connections are made anew.
-const STATEFUL: &[&str] = &[
-    "auth",
-    "client|kill",
-    "hello",
-    "multi",
-    "psubscribe",
-    "punsubscribe",
-    "quit",
-    "reset",
-    "select",
-    "ssubscribe",
-    "subscribe",
-    "sunsubscribe",
-    "unsubscribe",
-    "watch",
-];
 
 #[test]
 fn every_command_gets_the_same_replies() {
@@ -99,7 +81,7 @@ struct Pair {
     sides: [Connection; 2],
     /// What DUMP gave for a value of each type, for RESTORE.
     payloads: Vec<Vec<u8>>,
-    /// The latest calls, for those who look for the cause of a difference.
+    /// The latest calls, to find the cause of a difference.
     recent: Vec<String>,
     differences: Vec<String>,
 }
@@ -230,7 +212,7 @@ impl Pair {
                 show(found.as_ref())
             ));
         }
-        if !same || expected.is_none() || STATEFUL.contains(&name) {
+        if !same || expected.is_none() || CHANGE_CONNECTION.contains(&name) {
             self.sides = self.servers.each_ref().map(Server::connect);
         }
         if differences::is_forgetting(name, &words) && words.len() > 1 {
@@ -271,7 +253,7 @@ impl Pair {
     fn look(&mut self) {
         let [expected, found] = self.sides.each_mut().map(|side| {
             let mut all = everything(side);
-            // Redis' digest of it all has keys that have expired and that nobody met.
+            // Redis' digest of it all has keys that have expired and that no command met.
             all.pop();
             all.extend(looks(side));
             all

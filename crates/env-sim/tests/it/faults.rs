@@ -422,7 +422,7 @@ fn a_file_with_another_name_is_only_appended_to_and_only_by_who_had_it_open() {
     assert!(is_wrong(&|disk, _| open(disk).write_all_at(b"x", 3).unwrap()));
     assert!(is_wrong(&|disk, _| open(disk).set_len(3).unwrap()));
     assert!(!is_wrong(&|disk, _| drop(open(disk))));
-    // Who has the copy may not change it either.
+    // A holder of the copy may not change it either.
     assert!(is_wrong(&|disk, _| {
         let copy = disk.open(Path::new("/backup/f"), Access::ReadWrite).unwrap();
         copy.write_all_at(b"x", 3).unwrap();

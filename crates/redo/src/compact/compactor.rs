@@ -420,7 +420,7 @@ impl Running {
         Ok(if self.nameless.is_empty() { Progress::Done } else { Progress::Worked })
     }
 
-    /// Opens the old files: whoever holds a file keeps the file system from freeing it.
+    /// Opens the old files: an open handle keeps the file system from freeing them.
     fn hold_sources(&mut self, shared: &Shared) {
         if self.aside.is_some() {
             return;

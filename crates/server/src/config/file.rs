@@ -251,7 +251,7 @@ fn apply_line(config: &mut Config, directive: &Directive, values: &[&str]) -> Re
     }
 }
 
-/// Whether a `user` line describes the one user that there is, who may do everything without
+/// Whether a `user` line describes the one user that there is, which may do everything without
 /// ACLs: CONFIG REWRITE of Redis adds such a line to every file. A password that `requirepass`
 /// asks for is asked for all the same.
 fn is_default_user(name: &str, rules: &[&str]) -> bool {

@@ -1,6 +1,6 @@
 //! What is done to the redo log in the background, told in the server's log.
 //!
-//! A checkpoint that somebody asked for is told at its start and at its end. Compactions of single
+//! A checkpoint that was asked for is told at its start and at its end. Compactions of single
 //! segments come by the hundred: they are told together, at most every [`TOLD_EVERY_US`].
 
 use super::log_control::LogControl;

@@ -105,8 +105,8 @@ impl Engine {
     }
 
     /// Brings the keys that the next requests name into the processor's cache; returns how many
-    /// bytes these requests have. It looks at where most commands have their key; an argument that
-    /// is none costs as much and does nothing.
+    /// bytes these requests have. It takes the first argument for a key, as it is one in most
+    /// commands; where it is not, the look-up is wasted and changes nothing.
     fn look_ahead(&mut self, key: ClientKey, input: &[u8], limits: &Limits) -> usize {
         let hasher = self.keyspace.hasher();
         let (mut hashes, mut count) = ([0; LOOK_AHEAD_MAX], 0);
