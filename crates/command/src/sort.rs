@@ -132,6 +132,10 @@ impl<'a> Query<'a> {
             self.alpha = true;
             self.by = None;
         }
+        if self.is_too_long(ctx, key, value_type)? {
+            ctx.reply.give_up();
+            return Ok(());
+        }
         let elements = if self.is_ordered {
             let elements = Self::load(ctx, key, value_type)?;
             self.order(ctx, elements)?
@@ -143,6 +147,33 @@ impl<'a> Query<'a> {
             Some(destination) => self.store(ctx, destination, &elements)?,
         }
         Ok(())
+    }
+
+    /// Whether the reply is all the elements and is too long for the client: then
+    /// they are not copied to be sorted. A numeric order may end with an error instead.
+    fn is_too_long(
+        &self,
+        ctx: &mut Context<'_>,
+        key: &[u8],
+        value_type: Option<Type>,
+    ) -> Result<bool, WrongType> {
+        let is_whole = self.offset <= 0 && self.count < 0 && self.gets.is_empty();
+        if !is_whole || self.store.is_some() || (self.is_ordered && !self.alpha) {
+            return Ok(false);
+        }
+        let (keyspace, db) = (&mut *ctx.keyspace, ctx.db);
+        let bytes: Option<usize> = match value_type {
+            Some(Type::List) => {
+                keyspace.read::<List>(db, key)?.map(|list| list.iter_from(0).map(<[u8]>::len).sum())
+            }
+            Some(Type::Set) => {
+                keyspace.read::<Set>(db, key)?.map(|set| set.iter().map(<[u8]>::len).sum())
+            }
+            _ => keyspace
+                .read::<ZSet>(db, key)?
+                .map(|zset| zset.iter().map(|(member, _)| member.len()).sum()),
+        };
+        Ok(bytes.is_some_and(|bytes| bytes > ctx.reply.room()))
     }
 
     /// The part of `length` elements that LIMIT leaves.

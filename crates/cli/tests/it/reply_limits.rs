@@ -82,6 +82,8 @@ fn a_reply_takes_no_more_memory_than_its_client_may_have_waiting() {
         ("SRANDMEMBER", encode(&["SRANDMEMBER", "set", "-80000000"])),
         ("HRANDFIELD", encode(&["HRANDFIELD", "hash", "-80000000", "WITHVALUES"])),
         ("ZRANDMEMBER", encode(&["ZRANDMEMBER", "zset", "-80000000", "WITHSCORES"])),
+        ("SORT", encode(&["SORT", "list", "BY", "nosort"])),
+        ("SORT ALPHA", encode(&["SORT", "list", "ALPHA", "DESC"])),
         ("DUMP", encode(&["DUMP", "list"])),
         ("CLIENT LIST", client_list(&mut other)),
         ("EXEC", transaction.concat()),

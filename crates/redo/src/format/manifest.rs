@@ -147,7 +147,7 @@ impl Manifest {
             && self.durable_lsn <= Lsn::MAX
             && self.horizon <= Lsn::MAX
             && self.next_segment <= SegmentId::MAX
-            && self.object_floor <= ObjectId::MAX
+            && self.object_floor < ObjectId::MAX
     }
 
     fn decode_sections([base, devices, images, floor]: [&[u8]; 4]) -> Option<Self> {

@@ -137,7 +137,9 @@ impl Client {
         let waiting = self.wait.as_ref().map_or(0, |wait| wait.memory_bytes());
         let names = self.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
         let input = self.input.capacity() + self.parser.memory_bytes();
-        let kept = queued + waiting + names + self.watched_bytes + self.name.capacity();
+        let told =
+            self.name.capacity() + self.library_name.capacity() + self.library_version.capacity();
+        let kept = queued + waiting + names + self.watched_bytes + told;
         size_of::<Self>() + input + self.output.memory_bytes() + kept
     }
 
