@@ -147,6 +147,12 @@ struct Trial {
     only: Option<String>,
 }
 
+/// How much memory a call may need whose reply is so long: a buffer may be twice as large as what is in
+/// it.
+fn allowed_bytes(reply_bytes: u64) -> u64 {
+    CALL_BYTES_MAX + 2 * reply_bytes
+}
+
 impl Trial {
     fn start() -> Trial {
         let server = start_server();
@@ -208,7 +214,14 @@ impl Trial {
             for call in &calls {
                 reply_bytes = reply_bytes.max(self.try_call(shape, name, call));
             }
-            self.end_batch(before, reply_bytes, &format!("{} on {name}", spell(&calls[0])));
+            if self.growth(before, &format!("{} on {name}", spell(&calls[0])))
+                > allowed_bytes(reply_bytes)
+            {
+                // All together, with what the allocator has not given back yet: which of them is it?
+                for call in &calls {
+                    self.try_alone(shape, name, call);
+                }
+            }
         }
         calls.len()
     }
@@ -218,14 +231,24 @@ impl Trial {
         resident_bytes(&self.server, "VmRSS")
     }
 
-    fn end_batch(&mut self, before: u64, reply_bytes: u64, what: &str) {
+    /// How much memory the server took since it had `before`.
+    fn growth(&mut self, before: u64, what: &str) -> u64 {
         let most = resident_bytes(&self.server, "VmHWM").saturating_sub(before);
         self.hungriest.insert(most, what.to_owned());
         if self.hungriest.len() > 5 {
             self.hungriest.pop_first();
         }
-        // A buffer may be twice as large as what is in it.
-        let allowed = CALL_BYTES_MAX + 2 * reply_bytes;
+        most
+    }
+
+    /// Makes one call that must not need more memory than a call may.
+    fn try_alone(&mut self, shape: &Shape, fixture: &str, call: &[Vec<u8>]) {
+        self.refresh(fixture);
+        self.control.words("MEMORY PURGE");
+        let before = self.begin_batch();
+        let allowed = allowed_bytes(self.try_call(shape, fixture, call));
+        let what = format!("{} on {fixture}", spell(call));
+        let most = self.growth(before, &what);
         assert!(most <= allowed, "{what}: {most} bytes of memory, {allowed} allowed");
     }
 
