@@ -226,9 +226,19 @@ impl Trial {
         calls.len()
     }
 
+    /// How much memory the server has, when it gives back nothing more of what the calls before took:
+    /// what it gave back between the two looks would seem to be needed again.
     fn begin_batch(&mut self) -> u64 {
-        forget_peak(&self.server);
-        resident_bytes(&self.server, "VmRSS")
+        let started = Instant::now();
+        loop {
+            forget_peak(&self.server);
+            let now = resident_bytes(&self.server, "VmRSS");
+            let most = resident_bytes(&self.server, "VmHWM");
+            if most.saturating_sub(now) < CALL_BYTES_MAX / 16 {
+                return now;
+            }
+            assert!(started.elapsed() < HUNG, "the memory shrinks without end");
+        }
     }
 
     /// How much memory the server took since it had `before`.
