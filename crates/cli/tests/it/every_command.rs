@@ -147,6 +147,15 @@ struct Trial {
     only: Option<String>,
 }
 
+/// What a server had before it was called.
+#[derive(Clone, Copy)]
+struct Before {
+    /// Its process.
+    server: u32,
+    /// What was resident.
+    bytes: u64,
+}
+
 /// How much memory a call may need whose reply is so long: a buffer may be twice as large as what is in
 /// it.
 fn allowed_bytes(reply_bytes: u64) -> u64 {
@@ -228,22 +237,25 @@ impl Trial {
 
     /// How much memory the server has, when it gives back nothing more of what the calls before took:
     /// what it gave back between the two looks would seem to be needed again.
-    fn begin_batch(&mut self) -> u64 {
+    fn begin_batch(&mut self) -> Before {
         let started = Instant::now();
         loop {
             forget_peak(&self.server);
             let now = resident_bytes(&self.server, "VmRSS");
             let most = resident_bytes(&self.server, "VmHWM");
             if most.saturating_sub(now) < CALL_BYTES_MAX / 16 {
-                return now;
+                return Before { server: self.server.pid(), bytes: now };
             }
             assert!(started.elapsed() < HUNG, "the memory shrinks without end");
         }
     }
 
-    /// How much memory the server took since it had `before`.
-    fn growth(&mut self, before: u64, what: &str) -> u64 {
-        let most = resident_bytes(&self.server, "VmHWM").saturating_sub(before);
+    /// How much memory the server took since then; nothing if it was ended and started anew.
+    fn growth(&mut self, before: Before, what: &str) -> u64 {
+        if before.server != self.server.pid() {
+            return 0;
+        }
+        let most = resident_bytes(&self.server, "VmHWM").saturating_sub(before.bytes);
         self.hungriest.insert(most, what.to_owned());
         if self.hungriest.len() > 5 {
             self.hungriest.pop_first();
