@@ -6,7 +6,7 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use command::context::Context;
 use command::spec::Action;
 use command::table;
-use keyspace::{Journal, Keyspace, Replay};
+use keyspace::{Journal, Keyspace, NoJournal, Replay};
 use resp::{Protocol, Writer};
 
 const DATABASES: usize = 16;
@@ -59,7 +59,7 @@ impl Journal for Logged {
 
 /// A client with an empty or a recovered keyspace.
 pub(crate) struct Session {
-    pub(crate) keyspace: Keyspace,
+    pub(crate) keyspace: Keyspace<Logged>,
     pub(crate) db: usize,
     pub(crate) now_ms: i64,
 }
@@ -71,19 +71,19 @@ impl Session {
     /// An empty keyspace, and what will be logged.
     pub(crate) fn new() -> (Self, Logged) {
         let logged = Logged::default();
-        let keyspace = Keyspace::new(Box::new(logged.clone()), [7; 16], DATABASES);
+        let keyspace = Keyspace::new(logged.clone(), [7; 16], DATABASES);
         (Self { keyspace, db: 0, now_ms: START_MS }, logged)
     }
 
     /// The keyspace of these records; `None` when one of them makes no sense.
     pub(crate) fn replayed<'a>(records: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
-        let mut replay = Replay::new(Self::new().0.keyspace);
+        let mut replay = Replay::new(Keyspace::new(NoJournal, [7; 16], DATABASES));
         let mut retired = Vec::new();
         for (number, mut bytes) in records.enumerate() {
             let record = redo::record::decode(&mut bytes).ok()?;
             replay.apply(&record, address(number), &mut retired).ok()?;
         }
-        let keyspace = replay.finish(&mut retired).ok()?;
+        let keyspace = replay.finish(&mut retired).ok()?.with_journal(Logged::default());
         Some(Self { keyspace, db: 0, now_ms: START_MS })
     }
 

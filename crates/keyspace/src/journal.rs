@@ -48,3 +48,29 @@ impl Journal for NoJournal {
         None
     }
 }
+
+impl<T: Journal + ?Sized> Journal for Box<T> {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        (**self).append(record)
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        (**self).retire(addr);
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        (**self).open_lsn()
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        (**self).last_lsn()
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        (**self).durable_lsn()
+    }
+
+    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        (**self).undurable_lsn_of(addr)
+    }
+}

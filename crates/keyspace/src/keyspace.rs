@@ -36,9 +36,11 @@ pub struct Stats {
 }
 
 /// See the file's top.
-pub struct Keyspace {
+///
+/// A keyspace owns its journal, and one whose journal is of a known type can be used as one with
+/// any journal: `&mut Keyspace<J>` coerces to `&mut Keyspace`, which is what commands see.
+pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) dbs: Vec<Db>,
-    pub(crate) recorder: Recorder,
     pub(crate) free: FreeQueue,
     pub(crate) rng: fastrand::Rng,
     pub(crate) scratch: Vec<u8>,
@@ -54,18 +56,19 @@ pub struct Keyspace {
     pub(crate) awaited: Interest,
     access_tracked: bool,
     pub(crate) is_frozen: bool,
+    /// The last field, as it has the journal.
+    pub(crate) recorder: Recorder<J>,
 }
 
-impl Keyspace {
+impl<J: Journal> Keyspace<J> {
     /// `database_count` empty databases. `seed` is of the hash (kept in the log's manifest) and
     /// of random picks.
     #[must_use]
-    pub fn new(journal: Box<dyn Journal>, seed: [u8; 16], database_count: usize) -> Self {
+    pub fn new(journal: J, seed: [u8; 16], database_count: usize) -> Self {
         let count = database_count as u64;
         let rng_seed = u64::from_le_bytes(*seed.first_chunk().expect("the seed is longer"));
         Self {
             dbs: (0..count).map(|id| Db::new(DbId(id))).collect(),
-            recorder: Recorder::new(journal, KeyHasher::new(seed)),
             free: FreeQueue::default(),
             rng: fastrand::Rng::with_seed(rng_seed),
             scratch: Vec::new(),
@@ -80,14 +83,65 @@ impl Keyspace {
             awaited: Interest::default(),
             access_tracked: true,
             is_frozen: false,
+            recorder: Recorder::new(journal, KeyHasher::new(seed)),
         }
     }
 
-    /// Connects the journal, after recovery has filled the keyspace from it.
-    pub fn set_journal(&mut self, journal: Box<dyn Journal>) {
-        self.recorder.set_journal(journal);
+    /// Connects another journal that has all that is in the keyspace, and returns the old one.
+    pub fn set_journal(&mut self, journal: J) -> J {
+        self.recorder.set_journal(journal)
     }
 
+    /// The same data with a journal of another type, as recovery has filled it from a log.
+    #[must_use]
+    pub fn with_journal<K: Journal>(self, journal: K) -> Keyspace<K> {
+        Keyspace {
+            dbs: self.dbs,
+            free: self.free,
+            rng: self.rng,
+            scratch: self.scratch,
+            databases_addr: self.databases_addr,
+            next_db_id: self.next_db_id,
+            settings: self.settings,
+            now_ms: self.now_ms,
+            stats: self.stats,
+            dirty: self.dirty,
+            effects: self.effects,
+            watched: self.watched,
+            awaited: self.awaited,
+            access_tracked: self.access_tracked,
+            is_frozen: self.is_frozen,
+            recorder: self.recorder.with_journal(journal),
+        }
+    }
+
+    /// The journal.
+    #[must_use]
+    pub const fn journal(&self) -> &J {
+        &self.recorder.journal
+    }
+
+    /// The journal, to be changed; what is in the keyspace must stay in it.
+    pub const fn journal_mut(&mut self) -> &mut J {
+        &mut self.recorder.journal
+    }
+}
+
+impl<J: Journal + 'static> std::ops::Deref for Keyspace<J> {
+    type Target = Keyspace;
+
+    fn deref(&self) -> &Keyspace {
+        self
+    }
+}
+
+impl<J: Journal + 'static> std::ops::DerefMut for Keyspace<J> {
+    fn deref_mut(&mut self) -> &mut Keyspace {
+        self
+    }
+}
+
+impl Keyspace {
     /// Objects made from now on have ids from this one on.
     pub fn skip_objects_below(&mut self, floor: ObjectId) {
         self.recorder.next_object = self.recorder.next_object.max(floor.0);

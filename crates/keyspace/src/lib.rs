@@ -65,7 +65,7 @@ pub use hasher::KeyHasher;
 pub use inspect::{Contents, Inspected};
 pub use journal::{Journal, NoJournal};
 pub use keyspace::{Keyspace, Stats};
-pub use relog::Relog;
+pub use relog::{Relog, Relogged};
 pub use replay::{BadRecord, Replay};
 pub use rewrite::Rewrite;
 pub use settings::{EvictionPolicy, Settings};

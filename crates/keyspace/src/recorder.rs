@@ -17,9 +17,9 @@ use crate::hasher::KeyHasher;
 use crate::journal::Journal;
 use crate::table::Keyed;
 
-/// See the file's top.
-pub(crate) struct Recorder {
-    journal: Box<dyn Journal>,
+/// See the file's top. The journal is the last field, so that a recorder of a known journal
+/// coerces to one of any: all that is logged goes through `&mut Recorder`.
+pub(crate) struct Recorder<J: ?Sized = dyn Journal> {
     pub(crate) hasher: KeyHasher,
     /// The id that the next object gets: above every id in the log.
     pub(crate) next_object: u64,
@@ -27,33 +27,37 @@ pub(crate) struct Recorder {
     wrote: bool,
     read_lsn: Lsn,
     value: Vec<u8>,
+    pub(crate) journal: J,
 }
 
-impl Recorder {
-    pub(crate) fn new(journal: Box<dyn Journal>, hasher: KeyHasher) -> Self {
+impl<J> Recorder<J> {
+    pub(crate) fn new(journal: J, hasher: KeyHasher) -> Self {
         Self {
-            journal,
             hasher,
             next_object: 1,
             deletes: RecentDeletes::default(),
             wrote: false,
             read_lsn: Lsn::ZERO,
             value: Vec::new(),
+            journal,
         }
     }
 
-    /// Connects another journal, with everything logged so far in it.
-    pub(crate) fn set_journal(&mut self, journal: Box<dyn Journal>) {
-        self.journal = journal;
+    /// Connects another journal, with everything logged so far in it, and returns the old one.
+    pub(crate) fn set_journal(&mut self, journal: J) -> J {
         // Their blocks are of the journal before.
         self.deletes = RecentDeletes::default();
+        std::mem::replace(&mut self.journal, journal)
     }
 
-    /// Gives the journal to somebody else.
-    pub(crate) fn into_journal(self) -> Box<dyn Journal> {
-        self.journal
+    /// The same with a journal of another type.
+    pub(crate) fn with_journal<K>(self, journal: K) -> Recorder<K> {
+        let next_object = self.next_object;
+        Recorder { next_object, ..Recorder::new(journal, self.hasher) }
     }
+}
 
+impl Recorder {
     /// Begins to note what a command depends on.
     pub(crate) fn begin_command(&mut self) {
         self.wrote = false;
@@ -129,7 +133,7 @@ impl Recorder {
         if let Some(addr) = entry.addr() {
             self.journal.append(&Record::key_deleted(db, entry.key()));
             self.journal.retire(addr);
-            self.deletes.note(hash ^ db.0, &*self.journal);
+            self.deletes.note(hash ^ db.0, &self.journal);
         }
     }
 
@@ -225,7 +229,7 @@ impl Recorder {
 
     /// A command looked for a key and found none.
     pub(crate) fn note_missing(&mut self, db: DbId, hash: u64) {
-        if let Some(lsn) = self.deletes.lsn_of(hash ^ db.0, &*self.journal) {
+        if let Some(lsn) = self.deletes.lsn_of(hash ^ db.0, &self.journal) {
             self.read_lsn = self.read_lsn.max(lsn);
         }
     }

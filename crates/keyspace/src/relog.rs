@@ -25,8 +25,8 @@ use crate::recorder::Recorder;
 use crate::survey::Survey;
 
 /// See the file's top.
-pub struct Relog {
-    recorder: Recorder,
+pub struct Relog<J> {
+    recorder: Recorder<J>,
     survey: Survey,
     /// Where the record of [`Keyspace::begin_relog`] is.
     databases_addr: Option<RecordAddr>,
@@ -37,13 +37,39 @@ pub struct Relog {
     piece: Option<usize>,
 }
 
+/// What a relog that is done leaves for [`Keyspace::finish_relog`].
+pub struct Relogged {
+    next_object: u64,
+    survey: Survey,
+    databases_addr: Option<RecordAddr>,
+}
+
+impl<J: Journal> Relog<J> {
+    /// The journal that everything is logged to.
+    pub const fn journal(&self) -> &J {
+        &self.recorder.journal
+    }
+
+    /// The journal, to be changed.
+    pub const fn journal_mut(&mut self) -> &mut J {
+        &mut self.recorder.journal
+    }
+
+    /// Ends: returns the journal, to be connected before [`Keyspace::finish_relog`].
+    pub fn finish(self) -> (J, Relogged) {
+        let Self { recorder, survey, databases_addr, .. } = self;
+        let next_object = recorder.next_object;
+        (recorder.journal, Relogged { next_object, survey, databases_addr })
+    }
+}
+
 impl Keyspace {
     /// Begins. `survey` is of the log behind `journal`.
     ///
     /// # Panics
     /// When something waits to be freed.
     #[must_use]
-    pub fn begin_relog(&mut self, journal: Box<dyn Journal>, survey: Survey) -> Relog {
+    pub fn begin_relog<J: Journal + 'static>(&mut self, journal: J, survey: Survey) -> Relog<J> {
         assert!(self.freeing() == 0, "addresses of another log are gone");
         let (old_ids, next) = survey.databases(self.database_count());
         self.next_db_id = self.next_db_id.max(next);
@@ -54,12 +80,17 @@ impl Keyspace {
         let mut recorder = Recorder::new(journal, self.recorder.hasher);
         recorder.next_object = self.recorder.next_object.max(survey.next_object);
         let map = self.databases_value(old_ids.into_iter());
-        let databases_addr = recorder.log_databases(&map);
+        let databases_addr = (&mut recorder as &mut Recorder).log_databases(&map);
         Relog { recorder, survey, databases_addr, db: 0, page: 0, item: 0, piece: None }
     }
 
     /// Logs about `records_max` further records. Whether everything is logged now.
-    pub fn relog_step(&mut self, relog: &mut Relog, records_max: usize) -> bool {
+    pub fn relog_step<J: Journal + 'static>(
+        &mut self,
+        relog: &mut Relog<J>,
+        records_max: usize,
+    ) -> bool {
+        let recorder: &mut Recorder = &mut relog.recorder;
         let mut left = records_max;
         while let Some(db) = self.dbs.get_mut(relog.db) {
             let Some(entries) = db.keys.page_mut(relog.page) else {
@@ -69,10 +100,10 @@ impl Keyspace {
             for entry in entries.skip(relog.item) {
                 if let Some(object) = entry.object_mut() {
                     if relog.piece.is_none() {
-                        object.renew(&mut relog.recorder);
+                        object.renew(recorder);
                     }
                     let piece = relog.piece.get_or_insert(0);
-                    while let Some(count) = object.relog(&mut relog.recorder, *piece) {
+                    while let Some(count) = object.relog(recorder, *piece) {
                         *piece += 1;
                         left = left.saturating_sub(count);
                         if left == 0 {
@@ -83,7 +114,7 @@ impl Keyspace {
                 }
                 // What address it has is of another log.
                 entry.set_addr(None);
-                relog.recorder.log_key(db.id, entry);
+                recorder.log_key(db.id, entry);
                 relog.item += 1;
                 left = left.saturating_sub(1);
                 if left == 0 {
@@ -95,12 +126,11 @@ impl Keyspace {
         true
     }
 
-    /// Ends: connects the journal. What the log had before is garbage as soon as the block that is
-    /// open now is durable.
-    pub fn finish_relog(&mut self, relog: Relog) -> Survey {
-        let Relog { recorder, survey, databases_addr, .. } = relog;
-        self.recorder.next_object = recorder.next_object;
-        self.recorder.set_journal(recorder.into_journal());
+    /// Makes what was logged count, once its journal is connected. What the log had before is
+    /// garbage as soon as the block that is open now is durable.
+    pub fn finish_relog(&mut self, relogged: Relogged) -> Survey {
+        let Relogged { next_object, survey, databases_addr } = relogged;
+        self.recorder.next_object = next_object;
         self.databases_addr = databases_addr;
         self.log_databases();
         survey

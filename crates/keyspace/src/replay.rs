@@ -21,6 +21,7 @@ use hashbrown::HashMap;
 
 use crate::db::Db;
 use crate::entry::{Entry, Kind};
+use crate::journal::NoJournal;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::record_check;
@@ -28,7 +29,7 @@ use crate::string;
 
 /// A keyspace being filled from the log. [`Replay::finish`] gives it back.
 pub struct Replay {
-    keyspace: Keyspace,
+    keyspace: Keyspace<NoJournal>,
     /// Every database that a record named, mapped or not.
     dbs: HashMap<DbId, Db>,
     objects: HashMap<ObjectId, Gathered>,
@@ -64,7 +65,7 @@ pub struct BadRecord {
 impl Replay {
     /// Begins to fill a keyspace that is empty.
     #[must_use]
-    pub fn new(mut keyspace: Keyspace) -> Self {
+    pub fn new(mut keyspace: Keyspace<NoJournal>) -> Self {
         let database_count = keyspace.dbs.len();
         keyspace.dbs.clear();
         Self {
@@ -210,7 +211,7 @@ impl Replay {
     pub fn finish(
         mut self,
         retired: &mut Vec<RecordAddr>,
-    ) -> Result<Keyspace, (BadRecord, RecordAddr)> {
+    ) -> Result<Keyspace<NoJournal>, (BadRecord, RecordAddr)> {
         if let Some((id, addr)) = self.last_db
             && !has_id(self.map.as_ref(), id)
         {
@@ -320,11 +321,10 @@ const fn packed_kind(kind: RecordKind) -> Kind {
 mod tests {
     use super::*;
     use crate::hash::Hash;
-    use crate::journal::NoJournal;
     use base::SegmentId;
 
-    fn replay(records: &[Record<'_>], database_count: usize) -> (Keyspace, Vec<u32>) {
-        let keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], database_count);
+    fn replay(records: &[Record<'_>], database_count: usize) -> (Keyspace<NoJournal>, Vec<u32>) {
+        let keyspace = Keyspace::new(NoJournal, [1; 16], database_count);
         let (mut replay, mut retired) = (Replay::new(keyspace), Vec::new());
         for (ordinal, record) in (0..).zip(records) {
             let addr = RecordAddr::new(SegmentId(1), ordinal);
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn an_object_has_one_type() {
-        let keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 1);
+        let keyspace = Keyspace::new(NoJournal, [1; 16], 1);
         let (mut replay, mut retired) = (Replay::new(keyspace), Vec::new());
         let addr = RecordAddr::new(SegmentId(1), 0);
         assert_eq!(replay.apply(&root(b"k"), addr, &mut retired), Ok(()));
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_database_that_no_log_can_have_is_refused() {
-        let keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 2);
+        let keyspace = Keyspace::new(NoJournal, [1; 16], 2);
         let (mut replay, mut retired) = (Replay::new(keyspace), Vec::new());
         let addr = RecordAddr::new(SegmentId(1), 7);
         replay

@@ -4,7 +4,7 @@
 //!   config    redis.conf, CONFIG GET and SET                        what the user wants
 //!   engine    clients, dispatch, transactions, blocking, pub/sub    a step machine: no sockets, no threads
 //!   reactor   TCP and unix sockets, one event loop                  drives the engine
-//!   journal   the keyspace's journal on the redo log                and the log's threads
+//!   owned_log the redo log as its shard owns it                     and the log's threads
 //!   load      recovery into a keyspace
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
@@ -14,17 +14,17 @@
 //! ```
 //!
 //! The engine and everything below it see the world through `env` and can be driven by a
-//! simulation; only `reactor`, `journal`'s threads and `start` touch sockets, threads and signals.
+//! simulation; only `reactor`, `owned_log`'s threads and `start` touch sockets, threads and signals.
 
 pub mod config;
 mod descriptors;
 pub mod engine;
 pub mod host;
-pub mod journal;
 mod listen;
 pub mod load;
 pub mod logger;
 pub mod network;
+pub mod owned_log;
 mod process;
 mod reactor;
 mod start;

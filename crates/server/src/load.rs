@@ -11,10 +11,10 @@
 use std::path::PathBuf;
 
 use base::{Lsn, Record, RecordAddr};
-use keyspace::{BadRecord, EvictionPolicy, Keyspace, Survey};
+use keyspace::{BadRecord, EvictionPolicy, Keyspace, NoJournal, Survey};
 
 use crate::config::{LogOptions, Options};
-use crate::journal;
+use crate::owned_log;
 
 /// The log's options as the configuration has them, for the data directory `directory`.
 #[must_use]
@@ -22,10 +22,10 @@ pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
     let LogOptions { devices, segment_bytes, in_flight_bytes, .. } = &options.log;
     redo::Options {
         devices: devices.clone(),
-        policy: journal::sync_policy(options.fsync),
+        policy: owned_log::sync_policy(options.fsync),
         segment_bytes: *segment_bytes,
         in_flight_bytes_max: *in_flight_bytes,
-        compaction: journal::compaction_options(&options.log),
+        compaction: owned_log::compaction_options(&options.log),
         ..redo::Options::new(directory)
     }
 }
@@ -56,9 +56,9 @@ pub fn load(
     recovery: redo::Recovery,
     shape: Shape,
     progress: &mut dyn FnMut(u64),
-) -> redo::Result<(Keyspace, redo::Opened)> {
+) -> redo::Result<(Keyspace<NoJournal>, redo::Opened)> {
     let seed = recovery.hash_seed();
-    let mut empty = Keyspace::new(Box::new(keyspace::NoJournal), seed, shape.databases);
+    let mut empty = Keyspace::new(NoJournal, seed, shape.databases);
     empty.settings_mut().eviction = shape.eviction;
     empty.begin_command(shape.now_ms);
     empty.skip_objects_below(recovery.object_floor());
@@ -72,7 +72,7 @@ pub fn load(
 /// A keyspace being filled, as the log sees it.
 struct Filling {
     replay: Option<keyspace::Replay>,
-    keyspace: Option<Keyspace>,
+    keyspace: Option<Keyspace<NoJournal>>,
     /// The first record that made no sense, and where it is.
     error: Option<(BadRecord, RecordAddr)>,
 }

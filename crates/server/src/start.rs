@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use env::{Clock, Disk, Entropy};
-use keyspace::Keyspace;
+use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, Options};
 use crate::descriptors::Descriptors;
-use crate::engine::{Engine, Errand, LogControl, OpenedLog, Surroundings};
+use crate::engine::{BoxedLog, Engine, Errand, OpenedLog, Surroundings};
 use crate::host::Host;
-use crate::journal;
 use crate::load::{Shape, load, log_options, survey};
 use crate::logger::Logger;
+use crate::owned_log;
 use crate::reactor::{Companion, Reactor};
 use crate::{listen, process};
 
@@ -407,8 +407,8 @@ impl Outside {
 
 /// The data, as recovery found it.
 struct Loaded {
-    keyspace: Keyspace,
-    log: Box<dyn LogControl>,
+    keyspace: Keyspace<NoJournal>,
+    log: BoxedLog,
     summary: redo::Summary,
 }
 
@@ -482,17 +482,15 @@ fn load_and_start(
     shape: Shape,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Loaded, String> {
-    let (mut keyspace, opened) =
-        load(recovery, shape, progress).map_err(|error| error.to_string())?;
+    let (keyspace, opened) = load(recovery, shape, progress).map_err(|error| error.to_string())?;
     let summary = opened.summary.clone();
-    let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
-    keyspace.set_journal(Box::new(journal));
+    let log = owned_log::start(opened).map_err(|error| error.to_string())?;
     Ok(Loaded { keyspace, log, summary })
 }
 
 /// Opens a log for a keyspace that is there already, and starts its threads.
 fn survey_and_start(recovery: redo::Recovery) -> Result<OpenedLog, String> {
     let (survey, opened) = survey(recovery).map_err(|error| error.to_string())?;
-    let (journal, log) = journal::start(opened).map_err(|error| error.to_string())?;
-    Ok(OpenedLog { journal: Box::new(journal), log, survey })
+    let log = owned_log::start(opened).map_err(|error| error.to_string())?;
+    Ok(OpenedLog { log, survey })
 }

@@ -1,8 +1,7 @@
 //! The server as it runs in the simulator: the real engine, keyspace and log, stepped.
 //!
 //! ```text
-//!   Machine ── call ──► Engine ──► keyspace ──► Wiretap ──► LogJournal ─┐
-//!      │                   └──► LogControl ─────────────────────────────┴─► Log
+//!   Machine ── call ──► Engine ──► Shard ──► Wiretap ──► OwnedLog ──► Log
 //!      └── step ──► Works: flushers, compactor ── SimDisk
 //! ```
 //!
@@ -16,17 +15,17 @@ use std::sync::{Arc, Mutex};
 use base::{Lsn, ObjectId};
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
-use keyspace::{Journal, Keyspace};
+use keyspace::{Keyspace, NoJournal};
 use redo::{
     Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Recovery, Scrubber, Step, Summary,
     Turn,
 };
 use server::config::Config;
-use server::engine::{Engine, LogControl, Surroundings};
+use server::engine::{BoxedLog, Engine, ShardLog, Surroundings};
 use server::host::{CpuTimes, Host, MemoryUsage};
-use server::journal::{Crew, LogJournal, connect};
 use server::load::{Shape, load, log_options};
 use server::logger::Logger;
+use server::owned_log::{LogWorkers, own};
 
 use crate::picture::Picture;
 use crate::wiretap::{Tap, Wiretap, lock};
@@ -160,8 +159,8 @@ struct Stepped {
 /// How often everything is stepped for the log to come to its end.
 const FINISH_ROUNDS: usize = 2000;
 
-impl Crew for Stepped {
-    fn hire(
+impl LogWorkers for Stepped {
+    fn add_flushers(
         &mut self,
         _count_max: usize,
         add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
@@ -202,8 +201,6 @@ pub(crate) struct Machine {
     pub(crate) engine: Engine,
     pub(crate) works: Arc<Mutex<Works>>,
     pub(crate) tap: Arc<Mutex<Tap>>,
-    /// None while there is no log.
-    journal: Option<LogJournal>,
     /// The state as of the last block, brought up to date at each seal.
     picture: Picture,
     /// What the host says is used.
@@ -223,11 +220,10 @@ pub(crate) struct Site<'a> {
 
 /// The data and the log, as recovery has brought them up.
 struct Data {
-    keyspace: Keyspace,
-    control: Box<dyn LogControl>,
+    keyspace: Keyspace<NoJournal>,
+    log: BoxedLog,
     works: Arc<Mutex<Works>>,
     tap: Arc<Mutex<Tap>>,
-    journal: LogJournal,
     picture: Picture,
     summary: Summary,
 }
@@ -248,7 +244,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     log.reserve_bytes = 2000;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
-    let (mut keyspace, opened) =
+    let (keyspace, opened) =
         load(recovery, Shape::new(&options, site.clock.now_ms()), &mut |_| {})?;
     let Opened { log, flushers, compactor, summary, .. } = opened;
     let works = Works {
@@ -263,18 +259,17 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         starved: None,
     };
     let works = Arc::new(Mutex::new(works));
-    let crew = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
-    let (journal, control) = connect(log, Box::new(crew));
+    let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
     let picture = Picture::of(&keyspace);
     let tap = Arc::new(Mutex::new(Tap::new(&keyspace)));
-    keyspace.set_journal(Box::new(Wiretap {
-        journal: journal.clone(),
+    let log = Box::new(Wiretap {
+        log: own(log, Box::new(workers)),
         tap: Arc::clone(&tap),
         works: Arc::clone(&works),
         rng: SimEntropy::new(rng.next()),
         steps_per_million: site.steps_per_million,
-    }));
-    Ok(Data { keyspace, control, works, tap, journal, picture, summary })
+    });
+    Ok(Data { keyspace, log, works, tap, picture, summary })
 }
 
 /// Recovers the database and starts the server.
@@ -293,10 +288,9 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), surroundings);
-    let Data { keyspace, control, works, tap, journal, picture, summary } = data;
-    engine.loaded(keyspace, Some(control));
-    let journal = Some(journal);
-    Ok((Machine { engine, works, tap, journal, picture, used_bytes }, summary))
+    let Data { keyspace, log, works, tap, picture, summary } = data;
+    engine.loaded(keyspace, Some(log));
+    Ok((Machine { engine, works, tap, picture, used_bytes }, summary))
 }
 
 /// A machine whose memory is as full as the simulator says; every look finds a byte less.
@@ -354,7 +348,11 @@ impl Machine {
 
     /// The last block that was sealed.
     pub(crate) fn sealed(&self) -> Lsn {
-        Lsn(self.journal().open_lsn().0 - 1)
+        let open_lsn = match self.engine.log() {
+            Some(log) => log.open_lsn(),
+            None => lock(&self.tap).closed.as_ref().expect("it was closed").open_lsn,
+        };
+        Lsn(open_lsn.0 - 1)
     }
 
     /// As much memory is used from now on as lets the engine evict about so many keys.
@@ -385,15 +383,13 @@ impl Machine {
             works.compactor = None;
             works.scrubber = None;
         }
-        self.journal = None;
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
-        let Data { keyspace, control, works, tap, journal, picture, summary } = data;
+        let Data { keyspace, log, works, tap, picture, summary } = data;
         if let Err(wrong) = found(&picture, &summary) {
             return Ok(Err(wrong));
         }
-        self.engine.loaded(keyspace, Some(control));
+        self.engine.loaded(keyspace, Some(log));
         (self.works, self.tap, self.picture) = (works, tap, picture);
-        self.journal = Some(journal);
         Ok(Ok(()))
     }
 
@@ -404,7 +400,10 @@ impl Machine {
 
     /// Compactions of this life that came to a good end, and damage that was healed.
     pub(crate) fn compactions(&self) -> (u64, u64) {
-        let stats = self.journal.as_ref().map(LogJournal::stats);
+        let stats = match self.engine.log() {
+            Some(log) => Some(log.stats()),
+            None => lock(&self.tap).closed.clone().map(|closed| closed.stats),
+        };
         stats.map_or((0, 0), |stats| (stats.compactions, stats.scrub_healed))
     }
 
@@ -413,7 +412,7 @@ impl Machine {
     /// # Errors
     /// Why one does not.
     pub(crate) fn check_devices(&self) -> Result<(), String> {
-        let Some(stats) = self.journal.as_ref().map(LogJournal::stats) else { return Ok(()) };
+        let Some(stats) = self.engine.log().map(ShardLog::stats) else { return Ok(()) };
         let is_given_up = |device: &&redo::DeviceStats| match device.state {
             DeviceState::Healthy => false,
             // The rest of what is on it may have to be moved first.
@@ -431,16 +430,15 @@ impl Machine {
 
     /// Whether there are records in the open block.
     pub(crate) fn has_open_records(&self) -> bool {
-        self.journal().last_lsn() == self.journal().open_lsn()
+        self.engine.log().is_some_and(|log| log.last_lsn() == log.open_lsn())
     }
 
     /// How far the log says that it is durable.
     pub(crate) fn durable(&self) -> Lsn {
-        self.journal().durable_lsn()
-    }
-
-    fn journal(&self) -> &LogJournal {
-        self.journal.as_ref().expect("the server is up")
+        match self.engine.log() {
+            Some(log) => log.durable_lsn(),
+            None => lock(&self.tap).closed.as_ref().expect("it was closed").durable_lsn,
+        }
     }
 
     /// The state now.

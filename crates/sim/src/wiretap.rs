@@ -1,22 +1,25 @@
-//! Listens on the line between the keyspace and the log.
+//! Listens on the line between the shard and its log.
 //!
 //! ```text
-//!   keyspace ── append, retire ──► Wiretap ──► the server's own journal
-//!                                     │
-//!                                     ├─► Tap: which call wrote what, into which block
-//!                                     └─► sometimes the flushers step, as threads would
+//!   shard ── append, retire ──► Wiretap ──► the server's own log
+//!                                  │
+//!                                  ├─► Tap: which call wrote what, into which block
+//!                                  └─► sometimes the flushers step, as threads would
 //! ```
 //!
 //! What it hears says, independently of what the keyspace notes for itself, which block a client's
 //! reply depends on: the newest one that changed the key that the reply shows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, varint};
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId, varint};
+use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
-use server::journal::LogJournal;
+use server::config::{FsyncPolicy, LogOptions};
+use server::engine::{BoxedLog, LogHealth, Reach, ShardLog};
 
 use crate::machine::Works;
 
@@ -45,6 +48,17 @@ pub(crate) struct Tap {
     /// An object that has got the number of another one.
     pub(crate) reused: Option<ObjectId>,
     pub(crate) records: u64,
+    /// How the log was when it was closed.
+    pub(crate) closed: Option<Closed>,
+}
+
+/// What is known of a log that is closed.
+#[derive(Debug, Clone)]
+pub(crate) struct Closed {
+    /// The block after the last.
+    pub(crate) open_lsn: Lsn,
+    pub(crate) durable_lsn: Lsn,
+    pub(crate) stats: redo::Stats,
 }
 
 impl Tap {
@@ -128,9 +142,9 @@ impl Tap {
     }
 }
 
-/// The journal that the keyspace is given.
+/// The log that the server is given.
 pub(crate) struct Wiretap {
-    pub(crate) journal: LogJournal,
+    pub(crate) log: BoxedLog,
     pub(crate) tap: Arc<Mutex<Tap>>,
     pub(crate) works: Arc<Mutex<Works>>,
     pub(crate) rng: SimEntropy,
@@ -143,32 +157,120 @@ impl Journal for Wiretap {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);
         }
-        let lsn = self.journal.open_lsn();
+        let lsn = self.log.open_lsn();
         lock(&self.tap).hear(record, lsn);
-        self.journal.append(record)
+        self.log.append(record)
     }
 
     fn retire(&mut self, addr: RecordAddr) {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);
         }
-        self.journal.retire(addr);
+        self.log.retire(addr);
     }
 
     fn open_lsn(&self) -> Lsn {
-        self.journal.open_lsn()
+        self.log.open_lsn()
     }
 
     fn last_lsn(&self) -> Lsn {
-        self.journal.last_lsn()
+        self.log.last_lsn()
     }
 
     fn durable_lsn(&self) -> Lsn {
-        self.journal.durable_lsn()
+        self.log.durable_lsn()
     }
 
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
-        self.journal.undurable_lsn_of(addr)
+        self.log.undurable_lsn_of(addr)
+    }
+}
+
+impl ShardLog for Wiretap {
+    fn seal(&mut self) {
+        self.log.seal();
+    }
+
+    fn takes_block_now(&self) -> bool {
+        self.log.takes_block_now()
+    }
+
+    fn open_bytes(&self) -> usize {
+        self.log.open_bytes()
+    }
+
+    fn reach(&mut self) -> Reach {
+        self.log.reach()
+    }
+
+    fn want_written(&mut self, lsn: Lsn) {
+        self.log.want_written(lsn);
+    }
+
+    fn request_sync(&mut self) -> Lsn {
+        self.log.request_sync()
+    }
+
+    fn set_policy(&mut self, policy: FsyncPolicy) {
+        self.log.set_policy(policy);
+    }
+
+    fn set_compaction(&mut self, options: &LogOptions) {
+        self.log.set_compaction(options);
+    }
+
+    fn thaw(&mut self) {
+        self.log.thaw();
+    }
+
+    fn set_devices(
+        &mut self,
+        devices: &[PathBuf],
+        entropy: &mut dyn Entropy,
+    ) -> Result<(), String> {
+        self.log.set_devices(devices, entropy)
+    }
+
+    fn is_congested(&self) -> bool {
+        self.log.is_congested()
+    }
+
+    fn health(&self) -> LogHealth {
+        self.log.health()
+    }
+
+    fn compact_all(&mut self) -> bool {
+        self.log.compact_all()
+    }
+
+    fn is_compacting(&self) -> bool {
+        self.log.is_compacting()
+    }
+
+    fn tick(&mut self) {
+        self.log.tick();
+    }
+
+    fn drain_events(&mut self) -> Vec<String> {
+        self.log.drain_events()
+    }
+
+    fn rewrites(&self) -> Vec<SegmentId> {
+        self.log.rewrites()
+    }
+
+    fn stats(&self) -> redo::Stats {
+        self.log.stats()
+    }
+
+    fn shutdown(&mut self) -> Result<(), String> {
+        let ended = self.log.shutdown();
+        lock(&self.tap).closed = Some(Closed {
+            open_lsn: self.log.open_lsn(),
+            durable_lsn: self.log.durable_lsn(),
+            stats: self.log.stats(),
+        });
+        ended
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const START_MS: i64 = 1_700_000_000_000;
 
 /// See the file's top.
 pub(crate) struct Session {
-    pub(crate) keyspace: Keyspace,
+    pub(crate) keyspace: Keyspace<NoJournal>,
     pub(crate) db: usize,
     pub(crate) now_ms: i64,
     pub(crate) protocol: Protocol,
@@ -26,7 +26,7 @@ pub(crate) struct Session {
 impl Session {
     /// Sixteen empty databases, all notifications on.
     pub(crate) fn new() -> Self {
-        let mut keyspace = Keyspace::new(Box::new(NoJournal), [7; 16], 16);
+        let mut keyspace = Keyspace::new(NoJournal, [7; 16], 16);
         keyspace.settings_mut().notify = Notify::parse("KEAn").expect("known letters");
         Self {
             keyspace,

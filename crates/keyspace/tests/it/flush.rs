@@ -58,9 +58,12 @@ fn the_log_is_begun_anew_beyond_thirty_two_bits() {
     let mut keyspace = MemoryLog::default().keyspace();
     keyspace.begin_command(1000);
     keyspace.set_string(1, b"a", b"1", Expiry::Clear);
-    let mut relog = keyspace.begin_relog(Box::new(log.clone()), log.survey());
+    let journal: Box<dyn Journal> = Box::new(log.clone());
+    let mut relog = keyspace.begin_relog(journal, log.survey());
     while !keyspace.relog_step(&mut relog, 100) {}
-    let survey = keyspace.finish_relog(relog);
+    let (journal, relogged) = relog.finish();
+    keyspace.set_journal(journal);
+    let survey = keyspace.finish_relog(relogged);
     keyspace.retire_surveyed(survey);
     while keyspace.free_step(100) {}
     assert_eq!(keyspace.database_id(3), DbId(next + 3));

@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{Journal, Keyspace, NoJournal, Replay, Survey};
 
+/// A keyspace that may be connected to one journal after the other.
+pub(crate) type LoggedKeyspace = Keyspace<Box<dyn Journal>>;
+
 /// The seed of every keyspace here.
 const SEED: [u8; 16] = [7; 16];
 
@@ -65,7 +68,7 @@ impl MemoryLog {
     }
 
     /// An empty keyspace that logs here.
-    pub(crate) fn keyspace(&self) -> Keyspace {
+    pub(crate) fn keyspace(&self) -> LoggedKeyspace {
         Keyspace::new(Box::new(self.clone()), SEED, 4)
     }
 
@@ -76,7 +79,7 @@ impl MemoryLog {
 
     /// The keyspace that the log restores, which goes on logging here. Of the retired records
     /// replay sees those for whose index `keeps` says so. Nothing waited to be freed.
-    pub(crate) fn replay(&self, keeps: impl FnMut(usize) -> bool) -> Keyspace {
+    pub(crate) fn replay(&self, keeps: impl FnMut(usize) -> bool) -> LoggedKeyspace {
         let before = self.records().iter().filter(|logged| logged.is_retired).count();
         let keyspace = self.replay_after_crash(keeps);
         let after = self.records().iter().filter(|logged| logged.is_retired).count();
@@ -85,8 +88,11 @@ impl MemoryLog {
     }
 
     /// As [`MemoryLog::replay`], but what waited to be freed was not retired yet: replay does it.
-    pub(crate) fn replay_after_crash(&self, mut keeps: impl FnMut(usize) -> bool) -> Keyspace {
-        let mut replay = Replay::new(Keyspace::new(Box::new(NoJournal), SEED, 4));
+    pub(crate) fn replay_after_crash(
+        &self,
+        mut keeps: impl FnMut(usize) -> bool,
+    ) -> LoggedKeyspace {
+        let mut replay = Replay::new(Keyspace::new(NoJournal, SEED, 4));
         let (mut retired, mut stale) = (Vec::new(), Vec::new());
         for (at, logged) in self.records().iter_mut().enumerate() {
             logged.is_dropped |= logged.is_retired && !keeps(at);
@@ -100,7 +106,7 @@ impl MemoryLog {
                 .apply(&logged.record(), addr(at), &mut retired)
                 .expect("the keyspace logged this record");
         }
-        let mut keyspace = replay.finish(&mut retired).expect("every database has an id");
+        let keyspace = replay.finish(&mut retired).expect("every database has an id");
         for addr in retired {
             match stale.iter().position(|other| *other == addr) {
                 Some(at) => drop(stale.swap_remove(at)),
@@ -108,8 +114,7 @@ impl MemoryLog {
             }
         }
         assert!(stale.is_empty(), "replay does not retire {stale:?}");
-        keyspace.set_journal(Box::new(self.clone()));
-        keyspace
+        keyspace.with_journal(Box::new(self.clone()))
     }
 }
 

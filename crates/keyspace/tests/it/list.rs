@@ -1,12 +1,11 @@
 //! Lists against a vector, through the log.
 
 use base::RecordKind;
-use keyspace::Keyspace;
 use keyspace::list::{End, List, ListGuard};
 use keyspace::packed::PACKED_BYTES_MAX;
 use proptest::prelude::*;
 
-use crate::journal::MemoryLog;
+use crate::journal::{LoggedKeyspace, MemoryLog};
 
 type Element = Vec<u8>;
 
@@ -61,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// A list and what it should be.
 struct Checked {
     log: MemoryLog,
-    keyspace: Keyspace,
+    keyspace: LoggedKeyspace,
     model: Vec<Element>,
 }
 

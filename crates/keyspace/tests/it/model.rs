@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use keyspace::hash::Hash;
 use keyspace::set::Set;
-use keyspace::{Expiry, Keyspace, Type};
+use keyspace::{Expiry, Type};
 use proptest::prelude::*;
 
-use crate::journal::MemoryLog;
+use crate::journal::{LoggedKeyspace, MemoryLog};
 
 const DB_COUNT: usize = 3;
 
@@ -99,7 +99,7 @@ type Seen = (Value, Option<i64>, &'static str);
 /// A keyspace and what it should be.
 struct Checked {
     log: MemoryLog,
-    keyspace: Keyspace,
+    keyspace: LoggedKeyspace,
     now_ms: i64,
     model: Vec<BTreeMap<u8, (Value, Option<i64>)>>,
 }

@@ -9,9 +9,9 @@ use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
-use keyspace::{Expiry, Keyspace, NoJournal, Type};
+use keyspace::{Expiry, Keyspace, NoJournal, Relog, Survey, Type};
 
-use crate::journal::MemoryLog;
+use crate::journal::{LoggedKeyspace, MemoryLog};
 
 /// Every key of every database, with what it holds and when it expires.
 pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
@@ -88,6 +88,12 @@ pub(crate) fn fill(keyspace: &mut Keyspace, round: u8) {
     keyspace.set_string(3, b"small", b"7", Expiry::Clear);
 }
 
+fn finish(keyspace: &mut LoggedKeyspace, relog: Relog<MemoryLog>) -> Survey {
+    let (log, relogged) = relog.finish();
+    keyspace.set_journal(Box::new(log));
+    keyspace.finish_relog(relogged)
+}
+
 #[test]
 fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     let log = MemoryLog::default();
@@ -108,7 +114,7 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     let new = contents(&mut keyspace);
     assert_eq!(log.records().len(), records, "nothing is logged meanwhile");
 
-    let mut relog = keyspace.begin_relog(Box::new(log.clone()), log.survey());
+    let mut relog = keyspace.begin_relog(log.clone(), log.survey());
     loop {
         assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), old);
         if keyspace.relog_step(&mut relog, 500) {
@@ -116,7 +122,7 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
         }
     }
     assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), old);
-    let survey = keyspace.finish_relog(relog);
+    let survey = finish(&mut keyspace, relog);
     assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), new);
 
     keyspace.retire_surveyed(survey);
@@ -131,16 +137,16 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
 
 #[test]
 fn a_log_that_was_empty_shows_nothing_until_everything_is_in_it() {
-    let mut keyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 4);
+    let mut keyspace: LoggedKeyspace = Keyspace::new(Box::new(NoJournal), [1; 16], 4);
     fill(&mut keyspace, 0);
     let all = contents(&mut keyspace);
     let log = MemoryLog::default();
-    let mut relog = keyspace.begin_relog(Box::new(log.clone()), log.survey());
+    let mut relog = keyspace.begin_relog(log.clone(), log.survey());
     while !keyspace.relog_step(&mut relog, 1000) {
         let mut crashed = log.snapshot().replay_after_crash(|_| true);
         assert_eq!((crashed.database_count(), contents(&mut crashed)), (4, BTreeMap::new()));
     }
-    let survey = keyspace.finish_relog(relog);
+    let survey = finish(&mut keyspace, relog);
     keyspace.retire_surveyed(survey);
     while keyspace.free_step(100) {}
     assert_eq!(contents(&mut log.replay(|_| false)), all);

@@ -7,7 +7,7 @@ use keyspace::Keyspace;
 use keyspace::zset::{LexBound, LexRange, ScoreRange, ZSet, ZSetGuard};
 use proptest::prelude::*;
 
-use crate::journal::MemoryLog;
+use crate::journal::{LoggedKeyspace, MemoryLog};
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
 
@@ -54,7 +54,7 @@ fn name(number: u16) -> Vec<u8> {
     format!("{}{}", "m".repeat(long), number).into_bytes()
 }
 
-fn apply(log: &MemoryLog, keyspace: &mut Keyspace, model: &mut Model, key: &[u8], op: &Op) {
+fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key: &[u8], op: &Op) {
     match op {
         Op::Set(pairs) => {
             let members = model.entry(key.to_vec()).or_default();
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-fn filled(count: u16) -> (Keyspace, MemoryLog) {
+fn filled(count: u16) -> (LoggedKeyspace, MemoryLog) {
     let log = MemoryLog::default();
     let mut keyspace = log.keyspace();
     for number in 0..count {

@@ -109,7 +109,7 @@ impl Engine {
         keys.sort_unstable();
         keys.dedup();
         for name in &keys {
-            self.keyspace.await_key(db, name);
+            self.shard.keyspace.await_key(db, name);
             self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
         }
         // Each key lies in three places: with its client, among the waiters, in the keyspace.
@@ -142,7 +142,7 @@ impl Engine {
         match &wait {
             Wait::Keys(wait) => {
                 for name in &wait.keys {
-                    self.keyspace.unawait_key(wait.db, name);
+                    self.shard.keyspace.unawait_key(wait.db, name);
                     let place = (wait.db, name.clone());
                     if let Some(queue) = self.waiters.by_key.get_mut(&place) {
                         queue.retain(|waiter| *waiter != key);
@@ -183,7 +183,7 @@ impl Engine {
                 .map(|queue| queue.iter().copied().collect())
                 .unwrap_or_default();
             for waiter in queue {
-                if !self.keyspace.exists(place.0, &place.1, false) {
+                if !self.shard.keyspace.exists(place.0, &place.1, false) {
                     break;
                 }
                 self.retry(waiter, &place.1);
@@ -227,7 +227,7 @@ impl Engine {
     /// Ends a wait as if its time were up.
     pub(super) fn time_out(&mut self, key: ClientKey) {
         let Some(wait) = self.stop_waiting(key) else { return };
-        let durable = self.reach.durable;
+        let durable = self.shard.reach.durable;
         let before = self.clients[key].output.len();
         let reply = self.reply(key);
         match wait {
@@ -267,7 +267,7 @@ impl Engine {
 
     /// Answers the WAITAOFs whose blocks are durable.
     pub(super) fn wake_durable(&mut self) {
-        let durable = self.reach.durable;
+        let durable = self.shard.reach.durable;
         for key in self.waiters.durable.clone() {
             let is_over = match self.clients.get(key).and_then(|client| client.wait.as_deref()) {
                 Some(Wait::Durable(wait)) => wait.lsn <= durable && !wait.wants_replicas,

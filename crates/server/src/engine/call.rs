@@ -9,7 +9,7 @@ use command::table::Command;
 use resp::{SharedBytes, Writer};
 
 use super::client::Closing;
-use super::reach::Level;
+use super::shard::Level;
 use super::{ClientKey, Engine, commands, pubsub};
 
 /// Why a command is executed.
@@ -51,18 +51,18 @@ impl Engine {
         client.last_command = Some(command);
         client.output.limit(room);
         let start = client.output.len();
-        self.keyspace.track_access(!client.is_no_touch || command.name == "touch");
+        self.shard.keyspace.track_access(!client.is_no_touch || command.name == "touch");
         let start_us = self.now_us;
         let unix_us = self.unix_us();
         let is_monitored = !self.monitors.is_empty()
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
-        self.keyspace.begin_command(unix_us / 1000);
+        self.shard.keyspace.begin_command(unix_us / 1000);
         let (result, blocking) = match command.action {
             Action::Data(handler) => {
                 let client = &mut self.clients[key];
                 let mut context = Context {
-                    keyspace: &mut self.keyspace,
+                    keyspace: &mut self.shard.keyspace,
                     db: client.db,
                     reply: client.output.writer(),
                     string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
@@ -93,10 +93,10 @@ impl Engine {
                 true
             }
         };
-        let (lsn, wrote) = self.keyspace.end_command();
+        let (lsn, wrote) = self.shard.keyspace.end_command();
         if self.clients[key].output.is_over() {
             self.end_over_limit(key);
-        } else if lsn > self.reach.durable {
+        } else if lsn > self.shard.reach.durable {
             self.depend(key, start, lsn, wrote);
         }
         if blocking.is_none() {
@@ -105,7 +105,7 @@ impl Engine {
                 self.feed_monitors(key, unix_us, &commands::redacted(command, args));
             }
         }
-        if self.keyspace.has_effects() {
+        if self.shard.keyspace.has_effects() {
             self.settle(lsn);
         }
         blocking
@@ -118,10 +118,10 @@ impl Engine {
             client.last_write = lsn;
         }
         let level = Level::from(client.durability.unwrap_or(self.options.fsync));
-        if self.reach.has(level, lsn) {
+        if self.shard.reach.has(level, lsn) {
             return;
         }
-        if let Some(why) = &self.log_failure {
+        if let Some(why) = self.shard.failure() {
             if level == Level::Written {
                 // So memory can still be read when the log has failed.
                 return;
@@ -189,8 +189,8 @@ impl Engine {
 
     /// Acts on what commands did beside their replies; what others learn of it waits for `lsn`.
     pub(super) fn settle(&mut self, lsn: Lsn) {
-        while self.keyspace.has_effects() {
-            let effects = self.keyspace.take_effects();
+        while self.shard.keyspace.has_effects() {
+            let effects = self.shard.keyspace.take_effects();
             for key in &effects.touched {
                 self.spoil(key);
             }
@@ -203,7 +203,7 @@ impl Engine {
 
     /// Publishes a keyspace notification.
     fn publish_event(&mut self, event: &keyspace::Event, lsn: Lsn) {
-        let wanted = self.keyspace.settings().notify;
+        let wanted = self.shard.keyspace.settings().notify;
         if wanted.has(keyspace::Notify::KEYSPACE) {
             let channel = [format!("__keyspace@{}__:", event.db).as_bytes(), &event.key].concat();
             self.publish(false, &channel, event.name.as_bytes(), lsn);
@@ -239,8 +239,8 @@ impl Engine {
     /// far as the server's policy says.
     pub(super) fn deliver(&mut self, key: ClientKey, lsn: Lsn, write: impl FnOnce(&mut Writer)) {
         let level = Level::from(self.options.fsync);
-        let waits =
-            !self.reach.has(level, lsn) && (level == Level::Durable || self.log_failure.is_none());
+        let waits = !self.shard.reach.has(level, lsn)
+            && (level == Level::Durable || self.shard.failure().is_none());
         let room = self.output_room(key);
         let Some(client) = self.clients.get_mut(key) else { return };
         if client.closing == Closing::Now {

@@ -65,10 +65,10 @@ impl Engine {
     }
 
     /// Asks the log how it is; those that were held back go on when it keeps up.
-    pub(super) fn follow_congestion(&mut self) {
-        let is_congested = self.log.as_ref().is_some_and(|log| log.is_congested());
+    pub(super) fn update_congestion(&mut self) {
+        let is_congested = self.shard.is_log_congested();
         // Writers wait for the end of a copy anyhow, and the copy looks after the log itself.
-        self.congestion.is_congested = is_congested && !self.is_copying();
+        self.congestion.is_congested = is_congested && !self.shard.log_state().is_copying();
         if self.congestion.is_congested {
             return;
         }

@@ -9,7 +9,7 @@ use command::table::Command;
 use resp::{Limits, Parsed};
 
 use super::client::{Closing, ReplyMode};
-use super::{ClientKey, Engine, LogHealth, commands};
+use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
 
 /// How many arguments the memory for those of a request is kept for.
@@ -56,7 +56,7 @@ impl Engine {
         let mut argv = recycle(std::mem::take(&mut self.argv));
         let mut at = 0;
         let mut looked_ahead = 0;
-        self.was_log_good = self.write_refusal().is_none();
+        self.was_log_good = self.shard.write_refusal().is_none();
         self.clients[key].in_process_bytes = input.len();
         while self.clients[key].may_execute() && !self.sleep.is_on() {
             let limits = if limits.authenticated {
@@ -108,7 +108,7 @@ impl Engine {
     /// bytes these requests have. It takes the first argument for a key, as it is one in most
     /// commands; where it is not, the look-up is wasted and changes nothing.
     fn look_ahead(&mut self, key: ClientKey, input: &[u8], limits: &Limits) -> usize {
-        let hasher = self.keyspace.hasher();
+        let hasher = self.shard.keyspace.hasher();
         let (mut hashes, mut count) = ([0; LOOK_AHEAD_MAX], 0);
         let mut at = 0;
         for hash in &mut hashes {
@@ -119,7 +119,7 @@ impl Engine {
             at += len;
         }
         self.scout.restart();
-        self.keyspace.prefetch(self.clients[key].db, &hashes[..count]);
+        self.shard.keyspace.prefetch(self.clients[key].db, &hashes[..count]);
         at
     }
 
@@ -217,7 +217,7 @@ impl Engine {
         }
         if effective.has(Flags::WRITE)
             && !self.was_log_good
-            && let Some(refusal) = self.write_refusal()
+            && let Some(refusal) = self.shard.write_refusal()
         {
             return Some(refusal);
         }
@@ -228,20 +228,10 @@ impl Engine {
                 command.name
             ));
         }
-        if self.loading.is_some() && !effective.has(Flags::LOADING) {
+        if self.shard.is_loading() && !effective.has(Flags::LOADING) {
             return Some("LOADING Indelible is loading the dataset in memory".to_owned());
         }
         None
-    }
-
-    /// Why nothing can be written now, or `None`.
-    pub(super) fn write_refusal(&self) -> Option<String> {
-        match self.log.as_ref()?.health() {
-            LogHealth::Good => None,
-            LogHealth::ReadOnly(why) | LogHealth::Failed(why) => {
-                Some(format!("MISCONF Errors writing to the redo log: {why}"))
-            }
-        }
     }
 
     /// Whether a protected thing is allowed to a client.

@@ -9,7 +9,10 @@
 //!
 //! The owner reads on a thread of its own; the engine goes on meanwhile.
 
+use keyspace::{Keyspace, NoJournal};
+
 use super::blocking::Wait;
+use super::shard::{BoxedLog, LogState};
 use super::{ClientKey, Engine};
 
 /// See the file's top.
@@ -50,5 +53,36 @@ impl Engine {
                 Err(why) => self.end_wait_with_error(key, why),
             }
         }
+    }
+
+    /// Data is being loaded, this far.
+    pub fn set_loading(&mut self, total_bytes: u64, loaded_bytes: u64) {
+        self.shard.set_loading(self.unix_s(), total_bytes, loaded_bytes);
+    }
+
+    /// The data is there: it takes the place of the empty keyspace, and the log takes writes.
+    pub fn loaded(&mut self, keyspace: Keyspace<NoJournal>, log: Option<BoxedLog>) {
+        if self.shard.install(keyspace, log) {
+            // What is watched was watched in the empty keyspace, and it has changed.
+            for place in self.watchers.keys().cloned().collect::<Vec<_>>() {
+                self.spoil(&place);
+            }
+        }
+        self.apply_settings();
+        self.errand_done(Ok(()));
+        // Clients that waited for a log that was being turned on.
+        self.resume_paused();
+    }
+
+    /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded
+    /// again. What clients watch and wait for stays. To free the keyspace is work for another thread.
+    ///
+    /// # Errors
+    /// What the log says when it cannot be closed; what it does not hold is gone then.
+    pub fn unload(&mut self) -> Result<Keyspace<LogState>, String> {
+        let closed = self.close();
+        self.forget_blocks(closed.is_ok());
+        let full = self.shard.take_data(self.unix_s());
+        closed.map(|()| full)
     }
 }

@@ -2,7 +2,7 @@
 //! is done several times a second.
 
 use super::client::Closing;
-use super::{ClientKey, Engine, LogHealth};
+use super::{ClientKey, Engine, LogHealth, ShardLog};
 
 /// An input buffer larger than this is given back when it is empty.
 pub(super) const KEPT_INPUT_BYTES_MAX: usize = 16 * 1024;
@@ -132,21 +132,21 @@ impl Engine {
         self.rates.input.sample(self.counters.input_bytes, self.now_us);
         self.rates.output.sample(self.counters.output_bytes, self.now_us);
         self.peak_memory_bytes = self.peak_memory_bytes.max(self.surroundings.host.used_bytes());
-        self.keyspace.begin_command(self.unix_ms());
-        self.expire_cycle();
-        if self.keyspace.has_effects() {
-            let (lsn, _) = self.keyspace.end_command();
+        let now_ms = self.unix_ms();
+        self.shard.keyspace.begin_command(now_ms);
+        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let effort = self.options.active_expire_effort;
+        if let Some(duration_us) = self.shard.expire_cycle(clock.as_ref(), effort) {
+            self.note_latency("expire-cycle", duration_us);
+        }
+        if self.shard.keyspace.has_effects() {
+            let (lsn, _) = self.shard.keyspace.end_command();
             self.settle(lsn);
             self.serve_ready_keys();
         }
         self.check_clients();
         self.evict_clients();
-        if let Some(log) = &mut self.log {
-            log.tick();
-            if let Some(news) = self.chronicle.look(self.now_us, log.as_ref()) {
-                self.surroundings.logger.notice(&news);
-            }
-        }
+        self.shard.tick_log(self.now_us, &self.surroundings.logger);
         self.give_up_held();
     }
 
@@ -156,7 +156,7 @@ impl Engine {
         if self.held.is_empty() {
             return;
         }
-        if let Some(LogHealth::Failed(why)) = self.log.as_ref().map(|log| log.health()) {
+        if let Some(LogHealth::Failed(why)) = self.shard.log().map(ShardLog::health) {
             let logger = self.surroundings.logger.clone();
             logger.warning(&format!(
                 "Closing {} clients whose writes cannot become durable: {why}",

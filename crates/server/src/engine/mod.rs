@@ -20,27 +20,22 @@
 
 mod blocking;
 mod call;
-mod chronicle;
 mod client;
 mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
 mod errand;
-mod expiry;
-mod healing;
+mod held;
 mod histogram;
 mod latency;
 mod limits;
-mod loading;
-mod log_control;
-mod maxmemory;
+mod log_progress;
+mod log_switch;
 mod output;
 mod pubsub;
-mod reach;
-mod relogging;
-mod sealing;
 mod settings;
+mod shard;
 mod slab;
 mod sleep;
 mod slowlog;
@@ -53,7 +48,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use base::Lsn;
 use env::{Clock, Entropy};
 use keyspace::Keyspace;
 use resp::{Parser, Writer};
@@ -65,21 +59,18 @@ use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
 pub use errand::Errand;
-pub use loading::Progress;
-pub use log_control::{LogControl, LogHealth};
+pub use log_switch::OpenedLog;
 pub use output::Sendable;
-pub use reach::Reach;
-pub use relogging::OpenedLog;
+pub use shard::{BoxedLog, DataState, LogHealth, LogState, Progress, Reach, ShardLog};
 pub use slab::ClientKey;
 
 use blocking::Waiters;
-use chronicle::Chronicle;
 use client::{Client, Closing, DbKey};
 use congestion::Congestion;
+use held::Held;
 use latency::LatencyMonitor;
 use pubsub::Registry;
-use reach::Held;
-use relogging::Relogging;
+use shard::Shard;
 use slab::Slab;
 use slowlog::SlowLog;
 use stats::{Counters, Rates};
@@ -131,14 +122,7 @@ const TOO_MANY_CLIENTS: Refusal = b"-ERR max number of clients reached\r\n";
 /// See the file's top.
 pub struct Engine {
     clients: Slab,
-    keyspace: Keyspace,
-    log: Option<Box<dyn LogControl>>,
-    relogging: Option<Relogging>,
-    healing: healing::Healing,
-    chronicle: Chronicle,
-    loading: Option<Progress>,
-    /// What is being loaded was there before.
-    is_reloading: bool,
+    shard: Shard,
     errand: Option<Errand>,
     network: Box<dyn Network>,
     config: Config,
@@ -159,15 +143,8 @@ pub struct Engine {
     held: Held,
     /// Clients that may go on with what they have sent already.
     resumed: VecDeque<ClientKey>,
-    reach: Reach,
     congestion: Congestion,
     client_eviction: client_eviction::ClientEviction,
-    /// Why nothing becomes durable any more.
-    log_failure: Option<String>,
-    /// Since when the log's open block could have been sealed.
-    block_since_us: Option<u64>,
-    /// Whether replies wait for the log's open block.
-    is_block_awaited: bool,
 
     watchers: BTreeMap<DbKey, Vec<ClientKey>>,
     waiters: Waiters,
@@ -188,13 +165,7 @@ pub struct Engine {
     peak_memory_bytes: u64,
     /// What may wait for a client that has no limit: half of the machine's memory.
     unlimited_output_bytes: usize,
-    expiry: expiry::Cycle,
     next_tick_us: u64,
-    last_checkpoint_unix_s: i64,
-    /// SAVE or BGSAVE has asked for everything up to this block to be durable.
-    saving: Option<Lsn>,
-    dirty_at_checkpoint: u64,
-    active_expire: bool,
     shutdown: Option<Shutdown>,
     /// The log took writes when the requests that are being executed were read: looking again for
     /// each of them would cost more than it is worth.
@@ -212,9 +183,9 @@ impl Engine {
         let options = config.options();
         let mut seed = [0; 16];
         surroundings.entropy.fill(&mut seed);
-        let keyspace = Keyspace::new(Box::new(keyspace::NoJournal), seed, options.databases);
+        let unix_s = surroundings.clock.now_ms() / 1000;
+        let shard = Shard::new(seed, options.databases, unix_s);
         let now_us = surroundings.clock.monotonic_us();
-        let unix_ms = surroundings.clock.now_ms();
         let unlimited_output_bytes = match surroundings.host.memory().system_bytes / 2 {
             0 => usize::MAX,
             half => usize::try_from(half).unwrap_or(usize::MAX),
@@ -222,13 +193,7 @@ impl Engine {
         let run_id = random_hex(surroundings.entropy.as_mut(), 40);
         let mut engine = Self {
             clients: Slab::default(),
-            keyspace,
-            log: None,
-            relogging: None,
-            healing: healing::Healing::default(),
-            chronicle: Chronicle::default(),
-            loading: None,
-            is_reloading: false,
+            shard,
             errand: None,
             network: Box::new(NoNetwork),
             config,
@@ -242,12 +207,8 @@ impl Engine {
             noted: VecDeque::new(),
             held: Held::default(),
             resumed: VecDeque::new(),
-            reach: Reach::default(),
             congestion: Congestion::default(),
             client_eviction: client_eviction::ClientEviction::default(),
-            log_failure: None,
-            block_since_us: None,
-            is_block_awaited: false,
             watchers: BTreeMap::new(),
             waiters: Waiters::default(),
             ready_keys: VecDeque::new(),
@@ -264,12 +225,7 @@ impl Engine {
             rates: Rates::default(),
             peak_memory_bytes: 0,
             unlimited_output_bytes,
-            expiry: expiry::Cycle::default(),
             next_tick_us: now_us,
-            last_checkpoint_unix_s: unix_ms / 1000,
-            saving: None,
-            dirty_at_checkpoint: 0,
-            active_expire: true,
             shutdown: None,
             was_log_good: false,
             scout: Parser::new(),
@@ -369,21 +325,18 @@ impl Engine {
                 self.run_input(key);
                 self.seal_if_large();
             }
-            if self.keyspace.freeing() > 0 {
-                self.keyspace.free_step(FREED_ITEMS_MAX);
+            if self.shard.keyspace.freeing() > 0 {
+                self.shard.keyspace.free_step(FREED_ITEMS_MAX);
             }
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.
         self.log_advanced();
-        self.follow_congestion();
+        self.update_congestion();
         self.follow_log_switch();
-        if self.log.as_ref().is_some_and(|log| log.takes_block_now()) {
-            self.block_since_us.get_or_insert(self.now_us);
-            if self.now_us >= self.seal_at_us(is_idle) {
-                self.seal();
-                // It may have been written at once.
-                self.log_advanced();
-            }
+        if self.shard.is_seal_due(self.now_us, is_idle) {
+            self.seal();
+            // It may have been written at once.
+            self.log_advanced();
         }
     }
 
@@ -410,7 +363,7 @@ impl Engine {
 
     /// What may be sent to a client now.
     pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
-        let reach = self.reach;
+        let reach = self.shard.reach;
         let Some(client) = self.clients.get_mut(key) else {
             return Outgoing::nothing(true);
         };
@@ -448,14 +401,14 @@ impl Engine {
     #[must_use]
     pub fn until_next_event_us(&self) -> u64 {
         if let Some(until_us) = self.sleep.until_us() {
-            let next_us = until_us.min(self.seal_at_us(true));
+            let next_us = until_us.min(self.shard.sealing.due_us(true));
             return next_us.saturating_sub(self.surroundings.clock.monotonic_us());
         }
         let has_more = !self.resumed.is_empty() || !self.noted.is_empty();
-        if has_more || self.keyspace.freeing() > 0 || self.can_copy() {
+        if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
-        let next_us = self.next_event_us().min(self.seal_at_us(true));
+        let next_us = self.next_event_us().min(self.shard.sealing.due_us(true));
         next_us.saturating_sub(self.surroundings.clock.monotonic_us())
     }
 
@@ -479,10 +432,11 @@ impl Engine {
         if self.sleeps_on() {
             return;
         }
-        self.freeze_or_thaw();
+        self.update_frozen();
         self.end_waits();
         self.end_pause();
-        self.heal_log();
+        let (clock, logger) = (&self.surroundings.clock, &self.surroundings.logger);
+        self.shard.heal(self.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         if self.now_us >= self.next_tick_us {
             self.next_tick_us = self.now_us + 1_000_000 / u64::from(self.options.hz);
             self.periodic();
@@ -493,7 +447,7 @@ impl Engine {
     #[must_use]
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
         // What is only in memory is worth the wait.
-        self.shutdown.filter(|shutdown| shutdown.force || self.relogging.is_none())
+        self.shutdown.filter(|shutdown| shutdown.force || !self.shard.log_state().is_turning_on())
     }
 
     /// A signal asks for the end.
@@ -510,8 +464,14 @@ impl Engine {
 
     /// The data, to be looked at.
     #[must_use]
-    pub const fn keyspace(&self) -> &Keyspace {
-        &self.keyspace
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.shard.keyspace
+    }
+
+    /// The log, if it is open, to be looked at.
+    #[must_use]
+    pub fn log(&self) -> Option<&dyn ShardLog> {
+        self.shard.log()
     }
 
     /// The configuration that applies now.

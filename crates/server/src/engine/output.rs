@@ -16,7 +16,7 @@ use std::io::IoSlice;
 use base::Lsn;
 use resp::{Protocol, Writer};
 
-use super::reach::{Level, Reach};
+use super::shard::{Level, Reach};
 
 /// How many pieces are sent at once, at most.
 const SLICES_MAX: usize = 16;

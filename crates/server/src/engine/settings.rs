@@ -21,7 +21,7 @@ impl Engine {
     /// Tells the keyspace and the log what the configuration says.
     pub(super) fn apply_settings(&mut self) {
         let config = &self.config;
-        let settings = self.keyspace.settings_mut();
+        let settings = self.shard.keyspace.settings_mut();
         settings.hash_max_listpack_entries = config.number("hash-max-listpack-entries");
         settings.hash_max_listpack_value = config.number("hash-max-listpack-value");
         settings.set_max_intset_entries = config.number("set-max-intset-entries");
@@ -36,9 +36,6 @@ impl Engine {
         settings.notify =
             Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
         self.surroundings.logger.set_level(config.value("loglevel"));
-        if let Some(log) = &mut self.log {
-            log.set_policy(self.options.fsync);
-            log.set_compaction(&self.options.log);
-        }
+        self.shard.configure_log(&self.options);
     }
 }

@@ -155,7 +155,8 @@ impl Engine {
             self.start_checkpoint();
         }
         // What EXEC itself depends on, its last command has said already.
-        self.keyspace.begin_command(self.unix_ms());
+        let now_ms = self.unix_ms();
+        self.shard.keyspace.begin_command(now_ms);
         Ok(())
     }
 
@@ -167,12 +168,12 @@ impl Engine {
         let db = self.clients[key].db;
         for name in &args[1..] {
             // A key that has expired already must not spoil the transaction by being found out.
-            self.keyspace.exists(db, name, false);
+            self.shard.keyspace.exists(db, name, false);
             let place: DbKey = (db, Box::from(*name));
             if self.clients[key].watched.contains(&place) {
                 continue;
             }
-            self.keyspace.watch(db, name);
+            self.shard.keyspace.watch(db, name);
             self.clients[key].watched_bytes += WATCH_OVERHEAD_BYTES + name.len();
             self.watchers.entry(place.clone()).or_default().push(key);
             self.clients[key].watched.insert(place);
@@ -194,7 +195,7 @@ impl Engine {
         client.is_spoiled = false;
         client.watched_bytes = 0;
         for place in std::mem::take(&mut client.watched) {
-            self.keyspace.unwatch(place.0, &place.1);
+            self.shard.keyspace.unwatch(place.0, &place.1);
             if let Some(watchers) = self.watchers.get_mut(&place) {
                 watchers.retain(|watcher| *watcher != key);
                 if watchers.is_empty() {
@@ -216,10 +217,10 @@ impl Engine {
     /// Watched keys that have expired meanwhile count as changed: looking finds them out.
     fn meet_expired_watched(&mut self, key: ClientKey) {
         for (db, name) in self.clients[key].watched.clone() {
-            self.keyspace.exists(db, &name, false);
+            self.shard.keyspace.exists(db, &name, false);
         }
-        if self.keyspace.has_effects() {
-            let (lsn, _) = self.keyspace.end_command();
+        if self.shard.keyspace.has_effects() {
+            let (lsn, _) = self.shard.keyspace.end_command();
             self.settle(lsn);
         }
     }

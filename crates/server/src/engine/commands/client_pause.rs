@@ -40,7 +40,7 @@ pub(super) fn pause(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         until_ms: old.map_or(until_ms, |old| old.until_ms.max(until_ms)),
         everything: everything || old.is_some_and(|old| old.everything),
     });
-    engine.freeze_or_thaw();
+    engine.update_frozen();
     engine.reply(key).ok();
     Ok(())
 }
@@ -48,7 +48,7 @@ pub(super) fn pause(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 /// CLIENT UNPAUSE.
 pub(super) fn unpause(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     engine.pause = None;
-    engine.freeze_or_thaw();
+    engine.update_frozen();
     engine.resume_paused();
     engine.reply(key).ok();
     Ok(())
@@ -72,7 +72,7 @@ impl Engine {
     pub(crate) fn end_pause(&mut self) {
         if self.pause.is_some_and(|pause| pause.until_ms <= self.unix_ms()) {
             self.pause = None;
-            self.freeze_or_thaw();
+            self.update_frozen();
             self.resume_paused();
         }
     }

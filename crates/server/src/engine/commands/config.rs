@@ -98,7 +98,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     if names.contains(&"maxmemory") {
         engine.make_room();
     }
-    if turns_log && engine.turn_log(engine.options.log.enabled) {
+    if turns_log && engine.shard.turn_log(engine.options.log.enabled) {
         engine.send_for(Errand::OpenLog, key);
     } else {
         engine.reply(key).ok();
@@ -109,7 +109,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
 /// Uses the directories for the log that the new configuration lists; those of a log that is off,
 /// or that is turned on or off now, count when it is opened.
 fn change_devices(engine: &mut Engine, config: &Config, turns_log: bool) -> Done {
-    if engine.loading.is_some() || engine.relogging.is_some() {
+    if engine.shard.is_loading() || engine.shard.log_state().is_turning_on() {
         // What is being opened has the old ones, and the new ones would never come to it.
         return Err(error(
             "ERR CONFIG SET failed (possibly related to argument 'log-devices') - the log is being opened, try again when that is done (see INFO, loading and redo_turning_on)",
@@ -119,13 +119,13 @@ fn change_devices(engine: &mut Engine, config: &Config, turns_log: bool) -> Done
         return Ok(());
     }
     let devices = config.options().log.devices;
-    if engine.in_transaction && engine.log.is_some() {
+    if engine.in_transaction && engine.shard.log().is_some() {
         // The open block ends with the old devices, and a transaction's records lie in one block.
         return Err(error(
             "ERR CONFIG SET failed (possibly related to argument 'log-devices') - can't be set inside a transaction",
         ));
     }
-    let Some(log) = &mut engine.log else { return Ok(()) };
+    let Some(log) = engine.shard.log_mut() else { return Ok(()) };
     log.set_devices(&devices, engine.surroundings.entropy.as_mut()).map_err(|why| {
         error(format!("ERR CONFIG SET failed (possibly related to argument 'log-devices') - {why}"))
     })?;
@@ -155,7 +155,7 @@ fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
 /// CONFIG RESETSTAT.
 pub(super) fn resetstat(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     engine.counters = Counters::default();
-    *engine.keyspace.stats_mut() = keyspace::Stats::default();
+    *engine.shard.keyspace.stats_mut() = keyspace::Stats::default();
     engine.reply(key).ok();
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(super) fn quit(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 
 /// SELECT.
 pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.clients[key].db = argument::database(args[1], &engine.keyspace)?;
+    engine.clients[key].db = argument::database(args[1], &engine.shard.keyspace)?;
     engine.reply(key).ok();
     Ok(())
 }

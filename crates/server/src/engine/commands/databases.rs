@@ -7,8 +7,8 @@ use super::super::{ClientKey, Engine};
 
 /// DBSIZE.
 pub(super) fn dbsize(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let (count, _) = engine.keyspace.size(engine.clients[key].db);
-    engine.keyspace.note_read_all();
+    let (count, _) = engine.shard.keyspace.size(engine.clients[key].db);
+    engine.shard.keyspace.note_read_all();
     engine.reply(key).count(count);
     Ok(())
 }
@@ -17,7 +17,7 @@ pub(super) fn dbsize(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Do
 pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
     let db = engine.clients[key].db;
-    engine.keyspace.flush(db..db + 1);
+    engine.shard.keyspace.flush(db..db + 1);
     engine.reply(key).ok();
     Ok(())
 }
@@ -25,7 +25,8 @@ pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 /// FLUSHALL.
 pub(super) fn flushall(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
-    engine.keyspace.flush(0..engine.keyspace.database_count());
+    let count = engine.shard.keyspace.database_count();
+    engine.shard.keyspace.flush(0..count);
     engine.reply(key).ok();
     Ok(())
 }
@@ -47,12 +48,12 @@ pub(super) fn swapdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
     };
     let first = index(args[1], "ERR invalid first DB index")?;
     let second = index(args[2], "ERR invalid second DB index")?;
-    let count = engine.keyspace.database_count();
+    let count = engine.shard.keyspace.database_count();
     let place = |index: i64| {
         let place = usize::try_from(index).ok().filter(|place| *place < count);
         place.ok_or(CommandError::other("ERR DB index is out of range"))
     };
-    engine.keyspace.swap(place(first)?, place(second)?);
+    engine.shard.keyspace.swap(place(first)?, place(second)?);
     engine.reply(key).ok();
     Ok(())
 }

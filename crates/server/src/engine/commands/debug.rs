@@ -29,7 +29,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         (b"object", [name]) => object(engine, key, name),
         (b"populate", [count, rest @ ..]) if rest.len() <= 2 => populate(engine, key, count, rest),
         (b"set-active-expire", [flag]) => {
-            engine.active_expire = *flag != b"0";
+            engine.shard.expiry.is_on = *flag != b"0";
             engine.reply(key).ok();
             Ok(())
         }
@@ -67,7 +67,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         (b"loadaof", []) => reload(engine, key, &[]),
         (b"htstats" | b"htstats-key", [_, ..]) => {
             let db = engine.clients[key].db;
-            let (keys, _) = engine.keyspace.size(db);
+            let (keys, _) = engine.shard.keyspace.size(db);
             let report = format!(
                 "[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: {keys}\n"
             );
@@ -102,11 +102,11 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
             "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
         ));
     }
-    if let Some(refusal) = engine.write_refusal() {
+    if let Some(refusal) = engine.shard.write_refusal() {
         // What only memory has would be gone.
         return Err(error(refusal));
     }
-    if engine.log.is_some() {
+    if engine.shard.log().is_some() {
         engine.send_for(Errand::Reload, key);
     } else {
         // There is nothing that the data could come back from.
@@ -117,9 +117,9 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
 
 fn object(engine: &mut Engine, key: ClientKey, name: &[u8]) -> Done {
     let db = engine.clients[key].db;
-    let encoding = engine.keyspace.encoding(db, name).ok_or(CommandError::NoSuchKey)?;
-    let idle_s = engine.keyspace.idle_ms(db, name).unwrap_or(0) / 1000;
-    let bytes = engine.keyspace.memory_usage(db, name, 0).unwrap_or(0);
+    let encoding = engine.shard.keyspace.encoding(db, name).ok_or(CommandError::NoSuchKey)?;
+    let idle_s = engine.shard.keyspace.idle_ms(db, name).unwrap_or(0) / 1000;
+    let bytes = engine.shard.keyspace.memory_usage(db, name, 0).unwrap_or(0);
     let lru = engine.unix_s() & 0x00ff_ffff;
     let mut line = format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{lru} lru_seconds_idle:{idle_s}"
@@ -156,14 +156,14 @@ fn populate(engine: &mut Engine, key: ClientKey, count: &[u8], rest: &[&[u8]]) -
     let db = engine.clients[key].db;
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
-        if engine.keyspace.exists(db, &name, false) {
+        if engine.shard.keyspace.exists(db, &name, false) {
             continue;
         }
         let mut value = format!("value:{number}").into_bytes();
         if value_bytes > 0 {
             value.resize(value_bytes, 0);
         }
-        engine.keyspace.set_string(db, &name, &value, keyspace::Expiry::Clear);
+        engine.shard.keyspace.set_string(db, &name, &value, keyspace::Expiry::Clear);
     }
     engine.reply(key).ok();
     Ok(())

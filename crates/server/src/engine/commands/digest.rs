@@ -39,9 +39,9 @@ impl Engine {
     /// The fingerprint of all databases.
     pub(super) fn fingerprint(&mut self) -> Fingerprint {
         let mut all = Fingerprint::default();
-        for db in 0..self.keyspace.database_count() {
+        for db in 0..self.shard.keyspace.database_count() {
             let mut keys: Vec<Vec<u8>> = Vec::new();
-            self.keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
+            self.shard.keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
             if keys.is_empty() {
                 continue;
             }
@@ -64,32 +64,32 @@ impl Engine {
     }
 
     fn add_value(&mut self, db: usize, key: &[u8], fingerprint: &mut Fingerprint) {
-        let Some(kind) = self.keyspace.type_of(db, key) else { return };
-        let expires = self.keyspace.expires_at_ms(db, key).flatten().is_some();
-        self.keyspace.track_access(false);
+        let Some(kind) = self.shard.keyspace.type_of(db, key) else { return };
+        let expires = self.shard.keyspace.expires_at_ms(db, key).flatten().is_some();
+        self.shard.keyspace.track_access(false);
         match kind {
             Type::String => {
                 fingerprint.mix(&0_u32.to_be_bytes());
                 let mut digits = itoa::Buffer::new();
-                if let Ok(Some(value)) = self.keyspace.string(db, key) {
+                if let Ok(Some(value)) = self.shard.keyspace.string(db, key) {
                     fingerprint.mix(value.as_bytes(&mut digits));
                 }
             }
             Type::List => {
                 fingerprint.mix(&1_u32.to_be_bytes());
-                if let Ok(Some(list)) = self.keyspace.read::<List>(db, key) {
+                if let Ok(Some(list)) = self.shard.keyspace.read::<List>(db, key) {
                     list.iter_from(0).for_each(|element| fingerprint.mix(element));
                 }
             }
             Type::Set => {
                 fingerprint.mix(&2_u32.to_be_bytes());
-                if let Ok(Some(set)) = self.keyspace.read::<Set>(db, key) {
+                if let Ok(Some(set)) = self.shard.keyspace.read::<Set>(db, key) {
                     set.iter().for_each(|member| fingerprint.xor(member));
                 }
             }
             Type::ZSet => {
                 fingerprint.mix(&3_u32.to_be_bytes());
-                if let Ok(Some(zset)) = self.keyspace.read::<ZSet>(db, key) {
+                if let Ok(Some(zset)) = self.shard.keyspace.read::<ZSet>(db, key) {
                     for (member, score) in zset.iter() {
                         let mut element = Fingerprint::default();
                         let mut text = Vec::new();
@@ -102,7 +102,7 @@ impl Engine {
             }
             Type::Hash => {
                 fingerprint.mix(&4_u32.to_be_bytes());
-                if let Ok(Some(hash)) = self.keyspace.read::<Hash>(db, key) {
+                if let Ok(Some(hash)) = self.shard.keyspace.read::<Hash>(db, key) {
                     hash.for_each(|field, value| {
                         let mut element = Fingerprint::default();
                         element.mix(field);
@@ -112,7 +112,7 @@ impl Engine {
                 }
             }
         }
-        self.keyspace.track_access(true);
+        self.shard.keyspace.track_access(true);
         if expires {
             fingerprint.xor(b"!!expire!!");
         }

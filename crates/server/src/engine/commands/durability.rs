@@ -5,7 +5,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 
 use super::super::blocking::{DurableWait, Wait};
-use super::super::reach::Level;
+use super::super::shard::Level;
 use super::super::{ClientKey, Engine};
 use crate::config::FsyncPolicy;
 
@@ -34,28 +34,19 @@ impl Engine {
     /// Compacts every segment of the log that has something to lose; inside a transaction, after
     /// it, because its records must lie in one block. `false` when that is being done already.
     pub(crate) fn start_checkpoint(&mut self) -> bool {
-        let in_transaction = self.in_transaction;
-        if self.relogging.is_some() {
+        if self.shard.log_state().is_turning_on() {
             // What is being written is as compact as can be.
             return false;
         }
-        match &mut self.log {
-            // Without a log there is nothing to compact; tools must not fail on it.
-            None => true,
-            Some(log) if in_transaction => {
-                let is_new = !log.is_compacting() && !self.checkpoint_after_exec;
-                self.checkpoint_after_exec = true;
-                is_new
-            }
-            Some(log) => {
-                let is_new = log.compact_all();
-                if is_new {
-                    let message = self.chronicle.begin_checkpoint(self.now_us, log.as_ref());
-                    self.surroundings.logger.notice(&message);
-                }
-                is_new
-            }
+        if self.in_transaction
+            && let Some(log) = self.shard.log()
+        {
+            let is_new = !log.is_compacting() && !self.checkpoint_after_exec;
+            self.checkpoint_after_exec = true;
+            return is_new;
         }
+        let logger = self.surroundings.logger.clone();
+        self.shard.start_checkpoint(self.now_us, &logger)
     }
 }
 
@@ -106,15 +97,15 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         return Err(CommandError::MustBePositive);
     }
     let deadline_ms = deadline(engine, args[3])?;
-    if wants_local && engine.log.is_none() {
+    if wants_local && engine.shard.log().is_none() {
         return Err(CommandError::other(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    let lsn = if engine.log.is_some() { engine.clients[key].last_write } else { Lsn::ZERO };
-    let is_durable = lsn <= engine.reach.durable;
+    let lsn = if engine.shard.log().is_some() { engine.clients[key].last_write } else { Lsn::ZERO };
+    let is_durable = lsn <= engine.shard.reach.durable;
     if engine.in_transaction || (replicas == 0 && (is_durable || !wants_local)) {
-        let local = i64::from(engine.log.is_some() && is_durable);
+        let local = i64::from(engine.shard.log().is_some() && is_durable);
         let reply = engine.reply(key);
         reply.array(2);
         reply.int(local);

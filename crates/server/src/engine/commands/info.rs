@@ -9,6 +9,8 @@ use super::super::{ClientKey, Engine};
 #[path = "info_sections.rs"]
 mod sections;
 
+pub(super) use sections::line;
+
 /// The version of Redis whose commands and replies are served.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
@@ -21,7 +23,7 @@ const SECTIONS: &[Section] = &[
     ("clients", true, sections::clients),
     ("memory", true, sections::memory),
     ("persistence", true, sections::persistence),
-    ("redo", true, sections::redo),
+    ("redo", true, super::info_redo::section),
     ("stats", true, sections::stats),
     ("replication", true, sections::replication),
     ("cpu", true, sections::cpu),

@@ -6,7 +6,7 @@ use super::super::super::LogHealth;
 use super::{Engine, REDIS_VERSION};
 
 /// Adds a line.
-fn line(out: &mut String, name: &str, value: impl Display) {
+pub(crate) fn line(out: &mut String, name: &str, value: impl Display) {
     let _infallible = write!(out, "{name}:{value}\r\n");
 }
 
@@ -76,9 +76,9 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     let used = usage.allocated_bytes;
     let peak = engine.peak_memory_bytes.max(used);
     let clients: usize = engine.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
-    let tables: usize = (0..engine.keyspace.database_count())
+    let tables: usize = (0..engine.shard.keyspace.database_count())
         .map(|db| {
-            let (keys, expiring) = engine.keyspace.table_bytes(db);
+            let (keys, expiring) = engine.shard.keyspace.table_bytes(db);
             keys + expiring
         })
         .sum();
@@ -151,13 +151,13 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     constants(out, &[("mem_cluster_links", "0"), ("mem_aof_buffer", "0")]);
     line(out, "mem_allocator", usage.allocator);
     line(out, "active_defrag_running", 0);
-    line(out, "lazyfree_pending_objects", engine.keyspace.freeing());
+    line(out, "lazyfree_pending_objects", engine.shard.keyspace.freeing());
     line(out, "lazyfreed_objects", 0);
 }
 
 pub(super) fn persistence(engine: &Engine, out: &mut String) {
-    line(out, "loading", u8::from(engine.loading.is_some()));
-    if let Some(progress) = &engine.loading {
+    line(out, "loading", u8::from(engine.shard.is_loading()));
+    if let Some(progress) = engine.shard.data.progress() {
         let elapsed_s = engine.unix_s().saturating_sub(progress.started_unix_s).max(1);
         let left_bytes = progress.total_bytes.saturating_sub(progress.loaded_bytes);
         let per_second = (progress.loaded_bytes / elapsed_s.unsigned_abs()).max(1);
@@ -183,17 +183,14 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
             ("current_save_keys_total", "0"),
         ],
     );
-    let changes = engine.keyspace.dirty() - engine.dirty_at_checkpoint;
-    let is_good = !matches!(
-        engine.log.as_ref().map(|log| log.health()),
-        Some(LogHealth::ReadOnly(_) | LogHealth::Failed(_))
-    );
-    let is_compacting =
-        engine.relogging.is_some() || engine.log.as_ref().is_some_and(|log| log.is_compacting());
-    let is_on = engine.log.is_some() || engine.relogging.is_some();
+    let changes = engine.shard.keyspace.dirty() - engine.shard.checkpoints.dirty_at_save;
+    let is_good = engine.shard.log_health() == LogHealth::Good;
+    let is_compacting = engine.shard.log_state().is_turning_on()
+        || engine.shard.log().is_some_and(|log| log.is_compacting());
+    let is_on = engine.shard.log().is_some() || engine.shard.log_state().is_turning_on();
     line(out, "rdb_changes_since_last_save", changes);
     line(out, "rdb_bgsave_in_progress", 0);
-    line(out, "rdb_last_save_time", engine.last_checkpoint_unix_s);
+    line(out, "rdb_last_save_time", engine.shard.checkpoints.last_save_unix_s);
     constants(
         out,
         &[
@@ -228,9 +225,10 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
             ("module_fork_last_cow_size", "0"),
         ],
     );
-    if let Some(log) = &engine.log {
-        line(out, "aof_current_size", log.disk_bytes());
-        line(out, "aof_base_size", log.disk_bytes());
+    if let Some(log) = engine.shard.log() {
+        let bytes = log.stats().bytes;
+        line(out, "aof_current_size", bytes);
+        line(out, "aof_base_size", bytes);
         constants(
             out,
             &[
@@ -243,31 +241,9 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
     }
 }
 
-pub(super) fn redo(engine: &Engine, out: &mut String) {
-    line(out, "redo_enabled", u8::from(engine.log.is_some()));
-    line(out, "redo_turning_on", u8::from(engine.relogging.is_some()));
-    line(out, "redo_policy", engine.options.fsync.name());
-    line(out, "redo_durable_lsn", engine.reach.durable.0);
-    line(out, "redo_written_lsn", engine.reach.written.0);
-    line(out, "redo_held_replies", engine.held.len());
-    if let Some(log) = &engine.log {
-        let health = match log.health() {
-            LogHealth::Good => "ok".to_owned(),
-            LogHealth::ReadOnly(why) | LogHealth::Failed(why) => why.replace(['\r', '\n'], " "),
-        };
-        line(out, "redo_health", health);
-        line(out, "redo_congested", u8::from(log.is_congested()));
-        line(out, "redo_clients_held_back", engine.congestion.held_back_count());
-        line(out, "redo_disk_bytes", log.disk_bytes());
-        for (name, value) in log.info() {
-            line(out, name, value);
-        }
-    }
-}
-
 pub(super) fn stats(engine: &Engine, out: &mut String) {
     let counters = &engine.counters;
-    let keyspace = engine.keyspace.stats();
+    let keyspace = engine.shard.keyspace.stats();
     line(out, "total_connections_received", counters.connections);
     line(out, "total_commands_processed", counters.commands);
     line(out, "instantaneous_ops_per_sec", engine.rates.commands.per_second());
@@ -283,9 +259,9 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "rejected_connections", counters.rejected_connections);
     constants(out, &[("sync_full", "0"), ("sync_partial_ok", "0"), ("sync_partial_err", "0")]);
     line(out, "expired_keys", keyspace.expired);
-    line(out, "expired_stale_perc", format!("{:.2}", engine.expiry.stale_percent * 100.0));
-    line(out, "expired_time_cap_reached_count", engine.expiry.time_cap_count);
-    line(out, "expire_cycle_cpu_milliseconds", engine.expiry.cpu_us / 1000);
+    line(out, "expired_stale_perc", format!("{:.2}", engine.shard.expiry.stale_percent * 100.0));
+    line(out, "expired_time_cap_reached_count", engine.shard.expiry.time_cap_count);
+    line(out, "expire_cycle_cpu_milliseconds", engine.shard.expiry.cpu_us / 1000);
     line(out, "evicted_keys", keyspace.evicted);
     line(out, "evicted_clients", engine.client_eviction.evicted_count);
     constants(
@@ -419,8 +395,8 @@ pub(super) fn cluster(_engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn keyspace(engine: &Engine, out: &mut String) {
-    for db in 0..engine.keyspace.database_count() {
-        let (keys, expiring) = engine.keyspace.size(db);
+    for db in 0..engine.shard.keyspace.database_count() {
+        let (keys, expiring) = engine.shard.keyspace.size(db);
         if keys > 0 {
             line(out, &format!("db{db}"), format!("keys={keys},expires={expiring},avg_ttl=0"));
         }

@@ -23,7 +23,7 @@ pub(super) fn usage(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         };
     }
     let db = engine.clients[key].db;
-    let bytes = engine.keyspace.memory_usage(db, args[2], samples);
+    let bytes = engine.shard.keyspace.memory_usage(db, args[2], samples);
     let reply = engine.reply(key);
     match bytes {
         Some(bytes) => reply.count(bytes),
@@ -36,15 +36,16 @@ pub(super) fn usage(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     let usage = engine.surroundings.host.memory();
     let clients: usize = engine.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
-    let databases: Vec<(usize, usize, usize)> = (0..engine.keyspace.database_count())
-        .filter(|db| engine.keyspace.size(*db).0 > 0)
+    let databases: Vec<(usize, usize, usize)> = (0..engine.shard.keyspace.database_count())
+        .filter(|db| engine.shard.keyspace.size(*db).0 > 0)
         .map(|db| {
-            let (keys, expiring) = engine.keyspace.table_bytes(db);
+            let (keys, expiring) = engine.shard.keyspace.table_bytes(db);
             (db, keys, expiring)
         })
         .collect();
-    let keys: usize =
-        (0..engine.keyspace.database_count()).map(|db| engine.keyspace.size(db).0).sum();
+    let keys: usize = (0..engine.shard.keyspace.database_count())
+        .map(|db| engine.shard.keyspace.size(db).0)
+        .sum();
     let overhead =
         clients + databases.iter().map(|(_, keys, expiring)| keys + expiring).sum::<usize>();
     let used = usage.allocated_bytes;

@@ -14,6 +14,7 @@ mod digest;
 mod durability;
 mod help;
 mod info;
+mod info_redo;
 mod latency;
 mod memory;
 mod modules;

@@ -9,8 +9,9 @@ use base::Lsn;
 use command::argument;
 use command::error::{CommandError, Done};
 
-use super::super::reach::Level;
-use super::super::{ClientKey, Engine, LogHealth, Shutdown};
+use super::super::shard::Level;
+use super::super::shard::NotSaved;
+use super::super::{ClientKey, Engine, Shutdown};
 
 /// What SAVE and BGSAVE say without a log.
 const NOTHING_IS_KEPT: &str = "ERR nothing is kept on disk: appendonly is no. \
@@ -29,7 +30,7 @@ pub(super) fn time(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 
 /// LASTSAVE.
 pub(super) fn lastsave(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let saved = engine.last_checkpoint_unix_s;
+    let saved = engine.shard.checkpoints.last_save_unix_s;
     engine.reply(key).int(saved);
     Ok(())
 }
@@ -40,7 +41,7 @@ pub(super) fn save(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     let output = &mut engine.clients[key].output;
     let start = output.len();
     output.writer().ok();
-    if !engine.reach.has(Level::Durable, lsn) && output.hold(start, Level::Durable, lsn) {
+    if !engine.shard.reach.has(Level::Durable, lsn) && output.hold(start, Level::Durable, lsn) {
         engine.hold(key, Level::Durable, lsn);
     }
     Ok(())
@@ -118,7 +119,7 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
         // A shutdown that was asked for is under way before another command can come.
         return Err(CommandError::other("ERR No shutdown in progress."));
     }
-    if save && engine.log.is_none() {
+    if save && engine.shard.log().is_none() {
         return Err(CommandError::other(NOTHING_IS_KEPT));
     }
     engine.surroundings.logger.warning("User requested shutdown...");
@@ -131,35 +132,22 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
 impl Engine {
     /// Asks for everything so far to be safe: the block up to which it must be durable for that.
     fn begin_to_save(&mut self) -> Result<Lsn, CommandError> {
-        if self.relogging.is_some() {
-            // A crash brings back what the log held before, however durable what it gets now is.
-            return Err(CommandError::other(
+        let lsn = self.shard.begin_to_save().map_err(|not_saved| match not_saved {
+            NotSaved::TurningOn => CommandError::other(
                 "ERR nothing is saved yet: the redo log is being turned on, try again",
-            ));
-        }
-        let Some(log) = &mut self.log else {
-            return Err(CommandError::other(NOTHING_IS_KEPT));
-        };
-        if let LogHealth::ReadOnly(why) | LogHealth::Failed(why) = log.health() {
-            return Err(CommandError::Other(
+            ),
+            NotSaved::NoLog => CommandError::other(NOTHING_IS_KEPT),
+            NotSaved::Failed(why) => CommandError::Other(
                 format!("MISCONF The redo log takes nothing, so nothing is saved: {why}").into(),
-            ));
-        }
-        // The open block, which a transaction may still be filling, is sealed soon.
-        let lsn = log.request_sync();
-        self.is_block_awaited = true;
-        self.saving = Some(lsn);
-        self.dirty_at_checkpoint = self.keyspace.dirty();
+            ),
+        })?;
         self.note_saved();
         Ok(lsn)
     }
 
     /// Notes the time of the last save if it is complete now.
     pub(in super::super) fn note_saved(&mut self) {
-        if self.saving.is_some_and(|lsn| self.reach.has(Level::Durable, lsn)) {
-            self.saving = None;
-            self.last_checkpoint_unix_s = self.unix_s();
-            self.surroundings.logger.notice("DB saved on disk: the redo log is durable");
-        }
+        let (unix_s, logger) = (self.unix_s(), self.surroundings.logger.clone());
+        self.shard.note_saved(unix_s, &logger);
     }
 }

@@ -22,7 +22,7 @@ fn what_was_watched_before_the_data_was_there_has_changed() {
     let client = server.connect();
     server.engine.set_loading(100, 50);
     assert_eq!(server.send(client, "WATCH a\r\n"), "+OK\r\n");
-    let keyspace = Keyspace::new(Box::new(keyspace::NoJournal), [7; 16], 16);
+    let keyspace = Keyspace::new(keyspace::NoJournal, [7; 16], 16);
     server.engine.loaded(keyspace, None);
     assert!(server.send(client, "MULTI\r\nPING\r\nEXEC\r\n").ends_with("*-1\r\n"));
 }
@@ -40,7 +40,7 @@ fn a_reload_is_an_errand_for_the_owner_and_is_answered_when_it_is_done() {
     server.engine.set_loading(100, 50);
     assert!(server.send(watcher, "GET a\r\n").starts_with("-LOADING "));
     assert_eq!(server.read(client), "");
-    let keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 16);
+    let keyspace = Keyspace::new(keyspace::NoJournal, [7; 16], 16);
     let state = log.clone();
     server.engine.loaded(keyspace, Some(Box::new(log)));
     server.engine.end_iteration(true);

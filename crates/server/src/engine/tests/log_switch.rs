@@ -13,11 +13,7 @@ fn log() -> SharedLog {
 }
 
 fn opened(log: &SharedLog) -> OpenedLog {
-    OpenedLog {
-        journal: Box::new(log.clone()),
-        log: Box::new(log.clone()),
-        survey: Survey::default(),
-    }
+    OpenedLog { log: Box::new(log.clone()), survey: Survey::default() }
 }
 
 #[test]
@@ -36,7 +32,7 @@ fn writers_wait_while_everything_is_logged_and_for_the_log_from_then_on() {
     server.engine.receive(writer, b"SET c 1\r\n");
     assert_eq!(server.read(writer), "", "everything is being logged");
     server.engine.request_shutdown();
-    while server.engine.is_copying() {
+    while server.engine.shard.log_state().is_copying() {
         server.engine.end_iteration(true);
     }
     assert_eq!(log.0.lock().unwrap().open, 2, "two keys and two maps are one block");
@@ -119,7 +115,7 @@ fn devices_do_not_change_while_the_log_is_being_opened() {
     assert_eq!(server.send(admin, "CONFIG SET log-devices /a\r\n"), "+OK\r\n", "it is off");
     server.engine.set_loading(100, 50);
     is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
-    let keyspace = keyspace::Keyspace::new(Box::new(keyspace::NoJournal), [7; 16], 16);
+    let keyspace = keyspace::Keyspace::new(keyspace::NoJournal, [7; 16], 16);
     server.engine.loaded(keyspace, None);
     server.send(client, "CONFIG SET appendonly yes\r\n");
     is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
@@ -128,7 +124,7 @@ fn devices_do_not_change_while_the_log_is_being_opened() {
     let log = log();
     server.engine.log_opened(Ok(opened(&log)));
     is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
-    while server.engine.is_copying() {
+    while server.engine.shard.log_state().is_copying() {
         server.engine.end_iteration(true);
     }
     is_refused(&mut server, admin, "CONFIG SET log-devices /b\r\n");
@@ -151,7 +147,7 @@ fn switching(settings: &[&str]) -> (TestServer, SharedLog) {
     server.engine.log_looked_at(Ok(()));
     let log = log();
     server.engine.log_opened(Ok(opened(&log)));
-    while server.engine.is_copying() {
+    while server.engine.shard.log_state().is_copying() {
         server.engine.end_iteration(true);
     }
     server.engine.end_iteration(true);
@@ -184,7 +180,7 @@ fn whoever_waits_for_the_switch_goes_on_after_a_reload() {
     server.engine.set_loading(100, 50);
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "");
-    let keyspace = keyspace::Keyspace::new(Box::new(log.clone()), [7; 16], 16);
+    let keyspace = keyspace::Keyspace::new(keyspace::NoJournal, [7; 16], 16);
     server.engine.loaded(keyspace, Some(Box::new(log)));
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "*2\r\n:1\r\n:0\r\n");

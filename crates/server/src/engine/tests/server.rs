@@ -9,7 +9,7 @@ use env::{Clock, Entropy};
 use keyspace::{Journal, Keyspace};
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{ClientKey, Engine, LogControl, LogHealth, Peer, Reach, Surroundings};
+use crate::engine::{ClientKey, Engine, LogHealth, Peer, Reach, ShardLog, Surroundings};
 use crate::host::NoHost;
 use crate::logger::Logger;
 
@@ -83,7 +83,7 @@ impl Journal for SharedLog {
     }
 }
 
-impl LogControl for SharedLog {
+impl ShardLog for SharedLog {
     fn seal(&mut self) {
         let mut log = self.0.lock().unwrap();
         if log.records > 0 {
@@ -148,12 +148,8 @@ impl LogControl for SharedLog {
 
     fn tick(&mut self) {}
 
-    fn info(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    fn disk_bytes(&self) -> u64 {
-        0
+    fn stats(&self) -> redo::Stats {
+        redo::Stats::default()
     }
 
     fn shutdown(&mut self) -> Result<(), String> {
@@ -185,7 +181,7 @@ impl TestServer {
     pub(super) fn with_log(settings: &[&str]) -> (Self, SharedLog) {
         let mut server = Self::new(settings);
         let log = SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })));
-        let keyspace = Keyspace::new(Box::new(log.clone()), [7; 16], 16);
+        let keyspace = Keyspace::new(keyspace::NoJournal, [7; 16], 16);
         server.engine.loaded(keyspace, Some(Box::new(log.clone())));
         (server, log)
     }

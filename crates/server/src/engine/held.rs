@@ -1,10 +1,4 @@
-//! How far the log has come, and which clients wait for it to come further.
-//!
-//! ```text
-//!   block             1 2 3 4 5 6 7 8 9
-//!   durable ──────────────┘       │       what `always` waits for: survives the loss of power
-//!   written ──────────────────────┘       what the rest waits for: survives the process
-//! ```
+//! Which clients wait for the log to come further.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,44 +6,7 @@ use std::collections::BinaryHeap;
 use base::Lsn;
 
 use super::ClientKey;
-use crate::config::FsyncPolicy;
-
-/// What a reply promises of the write that it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
-    /// The system has it: a `kill -9` right after the reply does not lose it.
-    Written,
-    /// A device has it: a power failure does not lose it either.
-    Durable,
-}
-
-impl From<FsyncPolicy> for Level {
-    fn from(policy: FsyncPolicy) -> Self {
-        match policy {
-            FsyncPolicy::Always => Self::Durable,
-            FsyncPolicy::EverySecond | FsyncPolicy::No => Self::Written,
-        }
-    }
-}
-
-/// The last block of each prefix of the log: `durable` ≤ `written`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// Everything up to this block survives the death of the process.
-    pub written: Lsn,
-    /// Everything up to this block survives the loss of power.
-    pub durable: Lsn,
-}
-
-impl Reach {
-    /// Whether everything up to `lsn` has come to `level`.
-    pub(crate) fn has(&self, level: Level, lsn: Lsn) -> bool {
-        lsn <= match level {
-            Level::Written => self.written,
-            Level::Durable => self.durable,
-        }
-    }
-}
+use super::shard::{Level, Reach};
 
 /// By block: the place of a client, and its id, as a place is used again.
 type Waiting = BinaryHeap<Reverse<(Lsn, ClientKey, u64)>>;

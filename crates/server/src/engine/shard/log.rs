@@ -1,9 +1,10 @@
-//! The redo log as the engine sees it, beside the journal that the keyspace writes to.
+//! The redo log as its shard uses it.
 
 use std::path::PathBuf;
 
 use base::{Lsn, SegmentId};
 use env::Entropy;
+use keyspace::Journal;
 
 use super::reach::Reach;
 use crate::config::{FsyncPolicy, LogOptions};
@@ -19,8 +20,22 @@ pub enum LogHealth {
     Failed(String),
 }
 
-/// See the file's top.
-pub trait LogControl: Send {
+impl LogHealth {
+    /// Why the log takes no writes.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Good => None,
+            Self::ReadOnly(why) | Self::Failed(why) => Some(why),
+        }
+    }
+}
+
+/// See the file's top. Commands append to it as to any [`Journal`]; the rest is the engine's.
+///
+/// The server implements it on [`redo::Log`], a simulator listens in between, and the tests of the
+/// engine have one that does what they say.
+pub trait ShardLog: Journal {
     /// Ends the open block, if anything is in it, and hands it to a device.
     fn seal(&mut self);
 
@@ -33,10 +48,11 @@ pub trait LogControl: Send {
     /// How far the log is written and durable.
     fn reach(&mut self) -> Reach;
 
-    /// Wants to be told as soon as everything up to this block is written.
+    /// Asks to be woken as soon as everything up to this block is written.
     fn want_written(&mut self, lsn: Lsn);
 
-    /// Wants everything so far to become durable soon, whatever the policy. The last block of it.
+    /// Asks for everything so far to become durable soon, whatever the policy. Returns the last
+    /// block of it.
     fn request_sync(&mut self) -> Lsn;
 
     /// Changes when the log is synced.
@@ -45,8 +61,7 @@ pub trait LogControl: Send {
     /// Changes when segments are compacted, and how fast they are scrubbed.
     fn set_compaction(&mut self, options: &LogOptions);
 
-    /// The log has the whole keyspace, and what is garbage in it is known: from now on it may be
-    /// compacted.
+    /// Lets the log be compacted: it has the whole keyspace, and what is garbage in it is known.
     fn thaw(&mut self);
 
     /// Changes the directories of the log; none for the default one. New ones are taken into use at
@@ -66,19 +81,14 @@ pub trait LogControl: Send {
     /// Starts compacting everything that is worth it; `false` when that is being done already.
     fn compact_all(&mut self) -> bool;
 
-    /// Whether a compaction is running.
+    /// Whether a compaction is running that was asked for.
     fn is_compacting(&self) -> bool;
 
-    /// How many compactions of a segment were finished since the log was opened.
-    fn compaction_count(&self) -> u64 {
-        0
-    }
-
-    /// Time has passed.
+    /// Does what is due.
     fn tick(&mut self);
 
     /// What is new about damage on the devices, for the server's log.
-    fn take_news(&mut self) -> Vec<String> {
+    fn drain_events(&mut self) -> Vec<String> {
         Vec::new()
     }
 
@@ -87,11 +97,8 @@ pub trait LogControl: Send {
         Vec::new()
     }
 
-    /// Names and values for the `# Redo` section of INFO.
-    fn info(&self) -> Vec<(&'static str, String)>;
-
-    /// Bytes that the log takes on its devices.
-    fn disk_bytes(&self) -> u64;
+    /// The figures of the log.
+    fn stats(&self) -> redo::Stats;
 
     /// Makes everything durable and closes the files.
     ///

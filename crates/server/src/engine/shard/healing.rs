@@ -5,9 +5,11 @@
 //! slice is a millisecond in ten, and none is done while the devices cannot keep up or the log
 //! takes nothing. Clients notice nothing: no value changes.
 
+use env::Clock;
 use keyspace::Rewrite;
 
-use super::{Engine, LogHealth};
+use super::{LogHealth, Shard};
+use crate::logger::Logger;
 
 /// How long the executor logs in one slice, and how long after it the next one comes.
 const SLICE_US: u64 = 1_000;
@@ -23,16 +25,22 @@ pub(super) struct Healing {
     next_slice_us: u64,
 }
 
-impl Engine {
+impl Shard {
     /// Says what is new about damage, and goes on with a slice if one is due.
-    pub(super) fn heal_log(&mut self) {
-        if self.now_us < self.healing.next_slice_us {
+    pub(in crate::engine) fn heal(
+        &mut self,
+        now_us: u64,
+        clock: &dyn Clock,
+        logger: &Logger,
+        block_bytes_max: u64,
+    ) {
+        if now_us < self.healing.next_slice_us {
             return;
         }
-        self.healing.next_slice_us = self.now_us + SLICE_EVERY_US;
-        let Some(log) = &mut self.log else { return };
-        for news in log.take_news() {
-            self.surroundings.logger.warning(&news);
+        self.healing.next_slice_us = now_us + SLICE_EVERY_US;
+        let Some(log) = self.log_mut() else { return };
+        for event in log.drain_events() {
+            logger.warning(&event);
         }
         let segments = log.rewrites();
         if segments.is_empty() {
@@ -40,27 +48,32 @@ impl Engine {
             return;
         }
         // While the log is being turned on, what was in it before must stay what it is.
-        let is_busy = self.relogging.is_some() || self.loading.is_some();
-        if is_busy || log.health() != LogHealth::Good {
+        let is_busy = self.log_state().is_turning_on() || self.is_loading();
+        if is_busy || self.log_health() != LogHealth::Good {
             return;
         }
         let walk = self.healing.walk.take().unwrap_or_else(|| Rewrite::new(segments));
-        self.rewrite_slice(walk);
+        self.healing.walk = self.rewrite_slice(walk, clock, block_bytes_max);
     }
 
-    fn rewrite_slice(&mut self, mut walk: Rewrite) {
-        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+    /// Returns the walk if it goes on.
+    fn rewrite_slice(
+        &mut self,
+        mut walk: Rewrite,
+        clock: &dyn Clock,
+        block_bytes_max: u64,
+    ) -> Option<Rewrite> {
         let start_us = clock.monotonic_us();
-        while !self.log.as_ref().is_some_and(|log| log.is_congested()) {
+        while !self.is_log_congested() {
             if self.keyspace.rewrite_step(&mut walk, SLICE_ENTRIES) {
                 // If anything is left, it was moved about meanwhile: the next walk meets it.
-                return;
+                return None;
             }
-            self.seal_if_large();
+            self.seal_if_large(block_bytes_max);
             if clock.monotonic_us() - start_us >= SLICE_US {
                 break;
             }
         }
-        self.healing.walk = Some(walk);
+        Some(walk)
     }
 }

@@ -1,9 +1,11 @@
-//! Deletes keys that have expired and that nobody asks for.
+//! Deletes keys that have expired and that no command asks for.
 //!
 //! Each time, some databases are sampled; as long as more than a tenth of a sample had expired it
 //! pays to go on, within a bounded time. So the memory that expired keys take stays a bounded share.
 
-use super::{Engine, LogHealth};
+use env::Clock;
+
+use super::Shard;
 
 /// How many keys a sample has.
 const SAMPLE_KEYS: usize = 20;
@@ -12,8 +14,10 @@ const SAMPLE_KEYS: usize = 20;
 const CYCLE_US_MAX: u64 = 1_000;
 
 /// Where the next cycle begins, and what INFO shows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cycle {
+    /// DEBUG SET-ACTIVE-EXPIRE.
+    pub(crate) is_on: bool,
     next_db: usize,
     /// An estimate of the share of keys that have expired and are still there, in percent.
     pub(crate) stale_percent: f64,
@@ -21,25 +25,24 @@ pub(crate) struct Cycle {
     pub(crate) cpu_us: u64,
 }
 
-impl Engine {
-    /// Nothing is deleted unasked, neither expired keys nor evicted ones, while the log cannot
-    /// take that down, and while clients that write are paused.
-    pub(super) fn freeze_or_thaw(&mut self) {
-        let health = self.log.as_ref().map_or(LogHealth::Good, |log| log.health());
-        let is_paused = self.pause.is_some() || self.is_copying();
-        self.keyspace.set_frozen(health != LogHealth::Good || is_paused);
-        self.log_failure = if let LogHealth::Failed(why) = health { Some(why) } else { None };
+impl Default for Cycle {
+    fn default() -> Self {
+        Self { is_on: true, next_db: 0, stale_percent: 0.0, time_cap_count: 0, cpu_us: 0 }
     }
+}
 
-    /// One cycle.
-    pub(super) fn expire_cycle(&mut self) {
-        if !self.active_expire || self.loading.is_some() || self.keyspace.is_frozen() {
-            return;
+impl Shard {
+    /// One cycle; how many microseconds it took, if it was due.
+    pub(in crate::engine) fn expire_cycle(
+        &mut self,
+        clock: &dyn Clock,
+        effort: u32,
+    ) -> Option<u64> {
+        if !self.expiry.is_on || self.is_loading() || self.keyspace.is_frozen() {
+            return None;
         }
-        let clock = std::sync::Arc::clone(&self.surroundings.clock);
         let start_us = clock.monotonic_us();
-        let effort = u64::from(self.options.active_expire_effort);
-        let end_us = start_us + CYCLE_US_MAX * effort;
+        let end_us = start_us + CYCLE_US_MAX * u64::from(effort);
         let samples =
             SAMPLE_KEYS + SAMPLE_KEYS / 4 * usize::try_from(effort - 1).expect("at most ten");
         let (mut seen, mut expired) = (0, 0);
@@ -61,9 +64,9 @@ impl Engine {
         }
         let duration_us = clock.monotonic_us() - start_us;
         self.expiry.cpu_us += duration_us;
-        self.note_latency("expire-cycle", duration_us);
         #[expect(clippy::cast_precision_loss, reason = "counts of samples are small")]
         let share = if seen == 0 { 0.0 } else { expired as f64 / seen as f64 };
         self.expiry.stale_percent = share * 5.0 + self.expiry.stale_percent * 0.95;
+        Some(duration_us)
     }
 }

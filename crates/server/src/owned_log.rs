@@ -1,17 +1,17 @@
-//! The redo log behind the keyspace's [`Journal`] and the engine's [`LogControl`].
+//! The redo log as its shard owns it: the [`redo::Log`], and what steps its flushers, its compactor
+//! and its scrubber.
 //!
 //! ```text
-//!   keyspace ── append, retire ──► LogJournal ─┐
-//!                                              ├─► Log ──► flushers, compactor: a Crew
-//!   engine ── seal, durable_lsn ─► LogOwner ───┘           (threads, or a simulator's steps)
+//!   Shard ── append, retire, seal, reach ──► OwnedLog ─┬─► redo::Log
+//!                                                      └─► LogWorkers: threads, or a simulator's steps
 //! ```
 //!
-//! Both ends are used by the executor's thread only. The mutex between them is never contended; it
-//! is what lets both be handed over from the thread that recovers the log.
+//! The executor is the only thread that uses it, so nothing is locked: what flushers and compactor
+//! tell, [`redo::Log`] fetches from its mailboxes when it is polled.
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,75 +19,29 @@ use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
-    CompactionOptions, Compactor, DeviceState, Flusher, Health, Log, Opened, Scrubber, Step,
-    SyncPolicy, Turn,
+    CompactionOptions, Compactor, Flusher, Health, Log, Opened, Scrubber, Step, SyncPolicy, Turn,
 };
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{LogControl, LogHealth, Reach};
+use crate::engine::{BoxedLog, LogHealth, Reach, ShardLog};
 
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 
-/// The niceness of threads that nobody waits for.
+/// The niceness of threads that no client waits for.
 const BACKGROUND_NICENESS: i32 = 5;
 
-type Shared = Arc<Mutex<Log>>;
-
-fn lock(log: &Shared) -> MutexGuard<'_, Log> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The end that the keyspace writes to. A clone is another handle on the same log.
-#[derive(Clone)]
-pub struct LogJournal(Shared);
-
-impl LogJournal {
-    /// The log's figures.
-    #[must_use]
-    pub fn stats(&self) -> redo::Stats {
-        lock(&self.0).stats()
-    }
-}
-
-impl Journal for LogJournal {
-    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
-        Some(lock(&self.0).append(record))
-    }
-
-    fn retire(&mut self, addr: RecordAddr) {
-        lock(&self.0).retire(addr);
-    }
-
-    fn open_lsn(&self) -> Lsn {
-        lock(&self.0).open_lsn()
-    }
-
-    fn last_lsn(&self) -> Lsn {
-        let log = lock(&self.0);
-        if log.has_open_records() { log.open_lsn() } else { Lsn(log.open_lsn().0 - 1) }
-    }
-
-    fn durable_lsn(&self) -> Lsn {
-        lock(&self.0).durable_lsn()
-    }
-
-    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
-        lock(&self.0).undurable_lsn_of(addr)
-    }
-}
-
-/// Whoever steps the log's flushers and its compactor.
-pub trait Crew: Send {
-    /// Steps the flushers too that `add` gives, of devices that it adds: `count_max` at most. What
-    /// they take is there before, because a device in use whose flusher nobody steps would hold up
-    /// the log.
+/// Steps the log's flushers and its compactor.
+pub trait LogWorkers: Send {
+    /// Steps also the flushers that `add` returns, of devices that it adds: at most `count_max`.
+    /// What they need is there before, because a device in use whose flusher is never stepped would
+    /// hold up the log.
     ///
     /// # Errors
     /// Why that cannot be, or what `add` says. Nothing is changed then.
-    fn hire(
+    fn add_flushers(
         &mut self,
         count_max: usize,
         add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
@@ -106,24 +60,23 @@ pub trait Crew: Send {
     fn finish(&mut self) -> Result<(), String>;
 }
 
-/// The end that the engine controls the log by.
-struct LogOwner {
-    log: Shared,
-    crew: Box<dyn Crew>,
+/// See the file's top.
+struct OwnedLog {
+    log: Log,
+    workers: Box<dyn LogWorkers>,
 }
 
-/// The two ends of a log whose flushers and compactor `crew` steps.
+/// A log whose flushers and compactor `workers` step.
 #[must_use]
-pub fn connect(log: Log, crew: Box<dyn Crew>) -> (LogJournal, Box<dyn LogControl>) {
-    let log = Arc::new(Mutex::new(log));
-    (LogJournal(Arc::clone(&log)), Box::new(LogOwner { log, crew }))
+pub fn own(log: Log, workers: Box<dyn LogWorkers>) -> BoxedLog {
+    Box::new(OwnedLog { log, workers })
 }
 
-/// Starts the log's threads and gives the two ends.
+/// Starts the log's threads.
 ///
 /// # Errors
 /// When a thread cannot be started.
-pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogControl>)> {
+pub(crate) fn start(opened: Opened) -> std::io::Result<BoxedLog> {
     let Opened { log, flushers, compactor, .. } = opened;
     let mut threads = Vec::new();
     let mut desks = Vec::new();
@@ -137,7 +90,7 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<(LogJournal, Box<dyn LogC
     let scrubber = log.scrubber();
     let thread = std::thread::Builder::new().name("scrubber".to_owned());
     threads.push(thread.spawn(in_background(move || run_scrubber(scrubber)))?);
-    Ok(connect(log, Box::new(Threads { threads, flushers: desks })))
+    Ok(own(log, Box::new(Threads { threads, flushers: desks })))
 }
 
 /// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
@@ -157,8 +110,8 @@ struct Threads {
     flushers: Vec<Arc<Mutex<Flusher>>>,
 }
 
-impl Crew for Threads {
-    fn hire(
+impl LogWorkers for Threads {
+    fn add_flushers(
         &mut self,
         count_max: usize,
         add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
@@ -249,11 +202,6 @@ fn run_scrubber(mut scrubber: Scrubber) {
     }
 }
 
-/// An error as INFO shows it.
-fn one_line(error: Option<&str>) -> String {
-    error.unwrap_or("none").replace([',', '\r', '\n'], " ")
-}
-
 /// `appendfsync` as the log names it.
 pub(crate) fn sync_policy(policy: FsyncPolicy) -> SyncPolicy {
     match policy {
@@ -277,55 +225,78 @@ pub(crate) fn compaction_options(options: &LogOptions) -> CompactionOptions {
     }
 }
 
-impl LogControl for LogOwner {
+impl Journal for OwnedLog {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        Some(self.log.append(record))
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        self.log.retire(addr);
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        self.log.open_lsn()
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        let open_lsn = self.log.open_lsn();
+        if self.log.has_open_records() { open_lsn } else { Lsn(open_lsn.0 - 1) }
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        self.log.durable_lsn()
+    }
+
+    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        self.log.undurable_lsn_of(addr)
+    }
+}
+
+impl ShardLog for OwnedLog {
     fn seal(&mut self) {
-        let mut log = lock(&self.log);
-        if log.policy() == SyncPolicy::Always {
-            log.seal();
-        } else if let Some(device) = log.seal_quietly()
-            && !self.crew.write_now(device)
+        if self.log.policy() == SyncPolicy::Always {
+            self.log.seal();
+        } else if let Some(device) = self.log.seal_quietly()
+            && !self.workers.write_now(device)
         {
-            log.wake_flusher(device);
+            self.log.wake_flusher(device);
         }
     }
 
     fn takes_block_now(&self) -> bool {
-        lock(&self.log).takes_block_now()
+        self.log.takes_block_now()
     }
 
     fn open_bytes(&self) -> usize {
-        lock(&self.log).open_bytes()
+        self.log.open_bytes()
     }
 
     fn reach(&mut self) -> Reach {
-        let mut log = lock(&self.log);
-        log.poll();
-        Reach { written: log.written_lsn(), durable: log.durable_lsn() }
+        self.log.poll();
+        Reach { written: self.log.written_lsn(), durable: self.log.durable_lsn() }
     }
 
     fn want_written(&mut self, lsn: Lsn) {
-        lock(&self.log).want_written(lsn);
+        self.log.want_written(lsn);
     }
 
     fn request_sync(&mut self) -> Lsn {
-        let mut log = lock(&self.log);
-        let lsn = if log.has_open_records() { log.open_lsn() } else { Lsn(log.open_lsn().0 - 1) };
-        log.request_sync(lsn);
+        let lsn = self.last_lsn();
+        self.log.request_sync(lsn);
         lsn
     }
 
     fn set_policy(&mut self, policy: FsyncPolicy) {
-        lock(&self.log).set_policy(sync_policy(policy));
+        self.log.set_policy(sync_policy(policy));
     }
 
     fn set_compaction(&mut self, options: &LogOptions) {
-        let mut log = lock(&self.log);
-        log.set_compaction_options(compaction_options(options));
-        log.set_scrub_rate(options.scrub_bytes_per_second);
+        self.log.set_compaction_options(compaction_options(options));
+        self.log.set_scrub_rate(options.scrub_bytes_per_second);
     }
 
     fn thaw(&mut self) {
-        lock(&self.log).set_frozen(false);
+        self.log.set_frozen(false);
     }
 
     fn set_devices(
@@ -335,17 +306,18 @@ impl LogControl for LogOwner {
     ) -> Result<(), String> {
         // None listed is one, the default.
         let count_max = devices.len().max(1);
-        self.crew.hire(count_max, &mut || {
-            lock(&self.log).set_devices(devices, entropy).map_err(|error| error.to_string())
+        let Self { log, workers } = self;
+        workers.add_flushers(count_max, &mut || {
+            log.set_devices(devices, entropy).map_err(|error| error.to_string())
         })
     }
 
     fn is_congested(&self) -> bool {
-        lock(&self.log).is_congested()
+        self.log.is_congested()
     }
 
     fn health(&self) -> LogHealth {
-        match lock(&self.log).health() {
+        match self.log.health() {
             Health::Writable => LogHealth::Good,
             Health::DiskFull { reason } => LogHealth::ReadOnly(reason),
             Health::ReadOnly { reason } => LogHealth::Failed(reason),
@@ -353,96 +325,43 @@ impl LogControl for LogOwner {
     }
 
     fn compact_all(&mut self) -> bool {
-        let mut log = lock(&self.log);
-        if log.is_compacting_all() {
+        if self.log.is_compacting_all() {
             return false;
         }
-        log.seal();
-        log.compact_all();
+        self.log.seal();
+        self.log.compact_all();
         true
     }
 
     fn is_compacting(&self) -> bool {
-        lock(&self.log).is_compacting_all()
-    }
-
-    fn compaction_count(&self) -> u64 {
-        lock(&self.log).stats().compactions
+        self.log.is_compacting_all()
     }
 
     fn tick(&mut self) {
-        lock(&self.log).tick();
+        self.log.tick();
     }
 
-    fn take_news(&mut self) -> Vec<String> {
-        lock(&self.log).take_news()
+    fn drain_events(&mut self) -> Vec<String> {
+        self.log.take_news()
     }
 
     fn rewrites(&self) -> Vec<SegmentId> {
-        lock(&self.log).rewrites()
+        self.log.rewrites()
     }
 
-    fn info(&self) -> Vec<(&'static str, String)> {
-        let stats = lock(&self.log).stats();
-        let mut lines = vec![
-            ("redo_epoch", stats.epoch.to_string()),
-            ("redo_open_lsn", stats.open_lsn.0.to_string()),
-            ("redo_in_flight_bytes", stats.in_flight_bytes.to_string()),
-            ("redo_segments", stats.segments.to_string()),
-            ("redo_files", stats.files.to_string()),
-            ("redo_records", stats.records.to_string()),
-            ("redo_invalid_records", stats.invalid_records.to_string()),
-            ("redo_delete_records", stats.delete_records.to_string()),
-            ("redo_bitmap_bytes", stats.bitmap_bytes.to_string()),
-            ("redo_compacting", u8::from(stats.compacting.is_some()).to_string()),
-            ("redo_compactions", stats.compactions.to_string()),
-            ("redo_compactions_failed", stats.compactions_failed.to_string()),
-            ("redo_reclaimed_bytes", stats.reclaimed_bytes.to_string()),
-            ("redo_scrubbed_bytes", stats.scrubbed_bytes.to_string()),
-            ("redo_scrub_passes", stats.scrub_passes.to_string()),
-            ("redo_scrub_last_pass_time", (stats.scrub_pass_ended_at_ms / 1000).to_string()),
-            ("redo_scrub_errors", stats.scrub_errors.to_string()),
-            ("redo_scrub_healed", stats.scrub_healed.to_string()),
-            ("redo_scrub_last_error", one_line(stats.scrub_error.as_deref())),
-            ("redo_devices", stats.devices.len().to_string()),
-        ];
-        for (index, device) in stats.devices.iter().enumerate() {
-            let error = one_line(device.last_error.as_deref());
-            let state = match device.state {
-                DeviceState::Healthy if device.is_draining => "Draining",
-                DeviceState::Healthy => "Healthy",
-                DeviceState::Full => "Full",
-                DeviceState::Poisoned => "Poisoned",
-            };
-            let figures = format!(
-                "index={index},path={},state={state},segments={},queued_bytes={},written_bytes={},written_blocks={},\
-                 syncs={},last_error={error}",
-                device.path.display(),
-                device.segments,
-                device.queued_bytes,
-                device.written_bytes,
-                device.written_blocks,
-                device.syncs,
-            );
-            lines.push(("redo_device", figures));
-        }
-        lines
-    }
-
-    fn disk_bytes(&self) -> u64 {
-        lock(&self.log).stats().bytes
+    fn stats(&self) -> redo::Stats {
+        self.log.stats()
     }
 
     fn shutdown(&mut self) -> Result<(), String> {
-        lock(&self.log).shutdown();
-        self.crew.finish()?;
-        let mut log = lock(&self.log);
-        log.poll();
-        if log.durable_lsn().next() == log.open_lsn() {
+        self.log.shutdown();
+        self.workers.finish()?;
+        self.log.poll();
+        if self.log.durable_lsn().next() == self.log.open_lsn() {
             // Whatever became of the devices, nothing is lost.
             return Ok(());
         }
-        match log.health() {
+        match self.log.health() {
             Health::Writable => Ok(()),
             Health::DiskFull { reason } | Health::ReadOnly { reason } => Err(reason),
         }

@@ -1,0 +1,75 @@
+//! The `# Redo` section of INFO: the log in numbers.
+
+use redo::{DeviceState, DeviceStats, Stats};
+
+use super::super::Engine;
+use super::info::line;
+
+/// Writes the section.
+pub(super) fn section(engine: &Engine, out: &mut String) {
+    line(out, "redo_enabled", u8::from(engine.shard.log().is_some()));
+    line(out, "redo_turning_on", u8::from(engine.shard.log_state().is_turning_on()));
+    line(out, "redo_policy", engine.options.fsync.name());
+    line(out, "redo_durable_lsn", engine.shard.reach.durable.0);
+    line(out, "redo_written_lsn", engine.shard.reach.written.0);
+    line(out, "redo_held_replies", engine.held.len());
+    if let Some(log) = engine.shard.log() {
+        let health = log.health();
+        let health = health.reason().map_or("ok".to_owned(), |why| why.replace(['\r', '\n'], " "));
+        line(out, "redo_health", health);
+        line(out, "redo_congested", u8::from(log.is_congested()));
+        line(out, "redo_clients_held_back", engine.congestion.held_back_count());
+        figures(&log.stats(), out);
+    }
+}
+
+fn figures(stats: &Stats, out: &mut String) {
+    line(out, "redo_epoch", stats.epoch);
+    line(out, "redo_open_lsn", stats.open_lsn.0);
+    line(out, "redo_in_flight_bytes", stats.in_flight_bytes);
+    line(out, "redo_segments", stats.segments);
+    line(out, "redo_files", stats.files);
+    line(out, "redo_records", stats.records);
+    line(out, "redo_invalid_records", stats.invalid_records);
+    line(out, "redo_delete_records", stats.delete_records);
+    line(out, "redo_bitmap_bytes", stats.bitmap_bytes);
+    line(out, "redo_compacting", u8::from(stats.compacting.is_some()));
+    line(out, "redo_compactions", stats.compactions);
+    line(out, "redo_compactions_failed", stats.compactions_failed);
+    line(out, "redo_reclaimed_bytes", stats.reclaimed_bytes);
+    line(out, "redo_scrubbed_bytes", stats.scrubbed_bytes);
+    line(out, "redo_scrub_passes", stats.scrub_passes);
+    line(out, "redo_scrub_last_pass_time", stats.scrub_pass_ended_at_ms / 1000);
+    line(out, "redo_scrub_errors", stats.scrub_errors);
+    line(out, "redo_scrub_healed", stats.scrub_healed);
+    line(out, "redo_scrub_last_error", one_line(stats.scrub_error.as_deref()));
+    line(out, "redo_devices", stats.devices.len());
+    for (index, device) in stats.devices.iter().enumerate() {
+        line(out, "redo_device", figures_of_device(index, device));
+    }
+}
+
+fn figures_of_device(index: usize, device: &DeviceStats) -> String {
+    let state = match device.state {
+        DeviceState::Healthy if device.is_draining => "Draining",
+        DeviceState::Healthy => "Healthy",
+        DeviceState::Full => "Full",
+        DeviceState::Poisoned => "Poisoned",
+    };
+    format!(
+        "index={index},path={},state={state},segments={},queued_bytes={},written_bytes={},written_blocks={},\
+         syncs={},last_error={}",
+        device.path.display(),
+        device.segments,
+        device.queued_bytes,
+        device.written_bytes,
+        device.written_blocks,
+        device.syncs,
+        one_line(device.last_error.as_deref()),
+    )
+}
+
+/// An error as INFO shows it.
+fn one_line(error: Option<&str>) -> String {
+    error.unwrap_or("none").replace([',', '\r', '\n'], " ")
+}

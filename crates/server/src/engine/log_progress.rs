@@ -1,0 +1,73 @@
+//! What it means for clients that the log comes further.
+
+use base::Lsn;
+
+use super::shard::Level;
+use super::{ClientKey, Engine};
+
+impl Engine {
+    /// Ends the log's open block.
+    pub(super) fn seal(&mut self) {
+        self.shard.seal();
+        self.update_congestion();
+    }
+
+    /// Ends the log's open block if it has become large. Only between commands: a command's
+    /// records lie in one block.
+    pub fn seal_if_large(&mut self) {
+        if self.shard.seal_if_large(self.options.log.block_bytes) {
+            self.update_congestion();
+        }
+    }
+
+    /// A client waits until everything so far has come to `level`.
+    pub(super) fn await_block(&mut self, level: Level) {
+        self.shard.await_block(level, self.options.fsync);
+    }
+
+    /// A reply waits behind a new gate.
+    pub(super) fn hold(&mut self, key: ClientKey, level: Level, lsn: Lsn) {
+        let id = self.clients[key].id;
+        if self.held.push(level, lsn, key, id)
+            && let Some(log) = self.shard.log_mut()
+        {
+            log.want_written(lsn);
+        }
+    }
+
+    /// The log may have come further than before: replies that waited may go.
+    pub fn log_advanced(&mut self) {
+        let Some(advance) = self.shard.advance() else { return };
+        let reach = self.shard.reach;
+        while let Some(key) = self.held.pop_reached(&reach) {
+            self.note(key);
+        }
+        if advance.is_more_durable {
+            self.wake_durable();
+            self.note_saved();
+        }
+    }
+
+    /// Nothing is deleted unasked while the log takes no writes, or clients that write are paused.
+    pub(super) fn update_frozen(&mut self) {
+        self.shard.update_frozen(self.pause.is_some());
+    }
+
+    /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
+    pub(super) fn make_room(&mut self) -> bool {
+        let limit_bytes = self.options.maxmemory_bytes;
+        if !self.shard.is_full(self.surroundings.host.as_ref(), limit_bytes) {
+            return true;
+        }
+        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let start_us = clock.monotonic_us();
+        let now_ms = self.unix_ms();
+        self.shard.keyspace.begin_command(now_ms);
+        let host = self.surroundings.host.as_ref();
+        let has_room = self.shard.evict(host, clock.as_ref(), limit_bytes);
+        let (lsn, _) = self.shard.keyspace.end_command();
+        self.settle(lsn);
+        self.note_latency("eviction-cycle", clock.monotonic_us() - start_us);
+        has_room
+    }
+}

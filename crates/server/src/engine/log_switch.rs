@@ -1,0 +1,170 @@
+//! What turning the log on and off means for clients: CONFIG SET appendonly.
+//!
+//! ```text
+//!   yes ─► the owner opens it ─► [`Shard::enable_step`] each iteration; commands that write wait
+//!          while everything is logged
+//!   no ──► everything is made durable, the files are closed and stay as they are
+//! ```
+
+use base::Lsn;
+use command::spec::Flags;
+use command::table::Command;
+use keyspace::Survey;
+
+use super::blocking::Wait;
+use super::client::Closing;
+use super::shard::{BoxedLog, EnableStep, Level};
+use super::{ClientKey, Engine};
+
+/// A log that was opened for a keyspace that is there already.
+pub struct OpenedLog {
+    /// The log.
+    pub log: BoxedLog,
+    /// What it holds.
+    pub survey: Survey,
+}
+
+impl Engine {
+    /// The owner has locked the log and looked at it, or could not.
+    pub fn log_looked_at(&mut self, result: Result<(), String>) {
+        match result {
+            Ok(()) => {
+                self.surroundings.logger.notice("The redo log is being opened");
+                self.errand_done(Ok(()));
+            }
+            Err(why) => {
+                self.abort_enable(&why);
+                self.errand_done(Err(CANNOT_TURN_ON));
+            }
+        }
+    }
+
+    /// The log is open, or could not be read.
+    pub fn log_opened(&mut self, result: Result<OpenedLog, String>) {
+        match result.map(|OpenedLog { log, survey }| self.shard.log_opened(log, survey)) {
+            Err(why) => self.abort_enable(&why),
+            Ok(Ok(())) => {
+                self.apply_settings();
+                self.update_frozen();
+            }
+            Ok(Err(unwanted)) => {
+                *self.shard.keyspace.journal_mut() = super::shard::LogState::On(unwanted);
+                self.close_log();
+            }
+        }
+    }
+
+    /// The log cannot be turned on: the configuration says so again.
+    fn abort_enable(&mut self, why: &str) {
+        self.surroundings.logger.warning(&format!("The redo log stays off: {why}"));
+        self.shard.abort_enable();
+        self.set_config(self.config.without_log());
+        self.resume_paused();
+    }
+
+    /// Whether a command must wait until everything is logged. DEBUG may change anything, and
+    /// WAITAOF asks for what comes after that.
+    pub(super) fn waits_for_copying(&self, key: ClientKey, command: Command) -> bool {
+        if self.shard.log_state().is_turning_on() && command.name == "waitaof" {
+            return self.clients[key].transaction.is_none();
+        }
+        if !self.shard.log_state().is_copying() {
+            return false;
+        }
+        let flags = match &self.clients[key].transaction {
+            None => command.flags,
+            Some(transaction) if command.name == "exec" => transaction.flags,
+            Some(_) => return false,
+        };
+        flags.intersects(Flags::WRITE.with(Flags::PROTECTED))
+    }
+
+    /// One slice of turning the log on or off.
+    pub(super) fn follow_log_switch(&mut self) {
+        if self.shard.log().is_some() && !self.options.log.enabled && !self.shard.is_loading() {
+            self.close_log();
+        }
+        if self.shard.has_copying_failed() {
+            self.close_log();
+            self.abort_enable("its devices take nothing");
+        }
+        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let block_bytes_max = self.options.log.block_bytes;
+        let step = self.shard.enable_step(self.unix_ms(), clock.as_ref(), block_bytes_max);
+        let logger = self.surroundings.logger.clone();
+        match step {
+            EnableStep::Unchanged => return,
+            EnableStep::Switched => {
+                self.await_block(Level::Durable);
+                self.update_frozen();
+            }
+            EnableStep::Done => {
+                self.apply_settings();
+                logger.notice("The redo log is on: everything is in it");
+            }
+            EnableStep::Failed => {
+                self.apply_settings();
+                logger.warning(
+                    "The redo log has failed before everything was in it: nothing can be written, \
+                     and the next start brings back what was in it before. CONFIG SET appendonly no \
+                     lets writers go on without it",
+                );
+            }
+        }
+        self.resume_paused();
+    }
+
+    /// Makes everything durable and closes the log; the server goes on without.
+    pub(super) fn close_log(&mut self) {
+        let closed = self.close();
+        let logger = self.surroundings.logger.clone();
+        match &closed {
+            Ok(()) => logger.notice("The redo log is off: nothing is written down from now on"),
+            Err(why) => logger.warning(&format!("The redo log was not closed well: {why}")),
+        }
+        self.forget_blocks(closed.is_ok());
+        self.update_frozen();
+        self.resume_paused();
+    }
+
+    /// Makes everything durable and closes the log: the last thing before the end.
+    ///
+    /// # Errors
+    /// What the log says when it cannot.
+    pub fn close(&mut self) -> Result<(), String> {
+        let Some(ended) = self.shard.close_log() else { return Ok(()) };
+        self.note_saved();
+        self.shard.checkpoints.abandon();
+        for (key, _) in self.held.take_all() {
+            self.note(key);
+        }
+        ended
+    }
+
+    /// The log of the blocks that clients wait for is closed: whoever still waits for one learns
+    /// whether it is durable.
+    pub(super) fn forget_blocks(&mut self, is_all_durable: bool) {
+        self.wake_durable();
+        let reach = self.shard.reach;
+        for key in self.clients.keys() {
+            let client = &mut self.clients[key];
+            if !is_all_durable && client.output.is_held(&reach) {
+                self.end_client(key, Closing::Now);
+            } else {
+                client.output.open_gates();
+                client.last_write = Lsn::ZERO;
+                self.note(key);
+            }
+        }
+        for key in self.waiters.durable.clone() {
+            match self.clients[key].wait.as_deref_mut() {
+                Some(Wait::Durable(wait)) if wait.lsn <= reach.durable => wait.lsn = Lsn::ZERO,
+                _ => self.time_out(key),
+            }
+        }
+    }
+}
+
+/// Redis' own words.
+const CANNOT_TURN_ON: &str = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - \
+    Unable to turn on AOF. Check server logs.";
