@@ -47,14 +47,14 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     /// Where the newest `Databases` record is.
     pub(crate) databases_addr: Option<RecordAddr>,
     pub(crate) next_db_id: u64,
-    settings: Settings,
-    now_ms: i64,
-    stats: Stats,
+    pub(crate) settings: Settings,
+    pub(crate) now_ms: i64,
+    pub(crate) stats: Stats,
     pub(crate) dirty: u64,
     pub(crate) effects: Effects,
     pub(crate) watched: Interest,
     pub(crate) awaited: Interest,
-    access_tracked: bool,
+    pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
     /// The last field, as it has the journal.
     pub(crate) recorder: Recorder<J>,
@@ -85,59 +85,6 @@ impl<J: Journal> Keyspace<J> {
             is_frozen: false,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),
         }
-    }
-
-    /// Connects another journal that has all that is in the keyspace, and returns the old one.
-    pub fn set_journal(&mut self, journal: J) -> J {
-        self.recorder.set_journal(journal)
-    }
-
-    /// The same data with a journal of another type, as recovery has filled it from a log.
-    #[must_use]
-    pub fn with_journal<K: Journal>(self, journal: K) -> Keyspace<K> {
-        Keyspace {
-            dbs: self.dbs,
-            free: self.free,
-            rng: self.rng,
-            scratch: self.scratch,
-            databases_addr: self.databases_addr,
-            next_db_id: self.next_db_id,
-            settings: self.settings,
-            now_ms: self.now_ms,
-            stats: self.stats,
-            dirty: self.dirty,
-            effects: self.effects,
-            watched: self.watched,
-            awaited: self.awaited,
-            access_tracked: self.access_tracked,
-            is_frozen: self.is_frozen,
-            recorder: self.recorder.with_journal(journal),
-        }
-    }
-
-    /// The journal.
-    #[must_use]
-    pub const fn journal(&self) -> &J {
-        &self.recorder.journal
-    }
-
-    /// The journal, to be changed; what is in the keyspace must stay in it.
-    pub const fn journal_mut(&mut self) -> &mut J {
-        &mut self.recorder.journal
-    }
-}
-
-impl<J: Journal + 'static> std::ops::Deref for Keyspace<J> {
-    type Target = Keyspace;
-
-    fn deref(&self) -> &Keyspace {
-        self
-    }
-}
-
-impl<J: Journal + 'static> std::ops::DerefMut for Keyspace<J> {
-    fn deref_mut(&mut self) -> &mut Keyspace {
-        self
     }
 }
 

@@ -28,6 +28,7 @@
 
 mod access;
 pub mod collection;
+mod connect;
 mod databases;
 mod db;
 pub mod effects;
