@@ -217,6 +217,16 @@ impl Parser {
         self.args.iter().map(move |range| &source[range.clone()])
     }
 
+    /// The same unless they had to be unescaped: they are slices of the input, and the parser may
+    /// go on to the next request.
+    pub fn bulk_args<'a>(
+        &self,
+        input: &'a [u8],
+    ) -> Option<impl ExactSizeIterator<Item = &'a [u8]> + use<'a, '_>> {
+        let args = self.args.iter().map(move |range| &input[range.clone()]);
+        (!self.is_inline).then_some(args)
+    }
+
     /// How many arguments [`Parser::args`] yields.
     #[must_use]
     pub fn args_len(&self) -> usize {

@@ -6,19 +6,12 @@
 
 use command::spec::{Action, Flags};
 use command::table::Command;
-use resp::{Limits, Parsed};
+use resp::ProtocolError;
 
+use super::batch::{self, Batch, End};
 use super::client::{Closing, ReplyMode};
 use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
-
-/// How many arguments the memory for those of a request is kept for.
-const KEPT_ARGS_MAX: usize = 4096;
-
-/// How many requests of a pipeline are looked at before the first of them is executed, and how long
-/// a key may be for that.
-const LOOK_AHEAD_MAX: usize = 16;
-const LOOK_AHEAD_KEY_BYTES_MAX: usize = 128;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,49 +44,47 @@ impl Engine {
 
     /// Executes the complete requests in `input` and returns how many bytes they had.
     pub(super) fn run(&mut self, key: ClientKey, input: &[u8]) -> usize {
-        let limits = self.clients[key].limits(self.options.bulk_bytes_max);
         let mut parser = std::mem::take(&mut self.clients[key].parser);
-        let mut argv = recycle(std::mem::take(&mut self.argv));
-        let mut at = 0;
-        let mut looked_ahead = 0;
+        let mut batch = Batch::recycle(std::mem::take(&mut self.batch));
         self.was_log_good = self.shard.write_refusal().is_none();
         self.clients[key].in_process_bytes = input.len();
-        while self.clients[key].may_execute() && !self.sleep.is_on() {
-            let limits = if limits.authenticated {
-                limits
-            } else {
-                self.clients[key].limits(limits.bulk_bytes_max)
-            };
-            match parser.parse(&input[at..], &limits) {
-                Ok(Parsed::Incomplete { .. }) => break,
-                Ok(Parsed::Request { len }) => {
-                    if at >= looked_ahead && at + len < input.len() {
-                        looked_ahead = at + self.look_ahead(key, &input[at..], &limits).max(len);
-                    }
-                    let mut call = recycle(argv);
-                    call.extend(parser.args(&input[at..at + len]));
-                    let flow = if call.is_empty() { Flow::Done } else { self.answer(key, &call) };
-                    argv = recycle(call);
-                    if flow == Flow::Postponed {
+        let mut at = 0;
+        while self.may_execute(key) {
+            let limits = self.clients[key].limits(self.options.bulk_bytes_max);
+            // What a client may send changes when it authenticates.
+            let requests_max = if limits.authenticated { batch::REQUESTS_MAX } else { 1 };
+            let names = self.config.commands();
+            let end = batch.fill(&mut parser, &input[at..], &limits, names, requests_max);
+            self.prefetch(key, &batch);
+            let (len, is_stopped) = self.run_batch(key, &batch);
+            at += len;
+            if is_stopped {
+                // The requests behind are parsed again when they are looked at again.
+                parser.restart();
+                break;
+            }
+            match end {
+                End::Full => {}
+                End::Incomplete => break,
+                End::Inline(_) if !self.may_execute(key) => parser.restart(),
+                End::Inline(len) => {
+                    let args: Vec<&[u8]> = parser.args(&input[at..at + len]).collect();
+                    let command = self.config.commands().resolve(&args).ok();
+                    if !args.is_empty() && self.answer(key, command, &args) == Flow::Postponed {
+                        drop(args);
+                        parser.restart();
                         break;
                     }
                     at += len;
-                    // A short request may have a long reply, and there may be thousands of them.
                     self.check_large_output(key);
                 }
-                Err(error) => {
-                    self.mute_unwanted(key);
-                    self.reply(key).error(&format!("ERR {error}"));
-                    self.clients[key].output.unmute();
-                    self.counters.error(b"-ERR");
-                    self.end_client(key, Closing::AfterReply);
+                End::Wrong(error) => {
+                    self.reject_input(key, error);
                     at = input.len();
                 }
             }
         }
-        let mut argv: Vec<&'static [u8]> = recycle(argv);
-        argv.shrink_to(KEPT_ARGS_MAX);
-        self.argv = argv;
+        self.batch = Batch::recycle(batch);
         self.clients[key].in_process_bytes = 0;
         parser.release();
         self.clients[key].parser = parser;
@@ -104,29 +95,56 @@ impl Engine {
         at
     }
 
-    /// Brings the keys that the next requests name into the processor's cache; returns how many
-    /// bytes these requests have. It takes the first argument for a key, as it is one in most
-    /// commands; where it is not, the look-up is wasted and changes nothing.
-    fn look_ahead(&mut self, key: ClientKey, input: &[u8], limits: &Limits) -> usize {
-        let hasher = self.shard.keyspace.hasher();
-        let (mut hashes, mut count) = ([0; LOOK_AHEAD_MAX], 0);
-        let mut at = 0;
-        for hash in &mut hashes {
-            let Ok(Parsed::Request { len }) = self.scout.parse(&input[at..], limits) else { break };
-            let name = self.scout.args(&input[at..at + len]).nth(1).unwrap_or_default();
-            *hash = hasher.hash(&name[..name.len().min(LOOK_AHEAD_KEY_BYTES_MAX)]);
-            count += 1;
-            at += len;
+    /// Whether the next request of a client may be executed now.
+    fn may_execute(&self, key: ClientKey) -> bool {
+        self.clients[key].may_execute() && !self.sleep.is_on()
+    }
+
+    /// Executes the requests of a batch in order. Returns how many bytes those had, and whether it
+    /// had to stop before the last one.
+    fn run_batch(&mut self, key: ClientKey, batch: &Batch<'_>) -> (usize, bool) {
+        let mut done_bytes = 0;
+        for index in 0..batch.len() {
+            let (request, args) = batch.request(index);
+            if !self.may_execute(key) {
+                return (done_bytes, true);
+            }
+            if !args.is_empty() && self.answer(key, request.command, args) == Flow::Postponed {
+                return (done_bytes, true);
+            }
+            done_bytes += request.len;
+            // A short request may have a long reply, and there may be thousands of them.
+            self.check_large_output(key);
         }
-        self.scout.restart();
+        (done_bytes, false)
+    }
+
+    /// Brings the keys of a batch into the processor's cache.
+    fn prefetch(&self, key: ClientKey, batch: &Batch<'_>) {
+        if batch.len() < 2 {
+            return;
+        }
+        let (mut hashes, mut count) = ([0; batch::REQUESTS_MAX], 0);
+        for (hash, found) in hashes.iter_mut().zip(batch.key_hashes(self.shard.keyspace.hasher())) {
+            *hash = found;
+            count += 1;
+        }
         self.shard.keyspace.prefetch(self.clients[key].db, &hashes[..count]);
-        at
+    }
+
+    /// What a client has sent is no request: it is told, and its connection ends.
+    fn reject_input(&mut self, key: ClientKey, error: ProtocolError) {
+        self.mute_unwanted(key);
+        self.reply(key).error(&format!("ERR {error}"));
+        self.clients[key].output.unmute();
+        self.counters.error(b"-ERR");
+        self.end_client(key, Closing::AfterReply);
     }
 
     /// [`Engine::request`], whose reply the client may not want.
-    fn answer(&mut self, key: ClientKey, args: &[&[u8]]) -> Flow {
+    fn answer(&mut self, key: ClientKey, command: Option<Command>, args: &[&[u8]]) -> Flow {
         self.mute_unwanted(key);
-        let flow = self.request(key, args);
+        let flow = self.request(key, command, args);
         let client = &mut self.clients[key];
         client.output.unmute();
         if flow == Flow::Done {
@@ -148,18 +166,10 @@ impl Engine {
     }
 
     /// Executes, queues, refuses or postpones one command.
-    fn request(&mut self, key: ClientKey, args: &[&[u8]]) -> Flow {
-        let command = match self.config.commands().resolve(args) {
-            Ok(command) => command,
-            Err(_) if is_http(args[0]) => {
-                // A browser was tricked into talking to us: nothing behind this line is ours.
-                self.end_client(key, Closing::Now);
-                return Flow::Done;
-            }
-            Err(unknown) => {
-                self.refuse(key, None, &format!("ERR {unknown}"));
-                return Flow::Done;
-            }
+    fn request(&mut self, key: ClientKey, command: Option<Command>, args: &[&[u8]]) -> Flow {
+        let Some(command) = command else {
+            self.refuse_unknown(key, args);
+            return Flow::Done;
         };
         if command.name.ends_with("subscribe") {
             // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
@@ -179,6 +189,16 @@ impl Engine {
             self.execute(key, command, args);
         }
         Flow::Done
+    }
+
+    /// There is no such command.
+    fn refuse_unknown(&mut self, key: ClientKey, args: &[&[u8]]) {
+        if is_http(args[0]) {
+            // A browser was tricked into talking to us: nothing behind this line is ours.
+            self.end_client(key, Closing::Now);
+        } else if let Err(unknown) = self.config.commands().resolve(args) {
+            self.refuse(key, None, &format!("ERR {unknown}"));
+        }
     }
 
     /// Why a command is not executed now, or `None`.
@@ -297,11 +317,4 @@ fn debug_refusal() -> String {
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
      local connection, otherwise you need to set this option in the configuration file, and then restart the server."
         .to_owned()
-}
-
-/// An empty vector for other borrows in the memory of this one: collecting in place allocates
-/// nothing, so a request's arguments cost no allocation.
-fn recycle<'b>(mut argv: Vec<&[u8]>) -> Vec<&'b [u8]> {
-    argv.clear();
-    argv.into_iter().map(|_| -> &'b [u8] { &[] }).collect()
 }

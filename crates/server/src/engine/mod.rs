@@ -18,6 +18,7 @@
 //!   if that is enough for its client, and the replies behind it wait with it ([`output`]).
 //! - A client's place is free only after the owner of its socket has called [`Engine::remove`].
 
+mod batch;
 mod blocking;
 mod call;
 mod client;
@@ -50,7 +51,7 @@ use std::sync::Arc;
 
 use env::{Clock, Entropy};
 use keyspace::Keyspace;
-use resp::{Parser, Writer};
+use resp::Writer;
 
 use crate::config::{Config, Options};
 use crate::host::Host;
@@ -64,6 +65,7 @@ pub use output::Sendable;
 pub use shard::{BoxedLog, DataState, LogHealth, LogState, Progress, Reach, ShardLog};
 pub use slab::ClientKey;
 
+use batch::Batch;
 use blocking::Waiters;
 use client::{Client, Closing, DbKey};
 use congestion::Congestion;
@@ -170,10 +172,8 @@ pub struct Engine {
     /// The log took writes when the requests that are being executed were read: looking again for
     /// each of them would cost more than it is worth.
     was_log_good: bool,
-    /// Looks ahead in what a client has sent.
-    scout: Parser,
-    /// Reused between requests.
-    argv: Vec<&'static [u8]>,
+    /// Its memory is used again for each read.
+    batch: Batch<'static>,
 }
 
 impl Engine {
@@ -228,8 +228,7 @@ impl Engine {
             next_tick_us: now_us,
             shutdown: None,
             was_log_good: false,
-            scout: Parser::new(),
-            argv: Vec::new(),
+            batch: Batch::default(),
         };
         engine.refresh_time();
         engine.apply_settings();
