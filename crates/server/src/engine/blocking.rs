@@ -92,7 +92,11 @@ impl Engine {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
         let blocks = |wait: &Wait| !matches!(wait, Wait::Room);
-        self.clients.iter().filter(|(_, client)| client.wait.as_deref().is_some_and(blocks)).count()
+        self.sessions
+            .clients
+            .iter()
+            .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
+            .count()
     }
 
     /// Makes a client wait for keys.
@@ -103,14 +107,14 @@ impl Engine {
         args: &[&[u8]],
         blocking: Blocking,
     ) {
-        let db = self.clients[key].db;
+        let db = self.sessions[key].session.db;
         // Each once, in whatever order: clients are served in the order of their queues.
         let mut keys: Vec<Box<[u8]>> = blocking.keys.into_iter().collect();
         keys.sort_unstable();
         keys.dedup();
         for name in &keys {
             self.shard.keyspace.await_key(db, name);
-            self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
+            self.sessions.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
         }
         // Each key lies in three places: with its client, among the waiters, in the keyspace.
         let memory_bytes = 4 * args_memory_bytes(args);
@@ -125,35 +129,35 @@ impl Engine {
     /// Makes a client wait.
     pub(super) fn start_wait(&mut self, key: ClientKey, wait: Wait) {
         if let Some(deadline_ms) = wait.deadline_ms() {
-            self.deadlines.insert((deadline_ms, key));
+            self.sessions.deadlines.insert((deadline_ms, key));
         }
         if matches!(wait, Wait::Durable(_)) {
-            self.waiters.durable.push(key);
+            self.sessions.waiters.durable.push(key);
         }
-        self.clients[key].wait = Some(Box::new(wait));
+        self.sessions[key].session.wait = Some(Box::new(wait));
     }
 
     /// Takes a client out of everything it waits in, without a reply.
     pub(super) fn stop_waiting(&mut self, key: ClientKey) -> Option<Wait> {
-        let wait = *self.clients.get_mut(key)?.wait.take()?;
+        let wait = *self.sessions.clients.get_mut(key)?.session.wait.take()?;
         if let Some(deadline_ms) = wait.deadline_ms() {
-            self.deadlines.remove(&(deadline_ms, key));
+            self.sessions.deadlines.remove(&(deadline_ms, key));
         }
         match &wait {
             Wait::Keys(wait) => {
                 for name in &wait.keys {
                     self.shard.keyspace.unawait_key(wait.db, name);
                     let place = (wait.db, name.clone());
-                    if let Some(queue) = self.waiters.by_key.get_mut(&place) {
+                    if let Some(queue) = self.sessions.waiters.by_key.get_mut(&place) {
                         queue.retain(|waiter| *waiter != key);
                         if queue.is_empty() {
-                            self.waiters.by_key.remove(&place);
+                            self.sessions.waiters.by_key.remove(&place);
                         }
                     }
                 }
             }
-            Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
-            Wait::Room => self.congestion.forget(key),
+            Wait::Durable(_) => self.sessions.waiters.durable.retain(|waiter| *waiter != key),
+            Wait::Room => self.sessions.congestion.forget(key),
             Wait::Replicas { .. } | Wait::Pause | Wait::Errand => {}
         }
         Some(wait)
@@ -162,12 +166,12 @@ impl Engine {
     /// Lets a client that waited go on with what it has sent meanwhile. Its reply begins at
     /// `before` in its output; one that wants none gets none.
     pub(super) fn resume(&mut self, key: ClientKey, before: usize) {
-        let client = &mut self.clients[key];
-        if client.reply_mode == ReplyMode::Off {
-            client.output.truncate(before);
+        let client = &mut self.sessions[key];
+        if client.session.reply_mode == ReplyMode::Off {
+            client.connection.output.truncate(before);
         }
         self.note(key);
-        self.resumed.push_back(key);
+        self.sessions.resumed.push_back(key);
     }
 
     /// Executes the commands that wait for keys which have appeared.
@@ -175,8 +179,9 @@ impl Engine {
         if self.in_transaction {
             return;
         }
-        while let Some(place) = self.ready_keys.pop_front() {
+        while let Some(place) = self.sessions.ready_keys.pop_front() {
             let queue: Vec<ClientKey> = self
+                .sessions
                 .waiters
                 .by_key
                 .get(&place)
@@ -193,18 +198,18 @@ impl Engine {
 
     /// Executes the command of a client that waits for keys again.
     fn retry(&mut self, key: ClientKey, ready: &[u8]) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let (command, args) = match client.wait.as_deref_mut() {
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        let (command, args) = match client.session.wait.as_deref_mut() {
             Some(Wait::Keys(wait)) => (wait.command, std::mem::take(&mut wait.args)),
             _ => return,
         };
-        let before = client.output.len();
+        let before = client.connection.output.len();
         let argv: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let waits_on = self.call(key, command, &argv, Attempt::Again { ready }).is_some();
-        let client = &mut self.clients[key];
+        let client = &mut self.sessions[key];
         if waits_on {
-            client.output.truncate(before);
-            if let Some(Wait::Keys(wait)) = client.wait.as_deref_mut() {
+            client.connection.output.truncate(before);
+            if let Some(Wait::Keys(wait)) = client.session.wait.as_deref_mut() {
                 wait.args = args;
             }
             return;
@@ -215,8 +220,8 @@ impl Engine {
 
     /// Ends the waits whose time is up.
     pub(super) fn end_waits(&mut self) {
-        let now_ms = self.unix_ms();
-        while let Some((deadline_ms, key)) = self.deadlines.first().copied() {
+        let now_ms = self.time.unix_ms();
+        while let Some((deadline_ms, key)) = self.sessions.deadlines.first().copied() {
             if deadline_ms > now_ms {
                 break;
             }
@@ -228,7 +233,7 @@ impl Engine {
     pub(super) fn time_out(&mut self, key: ClientKey) {
         let Some(wait) = self.stop_waiting(key) else { return };
         let durable = self.shard.reach.durable;
-        let before = self.clients[key].output.len();
+        let before = self.sessions[key].connection.output.len();
         let reply = self.reply(key);
         match wait {
             Wait::Keys(wait) => match wait.on_timeout {
@@ -249,9 +254,9 @@ impl Engine {
     /// Ends a wait with an error.
     pub(super) fn end_wait_with_error(&mut self, key: ClientKey, error: &str) {
         if self.stop_waiting(key).is_some() {
-            let before = self.clients[key].output.len();
+            let before = self.sessions[key].connection.output.len();
             self.reply(key).error(error);
-            self.counters.error(error.as_bytes());
+            self.observed.counters.error(error.as_bytes());
             self.resume(key, before);
         }
     }
@@ -259,7 +264,7 @@ impl Engine {
     /// Ends a wait with OK.
     pub(super) fn end_wait_with_ok(&mut self, key: ClientKey) {
         if self.stop_waiting(key).is_some() {
-            let before = self.clients[key].output.len();
+            let before = self.sessions[key].connection.output.len();
             self.reply(key).ok();
             self.resume(key, before);
         }
@@ -268,8 +273,13 @@ impl Engine {
     /// Answers the WAITAOFs whose blocks are durable.
     pub(super) fn wake_durable(&mut self) {
         let durable = self.shard.reach.durable;
-        for key in self.waiters.durable.clone() {
-            let is_over = match self.clients.get(key).and_then(|client| client.wait.as_deref()) {
+        for key in self.sessions.waiters.durable.clone() {
+            let is_over = match self
+                .sessions
+                .clients
+                .get(key)
+                .and_then(|client| client.session.wait.as_deref())
+            {
                 Some(Wait::Durable(wait)) => wait.lsn <= durable && !wait.wants_replicas,
                 _ => false,
             };
@@ -286,10 +296,10 @@ impl Engine {
 
     /// Lets the clients go on that waited for the end of the pause.
     pub(super) fn resume_paused(&mut self) {
-        for key in self.clients.keys() {
-            if matches!(self.clients[key].wait.as_deref(), Some(Wait::Pause)) {
+        for key in self.sessions.clients.keys() {
+            if matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Pause)) {
                 self.stop_waiting(key);
-                let before = self.clients[key].output.len();
+                let before = self.sessions[key].connection.output.len();
                 self.resume(key, before);
             }
         }

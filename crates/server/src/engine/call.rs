@@ -47,24 +47,24 @@ impl Engine {
         attempt: Attempt<'_>,
     ) -> Option<Blocking> {
         let room = self.output_room(key);
-        let client = &mut self.clients[key];
-        client.last_command = Some(command);
-        client.output.limit(room);
-        let start = client.output.len();
-        self.shard.keyspace.track_access(!client.is_no_touch || command.name == "touch");
-        let start_us = self.now_us;
-        let unix_us = self.unix_us();
-        let is_monitored = !self.monitors.is_empty()
+        let client = &mut self.sessions[key];
+        client.session.last_command = Some(command);
+        client.connection.output.limit(room);
+        let start = client.connection.output.len();
+        self.shard.keyspace.track_access(!client.session.is_no_touch || command.name == "touch");
+        let start_us = self.time.now_us;
+        let unix_us = self.time.unix_us();
+        let is_monitored = !self.sessions.monitors.is_empty()
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         self.shard.keyspace.begin_command(unix_us / 1000);
         let (result, blocking) = match command.action {
             Action::Data(handler) => {
-                let client = &mut self.clients[key];
+                let client = &mut self.sessions[key];
                 let mut context = Context {
                     keyspace: &mut self.shard.keyspace,
-                    db: client.db,
-                    reply: client.output.writer(),
+                    db: client.session.db,
+                    reply: client.connection.output.writer(),
                     string_bytes_max: usize::try_from(self.options.bulk_bytes_max)
                         .unwrap_or(usize::MAX),
                     may_block: !matches!(attempt, Attempt::InTransaction),
@@ -86,15 +86,15 @@ impl Engine {
             Ok(()) => false,
             Err(error) => {
                 let error = error.to_string();
-                let output = &mut self.clients[key].output;
+                let output = &mut self.sessions[key].connection.output;
                 output.truncate(start);
                 output.writer().error(&error);
-                self.counters.error(error.as_bytes());
+                self.observed.counters.error(error.as_bytes());
                 true
             }
         };
         let (lsn, wrote) = self.shard.keyspace.end_command();
-        if self.clients[key].output.is_over() {
+        if self.sessions[key].connection.output.is_over() {
             self.end_over_limit(key);
         } else if lsn > self.shard.reach.durable {
             self.depend(key, start, lsn, wrote);
@@ -113,11 +113,11 @@ impl Engine {
 
     /// Makes the reply that begins at `start` wait for a block, if its client's policy is to wait.
     fn depend(&mut self, key: ClientKey, start: usize, lsn: Lsn, wrote: bool) {
-        let client = &mut self.clients[key];
+        let client = &mut self.sessions[key];
         if wrote {
-            client.last_write = lsn;
+            client.session.last_write = lsn;
         }
-        let level = Level::from(client.durability.unwrap_or(self.options.fsync));
+        let level = Level::from(client.session.durability.unwrap_or(self.options.fsync));
         if self.shard.reach.has(level, lsn) {
             return;
         }
@@ -131,12 +131,12 @@ impl Engine {
                 "MISCONF What was read is not durable and cannot become so: {why} (CLIENT DURABILITY no lets \
                  this connection read what memory has)"
             );
-            client.output.truncate(start);
-            client.output.writer().error(&error);
-            self.counters.error(error.as_bytes());
+            client.connection.output.truncate(start);
+            client.connection.output.writer().error(&error);
+            self.observed.counters.error(error.as_bytes());
             return;
         }
-        if client.output.hold(start, level, lsn) {
+        if client.connection.output.hold(start, level, lsn) {
             self.hold(key, level, lsn);
         }
         self.await_block(level);
@@ -150,10 +150,10 @@ impl Engine {
         start_us: u64,
         failed: bool,
     ) {
-        self.now_us = self.surroundings.clock.monotonic_us();
-        let duration_us = self.now_us.saturating_sub(start_us) + self.sleep.take_asked_us();
-        self.counters.commands += 1;
-        let stats = &mut self.counters.by_command[command.ordinal()];
+        self.time.refresh_monotonic();
+        let duration_us = self.time.now_us.saturating_sub(start_us) + self.sleep.take_asked_us();
+        self.observed.counters.commands += 1;
+        let stats = &mut self.observed.counters.by_command[command.ordinal()];
         stats.calls += 1;
         stats.duration_us += duration_us;
         stats.failed += u64::from(failed);
@@ -167,10 +167,17 @@ impl Engine {
             && !command.flags.has(Flags::SKIP_SLOWLOG)
         {
             let args = commands::redacted(command, args);
-            let client = &self.clients[key];
-            let (peer, name) = (&client.peer.address, &client.name);
-            let unix_s = self.unix_s();
-            self.slowlog.add(&args, duration_us, unix_s, peer, name, self.options.slowlog_len_max);
+            let client = &self.sessions[key];
+            let (peer, name) = (&client.connection.peer.address, &client.session.name);
+            let unix_s = self.time.unix_s();
+            self.observed.slowlog.add(
+                &args,
+                duration_us,
+                unix_s,
+                peer,
+                name,
+                self.options.slowlog_len_max,
+            );
         }
         if self.options.latency_threshold_ms > 0 {
             let event = if command.flags.has(Flags::FAST) { "fast-command" } else { "command" };
@@ -182,8 +189,8 @@ impl Engine {
     pub(super) fn note_latency(&mut self, event: &'static str, duration_us: u64) {
         let threshold_ms = self.options.latency_threshold_ms;
         if threshold_ms > 0 && duration_us / 1000 >= threshold_ms {
-            let unix_s = self.unix_s();
-            self.latency.add(event, unix_s, duration_us / 1000);
+            let unix_s = self.time.unix_s();
+            self.observed.latency.add(event, unix_s, duration_us / 1000);
         }
     }
 
@@ -197,7 +204,7 @@ impl Engine {
             for event in &effects.events {
                 self.publish_event(event, lsn);
             }
-            self.ready_keys.extend(effects.ready);
+            self.sessions.ready_keys.extend(effects.ready);
         }
     }
 
@@ -222,7 +229,7 @@ impl Engine {
         message: &[u8],
         lsn: Lsn,
     ) -> usize {
-        let registry = std::mem::take(&mut self.registry);
+        let registry = std::mem::take(&mut self.sessions.registry);
         let receivers = registry.receivers(is_shard, channel);
         let count = receivers.len();
         let message = SharedBytes::from(if count == 0 { &[] } else { message });
@@ -231,7 +238,7 @@ impl Engine {
                 pubsub::write_message(writer, is_shard, pattern, channel, &message);
             });
         }
-        self.registry = registry;
+        self.sessions.registry = registry;
         count
     }
 
@@ -242,41 +249,43 @@ impl Engine {
         let waits = !self.shard.reach.has(level, lsn)
             && (level == Level::Durable || self.shard.failure().is_none());
         let room = self.output_room(key);
-        let Some(client) = self.clients.get_mut(key) else { return };
-        if client.closing == Closing::Now {
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        if client.connection.closing == Closing::Now {
             return;
         }
-        let start = client.output.len();
-        client.output.limit(room);
-        write(client.output.unasked());
-        if client.output.is_over() {
+        let start = client.connection.output.len();
+        client.connection.output.limit(room);
+        write(client.connection.output.unasked());
+        if client.connection.output.is_over() {
             self.end_over_limit(key);
             return;
         }
-        if waits && client.output.hold(start, level, lsn) {
+        if waits && client.connection.output.hold(start, level, lsn) {
             self.hold(key, level, lsn);
             self.await_block(level);
         }
         self.note(key);
         self.check_output_size(key);
-        if let Some(client) = self.clients.get_mut(key).filter(|it| it.closing == Closing::Now) {
-            client.output.clear();
+        if let Some(client) =
+            self.sessions.clients.get_mut(key).filter(|it| it.connection.closing == Closing::Now)
+        {
+            client.connection.output.clear();
         }
     }
 
     /// Shows a command to those who MONITOR.
     fn feed_monitors(&mut self, key: ClientKey, unix_us: i64, args: &[&[u8]]) {
-        let client = &self.clients[key];
-        let address = if client.peer.is_unix_socket {
-            format!("unix:{}", client.peer.local_address.trim_end_matches(":0"))
+        let client = &self.sessions[key];
+        let address = if client.connection.peer.is_unix_socket {
+            format!("unix:{}", client.connection.peer.local_address.trim_end_matches(":0"))
         } else {
-            client.peer.address.clone()
+            client.connection.peer.address.clone()
         };
         let mut line = format!(
             "+{}.{:06} [{} {}]",
             unix_us / 1_000_000,
             unix_us % 1_000_000,
-            client.db,
+            client.session.db,
             address
         )
         .into_bytes();
@@ -285,7 +294,7 @@ impl Engine {
             commands::quote(arg, &mut line);
         }
         line.extend_from_slice(b"\r\n");
-        for monitor in self.monitors.clone() {
+        for monitor in self.sessions.monitors.clone() {
             self.deliver(monitor, Lsn::ZERO, |writer| writer.raw(&line));
         }
     }

@@ -60,15 +60,16 @@ pub(crate) type DbKey = (usize, Box<[u8]>);
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) id: u64,
+    pub(crate) connection: Connection,
+    pub(crate) session: Session,
+}
+
+/// What the socket needs: the bytes that come and go, and whether it is to be closed.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
     pub(crate) peer: Peer,
-    pub(crate) name: Vec<u8>,
-    /// What CLIENT SETINFO told of the library at the other end.
-    pub(crate) library_name: Vec<u8>,
-    pub(crate) library_version: Vec<u8>,
-    pub(crate) db: usize,
-    pub(crate) is_authenticated: bool,
     pub(crate) parser: Parser,
-    /// What it has sent and we have not executed.
+    /// What the client has sent and the engine has not executed.
     pub(crate) input: Vec<u8>,
     /// How many bytes are being looked at; they lie elsewhere meanwhile.
     pub(crate) in_process_bytes: usize,
@@ -76,6 +77,23 @@ pub(crate) struct Client {
     /// Whether the engine has put it on the list of those to look at.
     pub(crate) is_noted: bool,
     pub(crate) closing: Closing,
+    pub(crate) connected_us: u64,
+    pub(crate) active_us: u64,
+    /// Since when its output is above the soft limit.
+    pub(crate) soft_limit_since_us: Option<u64>,
+    /// CLIENT NO-EVICT.
+    pub(crate) is_exempt_from_eviction: bool,
+}
+
+/// What execution needs: what the client has said of itself, and what its commands have left.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) name: Vec<u8>,
+    /// What CLIENT SETINFO told of the library at the other end.
+    pub(crate) library_name: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+    pub(crate) db: usize,
+    pub(crate) is_authenticated: bool,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watched: BTreeSet<DbKey>,
@@ -86,24 +104,19 @@ pub(crate) struct Client {
     pub(crate) wait: Option<Box<Wait>>,
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pub(crate) is_monitor: bool,
-    pub(crate) is_exempt_from_eviction: bool,
     /// Its commands are no use of the keys that they read (CLIENT NO-TOUCH).
     pub(crate) is_no_touch: bool,
     /// What CLIENT DURABILITY has set, in place of the server's policy.
     pub(crate) durability: Option<FsyncPolicy>,
     /// The block of its latest write, for WAITAOF.
     pub(crate) last_write: Lsn,
-    pub(crate) connected_us: u64,
-    pub(crate) active_us: u64,
     pub(crate) last_command: Option<Command>,
-    /// Since when its output is above the soft limit.
-    pub(crate) soft_limit_since_us: Option<u64>,
 }
 
 impl Client {
     /// The classes that output limits distinguish.
     pub(crate) fn output_class(&self) -> usize {
-        if self.is_monitor {
+        if self.session.is_monitor {
             1
         } else if self.is_subscribed() {
             2
@@ -113,49 +126,51 @@ impl Client {
     }
 
     pub(crate) fn is_subscribed(&self) -> bool {
-        self.subscriptions.is_some()
+        self.session.subscriptions.is_some()
     }
 
     /// Whether it may only subscribe, unsubscribe and little else.
     pub(crate) fn is_in_pubsub_context(&self) -> bool {
-        self.is_subscribed() && self.output.protocol() == Protocol::Resp2
+        self.is_subscribed() && self.connection.output.protocol() == Protocol::Resp2
     }
 
     /// Whether its next request may be executed now.
     pub(crate) fn may_execute(&self) -> bool {
-        self.wait.is_none() && self.closing == Closing::No
+        self.session.wait.is_none() && self.connection.closing == Closing::No
     }
 
     /// What its requests may be.
     pub(crate) fn limits(&self, bulk_bytes_max: u64) -> Limits {
-        Limits { bulk_bytes_max, authenticated: self.is_authenticated }
+        Limits { bulk_bytes_max, authenticated: self.session.is_authenticated }
     }
 
     /// The memory it takes beside its output.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
-        let waiting = self.wait.as_ref().map_or(0, |wait| wait.memory_bytes());
-        let names = self.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
-        let input = self.input.capacity() + self.parser.memory_bytes();
-        let told =
-            self.name.capacity() + self.library_name.capacity() + self.library_version.capacity();
-        let kept = queued + waiting + names + self.watched_bytes + told;
-        size_of::<Self>() + input + self.output.memory_bytes() + kept
+        let queued =
+            self.session.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
+        let waiting = self.session.wait.as_ref().map_or(0, |wait| wait.memory_bytes());
+        let names = self.session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
+        let input = self.connection.input.capacity() + self.connection.parser.memory_bytes();
+        let told = self.session.name.capacity()
+            + self.session.library_name.capacity()
+            + self.session.library_version.capacity();
+        let kept = queued + waiting + names + self.session.watched_bytes + told;
+        size_of::<Self>() + input + self.connection.output.memory_bytes() + kept
     }
 
     /// The letters of CLIENT LIST.
     pub(crate) fn flags(&self) -> String {
         let letters = [
-            (self.is_monitor, 'O'),
+            (self.session.is_monitor, 'O'),
             (self.is_subscribed(), 'P'),
-            (self.transaction.is_some(), 'x'),
-            (self.wait.as_ref().is_some_and(|wait| wait.is_blocking()), 'b'),
-            (self.is_spoiled, 'd'),
-            (self.closing == Closing::AfterReply, 'c'),
-            (self.closing == Closing::Now, 'A'),
-            (self.peer.is_unix_socket, 'U'),
-            (self.is_exempt_from_eviction, 'e'),
-            (self.is_no_touch, 'T'),
+            (self.session.transaction.is_some(), 'x'),
+            (self.session.wait.as_ref().is_some_and(|wait| wait.is_blocking()), 'b'),
+            (self.session.is_spoiled, 'd'),
+            (self.connection.closing == Closing::AfterReply, 'c'),
+            (self.connection.closing == Closing::Now, 'A'),
+            (self.connection.peer.is_unix_socket, 'U'),
+            (self.connection.is_exempt_from_eviction, 'e'),
+            (self.session.is_no_touch, 'T'),
         ];
         let flags: String =
             letters.into_iter().filter_map(|(is_set, letter)| is_set.then_some(letter)).collect();

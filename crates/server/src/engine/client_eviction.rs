@@ -35,7 +35,7 @@ impl Engine {
 
     /// A client has become large: looks at all of them, unless that was done just now.
     pub(super) fn evict_clients_soon(&mut self) {
-        if self.now_us >= self.client_eviction.look_at_us {
+        if self.time.now_us >= self.sessions.client_eviction.look_at_us {
             self.evict_clients();
         }
     }
@@ -43,12 +43,16 @@ impl Engine {
     /// Disconnects the largest clients while all together are too large.
     pub(super) fn evict_clients(&mut self) {
         let limit = self.clients_bytes_max();
-        self.client_eviction.look_at_us = self.now_us + LOOK_EVERY_US;
+        self.sessions.client_eviction.look_at_us = self.time.now_us + LOOK_EVERY_US;
         if limit == 0 {
             return;
         }
-        let mut sizes: Vec<(usize, ClientKey)> =
-            self.clients.iter().map(|(key, client)| (client.memory_bytes(), key)).collect();
+        let mut sizes: Vec<(usize, ClientKey)> = self
+            .sessions
+            .clients
+            .iter()
+            .map(|(key, client)| (client.memory_bytes(), key))
+            .collect();
         let mut total: usize = sizes.iter().map(|(bytes, _)| bytes).sum();
         if total as u64 <= limit {
             return;
@@ -58,17 +62,19 @@ impl Engine {
             if total as u64 <= limit {
                 break;
             }
-            let client = &self.clients[key];
-            if client.is_exempt_from_eviction || client.closing == Closing::Now {
+            let client = &self.sessions[key];
+            if client.connection.is_exempt_from_eviction
+                || client.connection.closing == Closing::Now
+            {
                 continue;
             }
             let line = self.client_line(key);
             self.surroundings.logger.notice(&format!("Evicting client: {line}"));
-            self.client_eviction.evicted_count += 1;
+            self.sessions.client_eviction.evicted_count += 1;
             self.end_client(key, Closing::Now);
-            let client = &mut self.clients[key];
-            client.output.clear();
-            client.input = Vec::new();
+            let client = &mut self.sessions[key];
+            client.connection.output.clear();
+            client.connection.input = Vec::new();
             total -= bytes;
         }
     }

@@ -42,40 +42,44 @@ impl Engine {
     /// Whether the log cannot keep up with clients that write.
     #[must_use]
     pub fn is_congested(&self) -> bool {
-        self.congestion.is_congested
+        self.sessions.congestion.is_congested
     }
 
     /// Whether a client has sent a command that waits for the log to keep up: it is not to be read
     /// from meanwhile.
     #[must_use]
     pub fn is_held_back(&self, key: ClientKey) -> bool {
-        matches!(self.clients.get(key).and_then(|client| client.wait.as_deref()), Some(Wait::Room))
+        matches!(
+            self.sessions.clients.get(key).and_then(|client| client.session.wait.as_deref()),
+            Some(Wait::Room)
+        )
     }
 
     /// Whether a command has to wait until the log keeps up.
     pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
-        self.congestion.is_congested
+        self.sessions.congestion.is_congested
             && self.flags_of_execution(key, command).is_some_and(|flags| flags.has(Flags::WRITE))
     }
 
     /// Lets a client wait until the log keeps up.
     pub(super) fn hold_back(&mut self, key: ClientKey) {
         self.start_wait(key, Wait::Room);
-        self.congestion.held_back.push(key);
+        self.sessions.congestion.held_back.push(key);
     }
 
     /// Asks the log how it is; those that were held back go on when it keeps up.
     pub(super) fn update_congestion(&mut self) {
         let is_congested = self.shard.is_log_congested();
         // Writers wait for the end of a copy anyhow, and the copy looks after the log itself.
-        self.congestion.is_congested = is_congested && !self.shard.log_state().is_copying();
-        if self.congestion.is_congested {
+        self.sessions.congestion.is_congested =
+            is_congested && !self.shard.log_state().is_copying();
+        if self.sessions.congestion.is_congested {
             return;
         }
-        for key in std::mem::take(&mut self.congestion.held_back) {
+        for key in std::mem::take(&mut self.sessions.congestion.held_back) {
             self.stop_waiting(key);
-            if let Some(client) = self.clients.get(key) {
-                let before = client.output.len();
+            if let Some(client) = self.sessions.clients.get(key) {
+                let before = client.connection.output.len();
                 self.resume(key, before);
             }
         }

@@ -25,13 +25,13 @@ enum Flow {
 impl Engine {
     /// Executes what lies in a client's input buffer.
     pub(super) fn run_input(&mut self, key: ClientKey) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        if client.input.is_empty() || !client.may_execute() || self.sleep.is_on() {
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        if client.connection.input.is_empty() || !client.may_execute() || self.sleep.is_on() {
             return;
         }
-        let mut input = std::mem::take(&mut client.input);
+        let mut input = std::mem::take(&mut client.connection.input);
         let consumed = self.run(key, &input);
-        let Some(client) = self.clients.get_mut(key) else { return };
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
         if consumed == input.len() {
             input.clear();
             // One large request must not keep its memory for the rest of the connection.
@@ -39,18 +39,18 @@ impl Engine {
         } else {
             input.drain(..consumed);
         }
-        client.input = input;
+        client.connection.input = input;
     }
 
     /// Executes the complete requests in `input` and returns how many bytes they had.
     pub(super) fn run(&mut self, key: ClientKey, input: &[u8]) -> usize {
-        let mut parser = std::mem::take(&mut self.clients[key].parser);
+        let mut parser = std::mem::take(&mut self.sessions[key].connection.parser);
         let mut batch = Batch::recycle(std::mem::take(&mut self.batch));
         self.was_log_good = self.shard.write_refusal().is_none();
-        self.clients[key].in_process_bytes = input.len();
+        self.sessions[key].connection.in_process_bytes = input.len();
         let mut at = 0;
         while self.may_execute(key) {
-            let limits = self.clients[key].limits(self.options.bulk_bytes_max);
+            let limits = self.sessions[key].limits(self.options.bulk_bytes_max);
             // What a client may send changes when it authenticates.
             let requests_max = if limits.authenticated { batch::REQUESTS_MAX } else { 1 };
             let names = self.config.commands();
@@ -85,10 +85,10 @@ impl Engine {
             }
         }
         self.batch = Batch::recycle(batch);
-        self.clients[key].in_process_bytes = 0;
+        self.sessions[key].connection.in_process_bytes = 0;
         parser.release();
-        self.clients[key].parser = parser;
-        if self.clients[key].output.waiting_bytes() > 0 {
+        self.sessions[key].connection.parser = parser;
+        if self.sessions[key].connection.output.waiting_bytes() > 0 {
             self.note(key);
             self.check_output_size(key);
         }
@@ -97,7 +97,7 @@ impl Engine {
 
     /// Whether the next request of a client may be executed now.
     fn may_execute(&self, key: ClientKey) -> bool {
-        self.clients[key].may_execute() && !self.sleep.is_on()
+        self.sessions[key].may_execute() && !self.sleep.is_on()
     }
 
     /// Executes the requests of a batch in order. Returns how many bytes those had, and whether it
@@ -129,15 +129,15 @@ impl Engine {
             *hash = found;
             count += 1;
         }
-        self.shard.keyspace.prefetch(self.clients[key].db, &hashes[..count]);
+        self.shard.keyspace.prefetch(self.sessions[key].session.db, &hashes[..count]);
     }
 
     /// What a client has sent is no request: it is told, and its connection ends.
     fn reject_input(&mut self, key: ClientKey, error: ProtocolError) {
         self.mute_unwanted(key);
         self.reply(key).error(&format!("ERR {error}"));
-        self.clients[key].output.unmute();
-        self.counters.error(b"-ERR");
+        self.sessions[key].connection.output.unmute();
+        self.observed.counters.error(b"-ERR");
         self.end_client(key, Closing::AfterReply);
     }
 
@@ -145,10 +145,10 @@ impl Engine {
     fn answer(&mut self, key: ClientKey, command: Option<Command>, args: &[&[u8]]) -> Flow {
         self.mute_unwanted(key);
         let flow = self.request(key, command, args);
-        let client = &mut self.clients[key];
-        client.output.unmute();
+        let client = &mut self.sessions[key];
+        client.connection.output.unmute();
         if flow == Flow::Done {
-            client.reply_mode = match client.reply_mode {
+            client.session.reply_mode = match client.session.reply_mode {
                 ReplyMode::SkipNext => ReplyMode::Skip,
                 ReplyMode::Skip => ReplyMode::On,
                 stays => stays,
@@ -159,9 +159,9 @@ impl Engine {
 
     /// What is replied is not kept if the client has said so.
     pub(super) fn mute_unwanted(&mut self, key: ClientKey) {
-        let client = &mut self.clients[key];
-        if matches!(client.reply_mode, ReplyMode::Off | ReplyMode::Skip) {
-            client.output.mute();
+        let client = &mut self.sessions[key];
+        if matches!(client.session.reply_mode, ReplyMode::Off | ReplyMode::Skip) {
+            client.connection.output.mute();
         }
     }
 
@@ -173,7 +173,7 @@ impl Engine {
         };
         if command.name.ends_with("subscribe") {
             // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
-            self.clients[key].output.unmute();
+            self.sessions[key].connection.output.unmute();
         }
         if let Some(refusal) = self.refusal(key, command, args) {
             self.refuse(key, Some(command), &refusal);
@@ -183,7 +183,7 @@ impl Engine {
         } else if self.waits_for_room(key, command) {
             self.hold_back(key);
             return Flow::Postponed;
-        } else if self.clients[key].transaction.is_some() && is_queued(command) {
+        } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
             self.enqueue(key, command, args);
         } else {
             self.execute(key, command, args);
@@ -207,7 +207,7 @@ impl Engine {
             return Some(format!("ERR wrong number of arguments for '{}' command", command.name));
         }
         let flags = command.flags;
-        let client = &self.clients[key];
+        let client = &self.sessions[key];
         if flags.has(Flags::PROTECTED) {
             if command.name.starts_with("module|") {
                 return Some(commands::MODULE_REFUSAL.to_owned());
@@ -216,8 +216,11 @@ impl Engine {
                 return Some(debug_refusal());
             }
         }
-        let client_flags =
-            (client.is_authenticated, client.transaction.is_some(), client.is_in_pubsub_context());
+        let client_flags = (
+            client.session.is_authenticated,
+            client.session.transaction.is_some(),
+            client.is_in_pubsub_context(),
+        );
         let (is_authenticated, in_transaction, in_pubsub) = client_flags;
         if !is_authenticated && !flags.has(Flags::NO_AUTH) {
             return Some("NOAUTH Authentication required.".to_owned());
@@ -225,7 +228,7 @@ impl Engine {
         if in_transaction && flags.has(Flags::NO_MULTI) {
             return Some("ERR Command not allowed inside a transaction".to_owned());
         }
-        let effective = match &client.transaction {
+        let effective = match &client.session.transaction {
             Some(transaction) if command.name == "exec" => flags.with(transaction.flags),
             _ => flags,
         };
@@ -256,7 +259,7 @@ impl Engine {
 
     /// Whether a protected thing is allowed to a client.
     pub(super) fn allows(&self, action: ProtectedAction, key: ClientKey) -> bool {
-        let peer = &self.clients[key].peer;
+        let peer = &self.sessions[key].connection.peer;
         match action {
             ProtectedAction::No => false,
             ProtectedAction::Yes => true,
@@ -267,11 +270,11 @@ impl Engine {
     /// Replies an error instead of executing a command.
     fn refuse(&mut self, key: ClientKey, command: Option<Command>, error: &str) {
         if let Some(command) = command {
-            self.counters.by_command[command.ordinal()].rejected += 1;
+            self.observed.counters.by_command[command.ordinal()].rejected += 1;
         }
-        self.counters.error(error.as_bytes());
-        let client = &mut self.clients[key];
-        if let Some(transaction) = &mut client.transaction {
+        self.observed.counters.error(error.as_bytes());
+        let client = &mut self.sessions[key];
+        if let Some(transaction) = &mut client.session.transaction {
             transaction.is_refused = true;
         }
         let is_exec = command.is_some_and(|command| command.name == "exec");
@@ -283,7 +286,7 @@ impl Engine {
             self.discard(key);
             self.reply(key).error(&error);
         } else {
-            client.output.writer().error(error);
+            client.connection.output.writer().error(error);
         }
     }
 }

@@ -44,8 +44,8 @@ impl Engine {
 
     /// Answers the clients that wait for an errand.
     pub(super) fn errand_done(&mut self, result: Result<(), &str>) {
-        for key in self.clients.keys() {
-            if !matches!(self.clients[key].wait.as_deref(), Some(Wait::Errand)) {
+        for key in self.sessions.clients.keys() {
+            if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Errand)) {
                 continue;
             }
             match result {
@@ -57,14 +57,14 @@ impl Engine {
 
     /// Data is being loaded, this far.
     pub fn set_loading(&mut self, total_bytes: u64, loaded_bytes: u64) {
-        self.shard.set_loading(self.unix_s(), total_bytes, loaded_bytes);
+        self.shard.set_loading(self.time.unix_s(), total_bytes, loaded_bytes);
     }
 
     /// The data is there: it takes the place of the empty keyspace, and the log takes writes.
     pub fn loaded(&mut self, keyspace: Keyspace<NoJournal>, log: Option<BoxedLog>) {
         if self.shard.install(keyspace, log) {
             // What is watched was watched in the empty keyspace, and it has changed.
-            for place in self.watchers.keys().cloned().collect::<Vec<_>>() {
+            for place in self.sessions.watchers.keys().cloned().collect::<Vec<_>>() {
                 self.spoil(&place);
             }
         }
@@ -82,7 +82,7 @@ impl Engine {
     pub fn unload(&mut self) -> Result<Keyspace<LogState>, String> {
         let closed = self.close();
         self.forget_blocks(closed.is_ok());
-        let full = self.shard.take_data(self.unix_s());
+        let full = self.shard.take_data(self.time.unix_s());
         closed.map(|()| full)
     }
 }

@@ -23,19 +23,19 @@ const UNCHECKED_INPUT_BYTES_MAX: usize = 64 * 1024;
 impl Engine {
     /// Ends a connection whose request has become too large.
     pub(super) fn check_input_size(&mut self, key: ClientKey) {
-        let Some(client) = self.clients.get(key) else { return };
+        let Some(client) = self.sessions.clients.get(key) else { return };
         let queued =
-            client.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
-        let held = client.input.len() + client.parser.memory_bytes() + queued;
-        let is_stranger =
-            !client.is_authenticated && client.input.len() > UNAUTHENTICATED_INPUT_BYTES_MAX;
+            client.session.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());
+        let held = client.connection.input.len() + client.connection.parser.memory_bytes() + queued;
+        let is_stranger = !client.session.is_authenticated
+            && client.connection.input.len() > UNAUTHENTICATED_INPUT_BYTES_MAX;
         if is_stranger || held as u64 > self.options.query_buffer_bytes_max {
-            let address = client.peer.address.clone();
+            let address = client.connection.peer.address.clone();
             self.surroundings
                 .logger
                 .warning(&format!("Closing client {address} that reached max query buffer length"));
             self.end_client(key, Closing::Now);
-        } else if client.input.len() > UNCHECKED_INPUT_BYTES_MAX {
+        } else if client.connection.input.len() > UNCHECKED_INPUT_BYTES_MAX {
             self.evict_clients_soon();
         }
     }
@@ -43,8 +43,8 @@ impl Engine {
     /// How many bytes may wait for a client in the middle of a command: its hard limit, or half of
     /// the machine's memory.
     pub(super) fn output_room(&self, key: ClientKey) -> usize {
-        let Some(client) = self.clients.get(key) else { return 0 };
-        if !client.is_authenticated {
+        let Some(client) = self.sessions.clients.get(key) else { return 0 };
+        if !client.session.is_authenticated {
             return UNAUTHENTICATED_OUTPUT_BYTES_MAX;
         }
         match self.options.output_limits[client.output_class()].hard_bytes {
@@ -55,12 +55,12 @@ impl Engine {
 
     /// Ends a connection for which more would wait than may.
     pub(super) fn end_over_limit(&mut self, key: ClientKey) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        client.output.clear();
-        if client.closing == Closing::Now {
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        client.connection.output.clear();
+        if client.connection.closing == Closing::Now {
             return;
         }
-        let address = client.peer.address.clone();
+        let address = client.connection.peer.address.clone();
         self.surroundings.logger.warning(&format!(
             "Client {address} scheduled to be closed ASAP for overcoming of output buffer limits."
         ));
@@ -69,17 +69,17 @@ impl Engine {
 
     /// Ends a connection that reads too slowly, in the middle of what it has sent.
     pub(super) fn check_large_output(&mut self, key: ClientKey) {
-        if self.clients[key].output.is_over() {
+        if self.sessions[key].connection.output.is_over() {
             self.end_over_limit(key);
             return;
         }
         self.check_stranger(key, UNAUTHENTICATED_OUTPUT_BYTES_MAX);
-        if self.clients[key].output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
+        if self.sessions[key].connection.output.waiting_bytes() > UNCHECKED_OUTPUT_BYTES_MAX {
             self.check_output_size(key);
             self.evict_clients_soon();
-            let client = &mut self.clients[key];
-            if client.closing == Closing::Now {
-                client.output.clear();
+            let client = &mut self.sessions[key];
+            if client.connection.closing == Closing::Now {
+                client.connection.output.clear();
             }
         }
     }
@@ -91,11 +91,12 @@ impl Engine {
 
     /// Ends the connection of a client that has not authenticated and does not read.
     fn check_stranger(&mut self, key: ClientKey, bytes_max: usize) {
-        let Some(client) = self.clients.get_mut(key) else { return };
-        let is_over = !client.is_authenticated && client.output.waiting_bytes() > bytes_max;
-        if is_over && client.closing != Closing::Now {
-            client.output.clear();
-            let address = client.peer.address.clone();
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        let is_over = !client.session.is_authenticated
+            && client.connection.output.waiting_bytes() > bytes_max;
+        if is_over && client.connection.closing != Closing::Now {
+            client.connection.output.clear();
+            let address = client.connection.peer.address.clone();
             self.surroundings.logger.warning(&format!(
                 "Client {address} scheduled to be closed ASAP: it reads no replies and has not \
                  authenticated."
@@ -106,16 +107,16 @@ impl Engine {
 
     /// Ends a connection that reads too slowly.
     pub(super) fn check_output_size(&mut self, key: ClientKey) {
-        let now_us = self.now_us;
-        let Some(client) = self.clients.get_mut(key) else { return };
+        let now_us = self.time.now_us;
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
         let limit = self.options.output_limits[client.output_class()];
-        let waiting_bytes = client.output.waiting_bytes() as u64;
+        let waiting_bytes = client.connection.output.waiting_bytes() as u64;
         let is_above = |bytes: u64| bytes > 0 && waiting_bytes > bytes;
         if !is_above(limit.soft_bytes) {
-            client.soft_limit_since_us = None;
+            client.connection.soft_limit_since_us = None;
         }
         let since_us = if is_above(limit.soft_bytes) {
-            *client.soft_limit_since_us.get_or_insert(now_us)
+            *client.connection.soft_limit_since_us.get_or_insert(now_us)
         } else {
             now_us
         };
@@ -128,11 +129,12 @@ impl Engine {
 
     /// What is done `hz` times a second.
     pub(super) fn periodic(&mut self) {
-        self.rates.commands.sample(self.counters.commands, self.now_us);
-        self.rates.input.sample(self.counters.input_bytes, self.now_us);
-        self.rates.output.sample(self.counters.output_bytes, self.now_us);
-        self.peak_memory_bytes = self.peak_memory_bytes.max(self.surroundings.host.used_bytes());
-        let now_ms = self.unix_ms();
+        self.observed.rates.commands.sample(self.observed.counters.commands, self.time.now_us);
+        self.observed.rates.input.sample(self.observed.counters.input_bytes, self.time.now_us);
+        self.observed.rates.output.sample(self.observed.counters.output_bytes, self.time.now_us);
+        self.observed.peak_memory_bytes =
+            self.observed.peak_memory_bytes.max(self.surroundings.host.used_bytes());
+        let now_ms = self.time.unix_ms();
         self.shard.keyspace.begin_command(now_ms);
         let clock = std::sync::Arc::clone(&self.surroundings.clock);
         let effort = self.options.active_expire_effort;
@@ -146,25 +148,25 @@ impl Engine {
         }
         self.check_clients();
         self.evict_clients();
-        self.shard.tick_log(self.now_us, &self.surroundings.logger);
+        self.shard.tick_log(self.time.now_us, &self.surroundings.logger);
         self.give_up_held();
     }
 
     /// When the log has failed, replies that wait for it will never be true: their clients learn
     /// it by the end of their connections.
     fn give_up_held(&mut self) {
-        if self.held.is_empty() {
+        if self.sessions.held.is_empty() {
             return;
         }
         if let Some(LogHealth::Failed(why)) = self.shard.log().map(ShardLog::health) {
             let logger = self.surroundings.logger.clone();
             logger.warning(&format!(
                 "Closing {} clients whose writes cannot become durable: {why}",
-                self.held.len()
+                self.sessions.held.len()
             ));
-            for (key, id) in self.held.take_all() {
+            for (key, id) in self.sessions.held.take_all() {
                 // The place may be another client's by now.
-                if self.clients.get(key).is_some_and(|client| client.id == id) {
+                if self.sessions.clients.get(key).is_some_and(|client| client.id == id) {
                     self.end_client(key, Closing::Now);
                 }
             }
@@ -174,14 +176,14 @@ impl Engine {
     /// Ends connections that were silent, or slow, for too long.
     fn check_clients(&mut self) {
         let timeout_us = self.options.timeout_s * 1_000_000;
-        for key in self.clients.keys() {
-            let client = &self.clients[key];
+        for key in self.sessions.clients.keys() {
+            let client = &self.sessions[key];
             let is_idle = timeout_us > 0
-                && self.now_us.saturating_sub(client.active_us) > timeout_us
-                && client.wait.is_none()
+                && self.time.now_us.saturating_sub(client.connection.active_us) > timeout_us
+                && client.session.wait.is_none()
                 && !client.is_subscribed()
-                && !client.is_monitor;
-            let has_waiting_output = client.output.waiting_bytes() > 0;
+                && !client.session.is_monitor;
+            let has_waiting_output = client.connection.output.waiting_bytes() > 0;
             if is_idle {
                 self.surroundings.logger.verbose("Closing idle client");
                 self.end_client(key, Closing::Now);

@@ -27,8 +27,8 @@ impl Engine {
 
     /// A reply waits behind a new gate.
     pub(super) fn hold(&mut self, key: ClientKey, level: Level, lsn: Lsn) {
-        let id = self.clients[key].id;
-        if self.held.push(level, lsn, key, id)
+        let id = self.sessions[key].id;
+        if self.sessions.held.push(level, lsn, key, id)
             && let Some(log) = self.shard.log_mut()
         {
             log.want_written(lsn);
@@ -39,7 +39,7 @@ impl Engine {
     pub fn log_advanced(&mut self) {
         let Some(advance) = self.shard.advance() else { return };
         let reach = self.shard.reach;
-        while let Some(key) = self.held.pop_reached(&reach) {
+        while let Some(key) = self.sessions.held.pop_reached(&reach) {
             self.note(key);
         }
         if advance.is_more_durable {
@@ -61,7 +61,7 @@ impl Engine {
         }
         let clock = std::sync::Arc::clone(&self.surroundings.clock);
         let start_us = clock.monotonic_us();
-        let now_ms = self.unix_ms();
+        let now_ms = self.time.unix_ms();
         self.shard.keyspace.begin_command(now_ms);
         let host = self.surroundings.host.as_ref();
         let has_room = self.shard.evict(host, clock.as_ref(), limit_bytes);

@@ -66,12 +66,12 @@ impl Engine {
     /// WAITAOF asks for what comes after that.
     pub(super) fn waits_for_copying(&self, key: ClientKey, command: Command) -> bool {
         if self.shard.log_state().is_turning_on() && command.name == "waitaof" {
-            return self.clients[key].transaction.is_none();
+            return self.sessions[key].session.transaction.is_none();
         }
         if !self.shard.log_state().is_copying() {
             return false;
         }
-        let flags = match &self.clients[key].transaction {
+        let flags = match &self.sessions[key].session.transaction {
             None => command.flags,
             Some(transaction) if command.name == "exec" => transaction.flags,
             Some(_) => return false,
@@ -90,7 +90,7 @@ impl Engine {
         }
         let clock = std::sync::Arc::clone(&self.surroundings.clock);
         let block_bytes_max = self.options.log.block_bytes;
-        let step = self.shard.enable_step(self.unix_ms(), clock.as_ref(), block_bytes_max);
+        let step = self.shard.enable_step(self.time.unix_ms(), clock.as_ref(), block_bytes_max);
         let logger = self.surroundings.logger.clone();
         match step {
             EnableStep::Unchanged => return,
@@ -135,7 +135,7 @@ impl Engine {
         let Some(ended) = self.shard.close_log() else { return Ok(()) };
         self.note_saved();
         self.shard.checkpoints.abandon();
-        for (key, _) in self.held.take_all() {
+        for (key, _) in self.sessions.held.take_all() {
             self.note(key);
         }
         ended
@@ -146,18 +146,18 @@ impl Engine {
     pub(super) fn forget_blocks(&mut self, is_all_durable: bool) {
         self.wake_durable();
         let reach = self.shard.reach;
-        for key in self.clients.keys() {
-            let client = &mut self.clients[key];
-            if !is_all_durable && client.output.is_held(&reach) {
+        for key in self.sessions.clients.keys() {
+            let client = &mut self.sessions[key];
+            if !is_all_durable && client.connection.output.is_held(&reach) {
                 self.end_client(key, Closing::Now);
             } else {
-                client.output.open_gates();
-                client.last_write = Lsn::ZERO;
+                client.connection.output.open_gates();
+                client.session.last_write = Lsn::ZERO;
                 self.note(key);
             }
         }
-        for key in self.waiters.durable.clone() {
-            match self.clients[key].wait.as_deref_mut() {
+        for key in self.sessions.waiters.durable.clone() {
+            match self.sessions[key].session.wait.as_deref_mut() {
                 Some(Wait::Durable(wait)) if wait.lsn <= reach.durable => wait.lsn = Lsn::ZERO,
                 _ => self.time_out(key),
             }

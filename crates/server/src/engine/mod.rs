@@ -33,20 +33,22 @@ mod latency;
 mod limits;
 mod log_progress;
 mod log_switch;
+mod observed;
 mod output;
 mod pubsub;
+mod sessions;
 mod settings;
 mod shard;
 mod slab;
 mod sleep;
 mod slowlog;
 mod stats;
+mod time;
 mod transaction;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use env::{Clock, Entropy};
@@ -66,16 +68,11 @@ pub use shard::{BoxedLog, DataState, LogHealth, LogState, Progress, Reach, Shard
 pub use slab::ClientKey;
 
 use batch::Batch;
-use blocking::Waiters;
-use client::{Client, Closing, DbKey};
-use congestion::Congestion;
-use held::Held;
-use latency::LatencyMonitor;
-use pubsub::Registry;
+use client::{Client, Closing, Connection, Session};
+use observed::Observed;
+use sessions::Sessions;
 use shard::Shard;
-use slab::Slab;
-use slowlog::SlowLog;
-use stats::{Counters, Rates};
+use time::Time;
 
 /// What the engine needs from outside.
 pub struct Surroundings {
@@ -123,52 +120,27 @@ const TOO_MANY_CLIENTS: Refusal = b"-ERR max number of clients reached\r\n";
 
 /// See the file's top.
 pub struct Engine {
-    clients: Slab,
+    sessions: Sessions,
     shard: Shard,
-    errand: Option<Errand>,
-    network: Box<dyn Network>,
+    observed: Observed,
+    time: Time,
     config: Config,
     options: Options,
     surroundings: Surroundings,
+    network: Box<dyn Network>,
+    errand: Option<Errand>,
     run_id: String,
 
-    /// Microseconds on the monotonic clock when the current command began.
-    now_us: u64,
-    /// What to add to `now_us` for microseconds since 1970.
-    unix_offset_us: i64,
-    started_us: u64,
-    next_client_id: u64,
-
-    /// Clients that have something to send or are to be disconnected.
-    noted: VecDeque<ClientKey>,
-    /// Clients whose replies wait for the log.
-    held: Held,
-    /// Clients that may go on with what they have sent already.
-    resumed: VecDeque<ClientKey>,
-    congestion: Congestion,
-    client_eviction: client_eviction::ClientEviction,
-
-    watchers: BTreeMap<DbKey, Vec<ClientKey>>,
-    waiters: Waiters,
-    ready_keys: VecDeque<DbKey>,
-    deadlines: BTreeSet<(i64, ClientKey)>,
     pause: Option<commands::client_pause::Pause>,
     sleep: sleep::Sleep,
-    registry: Registry,
-    monitors: Vec<ClientKey>,
     in_transaction: bool,
     /// A command inside the transaction wants a checkpoint.
     checkpoint_after_exec: bool,
-
-    slowlog: SlowLog,
-    latency: LatencyMonitor,
-    counters: Counters,
-    rates: Rates,
-    peak_memory_bytes: u64,
-    /// What may wait for a client that has no limit: half of the machine's memory.
-    unlimited_output_bytes: usize,
     next_tick_us: u64,
     shutdown: Option<Shutdown>,
+
+    /// What may wait for a client that has no limit: half of the machine's memory.
+    unlimited_output_bytes: usize,
     /// The log took writes when the requests that are being executed were read: looking again for
     /// each of them would cost more than it is worth.
     was_log_good: bool,
@@ -183,54 +155,34 @@ impl Engine {
         let options = config.options();
         let mut seed = [0; 16];
         surroundings.entropy.fill(&mut seed);
-        let unix_s = surroundings.clock.now_ms() / 1000;
-        let shard = Shard::new(seed, options.databases, unix_s);
-        let now_us = surroundings.clock.monotonic_us();
+        let time = Time::new(Arc::clone(&surroundings.clock));
+        let shard = Shard::new(seed, options.databases, time.unix_s());
         let unlimited_output_bytes = match surroundings.host.memory().system_bytes / 2 {
             0 => usize::MAX,
             half => usize::try_from(half).unwrap_or(usize::MAX),
         };
         let run_id = random_hex(surroundings.entropy.as_mut(), 40);
         let mut engine = Self {
-            clients: Slab::default(),
+            sessions: Sessions::default(),
             shard,
-            errand: None,
-            network: Box::new(NoNetwork),
+            observed: Observed::default(),
+            next_tick_us: time.now_us,
+            time,
             config,
             options,
             surroundings,
+            network: Box::new(NoNetwork),
+            errand: None,
             run_id,
-            now_us,
-            unix_offset_us: 0,
-            started_us: now_us,
-            next_client_id: 1,
-            noted: VecDeque::new(),
-            held: Held::default(),
-            resumed: VecDeque::new(),
-            congestion: Congestion::default(),
-            client_eviction: client_eviction::ClientEviction::default(),
-            watchers: BTreeMap::new(),
-            waiters: Waiters::default(),
-            ready_keys: VecDeque::new(),
-            deadlines: BTreeSet::new(),
             pause: None,
             sleep: sleep::Sleep::default(),
-            registry: Registry::default(),
-            monitors: Vec::new(),
             in_transaction: false,
             checkpoint_after_exec: false,
-            slowlog: SlowLog::default(),
-            latency: LatencyMonitor::default(),
-            counters: Counters::default(),
-            rates: Rates::default(),
-            peak_memory_bytes: 0,
-            unlimited_output_bytes,
-            next_tick_us: now_us,
             shutdown: None,
+            unlimited_output_bytes,
             was_log_good: false,
             batch: Batch::default(),
         };
-        engine.refresh_time();
         engine.apply_settings();
         engine
     }
@@ -245,10 +197,10 @@ impl Engine {
     /// # Errors
     /// What to send to it before it is disconnected, when it may not connect.
     pub fn connect(&mut self, peer: Peer) -> Result<ClientKey, Refusal> {
-        self.refresh_time();
-        self.counters.connections += 1;
-        if self.clients.len() >= self.options.max_clients {
-            self.counters.rejected_connections += 1;
+        self.time.refresh();
+        self.observed.counters.connections += 1;
+        if self.sessions.clients.len() >= self.options.max_clients {
+            self.observed.counters.rejected_connections += 1;
             return Err(TOO_MANY_CLIENTS);
         }
         let needs_password = !self.options.require_password.is_empty();
@@ -257,42 +209,44 @@ impl Engine {
             && !peer.is_loopback
             && !peer.is_unix_socket
         {
-            self.counters.rejected_connections += 1;
+            self.observed.counters.rejected_connections += 1;
             return Err(PROTECTED_MODE.as_bytes());
         }
+        self.sessions.last_client_id += 1;
         let client = Client {
-            id: self.next_client_id,
-            peer,
-            is_authenticated: !needs_password,
-            connected_us: self.now_us,
-            active_us: self.now_us,
-            ..Client::default()
+            id: self.sessions.last_client_id,
+            connection: Connection {
+                peer,
+                connected_us: self.time.now_us,
+                active_us: self.time.now_us,
+                ..Connection::default()
+            },
+            session: Session { is_authenticated: !needs_password, ..Session::default() },
         };
-        self.next_client_id += 1;
-        Ok(self.clients.insert(client))
+        Ok(self.sessions.clients.insert(client))
     }
 
     /// A client has connected that there is no room for; what to send to it.
     pub fn reject(&mut self) -> Refusal {
-        self.counters.connections += 1;
-        self.counters.rejected_connections += 1;
+        self.observed.counters.connections += 1;
+        self.observed.counters.rejected_connections += 1;
         TOO_MANY_CLIENTS
     }
 
     /// Bytes came from a client: everything that is complete is executed.
     pub fn receive(&mut self, key: ClientKey, bytes: &[u8]) {
-        self.now_us = self.surroundings.clock.monotonic_us();
-        self.counters.input_bytes += bytes.len() as u64;
-        self.counters.reads += 1;
-        let Some(client) = self.clients.get_mut(key) else { return };
-        client.active_us = self.now_us;
-        if client.input.is_empty() && client.may_execute() && !self.sleep.is_on() {
+        self.time.refresh_monotonic();
+        self.observed.counters.input_bytes += bytes.len() as u64;
+        self.observed.counters.reads += 1;
+        let Some(client) = self.sessions.clients.get_mut(key) else { return };
+        client.connection.active_us = self.time.now_us;
+        if client.connection.input.is_empty() && client.may_execute() && !self.sleep.is_on() {
             let consumed = self.run(key, bytes);
-            if let Some(client) = self.clients.get_mut(key) {
-                client.input.extend_from_slice(&bytes[consumed..]);
+            if let Some(client) = self.sessions.clients.get_mut(key) {
+                client.connection.input.extend_from_slice(&bytes[consumed..]);
             }
         } else {
-            client.input.extend_from_slice(bytes);
+            client.connection.input.extend_from_slice(bytes);
             self.run_input(key);
         }
         self.check_input_size(key);
@@ -301,14 +255,17 @@ impl Engine {
     /// Whether a client is still listened to: not when its connection is about to end.
     #[must_use]
     pub fn is_listened_to(&self, key: ClientKey) -> bool {
-        self.clients.get(key).is_some_and(|client| client.closing == Closing::No)
+        self.sessions
+            .clients
+            .get(key)
+            .is_some_and(|client| client.connection.closing == Closing::No)
     }
 
     /// A client will send nothing more. Whether its connection can end at once: replies that wait
     /// for the log are still sent, as the client may be reading.
     pub fn end_of_input(&mut self, key: ClientKey) -> bool {
-        let Some(client) = self.clients.get(key) else { return true };
-        if client.output.waiting_bytes() == 0 || client.wait.is_some() {
+        let Some(client) = self.sessions.clients.get(key) else { return true };
+        if client.connection.output.waiting_bytes() == 0 || client.session.wait.is_some() {
             return true;
         }
         self.end_client(key, Closing::AfterReply);
@@ -320,7 +277,7 @@ impl Engine {
     /// input.
     pub fn end_iteration(&mut self, is_idle: bool) {
         if !self.sleep.is_on() {
-            while let Some(key) = self.resumed.pop_front() {
+            while let Some(key) = self.sessions.resumed.pop_front() {
                 self.run_input(key);
                 self.seal_if_large();
             }
@@ -332,7 +289,7 @@ impl Engine {
         self.log_advanced();
         self.update_congestion();
         self.follow_log_switch();
-        if self.shard.is_seal_due(self.now_us, is_idle) {
+        if self.shard.is_seal_due(self.time.now_us, is_idle) {
             self.seal();
             // It may have been written at once.
             self.log_advanced();
@@ -343,7 +300,7 @@ impl Engine {
     /// sleeps.
     #[must_use]
     pub fn noted_count(&self) -> usize {
-        if self.sleep.is_on() { 0 } else { self.noted.len() }
+        if self.sleep.is_on() { 0 } else { self.sessions.noted.len() }
     }
 
     /// A client that has something to send or is to be disconnected, each once.
@@ -352,9 +309,9 @@ impl Engine {
             return None;
         }
         loop {
-            let key = self.noted.pop_front()?;
-            if let Some(client) = self.clients.get_mut(key) {
-                client.is_noted = false;
+            let key = self.sessions.noted.pop_front()?;
+            if let Some(client) = self.sessions.clients.get_mut(key) {
+                client.connection.is_noted = false;
                 return Some(key);
             }
         }
@@ -363,37 +320,37 @@ impl Engine {
     /// What may be sent to a client now.
     pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
         let reach = self.shard.reach;
-        let Some(client) = self.clients.get_mut(key) else {
+        let Some(client) = self.sessions.clients.get_mut(key) else {
             return Outgoing::nothing(true);
         };
         // Whatever has written too much: what was waiting is gone, and nothing can follow it.
-        if client.closing == Closing::Now || client.output.is_over() {
-            client.output.clear();
+        if client.connection.closing == Closing::Now || client.connection.output.is_over() {
+            client.connection.output.clear();
             return Outgoing::nothing(true);
         }
         if self.sleep.is_on() {
             return Outgoing::nothing(false);
         }
-        let is_ending = client.closing == Closing::AfterReply;
-        let waiting_bytes = client.output.waiting_bytes();
-        let bytes = client.output.sendable(&reach);
+        let is_ending = client.connection.closing == Closing::AfterReply;
+        let waiting_bytes = client.connection.output.waiting_bytes();
+        let bytes = client.connection.output.sendable(&reach);
         let is_all = bytes.len() == waiting_bytes;
         Outgoing { ends: is_ending && is_all, is_all, bytes }
     }
 
     /// So many of the outgoing bytes were sent.
     pub fn sent(&mut self, key: ClientKey, count: usize) {
-        self.counters.output_bytes += count as u64;
-        self.counters.writes += 1;
-        if let Some(client) = self.clients.get_mut(key) {
-            client.output.sent(count);
+        self.observed.counters.output_bytes += count as u64;
+        self.observed.counters.writes += 1;
+        if let Some(client) = self.sessions.clients.get_mut(key) {
+            client.connection.output.sent(count);
         }
     }
 
     /// The connection has ended, from either side: the client's place is free.
     pub fn remove(&mut self, key: ClientKey) {
         self.leave(key);
-        self.clients.remove(key);
+        self.sessions.clients.remove(key);
     }
 
     /// In how many microseconds [`Engine::tick`] has something to do.
@@ -403,7 +360,7 @@ impl Engine {
             let next_us = until_us.min(self.shard.sealing.due_us(true));
             return next_us.saturating_sub(self.surroundings.clock.monotonic_us());
         }
-        let has_more = !self.resumed.is_empty() || !self.noted.is_empty();
+        let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -414,20 +371,18 @@ impl Engine {
     /// The next time at which [`Engine::tick`] has something to do, on the monotonic clock.
     #[must_use]
     pub fn next_event_us(&self) -> u64 {
-        let deadline_us = self.deadlines.first().map(|(deadline_ms, _)| {
-            u64::try_from(deadline_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us))
-                .unwrap_or(0)
-        });
-        let pause_us = self.pause.as_ref().map(|pause| {
-            u64::try_from(pause.until_ms.saturating_mul(1000).saturating_sub(self.unix_offset_us))
-                .unwrap_or(0)
-        });
+        let deadline_us = self
+            .sessions
+            .deadlines
+            .first()
+            .map(|(deadline_ms, _)| self.time.monotonic_of_ms(*deadline_ms));
+        let pause_us = self.pause.as_ref().map(|pause| self.time.monotonic_of_ms(pause.until_ms));
         [deadline_us, pause_us].into_iter().flatten().fold(self.next_tick_us, u64::min)
     }
 
     /// Time has passed: deadlines, expiry, rates, limits.
     pub fn tick(&mut self) {
-        self.refresh_time();
+        self.time.refresh();
         if self.sleeps_on() {
             return;
         }
@@ -435,9 +390,9 @@ impl Engine {
         self.end_waits();
         self.end_pause();
         let (clock, logger) = (&self.surroundings.clock, &self.surroundings.logger);
-        self.shard.heal(self.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
-        if self.now_us >= self.next_tick_us {
-            self.next_tick_us = self.now_us + 1_000_000 / u64::from(self.options.hz);
+        self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
+        if self.time.now_us >= self.next_tick_us {
+            self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);
             self.periodic();
         }
     }
@@ -458,7 +413,7 @@ impl Engine {
     /// then it executes nothing.
     #[must_use]
     pub fn is_waiting(&self, key: ClientKey) -> bool {
-        self.clients.get(key).is_some_and(|client| client.wait.is_some())
+        self.sessions.clients.get(key).is_some_and(|client| client.session.wait.is_some())
     }
 
     /// The data, to be looked at.
@@ -481,49 +436,25 @@ impl Engine {
 
     // ---- for the engine's own parts ----------------------------------------------------------
 
-    fn refresh_time(&mut self) {
-        self.now_us = self.surroundings.clock.monotonic_us();
-        let monotonic = i64::try_from(self.now_us).expect("292000 years");
-        // The wall clock is read in whole milliseconds, so a sample is up to one too low: the
-        // largest one is the best, until the clock has been set back.
-        let sample_us = self.surroundings.clock.now_ms().saturating_mul(1000) - monotonic;
-        if sample_us > self.unix_offset_us || sample_us < self.unix_offset_us - 2000 {
-            self.unix_offset_us = sample_us;
-        }
-    }
-
-    /// Microseconds since 1970.
-    fn unix_us(&self) -> i64 {
-        i64::try_from(self.now_us).expect("292000 years").saturating_add(self.unix_offset_us)
-    }
-
-    fn unix_ms(&self) -> i64 {
-        self.unix_us() / 1000
-    }
-
-    fn unix_s(&self) -> i64 {
-        self.unix_us() / 1_000_000
-    }
-
     /// Where replies to a client are written.
     fn reply(&mut self, key: ClientKey) -> &mut Writer {
-        self.clients[key].output.writer()
+        self.sessions[key].connection.output.writer()
     }
 
     /// Puts a client on the list of those to look at.
     pub(crate) fn note(&mut self, key: ClientKey) {
-        if let Some(client) = self.clients.get_mut(key)
-            && !client.is_noted
+        if let Some(client) = self.sessions.clients.get_mut(key)
+            && !client.connection.is_noted
         {
-            client.is_noted = true;
-            self.noted.push_back(key);
+            client.connection.is_noted = true;
+            self.sessions.noted.push_back(key);
         }
     }
 
     /// Ends a connection, at once or after what is to be sent.
     fn end_client(&mut self, key: ClientKey, closing: Closing) {
-        if let Some(client) = self.clients.get_mut(key) {
-            client.closing = client.closing.max(closing);
+        if let Some(client) = self.sessions.clients.get_mut(key) {
+            client.connection.closing = client.connection.closing.max(closing);
             self.note(key);
         }
         if closing == Closing::Now {
@@ -534,13 +465,13 @@ impl Engine {
 
     /// Takes a client out of everything that refers to it.
     fn leave(&mut self, key: ClientKey) {
-        if self.clients.get(key).is_none() {
+        if self.sessions.clients.get(key).is_none() {
             return;
         }
         self.unwatch_all(key);
         self.stop_waiting(key);
-        self.unsubscribe_all(key);
-        self.monitors.retain(|monitor| *monitor != key);
+        self.sessions.unsubscribe_all(key);
+        self.sessions.monitors.retain(|monitor| *monitor != key);
     }
 }
 

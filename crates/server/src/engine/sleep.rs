@@ -40,7 +40,7 @@ impl Engine {
     /// Executes and sends nothing for so long.
     pub(super) fn fall_asleep(&mut self, duration_us: u64) {
         if duration_us > 0 {
-            let from_us = self.sleep.until_us.unwrap_or(self.now_us);
+            let from_us = self.sleep.until_us.unwrap_or(self.time.now_us);
             self.sleep.until_us = Some(from_us.saturating_add(duration_us));
             self.sleep.asked_us = self.sleep.asked_us.saturating_add(duration_us);
         }
@@ -50,10 +50,10 @@ impl Engine {
     pub(super) fn sleeps_on(&mut self) -> bool {
         match self.sleep.until_us {
             None => return false,
-            Some(until_us) if self.now_us < until_us => return true,
+            Some(until_us) if self.time.now_us < until_us => return true,
             Some(_) => self.sleep.until_us = None,
         }
-        self.resumed.extend(self.clients.keys());
+        self.sessions.resumed.extend(self.sessions.clients.keys());
         false
     }
 }

@@ -60,10 +60,10 @@ pub(super) fn args_memory_bytes(args: &[&[u8]]) -> usize {
 impl Engine {
     /// Puts a command in the queue.
     pub(super) fn enqueue(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
-        let client = &mut self.clients[key];
-        let is_lost = client.is_spoiled;
+        let client = &mut self.sessions[key];
+        let is_lost = client.session.is_spoiled;
         let transaction =
-            client.transaction.as_mut().expect("commands are queued inside a transaction");
+            client.session.transaction.as_mut().expect("commands are queued inside a transaction");
         // A transaction that cannot succeed any more need not grow.
         if !transaction.is_refused && !is_lost {
             transaction.args_bytes += args_memory_bytes(args);
@@ -72,24 +72,24 @@ impl Engine {
                 .push(Queued { command, args: args.iter().map(|arg| arg.to_vec()).collect() });
         }
         transaction.flags = transaction.flags.with(command.flags);
-        client.output.writer().simple("QUEUED");
+        client.connection.output.writer().simple("QUEUED");
     }
 
     /// MULTI.
     pub(super) fn multi(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
-        let client = &mut self.clients[key];
-        if client.transaction.is_some() {
+        let client = &mut self.sessions[key];
+        if client.session.transaction.is_some() {
             return Err(CommandError::other("ERR MULTI calls can not be nested"));
         }
-        client.transaction = Some(Box::new(Transaction::new()));
-        client.output.writer().ok();
+        client.session.transaction = Some(Box::new(Transaction::new()));
+        client.connection.output.writer().ok();
         Ok(())
     }
 
     /// What is executed now is like that when a client sends a command: for EXEC all that is queued,
     /// for a command that is queued nothing.
     pub(super) fn flags_of_execution(&self, key: ClientKey, command: Command) -> Option<Flags> {
-        match &self.clients[key].transaction {
+        match &self.sessions[key].session.transaction {
             None => Some(command.flags),
             Some(transaction) if command.name == "exec" => {
                 Some(command.flags.with(transaction.flags))
@@ -104,7 +104,7 @@ impl Engine {
         key: ClientKey,
         _args: &[&[u8]],
     ) -> Result<(), CommandError> {
-        if self.clients[key].transaction.is_none() {
+        if self.sessions[key].session.transaction.is_none() {
             return Err(CommandError::other("ERR DISCARD without MULTI"));
         }
         self.discard(key);
@@ -114,19 +114,19 @@ impl Engine {
 
     /// Forgets a client's transaction and what it watches.
     pub(super) fn discard(&mut self, key: ClientKey) {
-        self.clients[key].transaction = None;
+        self.sessions[key].session.transaction = None;
         self.unwatch_all(key);
     }
 
     /// EXEC.
     pub(super) fn exec(&mut self, key: ClientKey, _args: &[&[u8]]) -> Result<(), CommandError> {
-        if self.clients[key].transaction.is_none() {
+        if self.sessions[key].session.transaction.is_none() {
             return Err(CommandError::other("ERR EXEC without MULTI"));
         }
         self.meet_expired_watched(key);
-        let client = &mut self.clients[key];
-        let is_spoiled = client.is_spoiled;
-        let transaction = client.transaction.take().expect("just seen");
+        let client = &mut self.sessions[key];
+        let is_spoiled = client.session.is_spoiled;
+        let transaction = client.session.transaction.take().expect("just seen");
         self.unwatch_all(key);
         if transaction.is_refused {
             return Err(CommandError::other(
@@ -140,7 +140,9 @@ impl Engine {
         self.reply(key).array(transaction.queue.len());
         self.in_transaction = true;
         for Queued { command, args } in &transaction.queue {
-            if self.clients[key].closing == Closing::Now && !command.flags.has(Flags::WRITE) {
+            if self.sessions[key].connection.closing == Closing::Now
+                && !command.flags.has(Flags::WRITE)
+            {
                 // Its reply is too long already: what only adds to it is not executed.
                 continue;
             }
@@ -155,28 +157,28 @@ impl Engine {
             self.start_checkpoint();
         }
         // What EXEC itself depends on, its last command has said already.
-        let now_ms = self.unix_ms();
+        let now_ms = self.time.unix_ms();
         self.shard.keyspace.begin_command(now_ms);
         Ok(())
     }
 
     /// WATCH.
     pub(super) fn watch(&mut self, key: ClientKey, args: &[&[u8]]) -> Result<(), CommandError> {
-        if self.clients[key].transaction.is_some() {
+        if self.sessions[key].session.transaction.is_some() {
             return Err(CommandError::other("ERR WATCH inside MULTI is not allowed"));
         }
-        let db = self.clients[key].db;
+        let db = self.sessions[key].session.db;
         for name in &args[1..] {
             // A key that has expired already must not spoil the transaction by being found out.
             self.shard.keyspace.exists(db, name, false);
             let place: DbKey = (db, Box::from(*name));
-            if self.clients[key].watched.contains(&place) {
+            if self.sessions[key].session.watched.contains(&place) {
                 continue;
             }
             self.shard.keyspace.watch(db, name);
-            self.clients[key].watched_bytes += WATCH_OVERHEAD_BYTES + name.len();
-            self.watchers.entry(place.clone()).or_default().push(key);
-            self.clients[key].watched.insert(place);
+            self.sessions[key].session.watched_bytes += WATCH_OVERHEAD_BYTES + name.len();
+            self.sessions.watchers.entry(place.clone()).or_default().push(key);
+            self.sessions[key].session.watched.insert(place);
         }
         self.reply(key).ok();
         Ok(())
@@ -191,15 +193,15 @@ impl Engine {
 
     /// Forgets what a client watches, and what happened to it.
     pub(super) fn unwatch_all(&mut self, key: ClientKey) {
-        let client = &mut self.clients[key];
-        client.is_spoiled = false;
-        client.watched_bytes = 0;
-        for place in std::mem::take(&mut client.watched) {
+        let client = &mut self.sessions[key];
+        client.session.is_spoiled = false;
+        client.session.watched_bytes = 0;
+        for place in std::mem::take(&mut client.session.watched) {
             self.shard.keyspace.unwatch(place.0, &place.1);
-            if let Some(watchers) = self.watchers.get_mut(&place) {
+            if let Some(watchers) = self.sessions.watchers.get_mut(&place) {
                 watchers.retain(|watcher| *watcher != key);
                 if watchers.is_empty() {
-                    self.watchers.remove(&place);
+                    self.sessions.watchers.remove(&place);
                 }
             }
         }
@@ -207,16 +209,16 @@ impl Engine {
 
     /// A watched key has changed.
     pub(super) fn spoil(&mut self, place: &DbKey) {
-        for watcher in self.watchers.get(place).into_iter().flatten() {
-            if let Some(client) = self.clients.get_mut(*watcher) {
-                client.is_spoiled = true;
+        for watcher in self.sessions.watchers.get(place).into_iter().flatten() {
+            if let Some(client) = self.sessions.clients.get_mut(*watcher) {
+                client.session.is_spoiled = true;
             }
         }
     }
 
     /// Watched keys that have expired meanwhile count as changed: looking finds them out.
     fn meet_expired_watched(&mut self, key: ClientKey) {
-        for (db, name) in self.clients[key].watched.clone() {
+        for (db, name) in self.sessions[key].session.watched.clone() {
             self.shard.keyspace.exists(db, &name, false);
         }
         if self.shard.keyspace.has_effects() {

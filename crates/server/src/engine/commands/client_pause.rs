@@ -33,7 +33,7 @@ pub(super) fn pause(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     if timeout_ms < 0 {
         return Err(CommandError::other("ERR timeout is negative"));
     }
-    let until_ms = engine.unix_ms().saturating_add(timeout_ms);
+    let until_ms = engine.time.unix_ms().saturating_add(timeout_ms);
     // A pause that is there already may become longer and stricter, not weaker.
     let old = engine.pause;
     engine.pause = Some(Pause {
@@ -70,7 +70,7 @@ impl Engine {
 
     /// Ends the pause when its time is up.
     pub(crate) fn end_pause(&mut self) {
-        if self.pause.is_some_and(|pause| pause.until_ms <= self.unix_ms()) {
+        if self.pause.is_some_and(|pause| pause.until_ms <= self.time.unix_ms()) {
             self.pause = None;
             self.update_frozen();
             self.resume_paused();

@@ -3,13 +3,13 @@
 use command::argument;
 use command::error::{CommandError, Done};
 
-use super::super::client::{Client, Closing, ReplyMode};
+use super::super::client::{Client, Closing, Connection, ReplyMode, Session};
 use super::super::{ClientKey, Engine};
 use super::{error, text};
 
 /// CLIENT ID.
 pub(super) fn id(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let id = engine.clients[key].id;
+    let id = engine.sessions[key].id;
     engine.reply(key).int(id.cast_signed());
     Ok(())
 }
@@ -24,11 +24,11 @@ pub(super) fn info(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 /// CLIENT LIST.
 pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let keys = match &args[2..] {
-        [] => engine.clients.keys(),
+        [] => engine.sessions.clients.keys(),
         [option, class] if argument::is(option, "type") => {
             let class = Class::parse(class)?;
-            let mut keys = engine.clients.keys();
-            keys.retain(|key| class.has(&engine.clients[*key]));
+            let mut keys = engine.sessions.clients.keys();
+            keys.retain(|key| class.has(&engine.sessions[*key]));
             keys
         }
         [option, ids @ ..] if argument::is(option, "id") && !ids.is_empty() => {
@@ -36,7 +36,9 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
             for id in ids {
                 let id =
                     keyspace::parse_int(id).ok_or(CommandError::other("ERR Invalid client ID"))?;
-                keys.extend(u64::try_from(id).ok().and_then(|id| engine.clients.by_id(id)));
+                keys.extend(
+                    u64::try_from(id).ok().and_then(|id| engine.sessions.clients.by_id(id)),
+                );
             }
             keys
         }
@@ -57,7 +59,8 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
 
 /// CLIENT GETNAME.
 pub(super) fn getname(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let Client { name, output, .. } = &mut engine.clients[key];
+    let Client { session: Session { name, .. }, connection: Connection { output, .. }, .. } =
+        &mut engine.sessions[key];
     match name.as_slice() {
         [] => output.writer().null(),
         name => output.writer().bulk(name),
@@ -74,16 +77,16 @@ pub(super) fn setname(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 
 /// CLIENT REPLY.
 pub(super) fn reply(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let client = &mut engine.clients[key];
+    let client = &mut engine.sessions[key];
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
-            client.reply_mode = ReplyMode::On;
-            client.output.unmute();
-            client.output.writer().ok();
+            client.session.reply_mode = ReplyMode::On;
+            client.connection.output.unmute();
+            client.connection.output.writer().ok();
         }
-        b"off" => client.reply_mode = ReplyMode::Off,
-        b"skip" if client.reply_mode == ReplyMode::Off => {}
-        b"skip" => client.reply_mode = ReplyMode::SkipNext,
+        b"off" => client.session.reply_mode = ReplyMode::Off,
+        b"skip" if client.session.reply_mode == ReplyMode::Off => {}
+        b"skip" => client.session.reply_mode = ReplyMode::SkipNext,
         _ => return Err(CommandError::Syntax),
     }
     Ok(())
@@ -91,25 +94,25 @@ pub(super) fn reply(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 
 /// CLIENT NO-EVICT.
 pub(super) fn no_evict(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.clients[key].is_exempt_from_eviction = on_or_off(args[2])?;
+    engine.sessions[key].connection.is_exempt_from_eviction = on_or_off(args[2])?;
     engine.reply(key).ok();
     Ok(())
 }
 
 /// CLIENT NO-TOUCH.
 pub(super) fn no_touch(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.clients[key].is_no_touch = on_or_off(args[2])?;
+    engine.sessions[key].session.is_no_touch = on_or_off(args[2])?;
     engine.reply(key).ok();
     Ok(())
 }
 
 /// CLIENT SETINFO.
 pub(super) fn setinfo(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let client = &mut engine.clients[key];
+    let client = &mut engine.sessions[key];
     let attribute = if argument::is(args[2], "lib-name") {
-        &mut client.library_name
+        &mut client.session.library_name
     } else if argument::is(args[2], "lib-ver") {
-        &mut client.library_version
+        &mut client.session.library_version
     } else {
         return Err(error(format!("ERR Unrecognized option '{}'", text(args[2]))));
     };
@@ -120,7 +123,7 @@ pub(super) fn setinfo(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         )));
     }
     *attribute = args[3].to_vec();
-    client.output.writer().ok();
+    client.connection.output.writer().ok();
     Ok(())
 }
 
@@ -176,9 +179,9 @@ pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         }
     };
     let id = argument::int(args[2])?;
-    let target = u64::try_from(id).ok().and_then(|id| engine.clients.by_id(id));
+    let target = u64::try_from(id).ok().and_then(|id| engine.sessions.clients.by_id(id));
     let target = target.filter(|target| {
-        engine.clients[*target].wait.as_ref().is_some_and(|wait| wait.is_blocking())
+        engine.sessions[*target].session.wait.as_ref().is_some_and(|wait| wait.is_blocking())
     });
     if let Some(target) = target {
         if with_error {
@@ -200,10 +203,10 @@ pub(super) fn kill(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         [_, _, options @ ..] => (Filter::parse(options)?, false),
         _ => return Err(CommandError::Syntax),
     };
-    let mut keys = engine.clients.keys();
+    let mut keys = engine.sessions.clients.keys();
     keys.retain(|candidate| {
-        let client = &engine.clients[*candidate];
-        client.closing == Closing::No
+        let client = &engine.sessions[*candidate];
+        client.connection.closing == Closing::No
             && filter.has(client)
             && !(filter.skip_me && *candidate == key)
     });
@@ -261,10 +264,10 @@ impl<'a> Filter<'a> {
     }
 
     fn has(&self, client: &Client) -> bool {
-        self.address.is_none_or(|address| client.peer.address.as_bytes() == address)
+        self.address.is_none_or(|address| client.connection.peer.address.as_bytes() == address)
             && self
                 .local_address
-                .is_none_or(|address| client.peer.local_address.as_bytes() == address)
+                .is_none_or(|address| client.connection.peer.local_address.as_bytes() == address)
             && self.id.is_none_or(|id| client.id == id)
             && self.class.as_ref().is_none_or(|class| class.has(client))
     }
@@ -320,7 +323,7 @@ impl Engine {
                 "ERR Client names cannot contain spaces, newlines or special characters.",
             ));
         }
-        self.clients[key].name = name.to_vec();
+        self.sessions[key].session.name = name.to_vec();
         Ok(())
     }
 }

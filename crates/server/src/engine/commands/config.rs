@@ -154,7 +154,7 @@ fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
 
 /// CONFIG RESETSTAT.
 pub(super) fn resetstat(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.counters = Counters::default();
+    engine.observed.counters = Counters::default();
     *engine.shard.keyspace.stats_mut() = keyspace::Stats::default();
     engine.reply(key).ok();
     Ok(())

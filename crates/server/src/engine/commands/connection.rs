@@ -15,7 +15,7 @@ pub(super) fn ping(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
         [_, message] => Some(*message),
         _ => return Err(CommandError::WrongArity("ping".into())),
     };
-    let in_pubsub = engine.clients[key].is_in_pubsub_context();
+    let in_pubsub = engine.sessions[key].is_in_pubsub_context();
     let reply = engine.reply(key);
     match message {
         _ if in_pubsub => {
@@ -44,7 +44,7 @@ pub(super) fn quit(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 
 /// SELECT.
 pub(super) fn select(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.clients[key].db = argument::database(args[1], &engine.shard.keyspace)?;
+    engine.sessions[key].session.db = argument::database(args[1], &engine.shard.keyspace)?;
     engine.reply(key).ok();
     Ok(())
 }
@@ -98,8 +98,8 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             _ => return Err(error(format!("ERR Syntax error in HELLO option '{}'", text(option)))),
         };
     }
-    let client = &mut engine.clients[key];
-    if !client.is_authenticated {
+    let client = &mut engine.sessions[key];
+    if !client.session.is_authenticated {
         return Err(CommandError::other(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
@@ -108,9 +108,9 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     }
     let id = client.id;
     if let Some(protocol) = protocol {
-        client.output.set_protocol(protocol);
+        client.connection.output.set_protocol(protocol);
     }
-    let reply = client.output.writer();
+    let reply = client.connection.output.writer();
     let version = if reply.is_resp3() { 3 } else { 2 };
     reply.map(7);
     reply.bulk_str("server");
@@ -133,21 +133,21 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 /// RESET.
 pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     engine.discard(key);
-    engine.unsubscribe_all(key);
-    engine.monitors.retain(|monitor| *monitor != key);
+    engine.sessions.unsubscribe_all(key);
+    engine.sessions.monitors.retain(|monitor| *monitor != key);
     let needs_password = !engine.options.require_password.is_empty();
-    let client: &mut Client = &mut engine.clients[key];
-    client.is_monitor = false;
-    client.name.clear();
-    client.db = 0;
-    client.is_authenticated = !needs_password;
-    client.reply_mode = ReplyMode::On;
-    client.is_exempt_from_eviction = false;
-    client.is_no_touch = false;
-    client.durability = None;
-    client.output.unmute();
-    client.output.set_protocol(Protocol::Resp2);
-    client.output.writer().simple("RESET");
+    let client: &mut Client = &mut engine.sessions[key];
+    client.session.is_monitor = false;
+    client.session.name.clear();
+    client.session.db = 0;
+    client.session.is_authenticated = !needs_password;
+    client.session.reply_mode = ReplyMode::On;
+    client.connection.is_exempt_from_eviction = false;
+    client.session.is_no_touch = false;
+    client.session.durability = None;
+    client.connection.output.unmute();
+    client.connection.output.set_protocol(Protocol::Resp2);
+    client.connection.output.writer().simple("RESET");
     Ok(())
 }
 
@@ -162,7 +162,7 @@ impl Engine {
                 "WRONGPASS invalid username-password pair or user is disabled.",
             ));
         }
-        self.clients[key].is_authenticated = true;
+        self.sessions[key].session.is_authenticated = true;
         Ok(())
     }
 }

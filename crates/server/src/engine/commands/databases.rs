@@ -7,7 +7,7 @@ use super::super::{ClientKey, Engine};
 
 /// DBSIZE.
 pub(super) fn dbsize(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let (count, _) = engine.shard.keyspace.size(engine.clients[key].db);
+    let (count, _) = engine.shard.keyspace.size(engine.sessions[key].session.db);
     engine.shard.keyspace.note_read_all();
     engine.reply(key).count(count);
     Ok(())
@@ -16,7 +16,7 @@ pub(super) fn dbsize(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Do
 /// FLUSHDB.
 pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
-    let db = engine.clients[key].db;
+    let db = engine.sessions[key].session.db;
     engine.shard.keyspace.flush(db..db + 1);
     engine.reply(key).ok();
     Ok(())

@@ -18,7 +18,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             Ok(())
         }
         (b"digest-value", keys) => {
-            let db = engine.clients[key].db;
+            let db = engine.sessions[key].session.db;
             engine.reply(key).array(keys.len());
             for name in keys {
                 let fingerprint = engine.value_fingerprint(db, name).text();
@@ -66,7 +66,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         (b"reload", options) => reload(engine, key, options),
         (b"loadaof", []) => reload(engine, key, &[]),
         (b"htstats" | b"htstats-key", [_, ..]) => {
-            let db = engine.clients[key].db;
+            let db = engine.sessions[key].session.db;
             let (keys, _) = engine.shard.keyspace.size(db);
             let report = format!(
                 "[Dictionary HT]\nHash table 0 stats (main hash table):\n number of elements: {keys}\n"
@@ -116,11 +116,11 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
 }
 
 fn object(engine: &mut Engine, key: ClientKey, name: &[u8]) -> Done {
-    let db = engine.clients[key].db;
+    let db = engine.sessions[key].session.db;
     let encoding = engine.shard.keyspace.encoding(db, name).ok_or(CommandError::NoSuchKey)?;
     let idle_s = engine.shard.keyspace.idle_ms(db, name).unwrap_or(0) / 1000;
     let bytes = engine.shard.keyspace.memory_usage(db, name, 0).unwrap_or(0);
-    let lru = engine.unix_s() & 0x00ff_ffff;
+    let lru = engine.time.unix_s() & 0x00ff_ffff;
     let mut line = format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{lru} lru_seconds_idle:{idle_s}"
     );
@@ -153,7 +153,7 @@ fn populate(engine: &mut Engine, key: ClientKey, count: &[u8], rest: &[&[u8]]) -
     if count > POPULATION_MAX {
         return Err(CommandError::OutOfRange);
     }
-    let db = engine.clients[key].db;
+    let db = engine.sessions[key].session.db;
     for number in 0..count {
         let name = [prefix, format!(":{number}").as_bytes()].concat();
         if engine.shard.keyspace.exists(db, &name, false) {

@@ -46,7 +46,7 @@ impl Engine {
             return is_new;
         }
         let logger = self.surroundings.logger.clone();
-        self.shard.start_checkpoint(self.now_us, &logger)
+        self.shard.start_checkpoint(self.time.now_us, &logger)
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn client_durability(engine: &mut Engine, key: ClientKey, args: &[&[u
     } else {
         Some(FsyncPolicy::by_name(args[2]).ok_or(CommandError::Syntax)?)
     };
-    engine.clients[key].durability = policy;
+    engine.sessions[key].session.durability = policy;
     engine.reply(key).ok();
     Ok(())
 }
@@ -69,7 +69,7 @@ fn deadline(engine: &Engine, argument: &[u8]) -> Result<Option<i64>, CommandErro
     match timeout_ms {
         ..0 => Err(CommandError::other("ERR timeout is negative")),
         0 => Ok(None),
-        _ => Ok(Some(engine.unix_ms().saturating_add(timeout_ms))),
+        _ => Ok(Some(engine.time.unix_ms().saturating_add(timeout_ms))),
     }
 }
 
@@ -102,7 +102,11 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    let lsn = if engine.shard.log().is_some() { engine.clients[key].last_write } else { Lsn::ZERO };
+    let lsn = if engine.shard.log().is_some() {
+        engine.sessions[key].session.last_write
+    } else {
+        Lsn::ZERO
+    };
     let is_durable = lsn <= engine.shard.reach.durable;
     if engine.in_transaction || (replicas == 0 && (is_durable || !wants_local)) {
         let local = i64::from(engine.shard.log().is_some() && is_durable);

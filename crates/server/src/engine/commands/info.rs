@@ -49,7 +49,7 @@ pub(super) fn info(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
             word => word == name,
         })
     };
-    engine.refresh_time();
+    engine.time.refresh();
     let mut report = String::new();
     for (name, by_default, write) in SECTIONS {
         if !is_wanted(name, *by_default) {

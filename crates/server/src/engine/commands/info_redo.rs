@@ -12,13 +12,13 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
     line(out, "redo_policy", engine.options.fsync.name());
     line(out, "redo_durable_lsn", engine.shard.reach.durable.0);
     line(out, "redo_written_lsn", engine.shard.reach.written.0);
-    line(out, "redo_held_replies", engine.held.len());
+    line(out, "redo_held_replies", engine.sessions.held.len());
     if let Some(log) = engine.shard.log() {
         let health = log.health();
         let health = health.reason().map_or("ok".to_owned(), |why| why.replace(['\r', '\n'], " "));
         line(out, "redo_health", health);
         line(out, "redo_congested", u8::from(log.is_congested()));
-        line(out, "redo_clients_held_back", engine.congestion.held_back_count());
+        line(out, "redo_clients_held_back", engine.sessions.congestion.held_back_count());
         figures(&log.stats(), out);
     }
 }

@@ -18,7 +18,7 @@ fn constants(out: &mut String, lines: &[(&str, &str)]) {
 }
 
 pub(super) fn server(engine: &Engine, out: &mut String) {
-    let uptime_s = engine.now_us.saturating_sub(engine.started_us) / 1_000_000;
+    let uptime_s = engine.time.now_us.saturating_sub(engine.time.started_us) / 1_000_000;
     line(out, "redis_version", REDIS_VERSION);
     constants(
         out,
@@ -42,12 +42,12 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
     line(out, "process_supervised", engine.config.value("supervised"));
     line(out, "run_id", &engine.run_id);
     line(out, "tcp_port", engine.config.value("port"));
-    line(out, "server_time_usec", engine.unix_us());
+    line(out, "server_time_usec", engine.time.unix_us());
     line(out, "uptime_in_seconds", uptime_s);
     line(out, "uptime_in_days", uptime_s / 86_400);
     line(out, "hz", engine.options.hz);
     line(out, "configured_hz", engine.config.value("hz"));
-    line(out, "lru_clock", engine.unix_s() & 0x00ff_ffff);
+    line(out, "lru_clock", engine.time.unix_s() & 0x00ff_ffff);
     let executable =
         std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     line(out, "executable", executable);
@@ -58,24 +58,36 @@ pub(super) fn server(engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn clients(engine: &Engine, out: &mut String) {
-    let input = engine.clients.iter().map(|(_, client)| client.input.len()).max().unwrap_or(0);
-    let output =
-        engine.clients.iter().map(|(_, client)| client.output.waiting_bytes()).max().unwrap_or(0);
-    line(out, "connected_clients", engine.clients.len());
+    let input = engine
+        .sessions
+        .clients
+        .iter()
+        .map(|(_, client)| client.connection.input.len())
+        .max()
+        .unwrap_or(0);
+    let output = engine
+        .sessions
+        .clients
+        .iter()
+        .map(|(_, client)| client.connection.output.waiting_bytes())
+        .max()
+        .unwrap_or(0);
+    line(out, "connected_clients", engine.sessions.clients.len());
     line(out, "cluster_connections", 0);
     line(out, "maxclients", engine.options.max_clients);
     line(out, "client_recent_max_input_buffer", input);
     line(out, "client_recent_max_output_buffer", output);
     line(out, "blocked_clients", engine.blocked_count());
     line(out, "tracking_clients", 0);
-    line(out, "clients_in_timeout_table", engine.deadlines.len());
+    line(out, "clients_in_timeout_table", engine.sessions.deadlines.len());
 }
 
 pub(super) fn memory(engine: &Engine, out: &mut String) {
     let usage = engine.surroundings.host.memory();
     let used = usage.allocated_bytes;
-    let peak = engine.peak_memory_bytes.max(used);
-    let clients: usize = engine.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
+    let peak = engine.observed.peak_memory_bytes.max(used);
+    let clients: usize =
+        engine.sessions.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
     let tables: usize = (0..engine.shard.keyspace.database_count())
         .map(|db| {
             let (keys, expiring) = engine.shard.keyspace.table_bytes(db);
@@ -158,7 +170,7 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
 pub(super) fn persistence(engine: &Engine, out: &mut String) {
     line(out, "loading", u8::from(engine.shard.is_loading()));
     if let Some(progress) = engine.shard.data.progress() {
-        let elapsed_s = engine.unix_s().saturating_sub(progress.started_unix_s).max(1);
+        let elapsed_s = engine.time.unix_s().saturating_sub(progress.started_unix_s).max(1);
         let left_bytes = progress.total_bytes.saturating_sub(progress.loaded_bytes);
         let per_second = (progress.loaded_bytes / elapsed_s.unsigned_abs()).max(1);
         line(out, "loading_start_time", progress.started_unix_s);
@@ -242,16 +254,16 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn stats(engine: &Engine, out: &mut String) {
-    let counters = &engine.counters;
+    let counters = &engine.observed.counters;
     let keyspace = engine.shard.keyspace.stats();
     line(out, "total_connections_received", counters.connections);
     line(out, "total_commands_processed", counters.commands);
-    line(out, "instantaneous_ops_per_sec", engine.rates.commands.per_second());
+    line(out, "instantaneous_ops_per_sec", engine.observed.rates.commands.per_second());
     line(out, "total_net_input_bytes", counters.input_bytes);
     line(out, "total_net_output_bytes", counters.output_bytes);
     constants(out, &[("total_net_repl_input_bytes", "0"), ("total_net_repl_output_bytes", "0")]);
-    line(out, "instantaneous_input_kbps", ratio(engine.rates.input.per_second(), 1024));
-    line(out, "instantaneous_output_kbps", ratio(engine.rates.output.per_second(), 1024));
+    line(out, "instantaneous_input_kbps", ratio(engine.observed.rates.input.per_second(), 1024));
+    line(out, "instantaneous_output_kbps", ratio(engine.observed.rates.output.per_second(), 1024));
     constants(
         out,
         &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")],
@@ -263,19 +275,27 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "expired_time_cap_reached_count", engine.shard.expiry.time_cap_count);
     line(out, "expire_cycle_cpu_milliseconds", engine.shard.expiry.cpu_us / 1000);
     line(out, "evicted_keys", keyspace.evicted);
-    line(out, "evicted_clients", engine.client_eviction.evicted_count);
+    line(out, "evicted_clients", engine.sessions.client_eviction.evicted_count);
     constants(
         out,
         &[("total_eviction_exceeded_time", "0"), ("current_eviction_exceeded_time", "0")],
     );
     line(out, "keyspace_hits", keyspace.hits);
     line(out, "keyspace_misses", keyspace.misses);
-    line(out, "pubsub_channels", engine.registry.count(super::super::super::pubsub::Kind::Channel));
-    line(out, "pubsub_patterns", engine.registry.count(super::super::super::pubsub::Kind::Pattern));
+    line(
+        out,
+        "pubsub_channels",
+        engine.sessions.registry.count(super::super::super::pubsub::Kind::Channel),
+    );
+    line(
+        out,
+        "pubsub_patterns",
+        engine.sessions.registry.count(super::super::super::pubsub::Kind::Pattern),
+    );
     line(
         out,
         "pubsubshard_channels",
-        engine.registry.count(super::super::super::pubsub::Kind::Shard),
+        engine.sessions.registry.count(super::super::super::pubsub::Kind::Shard),
     );
     constants(
         out,
@@ -360,7 +380,7 @@ pub(super) fn commandstats(engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn errorstats(engine: &Engine, out: &mut String) {
-    for (code, count) in &engine.counters.errors {
+    for (code, count) in &engine.observed.counters.errors {
         let _infallible = write!(out, "errorstat_{code}:count={count}\r\n");
     }
 }
@@ -386,7 +406,7 @@ fn for_each_command(
     let all = command::table::all()
         .flat_map(|command| std::iter::once(command).chain(command.subcommands()));
     for command in all {
-        visit(command.name, &engine.counters.by_command[command.ordinal()]);
+        visit(command.name, &engine.observed.counters.by_command[command.ordinal()]);
     }
 }
 

@@ -9,8 +9,8 @@ use super::super::{ClientKey, Engine};
 
 /// LATENCY LATEST.
 pub(super) fn latest(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let reply = engine.clients[key].output.writer();
-    let events = engine.latency.events();
+    let reply = engine.sessions[key].connection.output.writer();
+    let events = engine.observed.latency.events();
     reply.array(events.len());
     for (event, series) in events {
         let Some(sample) = series.samples.back() else { continue };
@@ -25,8 +25,8 @@ pub(super) fn latest(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Do
 
 /// LATENCY HISTORY.
 pub(super) fn history(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let reply = engine.clients[key].output.writer();
-    let Some((_, series)) = engine.latency.event(args[2]) else {
+    let reply = engine.sessions[key].connection.output.writer();
+    let Some((_, series)) = engine.observed.latency.event(args[2]) else {
         reply.array(0);
         return Ok(());
     };
@@ -41,14 +41,14 @@ pub(super) fn history(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 
 /// LATENCY RESET.
 pub(super) fn reset(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let count = engine.latency.reset(&args[2..]);
+    let count = engine.observed.latency.reset(&args[2..]);
     engine.reply(key).count(count);
     Ok(())
 }
 
 /// LATENCY GRAPH.
 pub(super) fn graph(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let (event, series) = engine.latency.event(args[2]).ok_or_else(|| {
+    let (event, series) = engine.observed.latency.event(args[2]).ok_or_else(|| {
         super::error(format!("ERR No samples available for event '{}'", super::text(args[2])))
     })?;
     let graph = draw(event, series);
@@ -85,11 +85,11 @@ pub(super) fn doctor(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Do
         "Latency monitoring is off. Turn it on with CONFIG SET latency-monitor-threshold <milliseconds>: \
          what takes at least that long is then noted here.\n"
             .to_owned()
-    } else if engine.latency.events().len() == 0 {
+    } else if engine.observed.latency.events().len() == 0 {
         "Nothing has taken as long as latency-monitor-threshold yet.\n".to_owned()
     } else {
         let mut report = String::from("These took longer than latency-monitor-threshold:\n\n");
-        for (event, series) in engine.latency.events() {
+        for (event, series) in engine.observed.latency.events() {
             let latest = series.samples.back().map_or(0, |sample| sample.latency_ms);
             let count = series.samples.len();
             report.push_str(&format!(
@@ -118,11 +118,11 @@ pub(super) fn histogram(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> 
             wanted.extend(command.subcommands());
         }
     }
-    let reply = engine.clients[key].output.writer();
+    let reply = engine.sessions[key].connection.output.writer();
     let mark = reply.mark();
     let mut count = 0;
     for command in wanted {
-        let Some(latency) = &engine.counters.by_command[command.ordinal()].latency else {
+        let Some(latency) = &engine.observed.counters.by_command[command.ordinal()].latency else {
             continue;
         };
         reply.bulk_str(command.name);

@@ -22,7 +22,7 @@ pub(super) fn usage(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             _ => return Err(CommandError::Syntax),
         };
     }
-    let db = engine.clients[key].db;
+    let db = engine.sessions[key].session.db;
     let bytes = engine.shard.keyspace.memory_usage(db, args[2], samples);
     let reply = engine.reply(key);
     match bytes {
@@ -35,7 +35,8 @@ pub(super) fn usage(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 /// MEMORY STATS.
 pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     let usage = engine.surroundings.host.memory();
-    let clients: usize = engine.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
+    let clients: usize =
+        engine.sessions.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
     let databases: Vec<(usize, usize, usize)> = (0..engine.shard.keyspace.database_count())
         .filter(|db| engine.shard.keyspace.size(*db).0 > 0)
         .map(|db| {
@@ -50,7 +51,7 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
         clients + databases.iter().map(|(_, keys, expiring)| keys + expiring).sum::<usize>();
     let used = usage.allocated_bytes;
     let dataset = used.saturating_sub(overhead as u64 + usage.startup_bytes);
-    let peak = engine.peak_memory_bytes.max(used);
+    let peak = engine.observed.peak_memory_bytes.max(used);
 
     let average = used.saturating_sub(usage.startup_bytes).checked_div(keys as u64).unwrap_or(0);
     let before = [

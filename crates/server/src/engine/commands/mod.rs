@@ -141,7 +141,7 @@ fn subcommand_handler(name: &str) -> Option<ServerHandler> {
 fn command_itself(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let names = engine.config.commands();
     let command = names.resolve(args).map_err(|unknown| error(format!("ERR {unknown}")))?;
-    let reply = engine.clients[key].output.writer();
+    let reply = engine.sessions[key].connection.output.writer();
     command::introspect::execute(command, names, args, reply);
     Ok(())
 }

@@ -9,9 +9,9 @@ pub(super) fn monitor(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
     if engine.in_transaction {
         return Err(CommandError::other("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if !engine.clients[key].is_monitor {
-        engine.clients[key].is_monitor = true;
-        engine.monitors.push(key);
+    if !engine.sessions[key].session.is_monitor {
+        engine.sessions[key].session.is_monitor = true;
+        engine.sessions.monitors.push(key);
     }
     engine.reply(key).ok();
     Ok(())

@@ -6,11 +6,12 @@
 use command::error::Done;
 
 use super::super::pubsub::{Kind, Subscriptions};
+use super::super::sessions::Sessions;
 use super::super::{ClientKey, Engine};
 
 /// PUBLISH.
 pub(super) fn publish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let after = engine.clients[key].last_write;
+    let after = engine.sessions[key].session.last_write;
     let receivers = engine.publish(false, args[1], args[2], after);
     engine.reply(key).count(receivers);
     Ok(())
@@ -18,7 +19,7 @@ pub(super) fn publish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 
 /// SPUBLISH.
 pub(super) fn spublish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let after = engine.clients[key].last_write;
+    let after = engine.sessions[key].session.last_write;
     let receivers = engine.publish(true, args[1], args[2], after);
     engine.reply(key).count(receivers);
     Ok(())
@@ -26,34 +27,34 @@ pub(super) fn spublish(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
 
 /// SUBSCRIBE.
 pub(super) fn subscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.subscribe(key, Kind::Channel, &args[1..])
+    engine.sessions.subscribe(key, Kind::Channel, &args[1..])
 }
 
 /// PSUBSCRIBE.
 pub(super) fn psubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.subscribe(key, Kind::Pattern, &args[1..])
+    engine.sessions.subscribe(key, Kind::Pattern, &args[1..])
 }
 
 /// SSUBSCRIBE.
 pub(super) fn ssubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.subscribe(key, Kind::Shard, &args[1..])
+    engine.sessions.subscribe(key, Kind::Shard, &args[1..])
 }
 
 /// UNSUBSCRIBE.
 pub(super) fn unsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.unsubscribe(key, Kind::Channel, &args[1..]);
+    engine.sessions.unsubscribe(key, Kind::Channel, &args[1..]);
     Ok(())
 }
 
 /// PUNSUBSCRIBE.
 pub(super) fn punsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.unsubscribe(key, Kind::Pattern, &args[1..]);
+    engine.sessions.unsubscribe(key, Kind::Pattern, &args[1..]);
     Ok(())
 }
 
 /// SUNSUBSCRIBE.
 pub(super) fn sunsubscribe(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.unsubscribe(key, Kind::Shard, &args[1..]);
+    engine.sessions.unsubscribe(key, Kind::Shard, &args[1..]);
     Ok(())
 }
 
@@ -70,46 +71,47 @@ fn at_most_a_pattern(args: &[&[u8]]) -> Done {
 /// PUBSUB CHANNELS.
 pub(super) fn channels(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     at_most_a_pattern(args)?;
-    engine.write_names(key, Kind::Channel, args.get(2).copied());
+    engine.sessions.write_names(key, Kind::Channel, args.get(2).copied());
     Ok(())
 }
 
 /// PUBSUB SHARDCHANNELS.
 pub(super) fn shardchannels(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     at_most_a_pattern(args)?;
-    engine.write_names(key, Kind::Shard, args.get(2).copied());
+    engine.sessions.write_names(key, Kind::Shard, args.get(2).copied());
     Ok(())
 }
 
 /// PUBSUB NUMPAT.
 pub(super) fn numpat(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let count = engine.registry.count(Kind::Pattern);
+    let count = engine.sessions.registry.count(Kind::Pattern);
     engine.reply(key).count(count);
     Ok(())
 }
 
 /// PUBSUB NUMSUB.
 pub(super) fn numsub(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.write_listener_counts(key, Kind::Channel, &args[2..]);
+    engine.sessions.write_listener_counts(key, Kind::Channel, &args[2..]);
     Ok(())
 }
 
 /// PUBSUB SHARDNUMSUB.
 pub(super) fn shardnumsub(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    engine.write_listener_counts(key, Kind::Shard, &args[2..]);
+    engine.sessions.write_listener_counts(key, Kind::Shard, &args[2..]);
     Ok(())
 }
 
-impl Engine {
+impl Sessions {
     fn subscribe(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) -> Done {
+        let Self { clients, registry, .. } = self;
         for name in names {
-            let client = &mut self.clients[key];
-            let subscriptions = client.subscriptions.get_or_insert_default();
+            let client = &mut clients[key];
+            let subscriptions = client.session.subscriptions.get_or_insert_default();
             if subscriptions.insert(kind, name) {
-                self.registry.subscribe(kind, name, key);
+                registry.subscribe(kind, name, key);
             }
             let count = subscriptions.shown_count(kind);
-            let reply = client.output.writer();
+            let reply = client.connection.output.writer();
             reply.push(3);
             reply.bulk_str(kind.subscribed());
             reply.bulk(name);
@@ -120,9 +122,11 @@ impl Engine {
 
     /// Ends the named subscriptions, or all of the kind.
     fn unsubscribe(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) {
-        let client = &mut self.clients[key];
+        let Self { clients, registry, .. } = self;
+        let client = &mut clients[key];
         let names: Vec<Vec<u8>> = if names.is_empty() {
             client
+                .session
                 .subscriptions
                 .as_ref()
                 .map(|all| all.of(kind).iter().cloned().collect())
@@ -132,33 +136,38 @@ impl Engine {
         };
         let mut none = Subscriptions::default();
         if names.is_empty() {
-            let count = client.subscriptions.as_deref().unwrap_or(&none).shown_count(kind);
-            let reply = client.output.writer();
+            let count = client.session.subscriptions.as_deref().unwrap_or(&none).shown_count(kind);
+            let reply = client.connection.output.writer();
             reply.push(3);
             reply.bulk_str(kind.unsubscribed());
             reply.null();
             reply.count(count);
         }
         for name in names {
-            let subscriptions = client.subscriptions.as_deref_mut().unwrap_or(&mut none);
+            let subscriptions = client.session.subscriptions.as_deref_mut().unwrap_or(&mut none);
             if subscriptions.remove(kind, &name) {
-                self.registry.unsubscribe(kind, &name, key);
+                registry.unsubscribe(kind, &name, key);
             }
             let count = subscriptions.shown_count(kind);
-            let reply = client.output.writer();
+            let reply = client.connection.output.writer();
             reply.push(3);
             reply.bulk_str(kind.unsubscribed());
             reply.bulk(&name);
             reply.count(count);
         }
-        if client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
-            client.subscriptions = None;
+        if client
+            .session
+            .subscriptions
+            .as_ref()
+            .is_some_and(|subscriptions| subscriptions.is_empty())
+        {
+            client.session.subscriptions = None;
         }
     }
 
     /// Ends all subscriptions without a word.
     pub(crate) fn unsubscribe_all(&mut self, key: ClientKey) {
-        let Some(subscriptions) = self.clients[key].subscriptions.take() else { return };
+        let Some(subscriptions) = self.clients[key].session.subscriptions.take() else { return };
         for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
             for name in subscriptions.of(kind) {
                 self.registry.unsubscribe(kind, name, key);
@@ -167,8 +176,9 @@ impl Engine {
     }
 
     fn write_names(&mut self, key: ClientKey, kind: Kind, pattern: Option<&[u8]>) {
-        let names: Vec<&[u8]> = self.registry.names(kind, pattern).collect();
-        let reply = self.clients[key].output.writer();
+        let Self { clients, registry, .. } = self;
+        let names: Vec<&[u8]> = registry.names(kind, pattern).collect();
+        let reply = clients[key].connection.output.writer();
         reply.array(names.len());
         for name in names {
             reply.bulk(name);
@@ -176,11 +186,12 @@ impl Engine {
     }
 
     fn write_listener_counts(&mut self, key: ClientKey, kind: Kind, names: &[&[u8]]) {
-        let reply = self.clients[key].output.writer();
+        let Self { clients, registry, .. } = self;
+        let reply = clients[key].connection.output.writer();
         reply.array(names.len() * 2);
         for name in names {
             reply.bulk(name);
-            reply.count(self.registry.listener_count(kind, name));
+            reply.count(registry.listener_count(kind, name));
         }
     }
 }

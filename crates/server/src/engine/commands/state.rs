@@ -19,8 +19,8 @@ const NOTHING_IS_KEPT: &str = "ERR nothing is kept on disk: appendonly is no. \
 
 /// TIME.
 pub(super) fn time(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.refresh_time();
-    let unix_us = engine.unix_us();
+    engine.time.refresh();
+    let unix_us = engine.time.unix_us();
     let reply = engine.reply(key);
     reply.array(2);
     reply.bulk_int(unix_us / 1_000_000);
@@ -38,7 +38,7 @@ pub(super) fn lastsave(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> 
 /// SAVE.
 pub(super) fn save(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     let lsn = engine.begin_to_save()?;
-    let output = &mut engine.clients[key].output;
+    let output = &mut engine.sessions[key].connection.output;
     let start = output.len();
     output.writer().ok();
     if !engine.shard.reach.has(Level::Durable, lsn) && output.hold(start, Level::Durable, lsn) {
@@ -125,7 +125,7 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     engine.surroundings.logger.warning("User requested shutdown...");
     engine.shutdown = Some(Shutdown { force });
     // The client learns of it by the end of its connection.
-    engine.clients[key].closing = super::super::client::Closing::AfterReply;
+    engine.sessions[key].connection.closing = super::super::client::Closing::AfterReply;
     Ok(())
 }
 
@@ -147,7 +147,7 @@ impl Engine {
 
     /// Notes the time of the last save if it is complete now.
     pub(in super::super) fn note_saved(&mut self) {
-        let (unix_s, logger) = (self.unix_s(), self.surroundings.logger.clone());
+        let (unix_s, logger) = (self.time.unix_s(), self.surroundings.logger.clone());
         self.shard.note_saved(unix_s, &logger);
     }
 }

@@ -41,7 +41,7 @@ fn replies_that_nobody_reads_are_bounded_while_they_are_made() {
     {
         let greedy = server.connect();
         server.engine.receive(greedy, requests.as_bytes());
-        let allocated = server.engine.clients[greedy].output.memory_bytes();
+        let allocated = server.engine.sessions[greedy].connection.output.memory_bytes();
         assert!(allocated < 4 << 20, "{allocated} bytes for a client that may have 1 MB");
         assert!(server.ends(greedy));
         server.engine.remove(greedy);
@@ -105,7 +105,7 @@ fn a_message_for_many_patterns_of_one_client_is_bounded_by_its_limit() {
     let message = "x".repeat(1 << 20);
     let publish = format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$1048576\r\n{message}\r\n");
     assert_eq!(server.send(speaker, &publish), ":300\r\n");
-    let allocated = server.engine.clients[listener].output.memory_bytes();
+    let allocated = server.engine.sessions[listener].connection.output.memory_bytes();
     assert!(allocated < 32 << 20, "{allocated} bytes for a client that may have 8 MB");
     assert!(server.ends(listener));
     assert!(server.read(other).ends_with("x\r\n"), "others get theirs");

@@ -1,0 +1,52 @@
+//! The clients, what each of them waits for, and who is told of what: nothing of the data.
+//!
+//! # Invariants
+//! - A client is in a list at most as long as its place is taken: [`super::Engine::remove`] takes
+//!   it out of all of them. Lists that outlive a client's visit hold its id, too.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::{Index, IndexMut};
+
+use super::ClientKey;
+use super::blocking::Waiters;
+use super::client::{Client, DbKey};
+use super::client_eviction::ClientEviction;
+use super::congestion::Congestion;
+use super::held::Held;
+use super::pubsub::Registry;
+use super::slab::Slab;
+
+/// See the file's top.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    pub(super) clients: Slab,
+    pub(super) last_client_id: u64,
+    /// Clients that have something to send or are to be disconnected.
+    pub(super) noted: VecDeque<ClientKey>,
+    /// Clients whose replies wait for the log.
+    pub(super) held: Held,
+    /// Clients that may go on with what they have sent already.
+    pub(super) resumed: VecDeque<ClientKey>,
+    pub(super) congestion: Congestion,
+    pub(super) client_eviction: ClientEviction,
+    pub(super) watchers: BTreeMap<DbKey, Vec<ClientKey>>,
+    pub(super) waiters: Waiters,
+    pub(super) ready_keys: VecDeque<DbKey>,
+    pub(super) deadlines: BTreeSet<(i64, ClientKey)>,
+    pub(super) registry: Registry,
+    pub(super) monitors: Vec<ClientKey>,
+}
+
+impl Index<ClientKey> for Sessions {
+    type Output = Client;
+
+    fn index(&self, key: ClientKey) -> &Client {
+        &self.clients[key]
+    }
+}
+
+impl IndexMut<ClientKey> for Sessions {
+    fn index_mut(&mut self, key: ClientKey) -> &mut Client {
+        &mut self.clients[key]
+    }
+}
