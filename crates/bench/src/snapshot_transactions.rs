@@ -78,7 +78,7 @@ struct Outcome<'a> {
     conflicts_per_commit: f64,
     longest_transaction_us: f64,
     snapshots: usize,
-    /// From the trigger until the snapshot can be traversed; nobody waits for it.
+    /// From the trigger until the snapshot can be traversed; no transaction waits for it.
     take_average_ms: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The dependency order: who may depend on whom.
+//! The dependency order: which crate may depend on which.
 //!
 //! Every crate below `crates/` has a place in [`policy::ORDER`]; a dependency on one of ours that its
 //! place does not name is an error, and so is a crate without a place, because the order is only worth

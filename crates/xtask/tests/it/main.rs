@@ -54,7 +54,7 @@ fn allowed_dependencies_pass() {
         ("crates/redo/src/lib.rs", ESSAY),
     ]);
     assert!(passed, "{said}");
-    assert!(said.contains("0 errors, 0 warnings"), "{said}");
+    assert!(said.contains("0 errors"), "{said}");
 }
 
 #[test]
@@ -110,8 +110,9 @@ fn a_long_file_warns_and_a_very_long_one_fails() {
     assert!(passed && said.contains("0 errors, 1 warnings"), "{said}");
     let (passed, said) = lint_length(&with_lines(1001));
     assert!(!passed && said.contains("has 1001 lines"), "{said}");
-    let tests_at_its_end = format!("{}#[cfg(test)]\n{}", with_lines(100), "// test\n".repeat(2000));
-    let (passed, said) = lint_length(&tests_at_its_end);
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "fn t() {}\n".repeat(2000));
+    let tests_between = format!("{}{tests}{}", with_lines(300), "fn f() {}\n".repeat(300));
+    let (passed, said) = lint_length(&tests_between);
     assert!(passed && said.contains("0 errors, 0 warnings"), "{said}");
 }
 
