@@ -1,4 +1,4 @@
-//! `indelible bench figures`: reruns the figures of a paper and writes them next to its findings.
+//! `indelible-bench figures`: reruns the figures of a paper and writes them next to its findings.
 //!
 //! ```text
 //!   plan: figures → points → runs ──► rounds of all runs, A B C A B C ──► DIR/runs/*.json
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 
-/// What `indelible bench figures` is told.
+/// What `indelible-bench figures` is told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// Which figures.

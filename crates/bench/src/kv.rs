@@ -18,7 +18,7 @@ const LOAD_BATCH: u64 = 1000;
 /// Entries that a scan sees.
 const SCAN_ENTRIES: u32 = 100;
 
-/// What `indelible bench kv` is told.
+/// What `indelible-bench kv` is told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// The store.

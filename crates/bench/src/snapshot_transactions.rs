@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::snapshot::direct_disk::DirectDisk;
 
-/// What `indelible bench snapshot-transactions` is told.
+/// What `indelible-bench snapshot-transactions` is told.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The algorithm.

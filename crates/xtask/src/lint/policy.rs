@@ -42,7 +42,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "cli",
-        may_use: &["env", "env-os", "redo", "pages", "transfer", "tap", "server", "bench"],
+        may_use: &["env", "env-os", "redo", "transfer", "tap", "server"],
         tests_may_use: &["env-sim"],
     },
     Place {
@@ -132,6 +132,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
             &["figures", "kv", "tpcc"],
+            &["bin"],
         ],
     },
     // When the folders of `redo` import in one direction (`mend` is `repair` then):

@@ -30,7 +30,7 @@ fn verdict(files: &[(&str, &str)]) -> (bool, String) {
 const ESSAY: &str = "//! A file with one job.\n";
 
 fn manifest(name: &str, rest: &str) -> String {
-    format!("[package]\nname = \"{name}\"\n\n{rest}\n")
+    format!("[package]\nname = \"indelible-{name}\"\n\n{rest}\n")
 }
 
 #[test]
@@ -85,10 +85,19 @@ fn what_tests_may_use_the_code_may_not() {
 
 #[test]
 fn a_renamed_dependency_is_seen_through() {
-    let renamed =
-        manifest("keyspace", "[dependencies]\nlog = { package = \"redo\", path = \"../redo\" }");
+    let renamed = manifest(
+        "keyspace",
+        "[dependencies]\nlog = { package = \"indelible-redo\", path = \"../redo\" }",
+    );
     let (passed, said) = verdict(&[("crates/keyspace/Cargo.toml", &renamed)]);
     assert!(!passed && said.contains("must not depend on `redo`"), "{said}");
+}
+
+#[test]
+fn a_package_without_our_prefix_is_an_error() {
+    let manifest = "[package]\nname = \"base\"\n";
+    let (passed, said) = verdict(&[("crates/base/Cargo.toml", manifest)]);
+    assert!(!passed && said.contains("must be called `indelible-base`"), "{said}");
 }
 
 #[test]
