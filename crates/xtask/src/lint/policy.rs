@@ -119,7 +119,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         layers: &[
             &["config", "descriptors", "host", "logger", "network"],
             &["engine", "listen", "process"],
-            &["journal", "reactor"],
+            &["owned_log", "reactor"],
             &["load"],
             &["start"],
         ],
