@@ -5,12 +5,14 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run release test test-rust test-clients tcl lint doc soak bench-first bench-peers figures-pages figures-snapshot figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
+	@echo 'make release      the program as it is shipped: target/dist/indelible, its debug information next to it'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make lint         formatting, clippy, the house rules'
+	@echo 'make doc          the documentation of all crates, without a warning'
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
 	@echo 'make soak         the simulator for MINUTES (10) from SEED, and the long tests with SOAK_FLAGS=--tests'
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
@@ -29,6 +31,12 @@ run:
 	$(CARGO) build --release --bin indelible
 	@mkdir -p $(DATA)
 	target/release/indelible server --port $(PORT) --dir $(DATA)
+
+# Profilers and debuggers find indelible.debug by the link in the program, next to it or in /usr/lib/debug.
+release:
+	@tests/install-tools build
+	$(CARGO) build --release -p indelible-cli
+	packaging/strip target/release/indelible target/dist
 
 test: test-rust test-clients tcl
 
@@ -52,6 +60,10 @@ lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask lint
 	@tests/deny
+
+doc:
+	@tests/install-tools build
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
 soak:
 	@tests/install-tools build redis disks

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The rules themselves (the order of the crates, the limits, the files that may hold `unsafe`) are data
-//! in [`policy`]: to change a rule is to change a line there, in a commit that says why.
+//! in `policy`: to change a rule is to change a line there, in a commit that says why.
 
 mod dependencies;
 mod documents;

@@ -1,6 +1,6 @@
 //! Documents that repeat what the code says, checked against it.
 //!
-//! The crate table of `ARCHITECTURE.md` is [`policy::ORDER`] for readers: the same crates in the same
+//! The crate table of `ARCHITECTURE.md` is `policy::ORDER` for readers: the same crates in the same
 //! order, each with what it may use. `tests/README.md` names every fuzz target.
 
 use super::policy::{ORDER, Place};

@@ -1,6 +1,6 @@
 //! The dependency order: which crate may depend on which.
 //!
-//! Every crate below `crates/` has a place in [`policy::ORDER`]; a dependency on one of ours that its
+//! Every crate below `crates/` has a place in `policy::ORDER`; a dependency on one of ours that its
 //! place does not name is an error, and so is a crate without a place, because the order is only worth
 //! something while it is complete. Dependencies of tests are looser: a test may use a simulator that the
 //! code under test must not know.

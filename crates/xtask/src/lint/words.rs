@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An area that has none of the words stays so; one that still has some is listed in
-//! [`policy::AREAS_WITH_WORDS`] and only counted. Code between backquotes and fenced blocks of a
+//! `policy::AREAS_WITH_WORDS` and only counted. Code between backquotes and fenced blocks of a
 //! document are quotations and do not count.
 
 use super::policy::{AREAS_WITH_WORDS, WORDS};
