@@ -5,16 +5,18 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run test test-rust test-clients tcl lint soak bench-first bench-peers figures-pages figures-snapshot figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run release test test-rust test-clients tcl lint doc soak bench-first bench-peers figures-pages figures-snapshot figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
+	@echo 'make release      the program as it is shipped: target/dist/indelible, its debug information next to it'
 	@echo 'make test         every test: Rust, real clients, the Redis Tcl suite'
 	@echo 'make lint         formatting, clippy, the house rules'
+	@echo 'make doc          the documentation of all crates, without a warning'
 	@echo 'make tcl          the Redis Tcl suite against the server (UNITS="unit/type/string ...")'
 	@echo 'make soak         the simulator for MINUTES (10) from SEED, and the long tests with SOAK_FLAGS=--tests'
 	@echo 'make bench-first  first numbers beside redis-server (writes results/first-numbers)'
-	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible bench'
+	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible-bench'
 	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
 	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
 	@echo 'make figures-transfer  transfers by scheme, threads and size beside rsync and rclone; needs root'
@@ -29,6 +31,12 @@ run:
 	$(CARGO) build --release --bin indelible
 	@mkdir -p $(DATA)
 	target/release/indelible server --port $(PORT) --dir $(DATA)
+
+# Profilers and debuggers find indelible.debug by the link in the program, next to it or in /usr/lib/debug.
+release:
+	@tests/install-tools build
+	$(CARGO) build --release -p indelible-cli
+	packaging/strip target/release/indelible target/dist
 
 test: test-rust test-clients tcl
 
@@ -53,6 +61,10 @@ lint:
 	$(CARGO) xtask lint
 	@tests/deny
 
+doc:
+	@tests/install-tools build
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
 soak:
 	@tests/install-tools build redis disks
 	$(CARGO) xtask soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
@@ -64,12 +76,12 @@ bench-first:
 
 bench-peers:
 	@tests/install-tools build peers
-	$(CARGO) build --release --bin indelible --features bench-peers
+	$(CARGO) build --release -p indelible-bench --features peers
 
 figures-pages: bench-peers
 	mkdir -p results/pages target/figures
-	target/release/indelible bench figures pages --dir target/figures --results results/pages $(FIGURES_FLAGS)
-	bench/pages/beside-figures target/release/indelible target/figures results/pages/beside
+	target/release/indelible-bench figures pages --dir target/figures --results results/pages $(FIGURES_FLAGS)
+	bench/pages/beside-figures target/release/indelible-bench target/figures results/pages/beside
 
 ycsb:
 	@tests/install-tools build java
@@ -79,10 +91,10 @@ ycsb:
 # Two processors and nothing else on them; goes on where it was interrupted.
 figures-snapshot:
 	@tests/install-tools build
-	$(CARGO) build --release --bin indelible
-	bench/snapshot/sweep target/release/indelible target/figures/snapshots $(MINUTES)
-	bench/snapshot/cache-misses target/release/indelible target/figures/snapshots
-	target/release/indelible bench snapshot-figures --runs target/figures/snapshots --results results/snapshots
+	$(CARGO) build --release -p indelible-bench
+	bench/snapshot/sweep target/release/indelible-bench target/figures/snapshots $(MINUTES)
+	bench/snapshot/cache-misses target/release/indelible-bench target/figures/snapshots
+	target/release/indelible-bench snapshot-figures --runs target/figures/snapshots --results results/snapshots
 
 # Loop devices and a throttled disk need root. SWEEP_FLAGS="--rounds 5 --file-mib 1000" for the paper's sizes.
 figures-transfer:
@@ -99,11 +111,11 @@ figures-tap:
 	bench/tap/figures target/figures/tap results/tap
 
 loom-snapshot:
-	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p snapshot --test loom
+	RUSTFLAGS='--cfg loom' $(CARGO) test --release --target-dir target/loom -p indelible-snapshot --test loom
 
 miri-snapshot:
 	MIRIFLAGS='-Zmiri-disable-isolation' PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 \
-		$(CARGO) +nightly miri test --target-dir target/miri -p snapshot
+		$(CARGO) +nightly miri test --target-dir target/miri -p indelible-snapshot
 
 mutants-snapshot:
 	crates/snapshot/tests/mutants

@@ -11,8 +11,8 @@ impl Lsn {
     /// Before the first block.
     pub const ZERO: Self = Self(0);
 
-    /// No log ever has more blocks. Whoever reads a larger number reads nonsense, and need not
-    /// fear that counting on from it overflows.
+    /// No log ever has more blocks. A larger number in a file is damage, and a
+    /// reader that refuses it can count on from any other without overflow.
     pub const MAX: Self = Self(u64::MAX >> 1);
 
     /// The block after this one.

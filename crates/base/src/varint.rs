@@ -17,7 +17,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
 /// the number, or when it does not fit 64 bits.
 #[inline]
 pub fn take(input: &mut &[u8]) -> Option<u64> {
-    // Most numbers are small: who reads millions of them would wait for the loop.
+    // Most numbers are small: a reader of millions of them would wait for the loop.
     match **input {
         [byte, ref rest @ ..] if byte < 0x80 => {
             *input = rest;

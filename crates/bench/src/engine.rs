@@ -18,7 +18,7 @@
 //! # Transactions that only read
 //!
 //! What a workload knows to be read only, [`Connection::begin_read`] begins: as a snapshot where the
-//! store has one beside its writer (lmdb, redb, sqlite), and with the locks of any other transaction
+//! store reads one next to its writer (lmdb, redb, sqlite), and with the locks of any other transaction
 //! where these are what makes it serializable (pages, bdb).
 
 #[cfg(any(feature = "bdb", feature = "lmdb", feature = "sqlite"))]

@@ -28,7 +28,7 @@ pub enum Error {
     },
 
     /// The program was built without a store.
-    #[error("this program was built without {engine}: build it with --features bench-peers")]
+    #[error("this program was built without {engine}: build it with make bench-peers")]
     NotBuilt {
         /// The store.
         engine: &'static str,

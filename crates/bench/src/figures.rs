@@ -1,4 +1,4 @@
-//! `indelible bench figures`: reruns the figures of a paper and writes them beside its findings.
+//! `indelible-bench figures`: reruns the figures of a paper and writes them next to its findings.
 //!
 //! ```text
 //!   plan: figures → points → runs ──► rounds of all runs, A B C A B C ──► DIR/runs/*.json
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 
-/// What `indelible bench figures` is told.
+/// What `indelible-bench figures` is told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// Which figures.
@@ -52,7 +52,7 @@ pub struct Arguments {
 /// Whose figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
-    /// The page store's: Figures 6 to 10 of paper 003, and other stores beside it.
+    /// The page store's: Figures 6 to 10 of paper 003, and those of other stores.
     Pages,
 }
 

@@ -1,4 +1,4 @@
-//! A model of a flash device: what a run's page I/O costs it (`indelible bench flash`).
+//! A model of a flash device: what a run's page I/O costs it (`indelible-bench flash`).
 //!
 //! ```text
 //!   run with --trace FILE ──► reads, writes, files removed ──► Device ──► erases, amplification, time
@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 use crate::json;
 use device::{Costs, Device};
 
-/// What `indelible bench flash` is told.
+/// What `indelible-bench flash` is told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// The trace of a run, from `indelible bench tpcc --trace`.
+    /// The trace of a run, from `indelible-bench tpcc --trace`.
     pub trace: PathBuf,
     /// Pages of an erase block.
     #[arg(long, default_value_t = 256)]

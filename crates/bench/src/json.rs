@@ -1,4 +1,4 @@
-//! What a run has found, written for whoever compares runs.
+//! What a run has found, written for the comparison of runs.
 
 use std::path::Path;
 

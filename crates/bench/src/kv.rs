@@ -1,4 +1,4 @@
-//! Random points and short scans of one table, for the table beside other stores.
+//! Random points and short scans of one table, for the comparison with other stores.
 //!
 //! `--keys` keys of 16 bytes with values of `--value-bytes` are put in random order, then read,
 //! overwritten and scanned at random, each for `--seconds`. Reads are one a transaction, and so are
@@ -18,7 +18,7 @@ const LOAD_BATCH: u64 = 1000;
 /// Entries that a scan sees.
 const SCAN_ENTRIES: u32 = 100;
 
-/// What `indelible bench kv` is told.
+/// What `indelible-bench kv` is told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// The store.

@@ -5,6 +5,7 @@
 //!                                        ──► bdb, lmdb, redb, sqlite   behind features
 //! ```
 //!
+//! The binary `indelible-bench` is below `src/bin`: the laboratory, which the product does not link.
 //! A workload is written once, against [`engine::Engine`], and knows nothing of the store beneath;
 //! a store is one file below `engine`, which says how it is set up and what its commit promises.
 

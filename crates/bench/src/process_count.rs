@@ -24,9 +24,9 @@ pub(crate) struct ProcessCount {
     pub(crate) reads: u64,
     /// Calls that wrote.
     pub(crate) writes: u64,
-    /// Bytes read by the disk, for whomever.
+    /// Bytes read by the disk, for all processes.
     pub(crate) disk_read_bytes: u64,
-    /// Bytes written by the disk, for whomever.
+    /// Bytes written by the disk, for all processes.
     pub(crate) disk_written_bytes: u64,
 }
 

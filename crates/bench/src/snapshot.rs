@@ -27,7 +27,7 @@ use crate::json;
 
 pub use updates::Distribution;
 
-/// What `indelible bench snapshot` is told.
+/// What `indelible-bench snapshot` is told.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The algorithm.

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::snapshot::direct_disk::DirectDisk;
 
-/// What `indelible bench snapshot-transactions` is told.
+/// What `indelible-bench snapshot-transactions` is told.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The algorithm.
@@ -78,7 +78,7 @@ struct Outcome<'a> {
     conflicts_per_commit: f64,
     longest_transaction_us: f64,
     snapshots: usize,
-    /// From the trigger until the snapshot can be traversed; nobody waits for it.
+    /// From the trigger until the snapshot can be traversed; no transaction waits for it.
     take_average_ms: f64,
 }
 

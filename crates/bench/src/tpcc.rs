@@ -39,7 +39,7 @@ use terminal::{Rollbacks, Tally, Terminal};
 /// Memory while data are loaded.
 const LOAD_POOL_BYTES: usize = 256 << 20;
 
-/// What `indelible bench tpcc` is told.
+/// What `indelible-bench tpcc` is told.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The store.
@@ -103,7 +103,7 @@ pub struct Arguments {
     /// Berkeley DB only: a checkpoint is taken after so much log.
     #[arg(long, default_value_t = 60)]
     pub checkpoint_mb: u64,
-    /// Pages and Berkeley DB only: a file for what is read and written, for `indelible bench flash`.
+    /// Pages and Berkeley DB only: a file for what is read and written, for `indelible-bench flash`.
     #[arg(long)]
     pub trace: Option<PathBuf>,
     /// A few hundred rows instead of 100 MB a warehouse.

@@ -2,10 +2,8 @@
 //!
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
-//!   indelible log verify|dump|repair DIR                     looks at a redo log, or mends it
-//!   indelible bench tpcc|kv|flash|figures|snapshot|...        measures stores and algorithms side by side
-//!   indelible pages check|stats|dump DIR                     looks at a page store
-//!   indelible transfer serve|send|fetch ...                  files, verified on the medium they rest on
+//!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
+//!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
 //! ```
@@ -15,11 +13,9 @@
 
 mod allocator;
 mod arguments;
-mod bench;
 mod daemon;
 mod host;
 mod log;
-mod pages;
 mod run;
 mod size;
 mod tap;
@@ -45,19 +41,13 @@ Usage:
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.
-  indelible bench --help
-      Measures the page store beside other stores (TPC-C, points, flash), and the snapshot algorithms.
-  indelible pages check DIR
-      Checks every page of a page store that nobody has open; the exit code says whether it is good.
-  indelible pages stats DIR
-      Says how large it is, and its tables.
-  indelible pages dump DIR [--table NAME] [--json]
-      Shows what is in it.
   indelible transfer serve DIR [--listen ADDRESS]
       Receives files into a directory, and gives out what is in it.
   indelible transfer send PATH... HOST:PORT[/DIR]
   indelible transfer fetch HOST:PORT[/PATH] DIR
       Sends or fetches files and trees; every byte is verified on the device on which it rests.
+  indelible transfer token
+      Prints a new token, for both ends.
   indelible tap log --interface NAME --port PORT --protocol NAME --dir DIR
       Records the requests that reach a server's port, from the network, for replay.
   indelible tap inspect --dir DIR
@@ -102,9 +92,7 @@ fn main() -> ExitCode {
         }
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
-        ["pages", ..] => pages::pages(&arguments),
         ["tap", ..] => tap::tap(&arguments),
-        ["bench", ..] => bench::bench(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");
             ExitCode::FAILURE

@@ -50,6 +50,9 @@ Examples:
   indelible server redis.conf --port 7000
   indelible server --port 7000 --dir /var/lib/indelible --appendfsync everysec
   echo 'port 7000' | indelible server -
+
+What else the program does (redo logs, files to other machines, other servers' requests):
+indelible --help
 ";
 
 /// Runs the server; its exit code.

@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::spec::{Arg, ArgKind, BeginSearch, Categories, FindKeys, Flags, KeySpec, Spec};
 use crate::table::Command;
 
-/// Executes COMMAND or one of its subcommands: `command` is what [`table::resolve`] found for
+/// Executes COMMAND or one of its subcommands: `command` is what [`crate::table::resolve`] found for
 /// `arguments`, whose number is right for it, and `names` says what the commands are called.
 pub fn execute(command: Command, names: &Names, arguments: &[&[u8]], reply: &mut Writer) {
     let rest = arguments.get(2..).unwrap_or_default();

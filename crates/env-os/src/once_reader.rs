@@ -8,8 +8,8 @@
 //! The buffer should be of large pages ([`crate::large_pages`]): to the device each page is a place
 //! of its own, and a virtual one may take longer for many places than for the bytes.
 //!
-//! A log that was written past the page cache is not in it when its writer has died, and whoever
-//! reads it, reads it once. Through the cache that costs the processor more than the device: 60 MB
+//! A log that was written past the page cache is not in it when its writer has died, and its
+//! reader reads it once. Through the cache that costs the processor more than the device: 60 MB
 //! of log are 15,000 pages to be found, filled, and copied from. A file that is there for the most
 //! part is read from there. File systems without `O_DIRECT`, and devices with larger sectors, are
 //! found out by their refusal, and not asked again for this file; what does not begin at the right

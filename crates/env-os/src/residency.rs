@@ -3,7 +3,7 @@
 //! # `unsafe`
 //!
 //! One system call by its number. It reads one structure of ours and writes another one; both live
-//! longer than the call. Kernels before 6.5, and sandboxes, do not know it: then nobody can tell.
+//! longer than the call. Kernels before 6.5, and sandboxes, do not know it: then the answer is unknown.
 
 #![expect(unsafe_code, reason = "cachestat(2) has no safe name")]
 

@@ -22,7 +22,7 @@ pub(crate) type Page = [u8; PAGE_BYTES];
 pub(crate) enum Cells {
     /// In memory.
     Memory(HashMap<Place, Page>),
-    /// In a file that is used by nobody else.
+    /// In a file that has no other user.
     File {
         /// The cell of each page.
         map: HashMap<Place, u64>,

@@ -15,7 +15,7 @@
 //!
 //! **Crash at the n-th I/O** ([`SimDisk::crash_after`]): the n-th call that changes the disk may
 //! or may not have had its effect ([`SimDisk::crash_at`] says which), and fails; so does every call
-//! after it, as nobody is there to make one, until [`SimDisk::restart`], which is the crash.
+//! after it, as no process is there to make one, until [`SimDisk::restart`], which is the crash.
 //!
 //! **Errors** ([`Faults`]): EIO from any call, by chance or at the n-th; the failed write may
 //! have had its effect. A device (a directory) fails as a whole ([`SimDisk::break_dir`]).
@@ -26,8 +26,8 @@
 //! **Misdirected writes**: reported as done, visible to readers while cached, but stored at
 //! another sector of the same file. **Bit flips** at rest ([`SimDisk::flip_bit`]).
 //!
-//! **Slow devices** are not the disk's business: a call takes no time. Whoever steps the flushers
-//! gives that of a slow device few steps, which is all that anybody can see of it (crate `sim`).
+//! **Slow devices** are not the disk's business: a call takes no time. The owner of the flushers
+//! gives that of a slow device few steps, which is all that can be seen of it (crate `sim`).
 //! **Clocks that jump** are [`crate::SimClock`]'s.
 //!
 //! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens something, which then
@@ -78,7 +78,7 @@ pub(crate) struct State {
     crash_is_after: Option<bool>,
     crashed: bool,
     trace_hash: u64,
-    /// The calls that change the disk, in words, if somebody wants them.
+    /// The calls that change the disk, in words, if a test wants them.
     ios: Option<Vec<String>>,
 }
 
@@ -566,7 +566,7 @@ impl Lock for SimLock {}
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.state();
-        // A crash has freed it already, and somebody else may have taken it since.
+        // A crash has freed it already, and another process may have taken it since.
         if state.generation == self.generation {
             state.locks.remove(&self.path);
         }

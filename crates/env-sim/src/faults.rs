@@ -7,9 +7,9 @@ use std::io;
 pub struct Faults {
     /// EIO from any call but a sync, so many times in a million.
     pub error_per_million: u32,
-    /// EIO from the call that is the n-th I/O ([`SimDisk::io_count`] counts from 1).
+    /// EIO from the call that is the n-th I/O ([`crate::SimDisk::io_count`] counts from 1).
     pub error_at_io: Option<u64>,
-    /// EIO from the n-th read ([`SimDisk::read_count`] counts from 1).
+    /// EIO from the n-th read ([`crate::SimDisk::read_count`] counts from 1).
     pub error_at_read: Option<u64>,
     /// A sync of a file fails and drops what was dirty, so many times in a million.
     pub sync_error_per_million: u32,

@@ -15,8 +15,8 @@
 //! # Faults
 //! A [`Fault`] says which of the pages that enter a layer, counted from 0 for each layer, are damaged
 //! there, and how: a bit flipped, the write dropped, the write put over another page of the file, or
-//! only half of it done (shorn). What the layers above hold stays as it was, which is why somebody who
-//! reads from them sees nothing.
+//! only half of it done (shorn). What the layers above hold stays as it was, which is why a
+//! reader of them sees nothing.
 //!
 //! Not modelled: crashes (that is [`crate::SimDisk`]'s business), reads that fill the device's cache.
 
@@ -139,7 +139,7 @@ impl LayeredDevice {
         dirty.into_iter().for_each(|place| state.sync(place));
     }
 
-    /// What a file is when all layers have passed on what they hold: what somebody reads in a year.
+    /// What a file is when all layers have passed on what they hold: what is read in a year.
     #[must_use]
     pub fn contents_in_the_end(&self, file: u64) -> Vec<u8> {
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! A world made for tests: the traits of [`env`] without an operating system underneath.
+//! A world made for tests: the traits of [`mod@env`] without an operating system underneath.
 //!
 //! ```text
 //!   SimDisk      files in memory, each with what is cached and what is stored;

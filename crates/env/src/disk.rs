@@ -14,7 +14,7 @@
 //! that is atomic is a rename: after a crash `to` is the old file or the new one.
 //!
 //! A call that returns an error may have had any part of its effect. A **failed sync** is final:
-//! the kernel may have dropped the dirty data and report success the next time. Who sees one must
+//! the kernel may have dropped the dirty data and report success the next time. The caller must
 //! not trust that file's unsynced bytes again, whatever a later sync says.
 
 use std::ffi::OsString;
@@ -56,7 +56,7 @@ pub trait Disk: Send + Sync {
     /// Makes durable every create, rename and remove in `dir` that has returned.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Whether the file has another name beside this one: a hard link, such as a backup's.
+    /// Whether the file has another name besides this one: a hard link, such as a backup's.
     fn has_other_names(&self, _path: &Path) -> io::Result<bool> {
         Ok(false)
     }
@@ -148,7 +148,7 @@ pub trait File: Send + Sync {
     /// Says that these bytes, already synced, are not needed again soon.
     fn drop_cache(&self, _offset: u64, _len: u64) {}
 
-    /// How many of these bytes the host's memory holds, in whole pages; `None` where nobody can tell.
+    /// How many of these bytes the host's memory holds, in whole pages; `None` where that is unknown.
     fn cached_bytes(&self, _offset: u64, _len: u64) -> Option<u64> {
         None
     }

@@ -181,7 +181,7 @@ impl Database {
         }
     }
 
-    /// Seals what is open and lets everybody work until nothing is left to do.
+    /// Seals what is open and lets flushers and compactor work until nothing is left to do.
     pub(crate) fn settle(&mut self) {
         self.log.seal();
         for _ in 0..STEPS_MAX {

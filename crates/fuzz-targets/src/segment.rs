@@ -1,4 +1,4 @@
-//! Segments' files, read by everybody who reads them: the verifier, the dump, and recovery, which
+//! Segments' files, read by all their readers: the verifier, the dump, and recovery, which
 //! must agree, and which changes nothing that it does not understand.
 
 use redo::{DumpFormat, Error};

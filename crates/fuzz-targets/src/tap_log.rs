@@ -1,5 +1,5 @@
 //! A log of requests: whatever is in its files is read or refused, and a log that is continued says the
-//! same as before and then that nobody listened.
+//! same as before and then that requests may be missing.
 //!
 //! The right checksums are put into the input first, where its batches seem to be.
 

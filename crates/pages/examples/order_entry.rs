@@ -1,6 +1,6 @@
 //! Orders like TPC-C's: how long a transaction of about fifty operations takes when all is in memory.
 //!
-//! `cargo run --release -p pages --example order_entry -- [TRANSACTIONS [THREADS]]`
+//! `cargo run --release -p indelible-pages --example order_entry -- [TRANSACTIONS [THREADS]]`
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Moves money between accounts, from several threads, in a store that survives.
 //!
-//! `cargo run -p pages --example transfer -- DIRECTORY`
+//! `cargo run -p indelible-pages --example transfer -- DIRECTORY`
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What the log costs: nanoseconds a record for the executor, records a second for recovery.
 //!
-//! `cargo run --release -p redo --example measure -- DIR [RECORDS]`: writes and reads a log in
+//! `cargo run --release -p indelible-redo --example measure -- DIR [RECORDS]`: writes and reads a log in
 //! DIR, which must not exist yet.
 
 use std::path::PathBuf;

@@ -233,7 +233,7 @@ impl Parser {
         self.args.len()
     }
 
-    /// The memory that it takes beside the input, in bytes.
+    /// The memory that it takes in addition to the input, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.args.capacity() * size_of::<Range<usize>>() + self.words.capacity()

@@ -1,19 +1,28 @@
 //! The house rules, and what was found against them.
 //!
 //! ```text
-//!   Cargo.toml of each crate ──► order   who may depend on whom
-//!   *.rs below crates/       ──► files   length, essay, name, unsafe
+//!   Cargo.toml of each crate ──► order          which crate may depend on which
+//!   *.rs below crates/ ─ source ┬► files        length, essay, name, unsafe
+//!                               ├► types        fields and lines of impl
+//!                               ├► folders      imports within a crate
+//!   *.md ───────────────────────┴► words        words that comments and documents do without
+//!   ARCHITECTURE.md, tests/README.md ──► documents   say what policy and files say
 //!   workspace.dependencies   ──► dependencies   each has its line in docs/dependencies.md
 //! ```
 //!
 //! The rules themselves (the order of the crates, the limits, the files that may hold `unsafe`) are data
-//! in [`policy`]: to change a rule is to change a line there, in a commit that says why.
+//! in `policy`: to change a rule is to change a line there, in a commit that says why.
 
 mod dependencies;
+mod documents;
 mod files;
+mod folders;
 mod manifest;
 mod order;
 mod policy;
+mod source;
+mod types;
+mod words;
 
 use std::fmt;
 use std::io;
@@ -55,7 +64,12 @@ impl fmt::Display for Finding {
 /// When a file or directory of the workspace cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let mut findings = order::check(root)?;
-    findings.extend(files::check(root)?);
+    let sources = source::read_all(root, &mut findings)?;
+    findings.extend(files::check(&sources));
+    findings.extend(types::check(&sources));
+    findings.extend(folders::check(&sources));
+    findings.extend(words::check(root, &sources)?);
+    findings.extend(documents::check(root)?);
     findings.extend(dependencies::check(root)?);
     findings.sort_by(|a, b| a.file.cmp(&b.file).then_with(|| a.what.cmp(&b.what)));
     Ok(findings)

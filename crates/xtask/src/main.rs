@@ -8,9 +8,10 @@
 //! ```
 //!
 //! `lint` checks what the compiler and clippy cannot know: which crate may depend on which
-//! ([`lint::order`]), how long a file may get, whether it explains itself, what it may be called and
-//! where `unsafe` may stand ([`lint::files`]). It needs nothing but the files, so it is quick and has
-//! no dependencies. An error ends it with exit code 1; warnings are only printed.
+//! (`lint::order`) and which folder on which (`lint::folders`), how large a type may get
+//! (`lint::types`) and how long a file, whether it explains itself, what it may be called and where
+//! `unsafe` may stand (`lint::files`), and which words comments do without (`lint::words`). It
+//! needs nothing but the files and compiles none of them, so it is quick. An error ends it with exit code 1; warnings are only printed.
 
 mod lint;
 mod soak;

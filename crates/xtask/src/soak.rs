@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path, arguments: impl Iterator<Item = String>) -> ExitC
     let (minutes_text, seed_text) = (minutes.to_string(), seed.to_string());
     let mut simulator = cargo(root);
     simulator
-        .args(["run", "--quiet", "--release", "--package", "sim", "--bin", "soak", "--"])
+        .args(["run", "--quiet", "--release", "--package", "indelible-sim", "--bin", "soak", "--"])
         .args(["--minutes", &minutes_text, "--seed", &seed_text]);
     let mut commands = vec![simulator];
     if with_tests {

@@ -1,4 +1,4 @@
-//! A thread that does something again and again, beside a store that has no such thread of its own.
+//! A thread that repeats one task for a store that has no such thread of its own.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

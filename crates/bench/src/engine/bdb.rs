@@ -169,8 +169,8 @@ unsafe impl Sync for Environment {}
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // SAFETY: nobody has the handle any more, and the connections that borrowed it are gone.
-        // Who wants to know whether this failed has taken a checkpoint before.
+        // SAFETY: the handle has no user any more: the connections that borrowed it are gone.
+        // A caller that needs to know whether this failed takes a checkpoint before.
         let _code = unsafe { bdb_close(self.0) };
     }
 }
@@ -228,7 +228,7 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     let kilobytes = u32::try_from(settings.checkpoint_bytes >> 10).unwrap_or(u32::MAX).max(1);
     let handle = Arc::clone(&environment);
     background.push(Background::start(CHECKPOINT_PAUSE, move || {
-        // SAFETY: the handle is open as long as somebody has the `Arc`.
+        // SAFETY: the handle is open as long as the `Arc` is held.
         check(unsafe { bdb_checkpoint(handle.0, kilobytes) })
     }));
     if settings.commit == Commit::Group {

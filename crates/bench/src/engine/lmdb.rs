@@ -1,10 +1,10 @@
 //! LMDB through `heed`: a copy-on-write B+tree in a memory map, one writer at a time, no log.
 //!
 //! There is no pool: the map is the kernel's page cache, and only the memory of the machine (or of
-//! a control group) bounds it. Whoever compares should say so. Page writes are the pages of the
+//! a control group) bounds it. A comparison should say so. Page writes are the pages of the
 //! file that the process wrote, as the kernel counts them.
 //!
-//! This file holds `unsafe` because opening a memory map is: nobody may change the file meanwhile.
+//! This file holds `unsafe` because opening a memory map is: no process may change the file meanwhile.
 #![expect(unsafe_code, reason = "LMDB maps its file into memory")]
 
 use std::time::Duration;

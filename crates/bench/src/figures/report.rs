@@ -1,4 +1,4 @@
-//! Writes what was measured: raw data, plots, and tables with the paper's findings beside ours.
+//! Writes what was measured: raw data, plots, and tables with the paper's findings next to ours.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -71,7 +71,7 @@ fn make_one(arguments: &Arguments, run: &Run, path: &Path, round: usize) -> Resu
     // Loading is none of the measured process' work, and its data have a seed of their own.
     for is_load in [true, false] {
         let mut command = Command::new(&program);
-        command.args(["bench", "tpcc", "--engine", run.engine.name()]);
+        command.args(["tpcc", "--engine", run.engine.name()]);
         command.arg("--dir").arg(&arguments.dir);
         command.args(["--warehouses", &arguments.warehouses.to_string()]);
         if is_load {

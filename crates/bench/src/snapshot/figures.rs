@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::plot::{Line, Panel, draw};
 use crate::error::{Error, Result};
 
-/// What `indelible bench snapshot-figures` is told.
+/// What `indelible-bench snapshot-figures` is told.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// Where the results of the runs are.
@@ -26,7 +26,7 @@ pub struct Arguments {
     pub results: PathBuf,
 }
 
-/// The rounds of one run of `indelible bench snapshot`: everything but the seed the same.
+/// The rounds of one run of `indelible-bench snapshot`: everything but the seed the same.
 struct Run {
     series: String,
     rows_mb: f64,

@@ -8,11 +8,11 @@
 //!
 //! Both have a processor to themselves. To put a thread to sleep and wake it takes 50 to 100 µs on a
 //! virtual machine, as much as an algorithm's own part of the latency, and differs from time to time:
-//! so here nobody sleeps.
+//! so neither thread sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Nobody asks for a checkpoint.
+/// No request for a checkpoint.
 const NONE: usize = usize::MAX;
 
 /// See the module.

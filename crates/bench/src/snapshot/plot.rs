@@ -31,7 +31,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 const WIDTH: u32 = 560;
 const HEIGHT: u32 = 360;
 
-/// Draws panels, some beside each other.
+/// Draws panels, some next to each other.
 pub(super) fn draw(path: &Path, columns: usize, panels: &[Panel]) -> Result<()> {
     draw_all(path, columns, panels)
         .map_err(|error| Error::file(path)(std::io::Error::other(error.to_string())))

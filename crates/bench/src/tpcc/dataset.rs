@@ -7,7 +7,7 @@ use super::Arguments;
 use crate::engine::Kind;
 use crate::error::{Error, Result};
 
-/// Beside the data when all of them are there.
+/// A file next to the data, written when all of them are there.
 const COMPLETE: &str = "complete";
 
 pub(super) struct Dataset {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// The data of a customer are cut to so many bytes.
 const DATA_BYTES_MAX: usize = 500;
 
-/// Whom a transaction is about.
+/// The customer that a transaction is about.
 pub(super) enum Who {
     Number(u32),
     LastName(Vec<u8>),

@@ -50,6 +50,33 @@ fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// The names below `Commands:` in a help of clap's.
+fn commands_of(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.take_while(|line| !line.is_empty());
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
+#[test]
+fn the_help_names_everything_that_the_program_does() {
+    let help = said(&indelible(&["--help"]));
+    assert!(help.contains("\n  indelible server "), "{help}");
+    for group in ["log", "transfer", "tap"] {
+        let own = said(&indelible(&[group, "--help"]));
+        let commands = commands_of(&own);
+        assert!(commands.len() >= 3, "{own}");
+        for command in commands {
+            let line = format!("\n  indelible {group} {command}");
+            assert!(help.contains(&line), "{group} {command} is missing in {help}");
+        }
+    }
+    assert!(said(&indelible(&["server", "--help"])).contains("indelible --help"));
+    for elsewhere in ["bench", "pages"] {
+        let output = indelible(&[elsewhere, "--help"]);
+        assert!(!output.status.success() && said(&output).contains("unknown command"));
+    }
+}
+
 #[test]
 fn a_bad_line_of_a_file_is_shown_with_its_number() {
     let directory = tempfile::tempdir().unwrap();

@@ -18,7 +18,6 @@
 //!   messages                                      what the server says, and to whom
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
-//!   page_store                                    page stores: checked, shown, damaged, open
 //!   transfer                                      files from process to process, either of which is killed
 //!   transfer_device ── device_mount               files onto a mounted device that damages what it stores
 //!   tap_capture ── tap_process ── network         requests recorded from networks, also broken ones
@@ -34,7 +33,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bench_kill;
 mod command_line;
 mod compaction;
 mod conformance;
@@ -67,7 +65,6 @@ mod messages;
 mod network;
 mod object_ids;
 mod overload;
-mod page_store;
 mod power_cut;
 mod process;
 mod random_commands;

@@ -209,16 +209,3 @@ fn a_program_called_redis_server_is_the_server() {
     let _ended = Connection::open(port).unwrap().call(&["SHUTDOWN"]);
     wait_until(|| !pid.exists());
 }
-
-#[test]
-fn a_directory_without_a_page_store_is_said_to_have_none() {
-    let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().to_str().unwrap();
-    for action in ["check", "stats", "dump"] {
-        let output = run(&["pages", action, place]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(&format!("there is no page store in {place}: give")), "{said}");
-        assert!(!said.contains("not found"), "{said}");
-    }
-}

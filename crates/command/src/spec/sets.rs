@@ -157,7 +157,7 @@ bit_set! {
 }
 
 bit_set! {
-    /// What a command does with the keys that a [`KeySpec`] finds.
+    /// What a command does with the keys that a [`crate::spec::KeySpec`] finds.
     KeyFlags(u16) {
         /// Reads, never writes.
         RO = 0 "RO";

@@ -1,5 +1,5 @@
 //! How many requests a second one processor takes, from packets to batches ready to be written:
-//! `cargo test --release -p tap --lib throughput -- --ignored --nocapture`.
+//! `cargo test --release -p indelible-tap --lib throughput -- --ignored --nocapture`.
 //!
 //! The packets are those of `redis-benchmark -t set -P 16 -d 100`, of which a segment holds the requests
 //! of one round, and one the answers; and those of a client that waits for each answer.

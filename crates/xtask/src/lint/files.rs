@@ -1,38 +1,26 @@
 //! Rules of a source file: its length, its essay, its name, `unsafe`.
 //!
-//! A file is read as lines; the tests at its end (from `#[cfg(test)]` in the first column on) do not
-//! count towards its length, and files of tests may be long. `unsafe` is looked for in code only:
-//! comments, strings and the names of lints do not count.
+//! Items that are compiled for tests only do not count towards the length of a file, wherever they
+//! stand, and files of tests may be long. `unsafe` is looked for in code only: comments, strings and
+//! the names of lints do not count.
 
 use super::policy::{EMPTY_NAMES, LINES_ERROR, LINES_WARNING, UNSAFE_FILES};
-use super::{Finding, Severity, sorted_entries};
-use std::io;
-use std::path::Path;
+use super::source::Source;
+use super::{Finding, Severity};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-/// Checks every Rust file below `root/crates`.
-///
-/// # Errors
-/// When a file or directory cannot be read.
-pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
-    let mut findings = Vec::new();
-    visit(root, &root.join("crates"), &mut findings)?;
-    Ok(findings)
-}
-
-fn visit(root: &Path, directory: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
-    for path in sorted_entries(directory)? {
-        let shown = path.strip_prefix(root).unwrap_or(&path);
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "target") {
-                findings.extend(check_name(shown));
-                visit(root, &path, findings)?;
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            findings.extend(check_name(shown));
-            findings.extend(check_text(shown, &std::fs::read_to_string(&path)?));
-        }
+/// Checks every Rust file.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut named: BTreeSet<PathBuf> = BTreeSet::new();
+    for source in sources {
+        named.extend(source.shown.ancestors().map(Path::to_owned));
     }
-    Ok(())
+    let mut findings: Vec<Finding> = named.iter().filter_map(|path| check_name(path)).collect();
+    for source in sources {
+        findings.extend(check_text(source));
+    }
+    findings
 }
 
 fn error(shown: &Path, what: String) -> Finding {
@@ -46,19 +34,20 @@ fn check_name(shown: &Path) -> Option<Finding> {
     })
 }
 
-fn check_text(shown: &Path, text: &str) -> Vec<Finding> {
+fn check_text(source: &Source) -> Vec<Finding> {
+    let Source { shown, text, .. } = source;
     let mut findings = Vec::new();
     if !text.starts_with("//! ") {
         findings
             .push(error(shown, "does not start with a `//!` essay: what is it for?".to_owned()));
     }
-    let is_test = shown.components().any(|part| part.as_os_str() == "tests");
-    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
-    if !is_test && lines > LINES_WARNING {
+    let tests: usize = source.test_lines().into_iter().map(Iterator::count).sum();
+    let lines = text.lines().count() - tests;
+    if !source.is_test() && lines > LINES_WARNING {
         let severity = if lines > LINES_ERROR { Severity::Error } else { Severity::Warning };
         let what =
             format!("has {lines} lines without tests (limit {LINES_WARNING}); split it by job");
-        findings.push(Finding { severity, file: shown.to_owned(), what });
+        findings.push(Finding { severity, file: shown.clone(), what });
     }
     let allowed = UNSAFE_FILES.iter().any(|file| shown == Path::new(file));
     if !allowed && let Some(line) = first_unsafe(text) {

@@ -4,6 +4,19 @@
 //! `[dev-dependencies]`, `[target.'cfg(unix)'.dependencies]` or `[dependencies.name]`, and in it
 //! `name = …` or `name.workspace = …`, with `package = "…"` where a dependency was renamed.
 
+/// What the names of our packages begin with.
+pub(super) const PREFIX: &str = "indelible-";
+
+/// The package of the crate in a folder. `xtask` is a tool of the repository and keeps its usual name.
+pub(super) fn package_of(folder: &str) -> String {
+    if folder == "xtask" { folder.to_owned() } else { format!("{PREFIX}{folder}") }
+}
+
+/// The crate of a package: the name of its folder.
+pub(super) fn crate_of(package: &str) -> &str {
+    package.strip_prefix(PREFIX).unwrap_or(package)
+}
+
 /// What a dependency is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
@@ -28,7 +41,7 @@ pub(super) fn package_name(manifest: &str) -> Option<String> {
     None
 }
 
-/// Every dependency of a manifest by its package name.
+/// Every dependency of a manifest by its crate.
 pub(super) fn dependencies(manifest: &str) -> Vec<(String, Use)> {
     let mut found = Vec::new();
     let mut open: Option<Use> = None;
@@ -37,7 +50,7 @@ pub(super) fn dependencies(manifest: &str) -> Vec<(String, Use)> {
             open = None;
             let (table, name) = dependency_table(header);
             match (table, name) {
-                (Some(use_), Some(name)) => found.push((name.to_owned(), use_)),
+                (Some(use_), Some(name)) => found.push((crate_of(name).to_owned(), use_)),
                 (Some(use_), None) => open = Some(use_),
                 (None, _) => {}
             }
@@ -46,7 +59,8 @@ pub(super) fn dependencies(manifest: &str) -> Vec<(String, Use)> {
             && !line.starts_with('#')
         {
             let name = key.trim().split('.').next().unwrap_or_default().trim_matches('"');
-            found.push((renamed(rest).unwrap_or_else(|| name.to_owned()), use_));
+            let package = renamed(rest).unwrap_or_else(|| name.to_owned());
+            found.push((crate_of(&package).to_owned(), use_));
         }
     }
     found
@@ -95,7 +109,7 @@ mod tests {
     #[test]
     fn dependencies_are_found_in_every_form() {
         let manifest = "[package]\nname = \"x\" # not [dependencies]\n\n[dependencies]\nbase.workspace = true\n\
-            log = { package = \"redo\", path = \"../redo\" }\n# env = \"1\"\n\n[dependencies.resp]\npath = \"../resp\"\n\n\
+            log = { package = \"indelible-redo\", path = \"../redo\" }\n# env = \"1\"\n\n[dependencies.resp]\npath = \"../resp\"\n\n\
             [target.'cfg(unix)'.dependencies]\nenv-os = \"1\"\n\n[dev-dependencies]\nenv-sim.workspace = true\n\n[lints]\nworkspace = true\n";
         let found = dependencies(manifest);
         let expected = [

@@ -1,9 +1,12 @@
-//! The dependency order: who may depend on whom.
+//! The dependency order: which crate may depend on which.
 //!
-//! Every crate below `crates/` has a place in [`policy::ORDER`]; a dependency on one of ours that its
+//! Every crate below `crates/` has a place in `policy::ORDER`; a dependency on one of ours that its
 //! place does not name is an error, and so is a crate without a place, because the order is only worth
 //! something while it is complete. Dependencies of tests are looser: a test may use a simulator that the
 //! code under test must not know.
+//!
+//! A crate has the name of its folder; its package has the same name with [`manifest::PREFIX`], so that
+//! it cannot be confused with one of a registry.
 
 use super::manifest::{self, Use};
 use super::policy::{ORDER, Place};
@@ -31,9 +34,15 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
 fn check_manifest(text: &str, shown: &Path) -> Vec<Finding> {
     let error =
         |what: String| Finding { severity: Severity::Error, file: PathBuf::from(shown), what };
-    let Some(name) = manifest::package_name(text) else {
+    let Some(package) = manifest::package_name(text) else {
         return vec![error("has no package name".to_owned())];
     };
+    let folder = shown.parent().and_then(Path::file_name).unwrap_or_default();
+    let expected = manifest::package_of(&folder.to_string_lossy());
+    if package != expected {
+        return vec![error(format!("package `{package}` must be called `{expected}`"))];
+    }
+    let name = manifest::crate_of(&package);
     let Some(place) = ORDER.iter().find(|place| place.name == name) else {
         return vec![error(format!(
             "crate `{name}` has no place in the dependency order; give it one in xtask's policy.rs"

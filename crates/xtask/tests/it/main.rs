@@ -30,7 +30,7 @@ fn verdict(files: &[(&str, &str)]) -> (bool, String) {
 const ESSAY: &str = "//! A file with one job.\n";
 
 fn manifest(name: &str, rest: &str) -> String {
-    format!("[package]\nname = \"{name}\"\n\n{rest}\n")
+    format!("[package]\nname = \"indelible-{name}\"\n\n{rest}\n")
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn allowed_dependencies_pass() {
         ("crates/redo/src/lib.rs", ESSAY),
     ]);
     assert!(passed, "{said}");
-    assert!(said.contains("0 errors, 0 warnings"), "{said}");
+    assert!(said.contains("0 errors"), "{said}");
 }
 
 #[test]
@@ -85,10 +85,19 @@ fn what_tests_may_use_the_code_may_not() {
 
 #[test]
 fn a_renamed_dependency_is_seen_through() {
-    let renamed =
-        manifest("keyspace", "[dependencies]\nlog = { package = \"redo\", path = \"../redo\" }");
+    let renamed = manifest(
+        "keyspace",
+        "[dependencies]\nlog = { package = \"indelible-redo\", path = \"../redo\" }",
+    );
     let (passed, said) = verdict(&[("crates/keyspace/Cargo.toml", &renamed)]);
     assert!(!passed && said.contains("must not depend on `redo`"), "{said}");
+}
+
+#[test]
+fn a_package_without_our_prefix_is_an_error() {
+    let manifest = "[package]\nname = \"base\"\n";
+    let (passed, said) = verdict(&[("crates/base/Cargo.toml", manifest)]);
+    assert!(!passed && said.contains("must be called `indelible-base`"), "{said}");
 }
 
 #[test]
@@ -110,8 +119,9 @@ fn a_long_file_warns_and_a_very_long_one_fails() {
     assert!(passed && said.contains("0 errors, 1 warnings"), "{said}");
     let (passed, said) = lint_length(&with_lines(1001));
     assert!(!passed && said.contains("has 1001 lines"), "{said}");
-    let tests_at_its_end = format!("{}#[cfg(test)]\n{}", with_lines(100), "// test\n".repeat(2000));
-    let (passed, said) = lint_length(&tests_at_its_end);
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "fn t() {}\n".repeat(2000));
+    let tests_between = format!("{}{tests}{}", with_lines(300), "fn f() {}\n".repeat(300));
+    let (passed, said) = lint_length(&tests_between);
     assert!(passed && said.contains("0 errors, 0 warnings"), "{said}");
 }
 

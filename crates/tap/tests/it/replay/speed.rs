@@ -1,5 +1,5 @@
 //! How much faster requests are sent together than one after the other; not run by itself:
-//! `cargo test --release -p tap --test it speed -- --ignored --nocapture --test-threads 1`.
+//! `cargo test --release -p indelible-tap --test it speed -- --ignored --nocapture --test-threads 1`.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `indelible pages`: looks at a page store that nobody has open, and changes nothing of it.
+//! `indelible-bench pages`: looks at a page store that no process has open, and changes nothing of it.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _, stdout};
@@ -6,16 +6,15 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use pages::{Options, PageStore};
 
 /// A dump reads so many entries in a transaction: each holds locks until its transaction ends.
 const ENTRIES: usize = 1000;
 
-/// Looks at a page store that nobody has open; nothing is changed.
-#[derive(Parser)]
-#[command(name = "indelible pages", version)]
-struct Arguments {
+/// What `indelible-bench pages` is told.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }
@@ -45,12 +44,8 @@ enum Action {
     },
 }
 
-/// Does what the arguments behind `indelible` say; the exit code.
-pub(crate) fn pages(arguments: &[String]) -> ExitCode {
-    let arguments: Arguments = match crate::arguments::parse(arguments, ExitCode::FAILURE) {
-        Ok(arguments) => arguments,
-        Err(code) => return code,
-    };
+/// Does what the arguments say; the exit code.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let directory = arguments.action.directory();
     if !directory.join("pages.data").exists() {
         eprintln!(

@@ -1,16 +1,19 @@
-//! `indelible bench tpcc` killed in the middle: what is left opens, and the conditions of TPC-C hold.
+//! `indelible-bench tpcc` killed in the middle: what is left opens, and the conditions of TPC-C hold.
 
-use crate::process::PATIENCE;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run must have written before it is killed, beside its copy of what was loaded: a new segment of
+/// What a run must have written before it is killed, besides its copy of what was loaded: a new segment of
 /// the log, many commits, and checkpoints.
 const WRITTEN_BYTES: u64 = 24 << 20;
+
+/// After this a process is stuck, however slow the machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 fn tpcc(dir: &Path, options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
-    command.args(["bench", "tpcc", "--tiny", "--warehouses", "2", "--pool-mb", "2", "--dir"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible-bench"));
+    command.args(["tpcc", "--tiny", "--warehouses", "2", "--pool-mb", "2", "--dir"]);
     command.arg(dir).args(options).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }

@@ -1,4 +1,4 @@
-//! `indelible pages` on stores that are good, damaged, open, or not there; their files stay as they are.
+//! `indelible-bench pages` on stores that are good, damaged, open, or not there; their files stay as they are.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::process::Output;
 use pages::{Durability, Options, PageStore};
 
 fn indelible(action: &[&str], directory: &Path) -> Output {
-    std::process::Command::new(env!("CARGO_BIN_EXE_indelible"))
+    std::process::Command::new(env!("CARGO_BIN_EXE_indelible-bench"))
         .arg("pages")
         .args(action)
         .arg(directory)
@@ -84,8 +84,13 @@ fn damage_is_found_and_said_where_it_is() {
 fn what_is_open_or_no_store_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let missing = indelible(&["check"], directory);
-    assert_eq!(missing.status.code(), Some(1));
+    for action in ["check", "stats", "dump"] {
+        let missing = indelible(&[action], directory);
+        assert_eq!(missing.status.code(), Some(1));
+        let said = String::from_utf8(missing.stderr).unwrap();
+        let expected = format!("there is no page store in {}: give", directory.display());
+        assert!(said.contains(&expected) && !said.contains("not found"), "{said}");
+    }
     assert!(files(directory).is_empty(), "a store was made");
     let store = PageStore::open_path(directory, Options::default()).unwrap();
     let busy = indelible(&["dump"], directory);

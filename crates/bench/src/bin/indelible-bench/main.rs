@@ -1,0 +1,75 @@
+//! The binary `indelible-bench`: the laboratory next to the product.
+//!
+//! ```text
+//!   indelible-bench tpcc|kv|flash|figures                       the page store and its peers
+//!   indelible-bench snapshot|snapshot-transactions|snapshot-figures   the snapshot algorithms
+//!   indelible-bench pages check|stats|dump DIR                  the files of a page store
+//! ```
+//!
+//! `indelible` is what is installed and links none of this: no plots, no peers, no store that the
+//! server does not use. What is measured here runs on the product's allocator.
+
+mod pages;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Measures stores and algorithms side by side.
+#[derive(Parser)]
+#[command(name = "indelible-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// TPC-C: orders, payments and deliveries of a wholesaler.
+    Tpcc(bench::tpcc::Arguments),
+    /// Random point reads, writes and scans of one table.
+    Kv(bench::kv::Arguments),
+    /// What the trace of a run costs a flash device, by a model of one.
+    Flash(bench::flash::Arguments),
+    /// Reruns the figures of a paper; goes on where it was interrupted.
+    Figures(bench::figures::Arguments),
+    /// Snapshot algorithms under a client that writes in ticks.
+    Snapshot(bench::snapshot::Arguments),
+    /// Snapshots under concurrent transactions.
+    SnapshotTransactions(bench::snapshot_transactions::Arguments),
+    /// Figures and tables of the runs of `bench/snapshot/sweep`.
+    SnapshotFigures(bench::snapshot::figures::Arguments),
+    /// Looks at a page store that no process has open; changes nothing.
+    Pages(pages::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to standard output, complaints to standard error; clap knows which is which.
+            let _ignored = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match arguments.action {
+        Action::Tpcc(arguments) => bench::tpcc::run(&arguments),
+        Action::Kv(arguments) => bench::kv::run(&arguments),
+        Action::Flash(arguments) => bench::flash::run(&arguments),
+        Action::Figures(arguments) => bench::figures::run(&arguments),
+        Action::Snapshot(arguments) => bench::snapshot::run(&arguments),
+        Action::SnapshotTransactions(arguments) => bench::snapshot_transactions::run(&arguments),
+        Action::SnapshotFigures(arguments) => bench::snapshot::figures::run(&arguments),
+        Action::Pages(arguments) => return pages::run(arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

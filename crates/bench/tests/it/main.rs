@@ -1,0 +1,11 @@
+//! Tests of `indelible-bench` as a process.
+//!
+//! ```text
+//!   tpcc_kill    a run of TPC-C that is killed: what is left opens, its conditions hold
+//!   page_store   the files of page stores: checked, shown, damaged, open
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod page_store;
+mod tpcc_kill;
