@@ -135,7 +135,7 @@ impl State {
     fn resp(&mut self, payload: &[u8]) -> (Footprint, bool) {
         let arguments = arguments(payload);
         let words: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-        let Some(command) = words.first().and_then(|name| command::table::lookup(name)) else {
+        let Some(command) = words.first().and_then(|name| command_spec::table::lookup(name)) else {
             if let Some(queued) = &mut self.multi {
                 *queued = None;
             }
@@ -158,7 +158,7 @@ impl State {
                 (Footprint::Nothing, self.multi.is_none())
             }
             _ => {
-                let found = command::keys::of(command.spec(), &words);
+                let found = command_spec::keys::of(command.spec(), &words);
                 let keys = found.filter(|keys| !keys.is_empty()).map(|keys| {
                     keys.iter().map(|key| hash(words[key.index])).collect::<Vec<u64>>()
                 });

@@ -24,7 +24,12 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "rdb", may_use: &[], tests_may_use: &[] },
-    Place { name: "command", may_use: &["base", "keyspace", "rdb", "resp"], tests_may_use: &[] },
+    Place { name: "command-spec", may_use: &[], tests_may_use: &[] },
+    Place {
+        name: "command",
+        may_use: &["base", "keyspace", "rdb", "resp", "command-spec"],
+        tests_may_use: &[],
+    },
     Place {
         name: "server",
         may_use: &["base", "env", "env-os", "resp", "keyspace", "redo", "command"],
@@ -32,7 +37,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "tap",
-        may_use: &["base", "env", "env-os", "resp", "command"],
+        may_use: &["base", "env", "env-os", "resp", "command-spec"],
         tests_may_use: &["env-sim"],
     },
     Place {

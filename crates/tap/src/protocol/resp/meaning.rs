@@ -5,7 +5,7 @@
 //! the server and not its data (CONFIG SET, SAVE, SHUTDOWN, REPLICAOF, ACL) changes nothing that recovery
 //! brings back, and would do harm on another server.
 
-use command::spec::Flags;
+use command_spec::spec::Flags;
 
 use crate::entry::Class;
 
@@ -84,7 +84,7 @@ pub(super) enum Meaning {
 }
 
 pub(super) fn meaning(words: &Words<'_>) -> Meaning {
-    let Some(command) = command::table::lookup(words.name) else {
+    let Some(command) = command_spec::table::lookup(words.name) else {
         return unknown(words);
     };
     if command.flags.has(Flags::WRITE) {
@@ -144,7 +144,7 @@ fn unknown(words: &Words<'_>) -> Meaning {
 
 /// Whether the words are surely a request, and one that is answered by one reply.
 pub(super) fn is_certain(words: &Words<'_>) -> bool {
-    command::table::lookup(words.name).is_some_and(|command| command.accepts(words.len))
+    command_spec::table::lookup(words.name).is_some_and(|command| command.accepts(words.len))
         && matches!(
             meaning(words),
             Meaning::Plain(_) | Meaning::Set(_) | Meaning::Multi | Meaning::Exec | Meaning::Discard

@@ -1,7 +1,6 @@
 //! Sets.
 
-use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
-use crate::{set, set_algebra};
+use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Set, ..Spec::BLANK };
 
@@ -17,7 +16,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds members to a set, creating it when the key is new.",
         complexity: "O(N), N the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
-        action: Action::Data(set::sadd),
         ..BASE
     },
     Spec {
@@ -30,7 +28,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the number of members of a set.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(set::scard),
         ..BASE
     },
     Spec {
@@ -44,7 +41,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the members of the first set that are in none of the others.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(set_algebra::sdiff),
         ..BASE
     },
     Spec {
@@ -60,7 +56,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stores the members of the first set that are in none of the others.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
-        action: Action::Data(set_algebra::sdiffstore),
         ..BASE
     },
     Spec {
@@ -74,7 +69,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the members that all the sets have.",
         complexity: "O(N*M) at worst, N the size of the smallest set and M the number of sets.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(set_algebra::sinter),
         ..BASE
     },
     Spec {
@@ -91,7 +85,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).multiple(),
             Arg::integer("limit").token("LIMIT").optional(),
         ],
-        action: Action::Data(set_algebra::sintercard),
         ..BASE
     },
     Spec {
@@ -107,7 +100,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stores the members that all the sets have.",
         complexity: "O(N*M) at worst, N the size of the smallest set and M the number of sets.",
         arguments: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
-        action: Action::Data(set_algebra::sinterstore),
         ..BASE
     },
     Spec {
@@ -120,7 +112,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tells whether a set has a member.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
-        action: Action::Data(set::sismember),
         ..BASE
     },
     Spec {
@@ -134,7 +125,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all members of a set.",
         complexity: "O(N), N the number of members.",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(set::smembers),
         ..BASE
     },
     Spec {
@@ -147,7 +137,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tells which of several members a set has.",
         complexity: "O(N), N the number of members asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
-        action: Action::Data(set::smismember),
         ..BASE
     },
     Spec {
@@ -163,7 +152,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Moves a member from one set to another.",
         complexity: "O(1)",
         arguments: &[Arg::key("source", 0), Arg::key("destination", 1), Arg::string("member")],
-        action: Action::Data(set::smove),
         ..BASE
     },
     Spec {
@@ -177,7 +165,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes random members from a set and returns them.",
         complexity: "O(N), N the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").since("3.2.0").optional()],
-        action: Action::Data(set::spop),
         ..BASE
     },
     Spec {
@@ -191,7 +178,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns random members of a set.",
         complexity: "O(N), N the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").since("2.6.0").optional()],
-        action: Action::Data(set::srandmember),
         ..BASE
     },
     Spec {
@@ -204,7 +190,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes members from a set.",
         complexity: "O(N), N the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
-        action: Action::Data(set::srem),
         ..BASE
     },
     Spec {
@@ -223,7 +208,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(set::sscan),
         ..BASE
     },
     Spec {
@@ -237,7 +221,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the members that any of the sets has.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(set_algebra::sunion),
         ..BASE
     },
     Spec {
@@ -253,7 +236,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stores the members that any of the sets has.",
         complexity: "O(N), N the number of members of all the sets together.",
         arguments: &[Arg::key("destination", 0), Arg::key("key", 1).multiple()],
-        action: Action::Data(set_algebra::sunionstore),
         ..BASE
     },
 ];

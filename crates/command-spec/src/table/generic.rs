@@ -1,7 +1,6 @@
 //! Keys of any type: existence, expiry, names, iteration, order.
 
-use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
-use crate::{dump, expire, generic, scan, sort};
+use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Generic, ..Spec::BLANK };
 
@@ -22,7 +21,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("destination-db").token("DB").optional(),
             Arg::word("replace", "REPLACE").optional(),
         ],
-        action: Action::Data(generic::copy),
         ..BASE
     },
     Spec {
@@ -36,7 +34,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes keys.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(generic::del),
         ..BASE
     },
     Spec {
@@ -50,7 +47,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the value of a key in a form that RESTORE takes.",
         complexity: "O(N*M), N the number of elements of the value and M their average size.",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(dump::dump),
         ..BASE
     },
     Spec {
@@ -64,7 +60,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts which of the keys exist.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(generic::exists),
         ..BASE
     },
     Spec {
@@ -91,7 +86,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
-        action: Action::Data(expire::expire),
         ..BASE
     },
     Spec {
@@ -118,7 +112,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
-        action: Action::Data(expire::expireat),
         ..BASE
     },
     Spec {
@@ -131,7 +124,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns when a key expires, in seconds since the epoch.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(expire::expiretime),
         ..BASE
     },
     Spec {
@@ -144,7 +136,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the keys that match a pattern.",
         complexity: "O(N), N the number of keys of the database.",
         arguments: &[Arg::pattern("pattern")],
-        action: Action::Data(generic::keys),
         ..BASE
     },
     Spec {
@@ -157,7 +148,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Moves a key to another database.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("db")],
-        action: Action::Data(generic::move_),
         ..BASE
     },
     Spec {
@@ -167,7 +157,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "What the server knows about a value besides its content.",
         complexity: "Depends on the subcommand.",
         subcommands: OBJECT,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -180,7 +169,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the expiry of a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(expire::persist),
         ..BASE
     },
     Spec {
@@ -207,7 +195,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
-        action: Action::Data(expire::pexpire),
         ..BASE
     },
     Spec {
@@ -234,7 +221,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .since("7.0.0")
             .optional(),
         ],
-        action: Action::Data(expire::pexpireat),
         ..BASE
     },
     Spec {
@@ -247,7 +233,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns when a key expires, in milliseconds since the epoch.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(expire::pexpiretime),
         ..BASE
     },
     Spec {
@@ -261,7 +246,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the milliseconds until a key expires.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(expire::pttl),
         ..BASE
     },
     Spec {
@@ -273,7 +257,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Returns a random key.",
         complexity: "O(1)",
-        action: Action::Data(generic::randomkey),
         ..BASE
     },
     Spec {
@@ -289,7 +272,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Gives a key another name, replacing the key that has it.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::key("newkey", 1)],
-        action: Action::Data(generic::rename),
         ..BASE
     },
     Spec {
@@ -305,7 +287,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Gives a key another name that no key has.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::key("newkey", 1)],
-        action: Action::Data(generic::renamenx),
         ..BASE
     },
     Spec {
@@ -326,7 +307,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("seconds").token("IDLETIME").since("5.0.0").optional(),
             Arg::integer("frequency").token("FREQ").since("5.0.0").optional(),
         ],
-        action: Action::Data(dump::restore),
         ..BASE
     },
     Spec {
@@ -344,7 +324,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("count").token("COUNT").optional(),
             Arg::string("type").token("TYPE").since("6.0.0").optional(),
         ],
-        action: Action::Data(scan::scan),
         ..BASE
     },
     Spec {
@@ -371,7 +350,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("sorting", "ALPHA").optional(),
             Arg::key("destination", 2).token("STORE").optional(),
         ],
-        action: Action::Data(sort::sort),
         ..BASE
     },
     Spec {
@@ -393,7 +371,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
             Arg::word("sorting", "ALPHA").optional(),
         ],
-        action: Action::Data(sort::sort_ro),
         ..BASE
     },
     Spec {
@@ -407,7 +384,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Marks keys as used just now and counts those that exist.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(generic::touch),
         ..BASE
     },
     Spec {
@@ -421,7 +397,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the seconds until a key expires.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(expire::ttl),
         ..BASE
     },
     Spec {
@@ -434,7 +409,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the type of the value at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(generic::type_),
         ..BASE
     },
     Spec {
@@ -448,7 +422,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes keys and frees their memory in the background.",
         complexity: "O(1) for each key; the memory is freed later.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(generic::del),
         ..BASE
     },
     Spec {
@@ -461,7 +434,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Waits until replicas have what this connection wrote.",
         complexity: "O(1)",
         arguments: &[Arg::integer("numreplicas"), Arg::integer("timeout")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -478,7 +450,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("numreplicas"),
             Arg::integer("timeout"),
         ],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -495,7 +466,6 @@ const OBJECT: &[Spec] = &[
         summary: "Returns how a value is represented in memory.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(generic::object_encoding),
         ..BASE
     },
     Spec {
@@ -509,7 +479,6 @@ const OBJECT: &[Spec] = &[
         summary: "Returns how often a key is used, on a logarithmic scale.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(generic::object_freq),
         ..BASE
     },
     Spec {
@@ -520,7 +489,6 @@ const OBJECT: &[Spec] = &[
         since: "6.2.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Data(generic::object_help),
         ..BASE
     },
     Spec {
@@ -534,7 +502,6 @@ const OBJECT: &[Spec] = &[
         summary: "Returns the seconds since a key was last used.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(generic::object_idletime),
         ..BASE
     },
     Spec {
@@ -548,7 +515,6 @@ const OBJECT: &[Spec] = &[
         summary: "Returns the number of references to a value.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(generic::object_refcount),
         ..BASE
     },
 ];

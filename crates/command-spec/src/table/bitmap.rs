@@ -1,7 +1,6 @@
 //! Bits and small integers inside strings.
 
-use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
-use crate::{bitfield, bitmap};
+use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Bitmap, ..Spec::BLANK };
 
@@ -33,7 +32,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Data(bitmap::bitcount),
         ..BASE
     },
     Spec {
@@ -98,7 +96,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             .optional()
             .multiple(),
         ],
-        action: Action::Data(bitfield::bitfield),
         ..BASE
     },
     Spec {
@@ -117,7 +114,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .optional()
                 .multiple_with_token(),
         ],
-        action: Action::Data(bitfield::bitfield_ro),
         ..BASE
     },
     Spec {
@@ -137,7 +133,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("destkey", 0),
             Arg::key("key", 1).multiple(),
         ],
-        action: Action::Data(bitmap::bitop),
         ..BASE
     },
     Spec {
@@ -173,7 +168,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Data(bitmap::bitpos),
         ..BASE
     },
     Spec {
@@ -186,7 +180,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns one bit of a string.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("offset")],
-        action: Action::Data(bitmap::getbit),
         ..BASE
     },
     Spec {
@@ -199,7 +192,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets or clears one bit of a string.",
         complexity: "O(1) unless the string has to grow.",
         arguments: &[Arg::key("key", 0), Arg::integer("offset"), Arg::integer("value")],
-        action: Action::Data(bitmap::setbit),
         ..BASE
     },
 ];

@@ -4,8 +4,9 @@
 //! compiler, so a lookup is one hash of the name, one probe and one comparison, without allocation
 //! and in any case of letters.
 //!
-//! Each command and each subcommand has an *ordinal*, a small dense number: per-command statistics
-//! are plain arrays indexed by it. A container's subcommands have the numbers after its own.
+//! Each command and each subcommand has an *ordinal*, a small dense number: handlers and per-command
+//! statistics are plain arrays indexed by it. A container's subcommands have the numbers after its
+//! own.
 
 mod bitmap;
 mod cluster;
@@ -13,6 +14,7 @@ mod connection;
 mod generic;
 mod hash;
 mod list;
+mod ordinals;
 mod pubsub;
 mod server;
 mod set;
@@ -22,7 +24,8 @@ mod transactions;
 
 use std::ops::Deref;
 
-use crate::spec::{Action, Spec};
+use crate::spec::Spec;
+pub use ordinals::by_ordinal;
 
 static GROUPS: [&[Spec]; 13] = [
     string::COMMANDS,
@@ -43,21 +46,17 @@ static GROUPS: [&[Spec]; 13] = [
 /// Slots of the hash index: a power of two, at least twice the number of commands.
 const SLOT_COUNT: usize = 1024;
 
-/// A slot of the index: where in [`GROUPS`] the command is, and its ordinal.
-#[derive(Clone, Copy)]
-struct Slot {
-    /// `u8::MAX` in an empty slot.
-    group: u8,
-    position: u8,
-    ordinal: u16,
-}
+/// What is in a slot without a command.
+const EMPTY: u16 = u16::MAX;
 
-const EMPTY: Slot = Slot { group: u8::MAX, position: 0, ordinal: 0 };
+/// The ordinals of the commands, each at or after the slot that its name's hash says.
+static INDEX: [u16; SLOT_COUNT] = build_index();
 
-static INDEX: [Slot; SLOT_COUNT] = build_index();
-
-/// How many ordinals there are: commands and subcommands, the unsupported ones included.
+/// How many ordinals there are: commands and subcommands, those that are not served included.
 pub const ORDINAL_COUNT: usize = count_ordinals();
+
+/// The spec of each ordinal.
+pub static SPECS: [&Spec; ORDINAL_COUNT] = specs();
 
 /// A command of the table: its spec and its ordinal.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +66,15 @@ pub struct Command {
 }
 
 impl Command {
+    /// The command with this ordinal, served or not.
+    #[must_use]
+    pub fn at(ordinal: usize) -> Option<Self> {
+        let spec = *SPECS.get(ordinal)?;
+        #[expect(clippy::cast_possible_truncation, reason = "the array is shorter")]
+        let ordinal = ordinal as u16;
+        Some(Self { spec, ordinal })
+    }
+
     /// What is known about it.
     #[must_use]
     pub const fn spec(self) -> &'static Spec {
@@ -82,19 +90,24 @@ impl Command {
     /// Its subcommand called `name`, in any case of letters.
     #[must_use]
     pub fn subcommand(self, name: &[u8]) -> Option<Self> {
-        self.subcommands().find(|sub| sub.short_name().as_bytes().eq_ignore_ascii_case(name))
+        self.known_subcommands().find(|sub| sub.is_called(name) && sub.served)
     }
 
-    /// Its subcommands.
+    /// Its subcommands that are served.
     pub fn subcommands(self) -> impl Iterator<Item = Self> {
+        self.known_subcommands().filter(|sub| sub.served)
+    }
+
+    /// Its subcommands, served or not.
+    pub fn known_subcommands(self) -> impl Iterator<Item = Self> {
         (self.ordinal + 1..)
             .zip(self.spec.subcommands)
             .map(|(ordinal, spec)| Self { spec, ordinal })
-            .filter(|sub| sub.is_served())
     }
 
-    fn is_served(self) -> bool {
-        !matches!(self.spec.action, Action::Unsupported)
+    /// Whether this is what a container calls `name`.
+    fn is_called(self, name: &[u8]) -> bool {
+        self.short_name().as_bytes().eq_ignore_ascii_case(name)
     }
 }
 
@@ -114,6 +127,14 @@ pub fn lookup(name: &[u8]) -> Option<Command> {
         return lookup_word(&name[..bar])?.subcommand(&name[bar + 1..]);
     }
     lookup_word(name)
+}
+
+/// The command called `name`, served or not, in any case of letters; `name` as in [`lookup`].
+#[must_use]
+pub fn find(name: &[u8]) -> Option<Command> {
+    let Some(bar) = name.iter().position(|&byte| byte == b'|') else { return find_word(name) };
+    let container = find_word(&name[..bar])?;
+    container.known_subcommands().find(|sub| sub.is_called(&name[bar + 1..]))
 }
 
 /// The command that a call means: a container's subcommand if there is a second argument.
@@ -140,16 +161,17 @@ pub(crate) fn resolve_as(
 
 /// All commands that are served, without subcommands, group by group.
 pub fn all() -> impl Iterator<Item = Command> {
-    let mut next_ordinal = 0;
-    GROUPS
-        .iter()
-        .flat_map(|group| group.iter())
-        .map(move |spec| {
-            let ordinal = next_ordinal;
-            next_ordinal += ordinals_of(spec);
-            Command { spec, ordinal }
-        })
-        .filter(|command| command.is_served())
+    known().filter(|command| command.served)
+}
+
+/// All commands that are known, served or not, without subcommands, group by group.
+pub fn known() -> impl Iterator<Item = Command> {
+    let mut ordinal = 0;
+    std::iter::from_fn(move || {
+        let command = Command::at(ordinal)?;
+        ordinal += usize::from(ordinals_of(command.spec));
+        Some(command)
+    })
 }
 
 /// A call of a command that does not exist; the text is the error reply, without `ERR`.
@@ -208,16 +230,15 @@ fn printable(bytes: &[u8], length_max: usize) -> &[u8] {
 }
 
 fn lookup_word(name: &[u8]) -> Option<Command> {
+    find_word(name).filter(|command| command.served)
+}
+
+fn find_word(name: &[u8]) -> Option<Command> {
     let mut at = hash(name) & (SLOT_COUNT - 1);
     loop {
-        let slot = INDEX[at];
-        if slot.group == u8::MAX {
-            return None;
-        }
-        let spec = &GROUPS[usize::from(slot.group)][usize::from(slot.position)];
-        if spec.name.as_bytes().eq_ignore_ascii_case(name) {
-            let command = Command { spec, ordinal: slot.ordinal };
-            return command.is_served().then_some(command);
+        let command = Command::at(usize::from(INDEX[at]))?;
+        if command.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(command);
         }
         at = (at + 1) & (SLOT_COUNT - 1);
     }
@@ -234,28 +255,56 @@ const fn hash(name: &[u8]) -> usize {
     (state ^ (state >> 15)) as usize ^ name.len()
 }
 
-const fn build_index() -> [Slot; SLOT_COUNT] {
+const fn build_index() -> [u16; SLOT_COUNT] {
     let mut index = [EMPTY; SLOT_COUNT];
+    // The served ones first: what clients call is found at the first slot it can be in.
+    insert(&mut index, true);
+    insert(&mut index, false);
+    index
+}
+
+const fn insert(index: &mut [u16; SLOT_COUNT], served: bool) {
     let mut ordinal = 0;
     let mut group = 0;
     while group < GROUPS.len() {
         let mut position = 0;
         while position < GROUPS[group].len() {
             let spec = &GROUPS[group][position];
-            let mut at = hash(spec.name.as_bytes()) & (SLOT_COUNT - 1);
-            while index[at].group != u8::MAX {
-                at = (at + 1) & (SLOT_COUNT - 1);
+            if spec.served == served {
+                let mut at = hash(spec.name.as_bytes()) & (SLOT_COUNT - 1);
+                while index[at] != EMPTY {
+                    at = (at + 1) & (SLOT_COUNT - 1);
+                }
+                index[at] = ordinal;
             }
-            assert!(group < u8::MAX as usize && position <= u8::MAX as usize);
-            #[expect(clippy::cast_possible_truncation, reason = "asserted just above")]
-            let slot = Slot { group: group as u8, position: position as u8, ordinal };
-            index[at] = slot;
             ordinal += ordinals_of(spec);
             position += 1;
         }
         group += 1;
     }
-    index
+}
+
+const fn specs() -> [&'static Spec; ORDINAL_COUNT] {
+    let mut specs = [&Spec::BLANK; ORDINAL_COUNT];
+    let mut ordinal = 0;
+    let mut group = 0;
+    while group < GROUPS.len() {
+        let mut position = 0;
+        while position < GROUPS[group].len() {
+            let spec = &GROUPS[group][position];
+            specs[ordinal] = spec;
+            ordinal += 1;
+            let mut sub = 0;
+            while sub < spec.subcommands.len() {
+                specs[ordinal] = &spec.subcommands[sub];
+                ordinal += 1;
+                sub += 1;
+            }
+            position += 1;
+        }
+        group += 1;
+    }
+    specs
 }
 
 const fn count_ordinals() -> usize {

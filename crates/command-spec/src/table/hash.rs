@@ -1,7 +1,6 @@
 //! Hashes.
 
-use crate::hash;
-use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Hash, ..Spec::BLANK };
 
@@ -17,7 +16,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Deletes fields of a hash.",
         complexity: "O(N), N the number of fields given.",
         arguments: &[Arg::key("key", 0), Arg::string("field").multiple()],
-        action: Action::Data(hash::hdel),
         ..BASE
     },
     Spec {
@@ -30,7 +28,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Tells whether a hash has a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field")],
-        action: Action::Data(hash::hexists),
         ..BASE
     },
     Spec {
@@ -43,7 +40,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the value of a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field")],
-        action: Action::Data(hash::hget),
         ..BASE
     },
     Spec {
@@ -57,7 +53,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all fields and values of a hash.",
         complexity: "O(N), N the number of fields.",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(hash::hgetall),
         ..BASE
     },
     Spec {
@@ -70,7 +65,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds to the number in a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field"), Arg::integer("increment")],
-        action: Action::Data(hash::hincrby),
         ..BASE
     },
     Spec {
@@ -83,7 +77,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds a floating point number to the number in a field.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field"), Arg::double("increment")],
-        action: Action::Data(hash::hincrbyfloat),
         ..BASE
     },
     Spec {
@@ -97,7 +90,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all fields of a hash.",
         complexity: "O(N), N the number of fields.",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(hash::hkeys),
         ..BASE
     },
     Spec {
@@ -110,7 +102,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the number of fields of a hash.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(hash::hlen),
         ..BASE
     },
     Spec {
@@ -123,7 +114,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the values of several fields.",
         complexity: "O(N), N the number of fields asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("field").multiple()],
-        action: Action::Data(hash::hmget),
         ..BASE
     },
     Spec {
@@ -143,7 +133,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0),
             Arg::block("field_value", &[Arg::string("field"), Arg::string("value")]).multiple(),
         ],
-        action: Action::Data(hash::hmset),
         ..BASE
     },
     Spec {
@@ -164,7 +153,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Data(hash::hrandfield),
         ..BASE
     },
     Spec {
@@ -183,7 +171,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(hash::hscan),
         ..BASE
     },
     Spec {
@@ -199,7 +186,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0),
             Arg::block("field_value", &[Arg::string("field"), Arg::string("value")]).multiple(),
         ],
-        action: Action::Data(hash::hset),
         ..BASE
     },
     Spec {
@@ -212,7 +198,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the value of a field that does not exist.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field"), Arg::string("value")],
-        action: Action::Data(hash::hsetnx),
         ..BASE
     },
     Spec {
@@ -225,7 +210,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the length of a field's value.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("field")],
-        action: Action::Data(hash::hstrlen),
         ..BASE
     },
     Spec {
@@ -239,7 +223,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns all values of a hash.",
         complexity: "O(N), N the number of fields.",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(hash::hvals),
         ..BASE
     },
 ];

@@ -1,6 +1,6 @@
 //! Publish/subscribe.
 
-use crate::spec::{Action, Arg, Group, KeySpec, Spec, flags, key_flags};
+use crate::spec::{Arg, Group, KeySpec, Spec, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::PubSub, ..Spec::BLANK };
 
@@ -14,7 +14,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Listens to the channels that match patterns.",
         complexity: "O(N), N the number of patterns the connection has subscribed to.",
         arguments: &[Arg::block("pattern", &[Arg::pattern("pattern")]).multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -25,7 +24,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sends a message to a channel.",
         complexity: "O(N+M), N the number of subscribers of the channel and M the number of patterns of all connections.",
         arguments: &[Arg::string("channel"), Arg::string("message")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -35,7 +33,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "What is subscribed to.",
         complexity: "Depends on the subcommand.",
         subcommands: PUBSUB,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -46,7 +43,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stops listening to the channels that match patterns.",
         complexity: "O(N+M), N the number of patterns of the connection and M the number of patterns of all connections.",
         arguments: &[Arg::pattern("pattern").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -58,7 +54,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sends a message to a shard channel.",
         complexity: "O(N), N the number of subscribers of the channel.",
         arguments: &[Arg::string("shardchannel"), Arg::string("message")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -70,7 +65,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Listens to shard channels.",
         complexity: "O(N), N the number of channels given.",
         arguments: &[Arg::string("shardchannel").multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -81,7 +75,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Listens to channels.",
         complexity: "O(N), N the number of channels given.",
         arguments: &[Arg::string("channel").multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -93,7 +86,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stops listening to shard channels.",
         complexity: "O(N), N the number of channels given.",
         arguments: &[Arg::string("shardchannel").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -104,7 +96,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Stops listening to channels.",
         complexity: "O(N), N the number of subscribers of the channels.",
         arguments: &[Arg::string("channel").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -118,7 +109,6 @@ const PUBSUB: &[Spec] = &[
         summary: "Returns the channels that have subscribers.",
         complexity: "O(N), N the number of channels.",
         arguments: &[Arg::pattern("pattern").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -128,7 +118,6 @@ const PUBSUB: &[Spec] = &[
         since: "6.2.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -138,7 +127,6 @@ const PUBSUB: &[Spec] = &[
         since: "2.8.0",
         summary: "Counts the patterns that are subscribed to.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -149,7 +137,6 @@ const PUBSUB: &[Spec] = &[
         summary: "Counts the subscribers of channels.",
         complexity: "O(N), N the number of channels given.",
         arguments: &[Arg::string("channel").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -160,7 +147,6 @@ const PUBSUB: &[Spec] = &[
         summary: "Returns the shard channels that have subscribers.",
         complexity: "O(N), N the number of shard channels.",
         arguments: &[Arg::pattern("pattern").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -171,7 +157,6 @@ const PUBSUB: &[Spec] = &[
         summary: "Counts the subscribers of shard channels.",
         complexity: "O(N), N the number of channels given.",
         arguments: &[Arg::string("shardchannel").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
 ];

@@ -1,6 +1,6 @@
 //! The connection: who is at the other end and how we talk.
 
-use crate::spec::{Action, Arg, Group, Spec, acl, flags};
+use crate::spec::{Arg, Group, Spec, acl, flags};
 
 const BASE: Spec = Spec { group: Group::Connection, ..Spec::BLANK };
 
@@ -15,7 +15,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Authenticates the connection.",
         complexity: "O(1)",
         arguments: &[Arg::string("username").since("6.0.0").optional(), Arg::string("password")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -25,7 +24,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "This connection and the others.",
         complexity: "Depends on the subcommand.",
         subcommands: CLIENT,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -37,7 +35,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns its argument.",
         complexity: "O(1)",
         arguments: &[Arg::string("message")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -62,7 +59,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             ],
         )
         .optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -75,7 +71,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns PONG, or its argument.",
         complexity: "O(1)",
         arguments: &[Arg::string("message").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -86,7 +81,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Closes the connection.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -97,7 +91,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "6.2.0",
         summary: "Puts the connection back to how it was when it was opened.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -109,7 +102,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Chooses the database of this connection.",
         complexity: "O(1)",
         arguments: &[Arg::integer("index")],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -124,7 +116,6 @@ const CLIENT: &[Spec] = &[
         summary: "Turns the tracking of the next command's keys on or off.",
         complexity: "O(1)",
         arguments: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -143,7 +134,6 @@ const CLIENT: &[Spec] = &[
                 Arg::word("no", "NO"),
             ],
         )],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -154,7 +144,6 @@ const CLIENT: &[Spec] = &[
         since: "2.6.9",
         summary: "Returns the name of this connection.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -165,7 +154,6 @@ const CLIENT: &[Spec] = &[
         since: "6.0.0",
         summary: "Returns the connection to which invalidations of tracked keys go.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -176,7 +164,6 @@ const CLIENT: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -187,7 +174,6 @@ const CLIENT: &[Spec] = &[
         since: "5.0.0",
         summary: "Returns the id of this connection.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -199,7 +185,6 @@ const CLIENT: &[Spec] = &[
         since: "6.2.0",
         summary: "Describes this connection.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -240,7 +225,6 @@ const CLIENT: &[Spec] = &[
                 .multiple(),
             ],
         )],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -270,7 +254,6 @@ const CLIENT: &[Spec] = &[
                 .since("6.2.0")
                 .optional(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -282,7 +265,6 @@ const CLIENT: &[Spec] = &[
         summary: "Exempts this connection from being closed when clients need too much memory.",
         complexity: "O(1)",
         arguments: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -294,7 +276,6 @@ const CLIENT: &[Spec] = &[
         summary: "Makes this connection's commands no use of the keys that they read.",
         complexity: "O(1)",
         arguments: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -311,7 +292,6 @@ const CLIENT: &[Spec] = &[
                 .since("6.2.0")
                 .optional(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -326,7 +306,6 @@ const CLIENT: &[Spec] = &[
             "on_off_skip",
             &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
         )],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -342,7 +321,6 @@ const CLIENT: &[Spec] = &[
             "attr",
             &[Arg::string("libname").token("lib-name"), Arg::string("libver").token("lib-ver")],
         )],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -354,7 +332,6 @@ const CLIENT: &[Spec] = &[
         summary: "Names this connection.",
         complexity: "O(1)",
         arguments: &[Arg::string("connection-name")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -374,7 +351,6 @@ const CLIENT: &[Spec] = &[
             Arg::word("optout", "OPTOUT").optional(),
             Arg::word("noloop", "NOLOOP").optional(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -385,7 +361,6 @@ const CLIENT: &[Spec] = &[
         since: "6.2.0",
         summary: "Describes the tracking of this connection.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -404,7 +379,6 @@ const CLIENT: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -415,7 +389,6 @@ const CLIENT: &[Spec] = &[
         since: "6.2.0",
         summary: "Ends CLIENT PAUSE.",
         complexity: "O(N), N the number of paused connections.",
-        action: Action::Server,
         ..BASE
     },
 ];

@@ -1,8 +1,7 @@
 //! Unions, intersections and differences of sorted sets.
 
 use super::BASE;
-use crate::spec::{Action, Arg, KeySpec, Spec, acl, flags, key_flags};
-use crate::zset::algebra;
+use crate::spec::{Arg, KeySpec, Spec, acl, flags, key_flags};
 
 /// The commands, by name.
 pub(in crate::table) static COMMANDS: &[Spec] = &[
@@ -20,7 +19,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).multiple(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
-        action: Action::Data(algebra::zdiff),
         ..BASE
     },
     Spec {
@@ -37,7 +35,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::integer("numkeys"),
             Arg::key("key", 1).multiple(),
         ],
-        action: Action::Data(algebra::zdiffstore),
         ..BASE
     },
     Spec {
@@ -61,7 +58,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
-        action: Action::Data(algebra::zinter),
         ..BASE
     },
     Spec {
@@ -78,7 +74,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             Arg::key("key", 0).multiple(),
             Arg::integer("limit").token("LIMIT").optional(),
         ],
-        action: Action::Data(algebra::zintercard),
         ..BASE
     },
     Spec {
@@ -102,7 +97,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             .token("AGGREGATE")
             .optional(),
         ],
-        action: Action::Data(algebra::zinterstore),
         ..BASE
     },
     Spec {
@@ -126,7 +120,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             .optional(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
-        action: Action::Data(algebra::zunion),
         ..BASE
     },
     Spec {
@@ -150,7 +143,6 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
             .token("AGGREGATE")
             .optional(),
         ],
-        action: Action::Data(algebra::zunionstore),
         ..BASE
     },
 ];

@@ -1,7 +1,7 @@
 //! The subcommands of the server group's containers: ACL, COMMAND, CONFIG, LATENCY, MEMORY, MODULE, SLOWLOG.
 
 use super::BASE;
-use crate::spec::{Action, Arg, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, KeySpec, Spec, acl, flags, key_flags};
 
 /// Subcommands of ACL.
 pub(super) const ACL: &[Spec] = &[
@@ -13,7 +13,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Returns the categories, or the commands of one.",
         complexity: "O(1)",
         arguments: &[Arg::string("categoryname").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -24,7 +23,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Deletes users and closes their connections.",
         complexity: "O(1) for each user.",
         arguments: &[Arg::string("username").multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -39,7 +37,6 @@ pub(super) const ACL: &[Spec] = &[
             Arg::string("command"),
             Arg::string("arg").optional().multiple(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -50,7 +47,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Returns a random password.",
         complexity: "O(1)",
         arguments: &[Arg::integer("bits").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -61,7 +57,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Returns the rules of a user.",
         complexity: "O(N), N the number of rules of the user.",
         arguments: &[Arg::string("username")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -71,7 +66,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -81,7 +75,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Returns all users as lines of a configuration.",
         complexity: "O(N), N the number of users.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -91,7 +84,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Reads the users from their file again.",
         complexity: "O(N), N the number of users.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -106,7 +98,6 @@ pub(super) const ACL: &[Spec] = &[
             &[Arg::integer("count"), Arg::word("reset", "RESET")],
         )
         .optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -116,7 +107,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Writes the users into their file.",
         complexity: "O(N), N the number of users.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -127,7 +117,6 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Creates or changes a user.",
         complexity: "O(N), N the number of rules given.",
         arguments: &[Arg::string("username"), Arg::string("rule").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -137,7 +126,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Returns the names of all users.",
         complexity: "O(N), N the number of users.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -147,7 +135,6 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Returns the user of this connection.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -162,7 +149,6 @@ pub(super) const COMMAND: &[Spec] = &[
         since: "2.8.13",
         summary: "Counts the commands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -175,7 +161,6 @@ pub(super) const COMMAND: &[Spec] = &[
         summary: "Returns the documentation of commands.",
         complexity: "O(N), N the number of commands asked for.",
         arguments: &[Arg::string("command-name").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -186,7 +171,6 @@ pub(super) const COMMAND: &[Spec] = &[
         since: "2.8.13",
         summary: "Returns the keys among the arguments of a call.",
         complexity: "O(N), N the number of arguments.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -197,7 +181,6 @@ pub(super) const COMMAND: &[Spec] = &[
         since: "7.0.0",
         summary: "Returns the keys among the arguments of a call and what happens to them.",
         complexity: "O(N), N the number of arguments.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -208,7 +191,6 @@ pub(super) const COMMAND: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -221,7 +203,6 @@ pub(super) const COMMAND: &[Spec] = &[
         summary: "Returns the facts about commands.",
         complexity: "O(N), N the number of commands asked for.",
         arguments: &[Arg::string("command-name").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -243,7 +224,6 @@ pub(super) const COMMAND: &[Spec] = &[
         )
         .token("FILTERBY")
         .optional()],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -258,7 +238,6 @@ pub(super) const CONFIG: &[Spec] = &[
         summary: "Returns settings.",
         complexity: "O(N), N the number of settings asked for.",
         arguments: &[Arg::block("parameter", &[Arg::string("parameter")]).multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -268,7 +247,6 @@ pub(super) const CONFIG: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -278,7 +256,6 @@ pub(super) const CONFIG: &[Spec] = &[
         since: "2.0.0",
         summary: "Sets the statistics of INFO to zero.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -288,7 +265,6 @@ pub(super) const CONFIG: &[Spec] = &[
         since: "2.8.0",
         summary: "Writes the settings in force into the configuration file.",
         complexity: "O(N), N the size of the configuration file.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -304,7 +280,6 @@ pub(super) const CONFIG: &[Spec] = &[
             &[Arg::string("parameter"), Arg::string("value")],
         )
         .multiple()],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -319,7 +294,6 @@ pub(super) const LATENCY: &[Spec] = &[
         since: "2.8.13",
         summary: "Returns advice about the latencies seen.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -331,7 +305,6 @@ pub(super) const LATENCY: &[Spec] = &[
         summary: "Draws the latencies of an event.",
         complexity: "O(1)",
         arguments: &[Arg::string("event")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -341,7 +314,6 @@ pub(super) const LATENCY: &[Spec] = &[
         since: "2.8.13",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -353,7 +325,6 @@ pub(super) const LATENCY: &[Spec] = &[
         summary: "Returns how long commands took, as histograms.",
         complexity: "O(N), N the number of commands asked for.",
         arguments: &[Arg::string("command").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -365,7 +336,6 @@ pub(super) const LATENCY: &[Spec] = &[
         summary: "Returns the latencies of an event, with their times.",
         complexity: "O(1)",
         arguments: &[Arg::string("event")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -376,7 +346,6 @@ pub(super) const LATENCY: &[Spec] = &[
         since: "2.8.13",
         summary: "Returns the latest latency of each event.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -388,7 +357,6 @@ pub(super) const LATENCY: &[Spec] = &[
         summary: "Forgets the latencies of events.",
         complexity: "O(1)",
         arguments: &[Arg::string("event").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -402,7 +370,6 @@ pub(super) const MEMORY: &[Spec] = &[
         since: "4.0.0",
         summary: "Returns advice about the memory in use.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -412,7 +379,6 @@ pub(super) const MEMORY: &[Spec] = &[
         since: "4.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -422,7 +388,6 @@ pub(super) const MEMORY: &[Spec] = &[
         since: "4.0.0",
         summary: "Returns what the allocator knows about itself.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -432,7 +397,6 @@ pub(super) const MEMORY: &[Spec] = &[
         since: "4.0.0",
         summary: "Asks the allocator to give memory back.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -442,7 +406,6 @@ pub(super) const MEMORY: &[Spec] = &[
         since: "4.0.0",
         summary: "Returns figures about the memory in use.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -454,7 +417,6 @@ pub(super) const MEMORY: &[Spec] = &[
         summary: "Estimates the memory that a key needs.",
         complexity: "O(N), N the number of elements sampled.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").token("SAMPLES").optional()],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -468,7 +430,6 @@ pub(super) const MODULE: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -479,7 +440,6 @@ pub(super) const MODULE: &[Spec] = &[
         since: "4.0.0",
         summary: "Returns the loaded modules: none.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -490,7 +450,6 @@ pub(super) const MODULE: &[Spec] = &[
         summary: "Loads a module: refused.",
         complexity: "O(1)",
         arguments: &[Arg::string("path"), Arg::string("arg").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -508,7 +467,6 @@ pub(super) const MODULE: &[Spec] = &[
                 .multiple_with_token(),
             Arg::block("args", &[Arg::string("arg")]).token("ARGS").optional().multiple(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -519,7 +477,6 @@ pub(super) const MODULE: &[Spec] = &[
         summary: "Unloads a module: refused.",
         complexity: "O(1)",
         arguments: &[Arg::string("name")],
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -535,7 +492,6 @@ pub(super) const SLOWLOG: &[Spec] = &[
         summary: "Returns the latest slow commands.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[Arg::integer("count").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -545,7 +501,6 @@ pub(super) const SLOWLOG: &[Spec] = &[
         since: "6.2.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -556,7 +511,6 @@ pub(super) const SLOWLOG: &[Spec] = &[
         since: "2.2.12",
         summary: "Counts the entries of the slow log.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -567,7 +521,6 @@ pub(super) const SLOWLOG: &[Spec] = &[
         since: "2.2.12",
         summary: "Forgets the slow commands.",
         complexity: "O(N), N the number of entries.",
-        action: Action::Server,
         ..BASE
     },
 ];

@@ -1,7 +1,6 @@
 //! Strings: values of bytes, numbers among them.
 
-use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
-use crate::string;
+use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::String, ..Spec::BLANK };
 
@@ -17,7 +16,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Appends to a string, creating it when the key is new.",
         complexity: "O(1) amortized: the value grows by doubling.",
         arguments: &[Arg::key("key", 0), Arg::string("value")],
-        action: Action::Data(string::append),
         ..BASE
     },
     Spec {
@@ -30,7 +28,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Subtracts one from the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(string::decr),
         ..BASE
     },
     Spec {
@@ -43,7 +40,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Subtracts from the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("decrement")],
-        action: Action::Data(string::decrby),
         ..BASE
     },
     Spec {
@@ -56,7 +52,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the string at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(string::get),
         ..BASE
     },
     Spec {
@@ -69,7 +64,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the string at a key and deletes the key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(string::getdel),
         ..BASE
     },
     Spec {
@@ -95,7 +89,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Data(string::getex),
         ..BASE
     },
     Spec {
@@ -108,7 +101,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns a part of the string at a key.",
         complexity: "O(N), N the length of the part returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("end")],
-        action: Action::Data(string::getrange),
         ..BASE
     },
     Spec {
@@ -125,7 +117,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             replaced_by: "`SET` with the `!GET` argument",
         }),
         arguments: &[Arg::key("key", 0), Arg::string("value")],
-        action: Action::Data(string::getset),
         ..BASE
     },
     Spec {
@@ -138,7 +129,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds one to the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(string::incr),
         ..BASE
     },
     Spec {
@@ -151,7 +141,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds to the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("increment")],
-        action: Action::Data(string::incrby),
         ..BASE
     },
     Spec {
@@ -164,7 +153,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds a floating point number to the number at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::double("increment")],
-        action: Action::Data(string::incrbyfloat),
         ..BASE
     },
     Spec {
@@ -184,7 +172,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("len").token("MINMATCHLEN").optional(),
             Arg::word("withmatchlen", "WITHMATCHLEN").optional(),
         ],
-        action: Action::Data(string::lcs),
         ..BASE
     },
     Spec {
@@ -198,7 +185,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the strings at several keys.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Data(string::mget),
         ..BASE
     },
     Spec {
@@ -214,7 +200,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         arguments: &[
             Arg::block("key_value", &[Arg::key("key", 0), Arg::string("value")]).multiple()
         ],
-        action: Action::Data(string::mset),
         ..BASE
     },
     Spec {
@@ -230,7 +215,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         arguments: &[
             Arg::block("key_value", &[Arg::key("key", 0), Arg::string("value")]).multiple()
         ],
-        action: Action::Data(string::msetnx),
         ..BASE
     },
     Spec {
@@ -243,7 +227,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the string at a key and its expiry in milliseconds.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("milliseconds"), Arg::string("value")],
-        action: Action::Data(string::psetex),
         ..BASE
     },
     Spec {
@@ -274,7 +257,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Data(string::set),
         ..BASE
     },
     Spec {
@@ -287,7 +269,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the string at a key and its expiry in seconds.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::integer("seconds"), Arg::string("value")],
-        action: Action::Data(string::setex),
         ..BASE
     },
     Spec {
@@ -300,7 +281,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Sets the string at a key that does not exist.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("value")],
-        action: Action::Data(string::setnx),
         ..BASE
     },
     Spec {
@@ -313,7 +293,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Overwrites a part of the string at a key.",
         complexity: "O(N), N the length of the new part, and the length of the gap if the string has to grow.",
         arguments: &[Arg::key("key", 0), Arg::integer("offset"), Arg::string("value")],
-        action: Action::Data(string::setrange),
         ..BASE
     },
     Spec {
@@ -326,7 +305,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the length of the string at a key.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(string::strlen),
         ..BASE
     },
     Spec {
@@ -340,7 +318,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         complexity: "O(N), N the length of the part returned.",
         deprecated: Some(Deprecation { since: "2.0.0", replaced_by: "`GETRANGE`" }),
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("end")],
-        action: Action::Data(string::getrange),
         ..BASE
     },
 ];

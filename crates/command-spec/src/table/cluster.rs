@@ -1,6 +1,6 @@
 //! Redis Cluster: described, and refused as a standalone Redis refuses it.
 
-use crate::spec::{Action, Arg, Deprecation, Group, Spec, acl, flags};
+use crate::spec::{Arg, Deprecation, Group, Spec, acl, flags};
 
 const BASE: Spec = Spec { group: Group::Cluster, ..Spec::BLANK };
 
@@ -14,7 +14,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "3.0.0",
         summary: "Allows the next command in a hash slot that is being imported.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -24,7 +23,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "The nodes and hash slots of a cluster.",
         complexity: "Depends on the subcommand.",
         subcommands: CLUSTER,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -35,7 +33,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "3.0.0",
         summary: "Allows this connection to read from a replica of a cluster.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -46,7 +43,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "3.0.0",
         summary: "Ends READONLY.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
 ];
@@ -60,7 +56,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Assigns hash slots to this node.",
         complexity: "O(N) N the total number of hash slot arguments",
         arguments: &[Arg::integer("slot").multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -75,7 +70,6 @@ const CLUSTER: &[Spec] = &[
             &[Arg::integer("start-slot"), Arg::integer("end-slot")],
         )
         .multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -86,7 +80,6 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Advances the configuration epoch.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -98,7 +91,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns how many nodes report a node as failing.",
         complexity: "O(N) N the number of failure reports",
         arguments: &[Arg::string("node-id")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -109,7 +101,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns how many keys a hash slot has.",
         complexity: "O(1)",
         arguments: &[Arg::integer("slot")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -120,7 +111,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Takes hash slots away from this node.",
         complexity: "O(N) N the total number of hash slot arguments",
         arguments: &[Arg::integer("slot").multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -135,7 +125,6 @@ const CLUSTER: &[Spec] = &[
             &[Arg::integer("start-slot"), Arg::integer("end-slot")],
         )
         .multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -150,7 +139,6 @@ const CLUSTER: &[Spec] = &[
             &[Arg::word("force", "FORCE"), Arg::word("takeover", "TAKEOVER")],
         )
         .optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -160,7 +148,6 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Takes all hash slots away from this node.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -171,7 +158,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Removes a node from the nodes table.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -183,7 +169,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns keys of a hash slot.",
         complexity: "O(log(N)) N the number of requested keys",
         arguments: &[Arg::integer("slot"), Arg::integer("count")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -193,7 +178,6 @@ const CLUSTER: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -204,7 +188,6 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Describes the cluster.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -215,7 +198,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns the hash slot of a key.",
         complexity: "O(N) N the number of bytes in the key",
         arguments: &[Arg::string("key")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -226,7 +208,6 @@ const CLUSTER: &[Spec] = &[
         since: "7.0.0",
         summary: "Describes the connections between nodes.",
         complexity: "O(N) N the total number of Cluster nodes",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -241,7 +222,6 @@ const CLUSTER: &[Spec] = &[
             Arg::integer("port"),
             Arg::integer("cluster_bus_port").since("4.0.0").optional(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -251,7 +231,6 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Returns the id of this node.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -262,7 +241,6 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Describes the nodes.",
         complexity: "O(N) N the total number of Cluster nodes",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -274,7 +252,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Describes the replicas of a node.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -285,7 +262,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Makes this node a replica of another one.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -300,7 +276,6 @@ const CLUSTER: &[Spec] = &[
             &[Arg::word("hard", "HARD"), Arg::word("soft", "SOFT")],
         )
         .optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -310,7 +285,6 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Writes the cluster configuration to disk.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -321,7 +295,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Sets the configuration epoch of a new node.",
         complexity: "O(1)",
         arguments: &[Arg::integer("config-epoch")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -343,7 +316,6 @@ const CLUSTER: &[Spec] = &[
                 ],
             ),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -354,7 +326,6 @@ const CLUSTER: &[Spec] = &[
         since: "7.0.0",
         summary: "Returns which shards have which hash slots.",
         complexity: "O(N) N the total number of cluster nodes",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -367,7 +338,6 @@ const CLUSTER: &[Spec] = &[
         complexity: "O(1)",
         deprecated: Some(Deprecation { since: "5.0.0", replaced_by: "`CLUSTER REPLICAS`" }),
         arguments: &[Arg::string("node-id")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -379,7 +349,6 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns which nodes have which hash slots.",
         complexity: "O(N) N the total number of Cluster nodes",
         deprecated: Some(Deprecation { since: "7.0.0", replaced_by: "`CLUSTER SHARDS`" }),
-        action: Action::Server,
         ..BASE
     },
 ];

@@ -2,8 +2,7 @@
 
 pub(super) mod algebra;
 
-use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
-use crate::zset::{self, pop, range};
+use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::SortedSet, ..Spec::BLANK };
 
@@ -25,7 +24,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("where", &[Arg::word("min", "MIN"), Arg::word("max", "MAX")]),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(pop::bzmpop),
         ..BASE
     },
     Spec {
@@ -38,7 +36,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the member with the highest score from the first sorted set that has one, waiting until one has.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
-        action: Action::Data(pop::bzpopmax),
         ..BASE
     },
     Spec {
@@ -51,7 +48,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the member with the lowest score from the first sorted set that has one, waiting until one has.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
-        action: Action::Data(pop::bzpopmin),
         ..BASE
     },
     Spec {
@@ -75,7 +71,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("increment", "INCR").since("3.0.2").optional(),
             Arg::block("score_member", &[Arg::double("score"), Arg::string("member")]).multiple(),
         ],
-        action: Action::Data(zset::zadd),
         ..BASE
     },
     Spec {
@@ -88,7 +83,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the number of members of a sorted set.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(zset::zcard),
         ..BASE
     },
     Spec {
@@ -101,7 +95,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts the members with scores in a range.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0), Arg::double("min"), Arg::double("max")],
-        action: Action::Data(range::zcount),
         ..BASE
     },
     Spec {
@@ -114,7 +107,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds to the score of a member.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0), Arg::integer("increment"), Arg::string("member")],
-        action: Action::Data(zset::zincrby),
         ..BASE
     },
     Spec {
@@ -127,7 +119,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Counts the members between two strings.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0), Arg::string("min"), Arg::string("max")],
-        action: Action::Data(range::zlexcount),
         ..BASE
     },
     Spec {
@@ -145,7 +136,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("where", &[Arg::word("min", "MIN"), Arg::word("max", "MAX")]),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(pop::zmpop),
         ..BASE
     },
     Spec {
@@ -158,7 +148,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the scores of several members.",
         complexity: "O(N), N the number of members asked for.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
-        action: Action::Data(zset::zmscore),
         ..BASE
     },
     Spec {
@@ -171,7 +160,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the members with the highest scores.",
         complexity: "O(log(N)*M), N the size of the set and M the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").optional()],
-        action: Action::Data(pop::zpopmax),
         ..BASE
     },
     Spec {
@@ -184,7 +172,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the members with the lowest scores.",
         complexity: "O(log(N)*M), N the size of the set and M the number of members returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").optional()],
-        action: Action::Data(pop::zpopmin),
         ..BASE
     },
     Spec {
@@ -205,7 +192,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             )
             .optional(),
         ],
-        action: Action::Data(zset::zrandmember),
         ..BASE
     },
     Spec {
@@ -231,7 +217,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .optional(),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
-        action: Action::Data(range::zrange),
         ..BASE
     },
     Spec {
@@ -255,7 +240,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
-        action: Action::Data(range::zrangebylex),
         ..BASE
     },
     Spec {
@@ -280,7 +264,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
-        action: Action::Data(range::zrangebyscore),
         ..BASE
     },
     Spec {
@@ -304,7 +287,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
-        action: Action::Data(range::zrangestore),
         ..BASE
     },
     Spec {
@@ -317,7 +299,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the rank of a member, counted from the lowest score.",
         complexity: "O(log(N))",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
-        action: Action::Data(zset::zrank),
         ..BASE
     },
     Spec {
@@ -330,7 +311,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes members from a sorted set.",
         complexity: "O(M*log(N)), N the size of the set and M the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
-        action: Action::Data(zset::zrem),
         ..BASE
     },
     Spec {
@@ -343,7 +323,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the members between two strings.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
         arguments: &[Arg::key("key", 0), Arg::string("min"), Arg::string("max")],
-        action: Action::Data(range::zremrangebylex),
         ..BASE
     },
     Spec {
@@ -356,7 +335,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the members with ranks in a range.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")],
-        action: Action::Data(range::zremrangebyrank),
         ..BASE
     },
     Spec {
@@ -369,7 +347,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes the members with scores in a range.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
         arguments: &[Arg::key("key", 0), Arg::double("min"), Arg::double("max")],
-        action: Action::Data(range::zremrangebyscore),
         ..BASE
     },
     Spec {
@@ -391,7 +368,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("stop"),
             Arg::word("withscores", "WITHSCORES").optional(),
         ],
-        action: Action::Data(range::zrevrange),
         ..BASE
     },
     Spec {
@@ -415,7 +391,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
-        action: Action::Data(range::zrevrangebylex),
         ..BASE
     },
     Spec {
@@ -440,7 +415,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 .token("LIMIT")
                 .optional(),
         ],
-        action: Action::Data(range::zrevrangebyscore),
         ..BASE
     },
     Spec {
@@ -453,7 +427,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the rank of a member, counted from the highest score.",
         complexity: "O(log(N))",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
-        action: Action::Data(zset::zrevrank),
         ..BASE
     },
     Spec {
@@ -472,7 +445,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::pattern("pattern").token("MATCH").optional(),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(zset::zscan),
         ..BASE
     },
     Spec {
@@ -485,7 +457,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the score of a member.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
-        action: Action::Data(zset::zscore),
         ..BASE
     },
 ];

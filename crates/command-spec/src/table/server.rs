@@ -2,8 +2,7 @@
 
 mod subcommands;
 
-use crate::generic;
-use crate::spec::{Action, Arg, Deprecation, Group, Spec, acl, flags};
+use crate::spec::{Arg, Deprecation, Group, Spec, acl, flags};
 use subcommands::{ACL, COMMAND, CONFIG, LATENCY, MEMORY, MODULE, SLOWLOG};
 
 const BASE: Spec = Spec { group: Group::Server, ..Spec::BLANK };
@@ -17,7 +16,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Who may do what.",
         complexity: "Depends on the subcommand.",
         subcommands: ACL,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -27,7 +25,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Starts a checkpoint: compacts the log in the background.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -38,7 +35,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Starts a checkpoint in the background.",
         complexity: "O(1)",
         arguments: &[Arg::word("schedule", "SCHEDULE").since("3.2.2").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -48,7 +44,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "0.1.0",
         summary: "Starts a checkpoint: compacts the log in the background.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -61,7 +56,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the facts about all commands.",
         complexity: "O(N), N the number of commands.",
         subcommands: COMMAND,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -71,7 +65,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "The configuration of the running server.",
         complexity: "Depends on the subcommand.",
         subcommands: CONFIG,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -83,7 +76,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Counts the keys of the database.",
         complexity: "O(1)",
-        action: Action::Data(generic::dbsize),
         ..BASE
     },
     Spec {
@@ -94,7 +86,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "What tests and developers need.",
         complexity: "Depends on the subcommand.",
         system: true,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -111,7 +102,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             &[Arg::word("async", "ASYNC").since("4.0.0"), Arg::word("sync", "SYNC").since("6.2.0")],
         )
         .optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -128,7 +118,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             &[Arg::word("async", "ASYNC").since("4.0.0"), Arg::word("sync", "SYNC").since("6.2.0")],
         )
         .optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -141,7 +130,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns figures about the server.",
         complexity: "O(1)",
         arguments: &[Arg::string("section").optional().multiple()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -153,7 +141,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Returns when the last checkpoint was finished.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -163,7 +150,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "What took long, and when.",
         complexity: "Depends on the subcommand.",
         subcommands: LATENCY,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -174,7 +160,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Shows a piece of computer art and the version.",
         complexity: "O(1)",
         arguments: &[Arg::integer("version").token("VERSION").optional()],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -184,7 +169,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Where the memory goes.",
         complexity: "Depends on the subcommand.",
         subcommands: MEMORY,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -194,7 +178,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Extensions of the server: there are none.",
         complexity: "Depends on the subcommand.",
         subcommands: MODULE,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -204,7 +187,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Shows every command that the server executes from now on.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -221,7 +203,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 Arg::block("no-one", &[Arg::word("no", "NO"), Arg::word("one", "ONE")]),
             ],
         )],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -232,7 +213,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "2.8.12",
         summary: "Returns the part the server plays in replication.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -242,7 +222,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Checkpoints the log and waits until that is done.",
         complexity: "O(N), N the size of the live data.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -259,7 +238,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::word("force", "FORCE").since("7.0.0").optional(),
             Arg::word("abort", "ABORT").since("7.0.0").optional(),
         ],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -277,7 +255,6 @@ pub(super) static COMMANDS: &[Spec] = &[
                 Arg::block("no-one", &[Arg::word("no", "NO"), Arg::word("one", "ONE")]),
             ],
         )],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -287,7 +264,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "The commands that took longest.",
         complexity: "Depends on the subcommand.",
         subcommands: SLOWLOG,
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -299,7 +275,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Exchanges two databases.",
         complexity: "O(N), N the number of clients that watch keys or wait for them.",
         arguments: &[Arg::integer("index1"), Arg::integer("index2")],
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -310,7 +285,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "2.6.0",
         summary: "Returns the server's time.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
 ];

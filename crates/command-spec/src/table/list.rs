@@ -1,6 +1,6 @@
 //! Lists.
 
-use crate::spec::{Action, Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::List, ..Spec::BLANK };
 
@@ -25,7 +25,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("whereto", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
             Arg::double("timeout"),
         ],
-        action: Action::Data(crate::list_blocking::blmove),
         ..BASE
     },
     Spec {
@@ -44,7 +43,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("where", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(crate::list_blocking::blmpop),
         ..BASE
     },
     Spec {
@@ -57,7 +55,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the head of the first list that has one, waiting until one has.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
-        action: Action::Data(crate::list_blocking::blpop),
         ..BASE
     },
     Spec {
@@ -70,7 +67,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops the tail of the first list that has one, waiting until one has.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
-        action: Action::Data(crate::list_blocking::brpop),
         ..BASE
     },
     Spec {
@@ -90,7 +86,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             replaced_by: "`BLMOVE` with the `RIGHT` and `LEFT` arguments",
         }),
         arguments: &[Arg::key("source", 0), Arg::key("destination", 1), Arg::double("timeout")],
-        action: Action::Data(crate::list_blocking::brpoplpush),
         ..BASE
     },
     Spec {
@@ -103,7 +98,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the element at an index of a list.",
         complexity: "O(N), N the number of elements passed on the way; O(1) for the ends.",
         arguments: &[Arg::key("key", 0), Arg::integer("index")],
-        action: Action::Data(crate::list::lindex),
         ..BASE
     },
     Spec {
@@ -121,7 +115,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::string("pivot"),
             Arg::string("element"),
         ],
-        action: Action::Data(crate::list::linsert),
         ..BASE
     },
     Spec {
@@ -134,7 +127,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns the length of a list.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
-        action: Action::Data(crate::list::llen),
         ..BASE
     },
     Spec {
@@ -155,7 +147,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("wherefrom", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
             Arg::one_of("whereto", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
         ],
-        action: Action::Data(crate::list::lmove),
         ..BASE
     },
     Spec {
@@ -173,7 +164,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::one_of("where", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
             Arg::integer("count").token("COUNT").optional(),
         ],
-        action: Action::Data(crate::list::lmpop),
         ..BASE
     },
     Spec {
@@ -186,7 +176,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops elements from the head of a list.",
         complexity: "O(N), N the number of elements returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").since("6.2.0").optional()],
-        action: Action::Data(crate::list::lpop),
         ..BASE
     },
     Spec {
@@ -205,7 +194,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             Arg::integer("num-matches").token("COUNT").optional(),
             Arg::integer("len").token("MAXLEN").optional(),
         ],
-        action: Action::Data(crate::list::lpos),
         ..BASE
     },
     Spec {
@@ -218,7 +206,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds elements at the head of a list, creating it when the key is new.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
-        action: Action::Data(crate::list::lpush),
         ..BASE
     },
     Spec {
@@ -231,7 +218,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds elements at the head of a list that exists.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
-        action: Action::Data(crate::list::lpushx),
         ..BASE
     },
     Spec {
@@ -244,7 +230,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Returns a range of elements of a list.",
         complexity: "O(S+N), S the distance of the range from the nearer end and N its length.",
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")],
-        action: Action::Data(crate::list::lrange),
         ..BASE
     },
     Spec {
@@ -257,7 +242,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Removes elements that equal a value from a list.",
         complexity: "O(N), N the number of elements of the list.",
         arguments: &[Arg::key("key", 0), Arg::integer("count"), Arg::string("element")],
-        action: Action::Data(crate::list::lrem),
         ..BASE
     },
     Spec {
@@ -270,7 +254,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Replaces the element at an index of a list.",
         complexity: "O(N), N the number of elements passed on the way; O(1) for the ends.",
         arguments: &[Arg::key("key", 0), Arg::integer("index"), Arg::string("element")],
-        action: Action::Data(crate::list::lset),
         ..BASE
     },
     Spec {
@@ -283,7 +266,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Cuts a list down to a range.",
         complexity: "O(N), N the number of elements removed.",
         arguments: &[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")],
-        action: Action::Data(crate::list::ltrim),
         ..BASE
     },
     Spec {
@@ -296,7 +278,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Pops elements from the tail of a list.",
         complexity: "O(N), N the number of elements returned.",
         arguments: &[Arg::key("key", 0), Arg::integer("count").since("6.2.0").optional()],
-        action: Action::Data(crate::list::rpop),
         ..BASE
     },
     Spec {
@@ -316,7 +297,6 @@ pub(super) static COMMANDS: &[Spec] = &[
             replaced_by: "`LMOVE` with the `RIGHT` and `LEFT` arguments",
         }),
         arguments: &[Arg::key("source", 0), Arg::key("destination", 1)],
-        action: Action::Data(crate::list::rpoplpush),
         ..BASE
     },
     Spec {
@@ -329,7 +309,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds elements at the tail of a list, creating it when the key is new.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
-        action: Action::Data(crate::list::rpush),
         ..BASE
     },
     Spec {
@@ -342,7 +321,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Adds elements at the tail of a list that exists.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
-        action: Action::Data(crate::list::rpushx),
         ..BASE
     },
 ];

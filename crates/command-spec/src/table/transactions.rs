@@ -1,6 +1,6 @@
 //! Transactions.
 
-use crate::spec::{Action, Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Transactions, ..Spec::BLANK };
 
@@ -14,7 +14,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "2.0.0",
         summary: "Forgets a transaction.",
         complexity: "O(N), N the number of queued commands.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -25,7 +24,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.2.0",
         summary: "Executes a transaction.",
         complexity: "Depends on the queued commands.",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -36,7 +34,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.2.0",
         summary: "Starts a transaction: commands are queued until EXEC.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -47,7 +44,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "2.2.0",
         summary: "Forgets the watched keys.",
         complexity: "O(1)",
-        action: Action::Server,
         ..BASE
     },
     Spec {
@@ -60,7 +56,6 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Watches keys: EXEC does nothing if one of them changes before it.",
         complexity: "O(1) for each key.",
         arguments: &[Arg::key("key", 0).multiple()],
-        action: Action::Server,
         ..BASE
     },
 ];

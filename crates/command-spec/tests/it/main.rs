@@ -1,0 +1,3 @@
+//! The table as its users see it.
+
+mod table;
