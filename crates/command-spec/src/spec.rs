@@ -4,6 +4,8 @@
 //!   Spec ── name, arity, flags, categories, tips            who may call it, when, how often
 //!     ├──── keys: [KeySpec]     begin search → find keys    which arguments are keys
 //!     ├──── summary, since, complexity, arguments: [Arg]    what COMMAND DOCS tells
+//!     ├──── origin, history: [Change]                       which servers have it since when
+//!     ├──── propagation                                     what a replica is sent
 //!     ├──── subcommands: [Spec]                             CONFIG GET, OBJECT ENCODING …
 //!     └──── served                                          whether Indelible executes it
 //! ```
@@ -19,10 +21,15 @@
 
 mod arguments;
 mod key_specs;
+mod origin;
+mod propagation;
 mod sets;
 
 pub use arguments::{Arg, ArgKind};
 pub use key_specs::{BeginSearch, FindKeys, KeySpec};
+pub use origin::{Change, Origin};
+pub(crate) use propagation::{EXPIRED, always, when};
+pub use propagation::{Propagation, Rewrite};
 pub use sets::{ArgFlags, Categories, Flags, KeyFlags};
 pub(crate) use sets::{acl, flags, key_flags};
 
@@ -43,8 +50,14 @@ pub struct Spec {
     pub keys: &'static [KeySpec],
     /// The chapter of the documentation it belongs to.
     pub group: Group,
-    /// The version of Redis (or of Indelible, for our own commands) that introduced it.
+    /// How it reaches a replica.
+    pub propagation: Propagation,
+    /// The version that introduced it, of the server that `origin` names first.
     pub since: &'static str,
+    /// The servers that have it.
+    pub origin: Origin,
+    /// What has changed in it, where its arguments do not tell.
+    pub history: &'static [Change],
     /// One line of what it does.
     pub summary: &'static str,
     /// How its cost grows.
@@ -80,7 +93,10 @@ impl Spec {
         tips: &[],
         keys: &[],
         group: Group::Generic,
+        propagation: Propagation::None,
         since: "1.0.0",
+        origin: Origin::Common,
+        history: &[],
         summary: "",
         complexity: "",
         deprecated: None,
@@ -190,6 +206,18 @@ pub enum Group {
     Server,
     /// Redis Cluster.
     Cluster,
+    /// Streams.
+    Stream,
+    /// Geographic indices in sorted sets.
+    Geo,
+    /// Counting with HyperLogLog.
+    HyperLogLog,
+    /// Scripts and functions.
+    Scripting,
+    /// Sets of vectors.
+    VectorSet,
+    /// Sparse arrays.
+    Array,
 }
 
 impl Group {
@@ -209,6 +237,12 @@ impl Group {
             Self::Connection => "connection",
             Self::Server => "server",
             Self::Cluster => "cluster",
+            Self::Stream => "stream",
+            Self::Geo => "geo",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Scripting => "scripting",
+            Self::VectorSet => "vector_set",
+            Self::Array => "array",
         }
     }
 }

@@ -8,26 +8,32 @@
 //! statistics are plain arrays indexed by it. A container's subcommands have the numbers after its
 //! own.
 
+mod array;
 mod bitmap;
 mod cluster;
 mod connection;
 mod generic;
+mod geo;
 mod hash;
+mod hyperloglog;
 mod list;
 mod ordinals;
 mod pubsub;
+mod scripting;
 mod server;
 mod set;
 mod sorted_set;
+mod stream;
 mod string;
 mod transactions;
+mod vector_set;
 
 use std::ops::Deref;
 
 use crate::spec::Spec;
 pub use ordinals::by_ordinal;
 
-static GROUPS: [&[Spec]; 13] = [
+static GROUPS: [&[Spec]; 24] = [
     string::COMMANDS,
     bitmap::COMMANDS,
     list::COMMANDS,
@@ -35,12 +41,23 @@ static GROUPS: [&[Spec]; 13] = [
     sorted_set::COMMANDS,
     sorted_set::algebra::COMMANDS,
     hash::COMMANDS,
+    hash::expiry::COMMANDS,
     generic::COMMANDS,
+    generic::transfer::COMMANDS,
     pubsub::COMMANDS,
     transactions::COMMANDS,
     connection::COMMANDS,
     cluster::COMMANDS,
+    cluster::slots::COMMANDS,
     server::COMMANDS,
+    server::newer::COMMANDS,
+    server::replication::COMMANDS,
+    stream::COMMANDS,
+    geo::COMMANDS,
+    hyperloglog::COMMANDS,
+    scripting::COMMANDS,
+    vector_set::COMMANDS,
+    array::COMMANDS,
 ];
 
 /// Slots of the hash index: a power of two, at least twice the number of commands.

@@ -105,6 +105,12 @@ bit_set! {
         MOVABLEKEYS = 19 "movablekeys";
         /// Allowed while a script runs for too long.
         ALLOW_BUSY = 20 "allow_busy";
+        /// Touches keys that its call does not name; COMMAND does not show it.
+        TOUCHES_ARBITRARY_KEYS = 21 "";
+        /// May still change from version to version; COMMAND does not show it.
+        EXPERIMENTAL = 22 "";
+        /// Works on all databases at once; COMMAND does not show it.
+        ALL_DBS = 23 "";
     }
 }
 
@@ -153,6 +159,8 @@ bit_set! {
         TRANSACTION = 19 "transaction";
         /// Scripts and functions.
         SCRIPTING = 20 "scripting";
+        /// Arrays; ACL CAT does not list it, as no command in it is served.
+        ARRAY = 21 "";
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bits and small integers inside strings.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Change, Group, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Bitmap, ..Spec::BLANK };
 
@@ -13,6 +13,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![BITMAP],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.6.0",
+        history: &[Change::absent(Origin::Valkey, "8.0.0", "The end may be left out.")],
         summary: "Counts the bits that are set in a string.",
         complexity: "O(N), N the number of bytes counted.",
         arguments: &[
@@ -40,6 +41,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![BITMAP],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE VARIABLE_FLAGS])],
+        propagation: Propagation::Verbatim,
         since: "3.2.0",
         summary: "Reads, sets and increments integers of any width inside a string.",
         complexity: "O(1) for each operation.",
@@ -125,7 +127,9 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(2, key_flags![OW UPDATE]),
             KeySpec::range(3, -1, 1, key_flags![RO ACCESS]),
         ],
+        propagation: Propagation::Verbatim,
         since: "2.6.0",
+        history: &[Change::absent(Origin::Redis, "8.2.0", "`DIFF`, `DIFF1`, `ANDOR` and `ONE`.")],
         summary: "Combines strings bit by bit and stores the result.",
         complexity: "O(N), N the length of the longest string.",
         arguments: &[
@@ -188,6 +192,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![BITMAP],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "2.2.0",
         summary: "Sets or clears one bit of a string.",
         complexity: "O(1) unless the string has to grow.",

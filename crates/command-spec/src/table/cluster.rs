@@ -1,6 +1,8 @@
 //! Redis Cluster: described, and refused as a standalone Redis refuses it.
 
-use crate::spec::{Arg, Deprecation, Group, Spec, acl, flags};
+pub(super) mod slots;
+
+use crate::spec::{Arg, Change, Deprecation, Group, Origin, Propagation, Spec, acl, flags};
 
 const BASE: Spec = Spec { group: Group::Cluster, ..Spec::BLANK };
 
@@ -83,11 +85,27 @@ const CLUSTER: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "cluster|cancelslotmigrations",
+        arity: 2,
+        flags: flags![ADMIN STALE NO_ASYNC_LOADING ALL_DBS],
+        since: "9.0.0",
+        origin: Origin::Valkey,
+        summary: "Cancels the migrations of slots that this node has begun.",
+        complexity: "O(N), N the number of migrations under way.",
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "cluster|count-failure-reports",
         arity: 3,
         flags: flags![ADMIN STALE],
         tips: &["nondeterministic_output"],
         since: "3.0.0",
+        history: &[Change::absent(
+            Origin::Valkey,
+            "9.0.0",
+            "Reports of a node that has failed are not counted.",
+        )],
         summary: "Returns how many nodes report a node as failing.",
         complexity: "O(N) N the number of failure reports",
         arguments: &[Arg::string("node-id")],
@@ -142,6 +160,24 @@ const CLUSTER: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "cluster|flushslot",
+        arity: -3,
+        flags: flags![WRITE ADMIN NO_ASYNC_LOADING ALL_DBS],
+        acl: acl![KEYSPACE],
+        propagation: Propagation::Verbatim,
+        since: "9.0.0",
+        origin: Origin::Valkey,
+        summary: "Removes the keys of a slot.",
+        complexity: "O(N), N the number of keys in the slot.",
+        arguments: &[
+            Arg::integer("slot"),
+            Arg::one_of("flush-type", &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")])
+                .optional(),
+        ],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "cluster|flushslots",
         arity: 2,
         flags: flags![ADMIN STALE NO_ASYNC_LOADING],
@@ -169,6 +205,17 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns keys of a hash slot.",
         complexity: "O(log(N)) N the number of requested keys",
         arguments: &[Arg::integer("slot"), Arg::integer("count")],
+        ..BASE
+    },
+    Spec {
+        name: "cluster|getslotmigrations",
+        arity: 2,
+        flags: flags![ADMIN STALE NO_ASYNC_LOADING],
+        since: "9.0.0",
+        origin: Origin::Valkey,
+        summary: "Returns the migrations of slots, those under way and the last that ended.",
+        complexity: "O(N), N the number of migrations.",
+        served: false,
         ..BASE
     },
     Spec {
@@ -225,12 +272,77 @@ const CLUSTER: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "cluster|migrateslots",
+        arity: -4,
+        flags: flags![ADMIN STALE NO_ASYNC_LOADING ALL_DBS],
+        since: "9.0.0",
+        origin: Origin::Valkey,
+        summary: "Begins to move slots to other nodes.",
+        complexity: "O(N), N the number of slots.",
+        arguments: &[Arg::block(
+            "migration-group",
+            &[
+                Arg::word("slotsrange-token", "SLOTSRANGE"),
+                Arg::block("range", &[Arg::integer("start-slot"), Arg::integer("end-slot")])
+                    .multiple(),
+                Arg::word("node-token", "NODE"),
+                Arg::string("node-id"),
+            ],
+        )
+        .multiple()],
+        served: false,
+        ..BASE
+    },
+    Spec {
+        name: "cluster|migration",
+        arity: -4,
+        flags: flags![ADMIN STALE NO_ASYNC_LOADING],
+        since: "8.4.0",
+        origin: Origin::Redis,
+        summary: "Starts, watches and cancels imports of slots by this node.",
+        complexity: "O(N), N the number of slots, to start one; O(N), N the number of migrations, otherwise.",
+        arguments: &[Arg::one_of(
+            "subcommand",
+            &[
+                Arg::block("import", &[Arg::integer("start-slot"), Arg::integer("end-slot")])
+                    .token("IMPORT")
+                    .multiple(),
+                Arg::one_of(
+                    "cancel",
+                    &[Arg::string("task-id").token("ID"), Arg::word("all", "ALL")],
+                )
+                .token("CANCEL"),
+                Arg::one_of(
+                    "status",
+                    &[
+                        Arg::string("task-id").token("ID").optional(),
+                        Arg::word("all", "ALL").optional(),
+                    ],
+                )
+                .token("STATUS"),
+            ],
+        )],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "cluster|myid",
         arity: 2,
         flags: flags![STALE],
         since: "3.0.0",
         summary: "Returns the id of this node.",
         complexity: "O(1)",
+        ..BASE
+    },
+    Spec {
+        name: "cluster|myshardid",
+        arity: 2,
+        flags: flags![STALE],
+        tips: &["nondeterministic_output"],
+        since: "7.2.0",
+        summary: "Returns the id of this node's shard.",
+        complexity: "O(1)",
+        served: false,
         ..BASE
     },
     Spec {
@@ -259,6 +371,7 @@ const CLUSTER: &[Spec] = &[
         arity: 3,
         flags: flags![ADMIN STALE NO_ASYNC_LOADING],
         since: "3.0.0",
+        history: &[Change::absent(Origin::Valkey, "9.0.0", "`NO ONE`.")],
         summary: "Makes this node a replica of another one.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
@@ -302,6 +415,7 @@ const CLUSTER: &[Spec] = &[
         arity: -4,
         flags: flags![ADMIN STALE NO_ASYNC_LOADING],
         since: "3.0.0",
+        history: &[Change::absent(Origin::Valkey, "8.0.0", "`TIMEOUT`.")],
         summary: "Binds a hash slot to a node.",
         complexity: "O(1)",
         arguments: &[
@@ -324,6 +438,11 @@ const CLUSTER: &[Spec] = &[
         flags: flags![STALE],
         tips: &["nondeterministic_output"],
         since: "7.0.0",
+        history: &[Change::absent(
+            Origin::Valkey,
+            "9.1.0",
+            "The fields `id` and `availability-zone`.",
+        )],
         summary: "Returns which shards have which hash slots.",
         complexity: "O(N) N the total number of cluster nodes",
         ..BASE
@@ -341,14 +460,87 @@ const CLUSTER: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "cluster|slot-stats",
+        arity: -4,
+        flags: flags![LOADING STALE],
+        tips: &["nondeterministic_output", "request_policy:all_shards"],
+        since: "8.0.0",
+        origin: Origin::ValkeyThenRedis("8.2.0"),
+        summary: "Returns what slots hold and have cost.",
+        complexity: "O(N), N the number of slots; O(N*log(N)) with `ORDERBY`.",
+        arguments: &[Arg::one_of(
+            "filter",
+            &[
+                Arg::block("slotsrange", &[Arg::integer("start-slot"), Arg::integer("end-slot")])
+                    .token("SLOTSRANGE"),
+                Arg::block(
+                    "orderby",
+                    &[
+                        Arg::string("metric"),
+                        Arg::integer("limit").token("LIMIT").optional(),
+                        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")])
+                            .optional(),
+                    ],
+                )
+                .token("ORDERBY"),
+            ],
+        )],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "cluster|slots",
         arity: 2,
         flags: flags![STALE],
         tips: &["nondeterministic_output"],
         since: "3.0.0",
+        history: &[
+            Change::new("4.0.0", "The ids of the nodes."),
+            Change::new("7.0.0", "More about how nodes are reached."),
+            Change::absent(Origin::Valkey, "9.1.0", "The field `availability-zone`."),
+        ],
         summary: "Returns which nodes have which hash slots.",
         complexity: "O(N) N the total number of Cluster nodes",
         deprecated: Some(Deprecation { since: "7.0.0", replaced_by: "`CLUSTER SHARDS`" }),
+        ..BASE
+    },
+    Spec {
+        name: "cluster|syncslots",
+        arity: -3,
+        flags: flags![ADMIN STALE NO_ASYNC_LOADING],
+        tips: &["nondeterministic_output"],
+        since: "8.4.0",
+        origin: Origin::RedisThenValkey("9.0.0"),
+        summary: "Carries the migration of slots between two nodes.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of(
+            "subcommand",
+            &[
+                Arg::block(
+                    "sync",
+                    &[
+                        Arg::string("task-id"),
+                        Arg::block(
+                            "slot-range",
+                            &[Arg::integer("start-slot"), Arg::integer("end-slot")],
+                        )
+                        .multiple(),
+                    ],
+                )
+                .token("SYNC"),
+                Arg::string("task-id").token("RDBCHANNEL"),
+                Arg::word("snapshot-eof", "SNAPSHOT-EOF"),
+                Arg::word("stream-eof", "STREAM-EOF"),
+                Arg::block("ack", &[Arg::string("state"), Arg::integer("offset")]).token("ACK"),
+                Arg::string("error").token("FAIL"),
+                Arg::block(
+                    "conf",
+                    &[Arg::string("option").multiple(), Arg::string("value").multiple()],
+                )
+                .token("CONF"),
+            ],
+        )],
+        served: false,
         ..BASE
     },
 ];

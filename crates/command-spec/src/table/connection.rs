@@ -1,6 +1,6 @@
 //! The connection: who is at the other end and how we talk.
 
-use crate::spec::{Arg, Group, Spec, acl, flags};
+use crate::spec::{Arg, Change, Group, Origin, Spec, acl, flags};
 
 const BASE: Spec = Spec { group: Group::Connection, ..Spec::BLANK };
 
@@ -43,6 +43,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY],
         acl: acl![CONNECTION],
         since: "6.0.0",
+        history: &[
+            Change::new("6.2.0", "The version may be left out."),
+            Change::absent(Origin::Valkey, "8.1.0", "The field `availability_zone`."),
+        ],
         summary: "Chooses the protocol version and describes the server.",
         complexity: "O(1)",
         arguments: &[Arg::block(
@@ -119,11 +123,25 @@ const CLIENT: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "client|capa",
+        arity: -3,
+        flags: flags![NOSCRIPT LOADING STALE ALLOW_BUSY],
+        acl: acl![CONNECTION],
+        since: "8.0.0",
+        origin: Origin::Valkey,
+        summary: "Tells the server what the client is capable of.",
+        complexity: "O(1)",
+        arguments: &[Arg::string("capability").multiple()],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "client|durability",
         arity: 3,
         flags: flags![NOSCRIPT LOADING STALE],
         acl: acl![CONNECTION],
         since: "0.1.0",
+        origin: Origin::Indelible,
         summary: "Chooses when writes of this connection are answered: when durable, each second, or at once.",
         complexity: "O(1)",
         arguments: &[Arg::one_of(
@@ -177,6 +195,19 @@ const CLIENT: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "client|import-source",
+        arity: 3,
+        flags: flags![NOSCRIPT LOADING STALE],
+        acl: acl![CONNECTION],
+        since: "8.1.0",
+        origin: Origin::Valkey,
+        summary: "Marks this connection as one that imports data, for which nothing expires.",
+        complexity: "O(1)",
+        arguments: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "client|info",
         arity: 2,
         flags: flags![NOSCRIPT LOADING STALE],
@@ -193,6 +224,16 @@ const CLIENT: &[Spec] = &[
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         acl: acl![CONNECTION],
         since: "2.4.0",
+        history: &[
+            Change::absent(Origin::RedisThenValkey("8.0.0"), "7.4.0", "`MAXAGE`."),
+            Change::absent(Origin::Valkey, "8.0.0", "`TYPE PRIMARY`."),
+            Change::absent(Origin::Valkey, "8.1.0", "`ID` takes several ids."),
+            Change::absent(
+                Origin::Valkey,
+                "9.0.0",
+                "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and `NOT-` with any filter.",
+            ),
+        ],
         summary: "Closes connections.",
         complexity: "O(N), N the number of connections.",
         arguments: &[Arg::one_of(
@@ -234,6 +275,27 @@ const CLIENT: &[Spec] = &[
         acl: acl![CONNECTION],
         tips: &["nondeterministic_output"],
         since: "2.4.0",
+        history: &[
+            Change::new("2.8.12", "The field `id`."),
+            Change::new("6.0.0", "The field `user`."),
+            Change::new("6.2.0", "The fields `argv-mem`, `tot-mem`, `laddr` and `redir`."),
+            Change::new("7.0.0", "The fields `resp`, `multi-mem`, `rbs` and `rbp`."),
+            Change::new("7.0.3", "The field `ssub`."),
+            Change::new("7.2.0", "The fields `lib-name` and `lib-ver`."),
+            Change::absent(Origin::Redis, "7.4.0", "The field `watch`."),
+            Change::absent(Origin::Redis, "8.0.0", "The field `io-thread`."),
+            Change::absent(Origin::Valkey, "8.0.0", "`TYPE PRIMARY`."),
+            Change::absent(
+                Origin::Valkey,
+                "8.1.0",
+                "`USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`.",
+            ),
+            Change::absent(
+                Origin::Valkey,
+                "9.0.0",
+                "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and `NOT-` with any filter.",
+            ),
+        ],
         summary: "Describes all connections.",
         complexity: "O(N), N the number of connections.",
         arguments: &[

@@ -1,6 +1,10 @@
 //! Keys of any type: existence, expiry, names, iteration, order.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+pub(super) mod transfer;
+
+use crate::spec::{
+    Arg, Change, EXPIRED, Group, KeySpec, Propagation, Spec, acl, always, flags, key_flags, when,
+};
 
 const BASE: Spec = Spec { group: Group::Generic, ..Spec::BLANK };
 
@@ -12,6 +16,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS]), KeySpec::one(2, key_flags![OW UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "6.2.0",
         summary: "Copies the value of a key to another key.",
         complexity: "O(N) at worst, N the number of elements of the value.",
@@ -30,6 +35,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![KEYSPACE],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
         keys: &[KeySpec::range(1, -1, 1, key_flags![RM DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Deletes keys.",
         complexity: "O(N), N the number of keys.",
@@ -57,6 +63,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
         keys: &[KeySpec::range(1, -1, 1, key_flags![RO])],
         since: "1.0.0",
+        history: &[Change::new("3.0.3", "Several keys.")],
         summary: "Counts which of the keys exist.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple()],
@@ -68,6 +75,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Rewritten(&[
+            EXPIRED,
+            always("PEXPIREAT key unix-time-milliseconds"),
+        ]),
         since: "1.0.0",
         summary: "Sets the expiry of a key, in seconds from now.",
         complexity: "O(1)",
@@ -94,6 +105,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Rewritten(&[
+            EXPIRED,
+            always("PEXPIREAT key unix-time-milliseconds"),
+        ]),
         since: "1.2.0",
         summary: "Sets the expiry of a key, as a point in time in seconds.",
         complexity: "O(1)",
@@ -144,6 +159,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Moves a key to another database.",
         complexity: "O(1)",
@@ -165,6 +181,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "2.2.0",
         summary: "Removes the expiry of a key.",
         complexity: "O(1)",
@@ -177,6 +194,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Rewritten(&[
+            EXPIRED,
+            always("PEXPIREAT key unix-time-milliseconds"),
+        ]),
         since: "2.6.0",
         summary: "Sets the expiry of a key, in milliseconds from now.",
         complexity: "O(1)",
@@ -203,6 +224,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Rewritten(&[EXPIRED]),
         since: "2.6.0",
         summary: "Sets the expiry of a key, as a point in time in milliseconds.",
         complexity: "O(1)",
@@ -243,6 +265,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.6.0",
+        history: &[Change::new("2.8.0", "-2 when there is no such key.")],
         summary: "Returns the milliseconds until a key expires.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
@@ -268,6 +291,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![OW UPDATE]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Gives a key another name, replacing the key that has it.",
         complexity: "O(1)",
@@ -283,7 +307,9 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![OW INSERT]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
+        history: &[Change::new("3.2.0", "No error when both names are the same.")],
         summary: "Gives a key another name that no key has.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0), Arg::key("newkey", 1)],
@@ -295,6 +321,13 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![KEYSPACE DANGEROUS],
         keys: &[KeySpec::one(1, key_flags![OW UPDATE])],
+        propagation: Propagation::Rewritten(&[
+            when("the time is past, with REPLACE", "DEL key"),
+            when(
+                "with a time to live",
+                "RESTORE key unix-time-milliseconds serialized-value ABSTTL",
+            ),
+        ]),
         since: "2.6.0",
         summary: "Creates a key from what DUMP returned.",
         complexity: "O(N*M), N the number of elements of the value and M their average size.",
@@ -336,6 +369,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::unknown(key_flags![RO ACCESS]),
             KeySpec::unknown(key_flags![OW UPDATE]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Returns or stores the elements of a list, set or sorted set in order.",
         complexity: "O(N+M*log(M)), N the number of elements and M the number of elements returned.",
@@ -394,6 +428,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "1.0.0",
+        history: &[Change::new("2.8.0", "-2 when there is no such key.")],
         summary: "Returns the seconds until a key expires.",
         complexity: "O(1)",
         arguments: &[Arg::key("key", 0)],
@@ -418,6 +453,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![KEYSPACE],
         tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
         keys: &[KeySpec::range(1, -1, 1, key_flags![RM DELETE])],
+        propagation: Propagation::Verbatim,
         since: "4.0.0",
         summary: "Deletes keys and frees their memory in the background.",
         complexity: "O(1) for each key; the memory is freed later.",

@@ -1,6 +1,11 @@
 //! Hashes.
 
-use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+pub(super) mod expiry;
+
+use crate::spec::{
+    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags,
+    when,
+};
 
 const BASE: Spec = Spec { group: Group::Hash, ..Spec::BLANK };
 
@@ -12,7 +17,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![HASH],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
+        history: &[Change::new("2.4.0", "Several fields.")],
         summary: "Deletes fields of a hash.",
         complexity: "O(N), N the number of fields given.",
         arguments: &[Arg::key("key", 0), Arg::string("field").multiple()],
@@ -61,6 +68,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![HASH],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
+        propagation: Propagation::Rewritten(&[when(
+            "fields of the hash expire",
+            "HSETEX key KEEPTTL FIELDS 1 field value",
+        )]),
         since: "2.0.0",
         summary: "Adds to the number in a field.",
         complexity: "O(1)",
@@ -73,6 +84,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![HASH],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
+        propagation: Propagation::Rewritten(&[
+            when("fields of the hash expire", "HSETEX key KEEPTTL FIELDS 1 field value"),
+            when("", "HSET key field value"),
+        ]),
         since: "2.6.0",
         summary: "Adds a floating point number to the number in a field.",
         complexity: "O(1)",
@@ -122,6 +137,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![HASH],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
         summary: "Sets the values of several fields.",
         complexity: "O(N), N the number of fields given.",
@@ -163,6 +179,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.8.0",
+        history: &[Change::absent(Origin::RedisThenValkey("8.0.0"), "7.4.0", "`NOVALUES`.")],
         summary: "Iterates over the fields and values of a hash.",
         complexity: "O(1) a call, O(N) for the whole iteration.",
         arguments: &[
@@ -179,7 +196,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![HASH],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
+        history: &[Change::new("4.0.0", "Several fields.")],
         summary: "Sets the values of fields, creating the hash when the key is new.",
         complexity: "O(N), N the number of fields given.",
         arguments: &[
@@ -194,6 +213,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![HASH],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
         summary: "Sets the value of a field that does not exist.",
         complexity: "O(1)",

@@ -1,6 +1,9 @@
 //! Lists.
 
-use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{
+    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, always, flags,
+    key_flags, when,
+};
 
 const BASE: Spec = Spec { group: Group::List, ..Spec::BLANK };
 
@@ -15,6 +18,9 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![RW INSERT]),
         ],
+        propagation: Propagation::Rewritten(&[always(
+            "LMOVE source destination wherefrom whereto",
+        )]),
         since: "6.2.0",
         summary: "Moves an element from one end of a list to an end of another, waiting until there is one.",
         complexity: "O(1)",
@@ -28,11 +34,55 @@ pub(super) static COMMANDS: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "blmovem",
+        arity: -6,
+        flags: flags![WRITE DENYOOM BLOCKING],
+        acl: acl![LIST],
+        keys: &[
+            KeySpec::one(1, key_flags![RW ACCESS DELETE]),
+            KeySpec::one(2, key_flags![RW INSERT]),
+        ],
+        propagation: Propagation::Rewritten(&[always(
+            "LMOVEM source destination wherefrom whereto",
+        )]),
+        since: "8.10.0",
+        origin: Origin::Redis,
+        summary: "Moves several elements from one end of a list to an end of another, waiting until there are any.",
+        complexity: "O(N), N the number of elements moved.",
+        arguments: &[
+            Arg::key("source", 0),
+            Arg::key("destination", 1),
+            Arg::one_of("wherefrom", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
+            Arg::one_of("whereto", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
+            Arg::double("timeout"),
+            Arg::block(
+                "how-many",
+                &[
+                    Arg::one_of(
+                        "selector",
+                        &[
+                            Arg::integer("count").token("COUNT"),
+                            Arg::integer("exactly").token("EXACTLY"),
+                        ],
+                    ),
+                    Arg::one_of("ordering", &[Arg::word("obo", "OBO"), Arg::word("bulk", "BULK")]),
+                ],
+            )
+            .optional(),
+        ],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "blmpop",
         arity: -5,
         flags: flags![WRITE BLOCKING MOVABLEKEYS],
         acl: acl![LIST],
         keys: &[KeySpec::counted(2, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[
+            when("with LEFT", "LPOP key count"),
+            when("with RIGHT", "RPOP key count"),
+        ]),
         since: "7.0.0",
         summary: "Pops elements from the first list that has any, waiting until one has.",
         complexity: "O(N+M), N the number of keys and M the number of elements returned.",
@@ -51,7 +101,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE NOSCRIPT BLOCKING],
         acl: acl![LIST],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[always("LPOP key")]),
         since: "2.0.0",
+        history: &[Change::new("6.0.0", "The timeout may have a fraction.")],
         summary: "Pops the head of the first list that has one, waiting until one has.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
@@ -63,7 +115,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE NOSCRIPT BLOCKING],
         acl: acl![LIST],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[always("RPOP key")]),
         since: "2.0.0",
+        history: &[Change::new("6.0.0", "The timeout may have a fraction.")],
         summary: "Pops the tail of the first list that has one, waiting until one has.",
         complexity: "O(N), N the number of keys.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
@@ -78,7 +132,9 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![RW INSERT]),
         ],
+        propagation: Propagation::Rewritten(&[always("RPOPLPUSH source destination")]),
         since: "2.2.0",
+        history: &[Change::new("6.0.0", "The timeout may have a fraction.")],
         summary: "Moves the tail of a list to the head of another, waiting until there is one.",
         complexity: "O(1)",
         deprecated: Some(Deprecation {
@@ -106,6 +162,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "2.2.0",
         summary: "Inserts an element before or after another one of a list.",
         complexity: "O(N), N the number of elements passed before the pivot.",
@@ -138,6 +195,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![RW INSERT]),
         ],
+        propagation: Propagation::Verbatim,
         since: "6.2.0",
         summary: "Moves an element from one end of a list to an end of another.",
         complexity: "O(1)",
@@ -150,11 +208,52 @@ pub(super) static COMMANDS: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "lmovem",
+        arity: -5,
+        flags: flags![WRITE DENYOOM],
+        acl: acl![LIST],
+        keys: &[
+            KeySpec::one(1, key_flags![RW ACCESS DELETE]),
+            KeySpec::one(2, key_flags![RW INSERT]),
+        ],
+        propagation: Propagation::Verbatim,
+        since: "8.10.0",
+        origin: Origin::Redis,
+        summary: "Moves several elements from one end of a list to an end of another.",
+        complexity: "O(N), N the number of elements moved.",
+        arguments: &[
+            Arg::key("source", 0),
+            Arg::key("destination", 1),
+            Arg::one_of("wherefrom", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
+            Arg::one_of("whereto", &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")]),
+            Arg::block(
+                "how-many",
+                &[
+                    Arg::one_of(
+                        "selector",
+                        &[
+                            Arg::integer("count").token("COUNT"),
+                            Arg::integer("exactly").token("EXACTLY"),
+                        ],
+                    ),
+                    Arg::one_of("ordering", &[Arg::word("obo", "OBO"), Arg::word("bulk", "BULK")]),
+                ],
+            )
+            .optional(),
+        ],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "lmpop",
         arity: -4,
         flags: flags![WRITE MOVABLEKEYS],
         acl: acl![LIST],
         keys: &[KeySpec::counted(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[
+            when("with LEFT", "LPOP key count"),
+            when("with RIGHT", "RPOP key count"),
+        ]),
         since: "7.0.0",
         summary: "Pops elements from the first list that has any.",
         complexity: "O(N+M), N the number of keys and M the number of elements returned.",
@@ -172,6 +271,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Pops elements from the head of a list.",
         complexity: "O(N), N the number of elements returned.",
@@ -202,7 +302,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
+        history: &[Change::new("2.4.0", "Several elements.")],
         summary: "Adds elements at the head of a list, creating it when the key is new.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
@@ -214,7 +316,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "2.2.0",
+        history: &[Change::new("4.0.0", "Several elements.")],
         summary: "Adds elements at the head of a list that exists.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
@@ -238,6 +342,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Removes elements that equal a value from a list.",
         complexity: "O(N), N the number of elements of the list.",
@@ -250,6 +355,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Replaces the element at an index of a list.",
         complexity: "O(N), N the number of elements passed on the way; O(1) for the ends.",
@@ -262,6 +368,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Cuts a list down to a range.",
         complexity: "O(N), N the number of elements removed.",
@@ -274,6 +381,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Pops elements from the tail of a list.",
         complexity: "O(N), N the number of elements returned.",
@@ -289,6 +397,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![RW INSERT]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.2.0",
         summary: "Moves the tail of a list to the head of another.",
         complexity: "O(1)",
@@ -305,7 +414,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
+        history: &[Change::new("2.4.0", "Several elements.")],
         summary: "Adds elements at the tail of a list, creating it when the key is new.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],
@@ -317,7 +428,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![LIST],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "2.2.0",
+        history: &[Change::new("4.0.0", "Several elements.")],
         summary: "Adds elements at the tail of a list that exists.",
         complexity: "O(N), N the number of elements added.",
         arguments: &[Arg::key("key", 0), Arg::string("element").multiple()],

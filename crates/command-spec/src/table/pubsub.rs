@@ -1,6 +1,6 @@
 //! Publish/subscribe.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, flags, key_flags};
+use crate::spec::{Arg, Group, KeySpec, Propagation, Spec, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::PubSub, ..Spec::BLANK };
 
@@ -20,6 +20,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         name: "publish",
         arity: 3,
         flags: flags![PUBSUB LOADING STALE FAST MAY_REPLICATE],
+        propagation: Propagation::Always,
         since: "2.0.0",
         summary: "Sends a message to a channel.",
         complexity: "O(N+M), N the number of subscribers of the channel and M the number of patterns of all connections.",
@@ -50,6 +51,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: 3,
         flags: flags![PUBSUB LOADING STALE FAST MAY_REPLICATE],
         keys: &[KeySpec::one(1, key_flags![NOT_KEY])],
+        propagation: Propagation::Always,
         since: "7.0.0",
         summary: "Sends a message to a shard channel.",
         complexity: "O(N), N the number of subscribers of the channel.",

@@ -1,8 +1,10 @@
 //! The server itself: configuration, figures, the log, databases as a whole.
 
+pub(super) mod newer;
+pub(super) mod replication;
 mod subcommands;
 
-use crate::spec::{Arg, Deprecation, Group, Spec, acl, flags};
+use crate::spec::{Arg, Change, Deprecation, Group, Origin, Propagation, Spec, acl, flags};
 use subcommands::{ACL, COMMAND, CONFIG, LATENCY, MEMORY, MODULE, SLOWLOG};
 
 const BASE: Spec = Spec { group: Group::Server, ..Spec::BLANK };
@@ -32,6 +34,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -1,
         flags: flags![ADMIN NOSCRIPT NO_ASYNC_LOADING],
         since: "1.0.0",
+        history: &[Change::absent(Origin::Valkey, "8.1.0", "`CANCEL`.")],
         summary: "Starts a checkpoint in the background.",
         complexity: "O(1)",
         arguments: &[Arg::word("schedule", "SCHEDULE").since("3.2.2").optional()],
@@ -42,6 +45,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: 1,
         flags: flags![ADMIN NOSCRIPT],
         since: "0.1.0",
+        origin: Origin::Indelible,
         summary: "Starts a checkpoint: compacts the log in the background.",
         complexity: "O(1)",
         ..BASE
@@ -94,6 +98,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![KEYSPACE DANGEROUS],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        propagation: Propagation::Always,
         since: "1.0.0",
         summary: "Deletes all keys of all databases.",
         complexity: "O(N), N the number of keys of all databases.",
@@ -110,6 +115,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![KEYSPACE DANGEROUS],
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        propagation: Propagation::Always,
         since: "1.0.0",
         summary: "Deletes all keys of the database.",
         complexity: "O(N), N the number of keys of the database.",
@@ -127,6 +133,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![DANGEROUS],
         tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
         since: "1.0.0",
+        history: &[Change::new("7.0.0", "Several sections.")],
         summary: "Returns figures about the server.",
         complexity: "O(1)",
         arguments: &[Arg::string("section").optional().multiple()],
@@ -229,6 +236,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: -1,
         flags: flags![ADMIN NOSCRIPT LOADING STALE NO_MULTI ALLOW_BUSY],
         since: "1.0.0",
+        history: &[Change::absent(Origin::Valkey, "9.0.0", "`SAFE` and `FAILOVER`.")],
         summary: "Makes everything durable and ends the server.",
         complexity: "O(1), or O(N) with a checkpoint, N the size of the live data.",
         arguments: &[
@@ -271,6 +279,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: 3,
         flags: flags![WRITE FAST],
         acl: acl![KEYSPACE DANGEROUS],
+        propagation: Propagation::Verbatim,
         since: "4.0.0",
         summary: "Exchanges two databases.",
         complexity: "O(N), N the number of clients that watch keys or wait for them.",

@@ -1,6 +1,8 @@
 //! Sets.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{
+    Arg, Change, Group, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags, when,
+};
 
 const BASE: Spec = Spec { group: Group::Set, ..Spec::BLANK };
 
@@ -12,7 +14,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![SET],
         keys: &[KeySpec::one(1, key_flags![RW INSERT])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
+        history: &[Change::new("2.4.0", "Several members.")],
         summary: "Adds members to a set, creating it when the key is new.",
         complexity: "O(N), N the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
@@ -44,6 +48,25 @@ pub(super) static COMMANDS: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "sdiffcard",
+        arity: -3,
+        flags: flags![READONLY MOVABLEKEYS],
+        acl: acl![SET],
+        keys: &[KeySpec::counted(1, key_flags![RO ACCESS])],
+        since: "8.10.0",
+        origin: Origin::Redis,
+        summary: "Counts the members of the first set that no other set has.",
+        complexity: "O(N), N the number of members of all sets.",
+        arguments: &[
+            Arg::integer("numkeys"),
+            Arg::key("key", 0).multiple(),
+            Arg::word("approx", "APPROX").optional(),
+            Arg::integer("limit").token("LIMIT").optional(),
+        ],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "sdiffstore",
         arity: -3,
         flags: flags![WRITE DENYOOM],
@@ -52,6 +75,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![OW UPDATE]),
             KeySpec::range(2, -1, 1, key_flags![RO ACCESS]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Stores the members of the first set that are in none of the others.",
         complexity: "O(N), N the number of members of all the sets together.",
@@ -96,6 +120,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW UPDATE]),
             KeySpec::range(2, -1, 1, key_flags![RO ACCESS]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Stores the members that all the sets have.",
         complexity: "O(N*M) at worst, N the size of the smallest set and M the number of sets.",
@@ -148,6 +173,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![RW ACCESS DELETE]),
             KeySpec::one(2, key_flags![RW INSERT]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Moves a member from one set to another.",
         complexity: "O(1)",
@@ -161,6 +187,11 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![SET],
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[
+            when("without a count", "SREM key member"),
+            when("the set becomes empty", "DEL key"),
+            when("with a count", "SREM key member ..."),
+        ]),
         since: "1.0.0",
         summary: "Removes random members from a set and returns them.",
         complexity: "O(N), N the number of members returned.",
@@ -186,7 +217,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![SET],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
+        history: &[Change::new("2.4.0", "Several members.")],
         summary: "Removes members from a set.",
         complexity: "O(N), N the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
@@ -224,6 +257,25 @@ pub(super) static COMMANDS: &[Spec] = &[
         ..BASE
     },
     Spec {
+        name: "sunioncard",
+        arity: -3,
+        flags: flags![READONLY MOVABLEKEYS],
+        acl: acl![SET],
+        keys: &[KeySpec::counted(1, key_flags![RO ACCESS])],
+        since: "8.10.0",
+        origin: Origin::Redis,
+        summary: "Counts the members that several sets have together.",
+        complexity: "O(N), N the number of members of all sets.",
+        arguments: &[
+            Arg::integer("numkeys"),
+            Arg::key("key", 0).multiple(),
+            Arg::word("approx", "APPROX").optional(),
+            Arg::integer("limit").token("LIMIT").optional(),
+        ],
+        served: false,
+        ..BASE
+    },
+    Spec {
         name: "sunionstore",
         arity: -3,
         flags: flags![WRITE DENYOOM],
@@ -232,6 +284,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             KeySpec::one(1, key_flags![OW UPDATE]),
             KeySpec::range(2, -1, 1, key_flags![RO ACCESS]),
         ],
+        propagation: Propagation::Verbatim,
         since: "1.0.0",
         summary: "Stores the members that any of the sets has.",
         complexity: "O(N), N the number of members of all the sets together.",

@@ -2,7 +2,10 @@
 
 pub(super) mod algebra;
 
-use crate::spec::{Arg, Deprecation, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{
+    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, always, flags,
+    key_flags, when,
+};
 
 const BASE: Spec = Spec { group: Group::SortedSet, ..Spec::BLANK };
 
@@ -14,6 +17,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE BLOCKING MOVABLEKEYS],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::counted(2, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[
+            when("with MIN", "ZPOPMIN key count"),
+            when("with MAX", "ZPOPMAX key count"),
+        ]),
         since: "7.0.0",
         summary: "Pops members with the lowest or highest scores from the first sorted set that has any, waiting until one has.",
         complexity: "O(K)+O(M*log(N)), K the number of keys, N the size of the set and M the number of members returned.",
@@ -32,7 +39,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE NOSCRIPT BLOCKING FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[always("ZPOPMAX key")]),
         since: "5.0.0",
+        history: &[Change::new("6.0.0", "The timeout may have a fraction.")],
         summary: "Pops the member with the highest score from the first sorted set that has one, waiting until one has.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
@@ -44,7 +53,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE NOSCRIPT BLOCKING FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::range(1, -2, 1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[always("ZPOPMIN key")]),
         since: "5.0.0",
+        history: &[Change::new("6.0.0", "The timeout may have a fraction.")],
         summary: "Pops the member with the lowest score from the first sorted set that has one, waiting until one has.",
         complexity: "O(log(N)), N the size of the set.",
         arguments: &[Arg::key("key", 0).multiple(), Arg::double("timeout")],
@@ -56,7 +67,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "1.2.0",
+        history: &[Change::new("2.4.0", "Several members.")],
         summary: "Adds members to a sorted set or changes their scores.",
         complexity: "O(log(N)) for each member, N the size of the set.",
         arguments: &[
@@ -103,6 +116,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
+        propagation: Propagation::Verbatim,
         since: "1.2.0",
         summary: "Adds to the score of a member.",
         complexity: "O(log(N)), N the size of the set.",
@@ -127,6 +141,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE MOVABLEKEYS],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::counted(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Rewritten(&[
+            when("with MIN", "ZPOPMIN key count"),
+            when("with MAX", "ZPOPMAX key count"),
+        ]),
         since: "7.0.0",
         summary: "Pops members with the lowest or highest scores from the first sorted set that has any.",
         complexity: "O(K)+O(M*log(N)), K the number of keys, N the size of the set and M the number of members returned.",
@@ -156,6 +174,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Verbatim,
         since: "5.0.0",
         summary: "Pops the members with the highest scores.",
         complexity: "O(log(N)*M), N the size of the set and M the number of members returned.",
@@ -168,6 +187,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS DELETE])],
+        propagation: Propagation::Verbatim,
         since: "5.0.0",
         summary: "Pops the members with the lowest scores.",
         complexity: "O(log(N)*M), N the size of the set and M the number of members returned.",
@@ -272,6 +292,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::one(2, key_flags![RO ACCESS])],
+        propagation: Propagation::Verbatim,
         since: "6.2.0",
         summary: "Stores a range of members by rank, score or string.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members stored.",
@@ -296,6 +317,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.0.0",
+        history: &[Change::absent(Origin::Common, "7.2.0", "`WITHSCORE`.")],
         summary: "Returns the rank of a member, counted from the lowest score.",
         complexity: "O(log(N))",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
@@ -307,7 +329,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE FAST],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.2.0",
+        history: &[Change::new("2.4.0", "Several members.")],
         summary: "Removes members from a sorted set.",
         complexity: "O(M*log(N)), N the size of the set and M the number of members given.",
         arguments: &[Arg::key("key", 0), Arg::string("member").multiple()],
@@ -319,6 +343,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "2.8.9",
         summary: "Removes the members between two strings.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
@@ -331,6 +356,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
         summary: "Removes the members with ranks in a range.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
@@ -343,6 +369,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RW DELETE])],
+        propagation: Propagation::Verbatim,
         since: "1.2.0",
         summary: "Removes the members with scores in a range.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members removed.",
@@ -400,6 +427,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.2.0",
+        history: &[Change::new("2.1.6", "Ends that are not part of the range.")],
         summary: "Returns the members with scores in a range, the highest score first.",
         complexity: "O(log(N)+M), N the size of the set and M the number of members returned.",
         deprecated: Some(Deprecation {
@@ -424,6 +452,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.0.0",
+        history: &[Change::absent(Origin::Common, "7.2.0", "`WITHSCORE`.")],
         summary: "Returns the rank of a member, counted from the highest score.",
         complexity: "O(log(N))",
         arguments: &[Arg::key("key", 0), Arg::string("member")],
@@ -437,6 +466,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RO ACCESS])],
         since: "2.8.0",
+        history: &[Change::absent(Origin::Valkey, "8.0.0", "`NOSCORES`.")],
         summary: "Iterates over the members and scores of a sorted set.",
         complexity: "O(1) a call, O(N) for the whole iteration.",
         arguments: &[

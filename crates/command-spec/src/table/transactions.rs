@@ -1,6 +1,6 @@
 //! Transactions.
 
-use crate::spec::{Arg, Group, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Group, KeySpec, Propagation, Spec, acl, flags, key_flags};
 
 const BASE: Spec = Spec { group: Group::Transactions, ..Spec::BLANK };
 
@@ -21,6 +21,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         arity: 1,
         flags: flags![NOSCRIPT LOADING STALE SKIP_SLOWLOG],
         acl: acl![TRANSACTION],
+        propagation: Propagation::Effects,
         since: "1.2.0",
         summary: "Executes a transaction.",
         complexity: "Depends on the queued commands.",

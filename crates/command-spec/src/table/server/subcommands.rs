@@ -1,7 +1,7 @@
 //! The subcommands of the server group's containers: ACL, COMMAND, CONFIG, LATENCY, MEMORY, MODULE, SLOWLOG.
 
 use super::BASE;
-use crate::spec::{Arg, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Change, KeySpec, Origin, Spec, acl, flags, key_flags};
 
 /// Subcommands of ACL.
 pub(super) const ACL: &[Spec] = &[
@@ -54,6 +54,11 @@ pub(super) const ACL: &[Spec] = &[
         arity: 3,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         since: "6.0.0",
+        history: &[
+            Change::new("6.2.0", "Patterns of channels."),
+            Change::new("7.0.0", "Selectors, and patterns as the rules that set them."),
+            Change::absent(Origin::Valkey, "9.1.0", "Databases that the user may use."),
+        ],
         summary: "Returns the rules of a user.",
         complexity: "O(N), N the number of rules of the user.",
         arguments: &[Arg::string("username")],
@@ -91,6 +96,11 @@ pub(super) const ACL: &[Spec] = &[
         arity: -2,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         since: "6.0.0",
+        history: &[Change::absent(
+            Origin::Common,
+            "7.2.0",
+            "The id of an entry, and when it was created and updated.",
+        )],
         summary: "Returns or clears the latest denials.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[Arg::one_of(
@@ -114,6 +124,11 @@ pub(super) const ACL: &[Spec] = &[
         arity: -3,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         since: "6.0.0",
+        history: &[
+            Change::new("6.2.0", "Patterns of channels."),
+            Change::new("7.0.0", "Selectors, and permissions by kind of access."),
+            Change::absent(Origin::Valkey, "9.1.0", "Databases that the user may use."),
+        ],
         summary: "Creates or changes a user.",
         complexity: "O(N), N the number of rules given.",
         arguments: &[Arg::string("username"), Arg::string("rule").optional().multiple()],
@@ -200,6 +215,7 @@ pub(super) const COMMAND: &[Spec] = &[
         acl: acl![CONNECTION],
         tips: &["nondeterministic_output_order"],
         since: "2.8.13",
+        history: &[Change::new("7.0.0", "Without names it tells of all commands.")],
         summary: "Returns the facts about commands.",
         complexity: "O(N), N the number of commands asked for.",
         arguments: &[Arg::string("command-name").optional().multiple()],
@@ -235,6 +251,7 @@ pub(super) const CONFIG: &[Spec] = &[
         arity: -3,
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         since: "2.0.0",
+        history: &[Change::new("7.0.0", "Several patterns.")],
         summary: "Returns settings.",
         complexity: "O(N), N the number of settings asked for.",
         arguments: &[Arg::block("parameter", &[Arg::string("parameter")]).multiple()],
@@ -273,6 +290,7 @@ pub(super) const CONFIG: &[Spec] = &[
         flags: flags![ADMIN NOSCRIPT LOADING STALE],
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
         since: "2.0.0",
+        history: &[Change::new("7.0.0", "Several parameters.")],
         summary: "Changes settings, all or none.",
         complexity: "O(N), N the number of settings given.",
         arguments: &[Arg::block(
@@ -489,6 +507,10 @@ pub(super) const SLOWLOG: &[Spec] = &[
         flags: flags![ADMIN LOADING STALE],
         tips: &["request_policy:all_nodes", "nondeterministic_output"],
         since: "2.2.12",
+        history: &[
+            Change::new("4.0.0", "The client's address and name."),
+            Change::absent(Origin::Redis, "8.10.0", "How many arguments the call had."),
+        ],
         summary: "Returns the latest slow commands.",
         complexity: "O(N), N the number of entries returned.",
         arguments: &[Arg::integer("count").optional()],

@@ -1,7 +1,7 @@
 //! Unions, intersections and differences of sorted sets.
 
 use super::BASE;
-use crate::spec::{Arg, KeySpec, Spec, acl, flags, key_flags};
+use crate::spec::{Arg, Change, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags};
 
 /// The commands, by name.
 pub(in crate::table) static COMMANDS: &[Spec] = &[
@@ -27,6 +27,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM MOVABLEKEYS],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::counted(2, key_flags![RO ACCESS])],
+        propagation: Propagation::Verbatim,
         since: "6.2.0",
         summary: "Stores the members of the first sorted set that are in none of the others.",
         complexity: "O(L+(N-K)log(N)) at worst, L the number of members of all the sets, N the size of the first and K the size of the result.",
@@ -44,6 +45,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::counted(1, key_flags![RO ACCESS])],
         since: "6.2.0",
+        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Returns the members that all the sorted sets have.",
         complexity: "O(N*K)+O(M*log(M)) at worst, N the size of the smallest set, K the number of sets and M the size of the result.",
         arguments: &[
@@ -82,7 +84,9 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM MOVABLEKEYS],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::counted(2, key_flags![RO ACCESS])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
+        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Stores the members that all the sorted sets have.",
         complexity: "O(N*K)+O(M*log(M)) at worst, N the size of the smallest set, K the number of sets and M the size of the result.",
         arguments: &[
@@ -106,6 +110,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         acl: acl![SORTEDSET],
         keys: &[KeySpec::counted(1, key_flags![RO ACCESS])],
         since: "6.2.0",
+        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Returns the members that any of the sorted sets has.",
         complexity: "O(N)+O(M*log(M)), N the number of members of all the sets and M the size of the result.",
         arguments: &[
@@ -128,7 +133,9 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE DENYOOM MOVABLEKEYS],
         acl: acl![SORTEDSET],
         keys: &[KeySpec::one(1, key_flags![OW UPDATE]), KeySpec::counted(2, key_flags![RO ACCESS])],
+        propagation: Propagation::Verbatim,
         since: "2.0.0",
+        history: &[Change::absent(Origin::Redis, "8.8.0", "`AGGREGATE COUNT`.")],
         summary: "Stores the members that any of the sorted sets has.",
         complexity: "O(N)+O(M*log(M)), N the number of members of all the sets and M the size of the result.",
         arguments: &[
