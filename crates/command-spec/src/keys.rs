@@ -4,7 +4,7 @@
 //! arguments decide what happens to the key (`VARIABLE_FLAGS`), a function for that command does.
 //! Client-side caching, COMMAND GETKEYS and, later, routing by slot use the answer.
 
-use crate::spec::{BeginSearch, FindKeys, KeyFlags, KeySpec, Spec, key_flags};
+use crate::spec::{BeginSearch, FindKeys, Flags, KeyFlags, KeySpec, Spec, key_flags};
 
 /// A key among the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,29 +15,64 @@ pub struct KeyAt {
     pub flags: KeyFlags,
 }
 
+/// Why the keys of a call cannot be told; displayed as COMMAND GETKEYS displays it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKeys {
+    /// No call of the command has any.
+    #[error("The command has no key arguments")]
+    InCommand,
+    /// The call has too few arguments, or too many.
+    #[error("Invalid number of arguments specified for command")]
+    WrongArity,
+    /// The arguments make no sense.
+    #[error("Invalid arguments specified for command")]
+    InArguments,
+}
+
+/// The keys of a call as COMMAND GETKEYS tells them.
+///
+/// # Errors
+/// When the command has no keys, or none can be found in this call though it must have one.
+pub fn of_call(spec: &Spec, call: &[&[u8]]) -> Result<Vec<KeyAt>, NoKeys> {
+    if !has_keys(spec) {
+        return Err(NoKeys::InCommand);
+    }
+    if !spec.accepts(call.len()) {
+        return Err(NoKeys::WrongArity);
+    }
+    let found = of(spec, call).unwrap_or_default();
+    if found.is_empty() && !spec.flags.has(Flags::NO_MANDATORY_KEYS) {
+        return Err(NoKeys::InArguments);
+    }
+    Ok(found)
+}
+
 /// Whether any call of the command can have keys.
 #[must_use]
 pub fn has_keys(spec: &Spec) -> bool {
     spec.keys.iter().any(|key| !key.flags.has(KeyFlags::NOT_KEY))
 }
 
-/// The keys of a call, or `None` when its arguments make no sense: a `numkeys` that is no number
-/// or larger than what follows it.
+/// The keys of a call, or `None` when its arguments make no sense: there are too few of them, or
+/// a `numkeys` is no number or larger than what follows it.
 #[must_use]
 pub fn of(spec: &Spec, arguments: &[&[u8]]) -> Option<Vec<KeyAt>> {
-    match spec.name {
-        "set" => Some(keys_of_set(arguments)),
-        "bitfield" => Some(keys_of_bitfield(arguments)),
-        "sort" => Some(keys_of_sort(arguments)),
-        "sort_ro" => Some(vec![KeyAt { index: 1, flags: key_flags![RO ACCESS] }]),
+    let found = match spec.name {
+        "set" => keys_of_set(arguments),
+        "bitfield" => keys_of_bitfield(arguments),
+        "sort" => keys_of_sort(arguments),
+        "sort_ro" => vec![KeyAt { index: 1, flags: key_flags![RO ACCESS] }],
+        "delex" => keys_of_delex(arguments),
+        "migrate" => keys_of_migrate(arguments),
         _ => {
             let mut found = Vec::new();
             for key in spec.keys.iter().filter(|key| !key.flags.has(KeyFlags::NOT_KEY)) {
                 find(key, arguments, &mut found)?;
             }
-            Some(found)
+            found
         }
-    }
+    };
+    found.iter().all(|key| key.index < arguments.len()).then_some(found)
 }
 
 /// Adds the keys that one spec finds.
@@ -62,7 +97,8 @@ fn find(spec: &KeySpec, arguments: &[&[u8]], found: &mut Vec<KeyAt>) -> Option<(
         FindKeys::KeyNum { count_index, first_key, step } => {
             let count = *arguments.get(usize::try_from(begin + count_index).ok()?)?;
             let first = begin + first_key;
-            (first, first.checked_add(parse_count(count)?)?.checked_sub(1)?, step)
+            let distance = parse_count(count)?.checked_sub(1)?.checked_mul(step)?;
+            (first, first.checked_add(distance)?, step)
         }
         FindKeys::Unknown => return None,
     };
@@ -141,4 +177,31 @@ fn keys_of_sort(arguments: &[&[u8]]) -> Vec<KeyAt> {
         index += 1;
     }
     keys
+}
+
+/// Without a condition the value does not matter.
+fn keys_of_delex(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let flags = if arguments.len() > 2 { key_flags![RW DELETE] } else { key_flags![RM DELETE] };
+    vec![KeyAt { index: 1, flags }]
+}
+
+/// One key, or an empty string and the keys after KEYS, which ends the options.
+fn keys_of_migrate(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let flags = key_flags![RW ACCESS DELETE];
+    if arguments.get(3).is_none_or(|key| !key.is_empty()) {
+        return vec![KeyAt { index: 3, flags }];
+    }
+    let mut index = 6;
+    while let Some(word) = arguments.get(index) {
+        match word.to_ascii_lowercase().as_slice() {
+            b"keys" => {
+                return (index + 1..arguments.len()).map(|index| KeyAt { index, flags }).collect();
+            }
+            b"auth" => index += 1,
+            b"auth2" => index += 2,
+            _ => {}
+        }
+        index += 1;
+    }
+    Vec::new()
 }

@@ -127,7 +127,8 @@ impl Spec {
         if flags.has(Flags::WRITE) {
             all = all.with(Categories::WRITE);
         }
-        if flags.has(Flags::READONLY) {
+        // A script that only reads is still a script.
+        if flags.has(Flags::READONLY) && !all.has(Categories::SCRIPTING) {
             all = all.with(Categories::READ);
         }
         if flags.has(Flags::ADMIN) {

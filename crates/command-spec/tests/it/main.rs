@@ -1,3 +1,5 @@
 //! The table as its users see it.
 
+mod keys;
+mod propagation;
 mod table;
