@@ -154,6 +154,17 @@ pub fn find(name: &[u8]) -> Option<Command> {
     container.known_subcommands().find(|sub| sub.is_called(&name[bar + 1..]))
 }
 
+/// The command that a call means, served or not: a container's subcommand if it has the one that
+/// the second argument names, otherwise the container.
+#[must_use]
+pub fn find_call(arguments: &[&[u8]]) -> Option<Command> {
+    let command = find_word(arguments.first()?)?;
+    let sub = arguments
+        .get(1)
+        .and_then(|word| command.known_subcommands().find(|sub| sub.is_called(word)));
+    Some(sub.unwrap_or(command))
+}
+
 /// The command that a call means: a container's subcommand if there is a second argument.
 ///
 /// # Errors

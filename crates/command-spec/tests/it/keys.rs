@@ -7,12 +7,8 @@ use command_spec::table;
 fn keys_of(call: &str) -> Result<String, NoKeys> {
     let call: Vec<&[u8]> =
         call.split(' ').map(|word| if word == "''" { b"" } else { word.as_bytes() }).collect();
-    let command = table::find(call[0]).expect("a command");
-    let sub = call.get(1).and_then(|sub| {
-        table::find(&[call[0], b"|", sub].concat())
-            .filter(|_| !command.spec().subcommands.is_empty())
-    });
-    let found = of_call(sub.unwrap_or(command).spec(), &call)?;
+    let command = table::find_call(&call).expect("a command");
+    let found = of_call(&command, &call)?;
     let shown = found.iter().map(|key| {
         let flags: Vec<&str> = key.flags.names().collect();
         format!("{}={}", String::from_utf8_lossy(call[key.index]), flags.join(","))
