@@ -72,6 +72,8 @@ pub struct Spec {
     pub subcommands: &'static [Spec],
     /// Served by Indelible; what is not served is an unknown command to its clients.
     pub served: bool,
+    /// What Indelible does of it, in a sentence, if that is not all.
+    pub limit: &'static str,
 }
 
 /// Since when, and in favour of what, a command is deprecated.
@@ -104,6 +106,7 @@ impl Spec {
         arguments: &[],
         subcommands: &[],
         served: true,
+        limit: "",
     };
 
     /// Whether a call with `argument_count` arguments, the name included, can be right.

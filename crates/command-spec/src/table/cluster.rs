@@ -16,6 +16,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "3.0.0",
         summary: "Allows the next command in a hash slot that is being imported.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -35,6 +36,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "3.0.0",
         summary: "Allows this connection to read from a replica of a cluster.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -45,6 +47,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "3.0.0",
         summary: "Ends READONLY.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
 ];
@@ -58,6 +61,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Assigns hash slots to this node.",
         complexity: "O(N) N the total number of hash slot arguments",
         arguments: &[Arg::integer("slot").multiple()],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -72,6 +76,7 @@ const CLUSTER: &[Spec] = &[
             &[Arg::integer("start-slot"), Arg::integer("end-slot")],
         )
         .multiple()],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -82,6 +87,7 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Advances the configuration epoch.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -109,6 +115,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns how many nodes report a node as failing.",
         complexity: "O(N) N the number of failure reports",
         arguments: &[Arg::string("node-id")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -119,6 +126,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns how many keys a hash slot has.",
         complexity: "O(1)",
         arguments: &[Arg::integer("slot")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -129,6 +137,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Takes hash slots away from this node.",
         complexity: "O(N) N the total number of hash slot arguments",
         arguments: &[Arg::integer("slot").multiple()],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -143,6 +152,7 @@ const CLUSTER: &[Spec] = &[
             &[Arg::integer("start-slot"), Arg::integer("end-slot")],
         )
         .multiple()],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -157,6 +167,7 @@ const CLUSTER: &[Spec] = &[
             &[Arg::word("force", "FORCE"), Arg::word("takeover", "TAKEOVER")],
         )
         .optional()],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -184,6 +195,7 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Takes all hash slots away from this node.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -194,6 +206,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Removes a node from the nodes table.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -205,6 +218,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns keys of a hash slot.",
         complexity: "O(log(N)) N the number of requested keys",
         arguments: &[Arg::integer("slot"), Arg::integer("count")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -225,6 +239,7 @@ const CLUSTER: &[Spec] = &[
         since: "5.0.0",
         summary: "Explains the subcommands.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -235,6 +250,7 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Describes the cluster.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -245,6 +261,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns the hash slot of a key.",
         complexity: "O(N) N the number of bytes in the key",
         arguments: &[Arg::string("key")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -255,6 +272,7 @@ const CLUSTER: &[Spec] = &[
         since: "7.0.0",
         summary: "Describes the connections between nodes.",
         complexity: "O(N) N the total number of Cluster nodes",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -269,6 +287,7 @@ const CLUSTER: &[Spec] = &[
             Arg::integer("port"),
             Arg::integer("cluster_bus_port").since("4.0.0").optional(),
         ],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -332,6 +351,7 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Returns the id of this node.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -353,6 +373,7 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Describes the nodes.",
         complexity: "O(N) N the total number of Cluster nodes",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -364,6 +385,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Describes the replicas of a node.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -375,6 +397,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Makes this node a replica of another one.",
         complexity: "O(1)",
         arguments: &[Arg::string("node-id")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -389,6 +412,7 @@ const CLUSTER: &[Spec] = &[
             &[Arg::word("hard", "HARD"), Arg::word("soft", "SOFT")],
         )
         .optional()],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -398,6 +422,7 @@ const CLUSTER: &[Spec] = &[
         since: "3.0.0",
         summary: "Writes the cluster configuration to disk.",
         complexity: "O(1)",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -408,6 +433,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Sets the configuration epoch of a new node.",
         complexity: "O(1)",
         arguments: &[Arg::integer("config-epoch")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -430,6 +456,7 @@ const CLUSTER: &[Spec] = &[
                 ],
             ),
         ],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -445,6 +472,7 @@ const CLUSTER: &[Spec] = &[
         )],
         summary: "Returns which shards have which hash slots.",
         complexity: "O(N) N the total number of cluster nodes",
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -457,6 +485,7 @@ const CLUSTER: &[Spec] = &[
         complexity: "O(1)",
         deprecated: Some(Deprecation { since: "5.0.0", replaced_by: "`CLUSTER REPLICAS`" }),
         arguments: &[Arg::string("node-id")],
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {
@@ -502,6 +531,7 @@ const CLUSTER: &[Spec] = &[
         summary: "Returns which nodes have which hash slots.",
         complexity: "O(N) N the total number of Cluster nodes",
         deprecated: Some(Deprecation { since: "7.0.0", replaced_by: "`CLUSTER SHARDS`" }),
+        limit: "Refused: there is no cluster.",
         ..BASE
     },
     Spec {

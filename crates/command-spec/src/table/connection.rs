@@ -120,6 +120,7 @@ const CLIENT: &[Spec] = &[
         summary: "Turns the tracking of the next command's keys on or off.",
         complexity: "O(1)",
         arguments: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
+        limit: "Refused: there is no tracking.",
         ..BASE
     },
     Spec {
@@ -413,6 +414,7 @@ const CLIENT: &[Spec] = &[
             Arg::word("optout", "OPTOUT").optional(),
             Arg::word("noloop", "NOLOOP").optional(),
         ],
+        limit: "`ON` is refused.",
         ..BASE
     },
     Spec {

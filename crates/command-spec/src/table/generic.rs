@@ -470,6 +470,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Waits until replicas have what this connection wrote.",
         complexity: "O(1)",
         arguments: &[Arg::integer("numreplicas"), Arg::integer("timeout")],
+        limit: "No replica answers: it ends with its timeout.",
         ..BASE
     },
     Spec {

@@ -38,6 +38,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "Starts a checkpoint in the background.",
         complexity: "O(1)",
         arguments: &[Arg::word("schedule", "SCHEDULE").since("3.2.2").optional()],
+        limit: "The redo log becomes durable; there is no RDB file.",
         ..BASE
     },
     Spec {
@@ -90,6 +91,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         summary: "What tests and developers need.",
         complexity: "Depends on the subcommand.",
         system: true,
+        limit: "Some of the subcommands.",
         ..BASE
     },
     Spec {
@@ -210,6 +212,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 Arg::block("no-one", &[Arg::word("no", "NO"), Arg::word("one", "ONE")]),
             ],
         )],
+        limit: "`NO ONE` only: there is no replication.",
         ..BASE
     },
     Spec {
@@ -229,6 +232,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         since: "1.0.0",
         summary: "Checkpoints the log and waits until that is done.",
         complexity: "O(N), N the size of the live data.",
+        limit: "The redo log becomes durable; there is no RDB file.",
         ..BASE
     },
     Spec {
@@ -263,6 +267,7 @@ pub(super) static COMMANDS: &[Spec] = &[
                 Arg::block("no-one", &[Arg::word("no", "NO"), Arg::word("one", "ONE")]),
             ],
         )],
+        limit: "`NO ONE` only: there is no replication.",
         ..BASE
     },
     Spec {

@@ -1,7 +1,7 @@
 //! What a node of a cluster does with its slots and their keys.
 
 use super::BASE;
-use crate::spec::{Arg, KeySpec, Origin, Propagation, Spec, acl, always, flags, key_flags};
+use crate::spec::{Arg, Group, KeySpec, Origin, Propagation, Spec, acl, always, flags, key_flags};
 
 /// The commands of the group, by name.
 pub(in crate::table) static COMMANDS: &[Spec] = &[
@@ -34,6 +34,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         propagation: Propagation::Rewritten(&[always(
             "TRIMSLOTS RANGES numranges start-slot end-slot ...",
         )]),
+        group: Group::Server,
         since: "8.0.0",
         origin: Origin::Redis,
         summary: "Removes the keys of ranges of slots.",
@@ -52,6 +53,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         flags: flags![WRITE],
         acl: acl![KEYSPACE DANGEROUS],
         propagation: Propagation::Always,
+        group: Group::Server,
         since: "8.4.0",
         origin: Origin::Redis,
         summary: "Removes the keys of slots that this node no longer serves.",

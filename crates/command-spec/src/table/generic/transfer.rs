@@ -2,7 +2,7 @@
 
 use super::BASE;
 use crate::spec::{
-    Arg, BeginSearch, FindKeys, KeySpec, Propagation, Spec, acl, flags, key_flags, when,
+    Arg, BeginSearch, FindKeys, Group, KeySpec, Propagation, Spec, acl, flags, key_flags, when,
 };
 
 /// The commands of the group, by name.
@@ -61,6 +61,7 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
                 "RESTORE key unix-time-milliseconds serialized-value ABSTTL",
             ),
         ]),
+        group: Group::Server,
         since: "3.0.0",
         summary: "RESTORE into a slot that is being imported.",
         complexity: "O(N*M), N the number of elements of the value and M their average size.",

@@ -23,6 +23,7 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Deletes users and closes their connections.",
         complexity: "O(1) for each user.",
         arguments: &[Arg::string("username").multiple()],
+        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -37,6 +38,7 @@ pub(super) const ACL: &[Spec] = &[
             Arg::string("command"),
             Arg::string("arg").optional().multiple(),
         ],
+        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -89,6 +91,7 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Reads the users from their file again.",
         complexity: "O(N), N the number of users.",
+        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -108,6 +111,7 @@ pub(super) const ACL: &[Spec] = &[
             &[Arg::integer("count"), Arg::word("reset", "RESET")],
         )
         .optional()],
+        limit: "Always empty.",
         ..BASE
     },
     Spec {
@@ -117,6 +121,7 @@ pub(super) const ACL: &[Spec] = &[
         since: "6.0.0",
         summary: "Writes the users into their file.",
         complexity: "O(N), N the number of users.",
+        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -132,6 +137,7 @@ pub(super) const ACL: &[Spec] = &[
         summary: "Creates or changes a user.",
         complexity: "O(N), N the number of rules given.",
         arguments: &[Arg::string("username"), Arg::string("rule").optional().multiple()],
+        limit: "Refused: there is one user, `default`.",
         ..BASE
     },
     Spec {
@@ -458,6 +464,7 @@ pub(super) const MODULE: &[Spec] = &[
         since: "4.0.0",
         summary: "Returns the loaded modules: none.",
         complexity: "O(1)",
+        limit: "Always empty.",
         ..BASE
     },
     Spec {
@@ -468,6 +475,7 @@ pub(super) const MODULE: &[Spec] = &[
         summary: "Loads a module: refused.",
         complexity: "O(1)",
         arguments: &[Arg::string("path"), Arg::string("arg").optional().multiple()],
+        limit: "Refused: there are no modules.",
         ..BASE
     },
     Spec {
@@ -485,6 +493,7 @@ pub(super) const MODULE: &[Spec] = &[
                 .multiple_with_token(),
             Arg::block("args", &[Arg::string("arg")]).token("ARGS").optional().multiple(),
         ],
+        limit: "Refused: there are no modules.",
         ..BASE
     },
     Spec {
@@ -495,6 +504,7 @@ pub(super) const MODULE: &[Spec] = &[
         summary: "Unloads a module: refused.",
         complexity: "O(1)",
         arguments: &[Arg::string("name")],
+        limit: "Refused: there are no modules.",
         ..BASE
     },
 ];
