@@ -9,7 +9,7 @@ use resp::Writer;
 use crate::help::write_help;
 use crate::keys;
 use crate::names::Names;
-use crate::spec::{Arg, ArgKind, BeginSearch, Categories, FindKeys, Flags, KeySpec, Spec};
+use crate::spec::{Arg, ArgKind, BeginSearch, Categories, FindKeys, KeySpec, Spec};
 use crate::table::Command;
 
 /// Executes COMMAND or one of its subcommands: `command` is what [`crate::table::resolve`] found for
@@ -120,16 +120,10 @@ fn get_keys(names: &Names, call: &[&[u8]], with_flags: bool, reply: &mut Writer)
     let Ok(command) = names.resolve(call) else {
         return reply.error("ERR Invalid command specified");
     };
-    if !keys::has_keys(&command) {
-        return reply.error("ERR The command has no key arguments");
-    }
-    if !command.accepts(call.len()) {
-        return reply.error("ERR Invalid number of arguments specified for command");
-    }
-    let found = keys::of(&command, call).unwrap_or_default();
-    if found.is_empty() && !command.flags.has(Flags::NO_MANDATORY_KEYS) {
-        return reply.error("ERR Invalid arguments specified for command");
-    }
+    let found = match keys::of_call(&command, call) {
+        Ok(found) => found,
+        Err(no_keys) => return reply.error(&format!("ERR {no_keys}")),
+    };
     reply.array(found.len());
     for key in found {
         if with_flags {

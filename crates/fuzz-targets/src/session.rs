@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
 use command::context::Context;
-use command::spec::Action;
-use command::table;
+use command::{handlers, table};
 use keyspace::{Journal, Keyspace, NoJournal, Replay};
 use resp::{Protocol, Writer};
 
@@ -95,7 +94,7 @@ impl Session {
     /// The reply to a command, if it is one that needs nothing but a keyspace.
     pub(crate) fn try_run(&mut self, arguments: &[&[u8]]) -> Option<Vec<u8>> {
         let command = table::resolve(arguments).ok()?;
-        let Action::Data(handler) = command.action else { return None };
+        let handler = handlers::of(command)?;
         if !command.accepts(arguments.len()) {
             return None;
         }

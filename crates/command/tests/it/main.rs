@@ -1,8 +1,8 @@
 //! The command crate as its users see it.
 
 mod generic;
+mod introspect;
 mod list;
 mod session;
 mod sort;
-mod table;
 mod zset;

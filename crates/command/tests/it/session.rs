@@ -2,8 +2,7 @@
 //! stands still unless told, and one command after the other.
 
 use command::context::{Blocking, Context};
-use command::spec::Action;
-use command::table;
+use command::{handlers, table};
 use keyspace::{Keyspace, NoJournal, Notify};
 use resp::{Protocol, Writer};
 
@@ -59,9 +58,7 @@ impl Session {
             Err(error) => return format!("-ERR {error}\r\n").into_bytes(),
         };
         assert!(command.accepts(arguments.len()), "wrong number of arguments: {arguments:?}");
-        let Action::Data(handler) = command.action else {
-            panic!("{} is no handler", command.name)
-        };
+        let Some(handler) = handlers::of(command) else { panic!("{} is no handler", command.name) };
         let mut reply = Writer::new(self.protocol);
         self.keyspace.begin_command(self.now_ms);
         let mut context = Context {

@@ -4,11 +4,12 @@
 use base::Lsn;
 use command::context::{Blocking, Context};
 use command::error::CommandError;
-use command::spec::{Action, Flags};
+use command::spec::Flags;
 use command::table::Command;
 use resp::{SharedBytes, Writer};
 
 use super::client::Closing;
+use super::commands::Executor;
 use super::shard::Level;
 use super::{ClientKey, Engine, commands, pubsub};
 
@@ -58,8 +59,8 @@ impl Engine {
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         self.shard.keyspace.begin_command(unix_us / 1000);
-        let (result, blocking) = match command.action {
-            Action::Data(handler) => {
+        let (result, blocking) = match commands::executor(command) {
+            Some(Executor::Data(handler)) => {
                 let client = &mut self.sessions[key];
                 let mut context = Context {
                     keyspace: &mut self.shard.keyspace,
@@ -74,13 +75,8 @@ impl Engine {
                 let result = handler(&mut context, args);
                 (result, context.blocking)
             }
-            Action::Server => match commands::handler(command.name) {
-                Some(handler) => (handler(self, key, args), None),
-                None => (Err(CommandError::other("ERR this command is not supported")), None),
-            },
-            Action::Unsupported => {
-                (Err(CommandError::other("ERR this command is not supported")), None)
-            }
+            Some(Executor::Server(handler)) => (handler(self, key, args), None),
+            None => (Err(CommandError::other("ERR this command is not supported")), None),
         };
         let failed = match result {
             Ok(()) => false,

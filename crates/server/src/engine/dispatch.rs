@@ -4,7 +4,7 @@
 //! The order of the checks is Redis', because a command that fails several of them is answered by
 //! the first.
 
-use command::spec::{Action, Flags};
+use command::spec::Flags;
 use command::table::Command;
 use resp::ProtocolError;
 
@@ -203,7 +203,7 @@ impl Engine {
 
     /// Why a command is not executed now, or `None`.
     fn refusal(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) -> Option<String> {
-        if !command.accepts(args.len()) || matches!(command.action, Action::Unsupported) {
+        if !command.accepts(args.len()) {
             return Some(format!("ERR wrong number of arguments for '{}' command", command.name));
         }
         let flags = command.flags;

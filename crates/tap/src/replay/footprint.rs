@@ -9,6 +9,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use command_spec::spec::{BeginSearch, Group};
+use command_spec::table::{self, Command};
 use resp::{Limits, Parsed, Parser};
 
 use super::plan::Request;
@@ -135,7 +137,7 @@ impl State {
     fn resp(&mut self, payload: &[u8]) -> (Footprint, bool) {
         let arguments = arguments(payload);
         let words: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-        let Some(command) = words.first().and_then(|name| command::table::lookup(name)) else {
+        let Some(command) = table::find_call(&words) else {
             if let Some(queued) = &mut self.multi {
                 *queued = None;
             }
@@ -154,14 +156,10 @@ impl State {
                 self.multi = None;
                 (Footprint::Nothing, true)
             }
-            "select" | "auth" | "hello" | "client" | "unwatch" => {
-                (Footprint::Nothing, self.multi.is_none())
-            }
+            "select" | "auth" | "hello" | "unwatch" => (Footprint::Nothing, self.multi.is_none()),
+            name if name.starts_with("client") => (Footprint::Nothing, self.multi.is_none()),
             _ => {
-                let found = command::keys::of(command.spec(), &words);
-                let keys = found.filter(|keys| !keys.is_empty()).map(|keys| {
-                    keys.iter().map(|key| hash(words[key.index])).collect::<Vec<u64>>()
-                });
+                let keys = keys(command, &words);
                 let Some(queued) = &mut self.multi else {
                     let touched =
                         keys.map_or(Footprint::Everything, |keys| Footprint::Keys(keys, false));
@@ -274,6 +272,16 @@ impl State {
     }
 }
 
+/// The keys of a call, by their hashes; `None` if it may touch others, or everything.
+fn keys(command: Command, words: &[&[u8]]) -> Option<Vec<u64>> {
+    // A script may touch what its call does not name, and needs the script that another call has given.
+    let names_all = command.group != Group::Scripting
+        && command.keys.iter().all(|key| key.begin != BeginSearch::Unknown);
+    let found = command_spec::keys::of(command.spec(), words)?;
+    (names_all && !found.is_empty())
+        .then(|| found.iter().map(|key| hash(words[key.index])).collect())
+}
+
 fn hash(key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
@@ -307,6 +315,29 @@ mod tests {
         ] {
             assert_eq!(first.may_overlap(&later, true), together, "{first:?} {later:?}");
             assert_eq!(first.may_overlap(&later, false), not_together, "{first:?} {later:?}");
+        }
+    }
+
+    #[test]
+    fn requests_touch_the_keys_that_they_name_or_everything() {
+        let of = |line: &str| {
+            let mut payload = Vec::new();
+            let words: Vec<&str> = line.split(' ').collect();
+            payload.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+            for word in words {
+                payload.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+            }
+            State::default().resp(&payload).0
+        };
+        let keys = |names: &[&str]| {
+            Footprint::Keys(names.iter().map(|name| hash(name.as_bytes())).collect(), false)
+        };
+        assert_eq!(of("SET a 1"), keys(&["a"]));
+        assert_eq!(of("OBJECT ENCODING a"), keys(&["a"]));
+        assert_eq!(of("XREAD STREAMS a b 0 0"), keys(&["a", "b"]));
+        assert_eq!(of("CLIENT SETNAME a"), Footprint::Nothing);
+        for line in ["SET", "EVAL x 1 a", "SCRIPT LOAD a", "SORT a BY b*", "FLUSHALL", "FT.ADD a"] {
+            assert_eq!(of(line), Footprint::Everything, "{line}");
         }
     }
 

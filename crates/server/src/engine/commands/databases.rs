@@ -1,17 +1,9 @@
-//! Whole databases: DBSIZE, FLUSHDB, FLUSHALL, SWAPDB.
+//! Whole databases: FLUSHDB, FLUSHALL, SWAPDB.
 
 use command::argument;
 use command::error::{CommandError, Done};
 
 use super::super::{ClientKey, Engine};
-
-/// DBSIZE.
-pub(super) fn dbsize(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let (count, _) = engine.shard.keyspace.size(engine.sessions[key].session.db);
-    engine.shard.keyspace.note_read_all();
-    engine.reply(key).count(count);
-    Ok(())
-}
 
 /// FLUSHDB.
 pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {

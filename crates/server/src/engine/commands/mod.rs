@@ -12,6 +12,7 @@ mod databases;
 mod debug;
 mod digest;
 mod durability;
+mod handlers;
 mod help;
 mod info;
 mod info_redo;
@@ -29,113 +30,10 @@ use command::argument;
 use command::error::{CommandError, Done};
 use command::table::Command;
 
-use super::call::ServerHandler;
 use super::{ClientKey, Engine};
 use crate::config::Config;
+pub(super) use handlers::{Executor, executor};
 pub(super) use modules::REFUSAL as MODULE_REFUSAL;
-
-/// Who executes the server command of this name.
-pub(super) fn handler(name: &str) -> Option<ServerHandler> {
-    let handler: ServerHandler = match name {
-        "multi" => Engine::multi,
-        "exec" => Engine::exec,
-        "discard" => Engine::discard_command,
-        "watch" => Engine::watch,
-        "unwatch" => Engine::unwatch,
-        "ping" => connection::ping,
-        "echo" => connection::echo,
-        "quit" => connection::quit,
-        "select" => connection::select,
-        "auth" => connection::auth,
-        "hello" => connection::hello,
-        "reset" => connection::reset,
-        "dbsize" => databases::dbsize,
-        "flushdb" => databases::flushdb,
-        "flushall" => databases::flushall,
-        "swapdb" => databases::swapdb,
-        "time" => state::time,
-        "lastsave" => state::lastsave,
-        "save" => state::save,
-        "bgsave" => state::bgsave,
-        "role" => state::role,
-        "replicaof" | "slaveof" => state::replicaof,
-        "lolwut" => state::lolwut,
-        "shutdown" => state::shutdown,
-        "info" => info::info,
-        "monitor" => monitor::monitor,
-        "bgrewriteaof" => durability::bgrewriteaof,
-        "checkpoint" => durability::checkpoint,
-        "wait" => durability::wait,
-        "waitaof" => durability::waitaof,
-        "publish" => publish::publish,
-        "spublish" => publish::spublish,
-        "subscribe" => publish::subscribe,
-        "psubscribe" => publish::psubscribe,
-        "ssubscribe" => publish::ssubscribe,
-        "unsubscribe" => publish::unsubscribe,
-        "punsubscribe" => publish::punsubscribe,
-        "sunsubscribe" => publish::sunsubscribe,
-        "debug" => debug::debug,
-        "command" => command_itself,
-        _ => return subcommand_handler(name),
-    };
-    Some(handler)
-}
-
-fn subcommand_handler(name: &str) -> Option<ServerHandler> {
-    let handler: ServerHandler = match name {
-        "client|caching" => clients::caching,
-        "client|durability" => durability::client_durability,
-        "client|getname" => clients::getname,
-        "client|getredir" => clients::getredir,
-        "client|id" => clients::id,
-        "client|info" => clients::info,
-        "client|kill" => clients::kill,
-        "client|list" => clients::list,
-        "client|no-evict" => clients::no_evict,
-        "client|no-touch" => clients::no_touch,
-        "client|pause" => client_pause::pause,
-        "client|unpause" => client_pause::unpause,
-        "client|reply" => clients::reply,
-        "client|setinfo" => clients::setinfo,
-        "client|setname" => clients::setname,
-        "client|tracking" => clients::tracking,
-        "client|trackinginfo" => clients::trackinginfo,
-        "client|unblock" => clients::unblock,
-        "config|get" => config::get,
-        "config|set" => config::set,
-        "config|resetstat" => config::resetstat,
-        "config|rewrite" => config::rewrite,
-        "slowlog|get" => slowlog::get,
-        "slowlog|len" => slowlog::len,
-        "slowlog|reset" => slowlog::reset,
-        "latency|doctor" => latency::doctor,
-        "latency|graph" => latency::graph,
-        "latency|histogram" => latency::histogram,
-        "latency|history" => latency::history,
-        "latency|latest" => latency::latest,
-        "latency|reset" => latency::reset,
-        "memory|doctor" => memory::doctor,
-        "memory|malloc-stats" => memory::malloc_stats,
-        "memory|purge" => memory::purge,
-        "memory|stats" => memory::stats,
-        "memory|usage" => memory::usage,
-        "module|list" => modules::list,
-        "module|load" | "module|loadex" | "module|unload" => modules::refused,
-        "asking" | "readonly" | "readwrite" => cluster::disabled,
-        _ if name.starts_with("cluster|") => cluster::disabled,
-        "pubsub|channels" => publish::channels,
-        "pubsub|numpat" => publish::numpat,
-        "pubsub|numsub" => publish::numsub,
-        "pubsub|shardchannels" => publish::shardchannels,
-        "pubsub|shardnumsub" => publish::shardnumsub,
-        _ if name.starts_with("acl|") => acl::acl,
-        _ if name.starts_with("command|") => command_itself,
-        _ if name.ends_with("|help") => help::help,
-        _ => return None,
-    };
-    Some(handler)
-}
 
 /// COMMAND and its subcommands: answered from the table.
 fn command_itself(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {

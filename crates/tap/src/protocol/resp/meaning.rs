@@ -1,11 +1,13 @@
 //! What a request is to recovery and to the conversation, by the command table.
 //!
 //! Commands that change keys are [`Class::Query`], and so is every command that the table does not know
-//! (scripts, functions, streams, modules): what is not proven to change nothing is logged. What concerns
-//! the server and not its data (CONFIG SET, SAVE, SHUTDOWN, REPLICAOF, ACL) changes nothing that recovery
-//! brings back, and would do harm on another server.
+//! (those of modules): what is not proven to change nothing is logged. So is what later commands need,
+//! though it changes no key: scripts that are given to the server to keep. What concerns the server and
+//! not its data (CONFIG SET, SAVE, SHUTDOWN, REPLICAOF, ACL) changes nothing that recovery brings back,
+//! and would do harm on another server.
 
-use command::spec::Flags;
+use command_spec::spec::{Flags, Propagation};
+use command_spec::table::{self, Command};
 
 use crate::entry::Class;
 
@@ -13,29 +15,15 @@ use crate::entry::Class;
 pub(super) const CONFIRMATIONS: [&[u8]; 6] =
     [b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"];
 
-/// Of Redis' commands that Indelible does not have, those that change nothing, sorted.
-const OTHER_READERS: [&str; 21] = [
-    "asking",
-    "evalsha_ro",
-    "fcall_ro",
-    "geodist",
-    "geohash",
-    "geopos",
-    "georadius_ro",
-    "georadiusbymember_ro",
-    "geosearch",
-    "hpexpiretime",
-    "hpttl",
-    "httl",
-    "module",
-    "readonly",
-    "readwrite",
-    "replconf",
-    "xinfo",
-    "xlen",
-    "xpending",
-    "xrange",
-    "xrevrange",
+/// They change no key, and yet later commands do something else without them: what a server or
+/// a connection keeps for EVALSHA and HIMPORT SET.
+const NEEDED_LATER: [&str; 6] = [
+    "eval_ro",
+    "script|load",
+    "script|flush",
+    "himport|prepare",
+    "himport|discard",
+    "himport|discardall",
 ];
 
 /// The first words of a request.
@@ -45,6 +33,13 @@ pub(super) struct Words<'a> {
     pub(super) second: &'a [u8],
     pub(super) third: &'a [u8],
     pub(super) len: usize,
+}
+
+impl Words<'_> {
+    /// The command of the table that they call.
+    fn command(&self) -> Option<Command> {
+        table::find_call(&[self.name, self.second])
+    }
 }
 
 /// What a client wants to be answered.
@@ -84,16 +79,7 @@ pub(super) enum Meaning {
 }
 
 pub(super) fn meaning(words: &Words<'_>) -> Meaning {
-    let Some(command) = command::table::lookup(words.name) else {
-        return unknown(words);
-    };
-    if command.flags.has(Flags::WRITE) {
-        return Meaning::Plain(Class::Query);
-    }
-    if command.flags.has(Flags::READONLY) {
-        return Meaning::Plain(Class::ReadOnly);
-    }
-    let second = |word: &str| words.second.eq_ignore_ascii_case(word.as_bytes());
+    let Some(command) = words.command() else { return Meaning::Plain(Class::Query) };
     match command.name {
         "multi" => Meaning::Multi,
         "exec" => Meaning::Exec,
@@ -104,15 +90,32 @@ pub(super) fn meaning(words: &Words<'_>) -> Meaning {
         "auth" => Meaning::Set(Setting::Login),
         "hello" if words.len > 1 => Meaning::Set(Setting::Protocol),
         "reset" => Meaning::Reset,
-        "client" if second("setname") => Meaning::Set(Setting::Name),
-        "client" if second("reply") && words.len == 3 => reply_mode(words.third),
+        "client|setname" => Meaning::Set(Setting::Name),
+        "client|reply" if words.len == 3 => reply_mode(words.third),
         "monitor" => Meaning::Monitor,
+        "psync" | "sync" => Meaning::Replica,
         // It fills the keyspace; the other ones look at the server or make it suffer.
-        "debug" if second("populate") => Meaning::Plain(Class::Query),
+        "debug" if words.second.eq_ignore_ascii_case(b"populate") => Meaning::Plain(Class::Query),
         name => match CONFIRMATIONS.iter().position(|known| *known == name.as_bytes()) {
             Some(kind) => Meaning::Subscription(kind),
-            None => Meaning::Plain(Class::ReadOnly),
+            None => Meaning::Plain(class(command)),
         },
+    }
+}
+
+fn class(command: Command) -> Class {
+    // A subcommand that the table does not know may be any of its container's.
+    let changes = changes(command) || command.known_subcommands().any(changes);
+    if changes { Class::Query } else { Class::ReadOnly }
+}
+
+/// Whether what is there, or what later commands do, is another after this one.
+fn changes(command: Command) -> bool {
+    match command.propagation {
+        Propagation::Verbatim | Propagation::Rewritten(_) | Propagation::Effects => true,
+        // A message is gone when it is delivered.
+        Propagation::Always => command.flags.has(Flags::WRITE),
+        Propagation::None => NEEDED_LATER.contains(&command.name),
     }
 }
 
@@ -126,25 +129,10 @@ fn reply_mode(word: &[u8]) -> Meaning {
     }
 }
 
-fn unknown(words: &Words<'_>) -> Meaning {
-    let mut lower = [0_u8; 24];
-    let Some(name) = lower.get_mut(..words.name.len()) else {
-        return Meaning::Plain(Class::Query);
-    };
-    name.copy_from_slice(words.name);
-    name.make_ascii_lowercase();
-    match &*name {
-        b"psync" | b"sync" => Meaning::Replica,
-        name if OTHER_READERS.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok() => {
-            Meaning::Plain(Class::ReadOnly)
-        }
-        _ => Meaning::Plain(Class::Query),
-    }
-}
-
 /// Whether the words are surely a request, and one that is answered by one reply.
 pub(super) fn is_certain(words: &Words<'_>) -> bool {
-    command::table::lookup(words.name).is_some_and(|command| command.accepts(words.len))
+    // A replica's REPLCONF ACK is not answered.
+    words.command().is_some_and(|command| command.accepts(words.len) && command.name != "replconf")
         && matches!(
             meaning(words),
             Meaning::Plain(_) | Meaning::Set(_) | Meaning::Multi | Meaning::Exec | Meaning::Discard
@@ -179,6 +167,14 @@ mod tests {
             "DEBUG POPULATE 10",
             "PFCOUNT k",
             "XREADGROUP GROUP g c STREAMS s >",
+            "XGROUP CREATE s g 0",
+            "XGROUP NEWER s",
+            "SCRIPT FLUSH",
+            "FCALL f 0",
+            "HIMPORT PREPARE f a",
+            "HEXPIRE k 1 FIELDS 1 f",
+            "JSON.GET k",
+            "SPOP k",
             "BLPOP k 0",
         ] {
             assert_eq!(of(query), Meaning::Plain(Class::Query), "{query}");
@@ -207,13 +203,42 @@ mod tests {
             "CLIENT REPLY nonsense",
             "OBJECT ENCODING k",
             "evalsha_ro x 0",
+            "XREAD STREAMS s 0",
+            "XINFO STREAM s",
+            "SCRIPT EXISTS x",
+            "FUNCTION LIST",
+            "HTTL k FIELDS 1 f",
+            "VSIM k ELE a",
+            "REPLCONF listening-port 1",
+            "CLIENT NEWER x",
+            "SPUBLISH c m",
         ] {
             assert_eq!(of(reader), Meaning::Plain(Class::ReadOnly), "{reader}");
         }
     }
 
     #[test]
-    fn the_readers_are_sorted() {
-        assert!(OTHER_READERS.is_sorted());
+    fn what_is_needed_later_is_in_the_table_and_no_write() {
+        for name in NEEDED_LATER {
+            let command = table::find(name.as_bytes()).expect(name);
+            assert!(!command.flags.has(Flags::WRITE), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_answered_is_not_certain() {
+        let is_certain = |request: &str| {
+            let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            let at = |index: usize| words.get(index).copied().unwrap_or_default();
+            is_certain(&Words { name: at(0), second: at(1), third: at(2), len: words.len() })
+        };
+        for certain in ["GET k", "XADD s * a b", "EVAL x 0", "XINFO STREAM s", "MULTI"] {
+            assert!(is_certain(certain), "{certain}");
+        }
+        for uncertain in
+            ["GET", "FT.SEARCH i q", "REPLCONF ACK 12", "PSYNC ? -1", "SUBSCRIBE c", "XINFO STREAM"]
+        {
+            assert!(!is_certain(uncertain), "{uncertain}");
+        }
     }
 }

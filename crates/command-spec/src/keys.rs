@@ -1,0 +1,207 @@
+//! Which of a call's arguments are keys.
+//!
+//! Key specs answer for nearly every command. Where one of them is `Unknown`, or where other
+//! arguments decide what happens to the key (`VARIABLE_FLAGS`), a function for that command does.
+//! Client-side caching, COMMAND GETKEYS and, later, routing by slot use the answer.
+
+use crate::spec::{BeginSearch, FindKeys, Flags, KeyFlags, KeySpec, Spec, key_flags};
+
+/// A key among the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyAt {
+    /// Its position; 0 is the command's name.
+    pub index: usize,
+    /// What the command does with it.
+    pub flags: KeyFlags,
+}
+
+/// Why the keys of a call cannot be told; displayed as COMMAND GETKEYS displays it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKeys {
+    /// No call of the command has any.
+    #[error("The command has no key arguments")]
+    InCommand,
+    /// The call has too few arguments, or too many.
+    #[error("Invalid number of arguments specified for command")]
+    WrongArity,
+    /// The arguments make no sense.
+    #[error("Invalid arguments specified for command")]
+    InArguments,
+}
+
+/// The keys of a call as COMMAND GETKEYS tells them.
+///
+/// # Errors
+/// When the command has no keys, or none can be found in this call though it must have one.
+pub fn of_call(spec: &Spec, call: &[&[u8]]) -> Result<Vec<KeyAt>, NoKeys> {
+    if !has_keys(spec) {
+        return Err(NoKeys::InCommand);
+    }
+    if !spec.accepts(call.len()) {
+        return Err(NoKeys::WrongArity);
+    }
+    let found = of(spec, call).unwrap_or_default();
+    if found.is_empty() && !spec.flags.has(Flags::NO_MANDATORY_KEYS) {
+        return Err(NoKeys::InArguments);
+    }
+    Ok(found)
+}
+
+/// Whether any call of the command can have keys.
+#[must_use]
+pub fn has_keys(spec: &Spec) -> bool {
+    spec.keys.iter().any(|key| !key.flags.has(KeyFlags::NOT_KEY))
+}
+
+/// The keys of a call, or `None` when its arguments make no sense: there are too few of them, or
+/// a `numkeys` is no number or larger than what follows it.
+#[must_use]
+pub fn of(spec: &Spec, arguments: &[&[u8]]) -> Option<Vec<KeyAt>> {
+    let found = match spec.name {
+        "set" => keys_of_set(arguments),
+        "bitfield" => keys_of_bitfield(arguments),
+        "sort" => keys_of_sort(arguments),
+        "sort_ro" => vec![KeyAt { index: 1, flags: key_flags![RO ACCESS] }],
+        "delex" => keys_of_delex(arguments),
+        "migrate" => keys_of_migrate(arguments),
+        _ => {
+            let mut found = Vec::new();
+            for key in spec.keys.iter().filter(|key| !key.flags.has(KeyFlags::NOT_KEY)) {
+                find(key, arguments, &mut found)?;
+            }
+            found
+        }
+    };
+    found.iter().all(|key| key.index < arguments.len()).then_some(found)
+}
+
+/// Adds the keys that one spec finds.
+fn find(spec: &KeySpec, arguments: &[&[u8]], found: &mut Vec<KeyAt>) -> Option<()> {
+    let end = i32::try_from(arguments.len()).ok()?;
+    let begin = match spec.begin {
+        BeginSearch::Index(index) => index,
+        BeginSearch::Keyword { keyword, start_from } => {
+            match find_keyword(keyword, start_from, arguments) {
+                Some(index) => index,
+                None => return Some(()),
+            }
+        }
+        BeginSearch::Unknown => return None,
+    };
+    let (first, last, step) = match spec.find {
+        FindKeys::Range { last, step, .. } if last >= 0 => (begin, begin + last, step),
+        FindKeys::Range { last, step, limit: 0 } => (begin, end + last, step),
+        FindKeys::Range { last, step, limit } => {
+            (begin, begin + (end - begin) / limit + last, step)
+        }
+        FindKeys::KeyNum { count_index, first_key, step } => {
+            let count = *arguments.get(usize::try_from(begin + count_index).ok()?)?;
+            let first = begin + first_key;
+            let distance = parse_count(count)?.checked_sub(1)?.checked_mul(step)?;
+            (first, first.checked_add(distance)?, step)
+        }
+        FindKeys::Unknown => return None,
+    };
+    if last >= end || last < first || first >= end {
+        return None;
+    }
+    let positions = usize::try_from(first).ok()?..=usize::try_from(last).ok()?;
+    let step = usize::try_from(step).ok()?;
+    found.extend(positions.step_by(step).map(|index| KeyAt { index, flags: spec.flags }));
+    Some(())
+}
+
+/// The position after `keyword`.
+fn find_keyword(keyword: &str, start_from: i32, arguments: &[&[u8]]) -> Option<i32> {
+    let is_it = |index: &usize| arguments[*index].eq_ignore_ascii_case(keyword.as_bytes());
+    let distance = usize::try_from(start_from.unsigned_abs()).ok()?;
+    let index = if start_from >= 0 {
+        (distance..arguments.len()).find(is_it)
+    } else {
+        (1..=arguments.len().checked_sub(distance)?).rev().find(is_it)
+    };
+    i32::try_from(index? + 1).ok()
+}
+
+/// A number of keys, as Redis reads it: no sign, no leading zero.
+fn parse_count(text: &[u8]) -> Option<i32> {
+    let is_canonical = matches!(text, [b'0'] | [b'1'..=b'9', ..]);
+    if is_canonical { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+/// With GET, the old value is returned; without, the key is merely overwritten.
+fn keys_of_set(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let options = arguments.get(3..).unwrap_or_default();
+    let flags = if options.iter().any(|option| option.eq_ignore_ascii_case(b"get")) {
+        key_flags![RW ACCESS UPDATE]
+    } else {
+        key_flags![OW UPDATE]
+    };
+    vec![KeyAt { index: 1, flags }]
+}
+
+/// Reads only if all of its operations are GET.
+fn keys_of_bitfield(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let mut operations = arguments.get(2..).unwrap_or_default();
+    let mut reads_only = true;
+    while let [word, rest @ ..] = operations {
+        let operand_count = match word.to_ascii_lowercase().as_slice() {
+            b"get" => 2,
+            b"overflow" => 1,
+            _ => usize::MAX,
+        };
+        let Some(following) = rest.get(operand_count..) else {
+            reads_only = false;
+            break;
+        };
+        operations = following;
+    }
+    let flags = if reads_only { key_flags![RO ACCESS] } else { key_flags![RW ACCESS UPDATE] };
+    vec![KeyAt { index: 1, flags }]
+}
+
+/// The key to sort, and the last STORE destination; what GET and BY refer to depends on the data.
+fn keys_of_sort(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let mut keys = vec![KeyAt { index: 1, flags: key_flags![RO ACCESS] }];
+    let mut index = 2;
+    while let Some(word) = arguments.get(index) {
+        match word.to_ascii_lowercase().as_slice() {
+            b"limit" => index += 2,
+            b"get" | b"by" => index += 1,
+            b"store" if index + 1 < arguments.len() => {
+                keys.truncate(1);
+                keys.push(KeyAt { index: index + 1, flags: key_flags![OW UPDATE] });
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    keys
+}
+
+/// Without a condition the value does not matter.
+fn keys_of_delex(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let flags = if arguments.len() > 2 { key_flags![RW DELETE] } else { key_flags![RM DELETE] };
+    vec![KeyAt { index: 1, flags }]
+}
+
+/// One key, or an empty string and the keys after KEYS, which ends the options.
+fn keys_of_migrate(arguments: &[&[u8]]) -> Vec<KeyAt> {
+    let flags = key_flags![RW ACCESS DELETE];
+    if arguments.get(3).is_none_or(|key| !key.is_empty()) {
+        return vec![KeyAt { index: 3, flags }];
+    }
+    let mut index = 6;
+    while let Some(word) = arguments.get(index) {
+        match word.to_ascii_lowercase().as_slice() {
+            b"keys" => {
+                return (index + 1..arguments.len()).map(|index| KeyAt { index, flags }).collect();
+            }
+            b"auth" => index += 1,
+            b"auth2" => index += 2,
+            _ => {}
+        }
+        index += 1;
+    }
+    Vec::new()
+}
