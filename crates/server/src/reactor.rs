@@ -330,7 +330,7 @@ impl Reactor {
                     written += count;
                     if written >= WRITE_BYTES {
                         // Others have their turn first.
-                        engine.note(key);
+                        engine.look_at(key);
                         return;
                     }
                 }

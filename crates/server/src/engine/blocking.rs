@@ -14,9 +14,11 @@ use std::collections::{BTreeMap, VecDeque};
 use base::Lsn;
 use command::context::{Blocking, TimeoutReply};
 use command::table::Command;
+use keyspace::Keyspace;
 
 use super::call::Attempt;
 use super::client::{DbKey, ReplyMode};
+use super::sessions::Sessions;
 use super::transaction::args_memory_bytes;
 use super::{ClientKey, Engine};
 
@@ -88,12 +90,11 @@ pub(crate) struct Waiters {
     pub(crate) durable: Vec<ClientKey>,
 }
 
-impl Engine {
+impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
         let blocks = |wait: &Wait| !matches!(wait, Wait::Room);
-        self.sessions
-            .clients
+        self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
             .count()
@@ -106,15 +107,16 @@ impl Engine {
         command: Command,
         args: &[&[u8]],
         blocking: Blocking,
+        keyspace: &mut Keyspace,
     ) {
-        let db = self.sessions[key].session.db;
+        let db = self.clients[key].session.db;
         // Each once, in whatever order: clients are served in the order of their queues.
         let mut keys: Vec<Box<[u8]>> = blocking.keys.into_iter().collect();
         keys.sort_unstable();
         keys.dedup();
         for name in &keys {
-            self.shard.keyspace.await_key(db, name);
-            self.sessions.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
+            keyspace.await_key(db, name);
+            self.waiters.by_key.entry((db, name.clone())).or_default().push_back(key);
         }
         // Each key lies in three places: with its client, among the waiters, in the keyspace.
         let memory_bytes = 4 * args_memory_bytes(args);
@@ -129,35 +131,35 @@ impl Engine {
     /// Makes a client wait.
     pub(super) fn start_wait(&mut self, key: ClientKey, wait: Wait) {
         if let Some(deadline_ms) = wait.deadline_ms() {
-            self.sessions.deadlines.insert((deadline_ms, key));
+            self.deadlines.insert((deadline_ms, key));
         }
         if matches!(wait, Wait::Durable(_)) {
-            self.sessions.waiters.durable.push(key);
+            self.waiters.durable.push(key);
         }
-        self.sessions[key].session.wait = Some(Box::new(wait));
+        self.clients[key].session.wait = Some(Box::new(wait));
     }
 
     /// Takes a client out of everything it waits in, without a reply.
-    pub(super) fn stop_waiting(&mut self, key: ClientKey) -> Option<Wait> {
-        let wait = *self.sessions.clients.get_mut(key)?.session.wait.take()?;
+    pub(super) fn stop_waiting(&mut self, key: ClientKey, keyspace: &mut Keyspace) -> Option<Wait> {
+        let wait = *self.clients.get_mut(key)?.session.wait.take()?;
         if let Some(deadline_ms) = wait.deadline_ms() {
-            self.sessions.deadlines.remove(&(deadline_ms, key));
+            self.deadlines.remove(&(deadline_ms, key));
         }
         match &wait {
             Wait::Keys(wait) => {
                 for name in &wait.keys {
-                    self.shard.keyspace.unawait_key(wait.db, name);
+                    keyspace.unawait_key(wait.db, name);
                     let place = (wait.db, name.clone());
-                    if let Some(queue) = self.sessions.waiters.by_key.get_mut(&place) {
+                    if let Some(queue) = self.waiters.by_key.get_mut(&place) {
                         queue.retain(|waiter| *waiter != key);
                         if queue.is_empty() {
-                            self.sessions.waiters.by_key.remove(&place);
+                            self.waiters.by_key.remove(&place);
                         }
                     }
                 }
             }
-            Wait::Durable(_) => self.sessions.waiters.durable.retain(|waiter| *waiter != key),
-            Wait::Room => self.sessions.congestion.forget(key),
+            Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
+            Wait::Room => self.congestion.forget(key),
             Wait::Replicas { .. } | Wait::Pause | Wait::Errand => {}
         }
         Some(wait)
@@ -166,14 +168,102 @@ impl Engine {
     /// Lets a client that waited go on with what it has sent meanwhile. Its reply begins at
     /// `before` in its output; one that wants none gets none.
     pub(super) fn resume(&mut self, key: ClientKey, before: usize) {
-        let client = &mut self.sessions[key];
+        let client = &mut self.clients[key];
         if client.session.reply_mode == ReplyMode::Off {
             client.connection.output.truncate(before);
         }
         self.note(key);
-        self.sessions.resumed.push_back(key);
+        self.resumed.push_back(key);
     }
 
+    /// Ends the waits whose time is up.
+    pub(super) fn end_waits(&mut self, now_ms: i64, durable: Lsn, keyspace: &mut Keyspace) {
+        while let Some((deadline_ms, key)) = self.deadlines.first().copied() {
+            if deadline_ms > now_ms {
+                break;
+            }
+            self.time_out(key, durable, keyspace);
+        }
+    }
+
+    /// Ends a wait as if its time were up.
+    pub(super) fn time_out(&mut self, key: ClientKey, durable: Lsn, keyspace: &mut Keyspace) {
+        let Some(wait) = self.stop_waiting(key, keyspace) else { return };
+        let before = self.clients[key].connection.output.len();
+        let reply = self.clients[key].connection.output.writer();
+        match wait {
+            Wait::Keys(wait) => match wait.on_timeout {
+                TimeoutReply::NullArray => reply.null_array(),
+                TimeoutReply::Null => reply.null(),
+            },
+            Wait::Durable(wait) => {
+                reply.array(2);
+                reply.int(i64::from(wait.lsn <= durable));
+                reply.int(0);
+            }
+            Wait::Replicas { .. } => reply.int(0),
+            Wait::Pause | Wait::Room | Wait::Errand => {}
+        }
+        self.resume(key, before);
+    }
+
+    /// Ends a wait with an error. Returns whether the client waited.
+    pub(super) fn end_wait_with_error(
+        &mut self,
+        key: ClientKey,
+        error: &str,
+        keyspace: &mut Keyspace,
+    ) -> bool {
+        if self.stop_waiting(key, keyspace).is_none() {
+            return false;
+        }
+        let before = self.clients[key].connection.output.len();
+        self.clients[key].connection.output.writer().error(error);
+        self.resume(key, before);
+        true
+    }
+
+    /// Ends a wait with OK.
+    pub(super) fn end_wait_with_ok(&mut self, key: ClientKey, keyspace: &mut Keyspace) {
+        if self.stop_waiting(key, keyspace).is_some() {
+            let before = self.clients[key].connection.output.len();
+            self.clients[key].connection.output.writer().ok();
+            self.resume(key, before);
+        }
+    }
+
+    /// Answers the WAITAOFs whose blocks are durable.
+    pub(super) fn wake_durable(&mut self, durable: Lsn, keyspace: &mut Keyspace) {
+        for key in self.waiters.durable.clone() {
+            let is_over =
+                match self.clients.get(key).and_then(|client| client.session.wait.as_deref()) {
+                    Some(Wait::Durable(wait)) => wait.lsn <= durable && !wait.wants_replicas,
+                    _ => false,
+                };
+            if is_over {
+                self.time_out(key, durable, keyspace);
+            }
+        }
+    }
+
+    /// Lets a command wait until the pause is over.
+    pub(super) fn postpone(&mut self, key: ClientKey) {
+        self.start_wait(key, Wait::Pause);
+    }
+
+    /// Lets the clients go on that waited for the end of the pause.
+    pub(super) fn resume_paused(&mut self, keyspace: &mut Keyspace) {
+        for key in self.clients.keys() {
+            if matches!(self.clients[key].session.wait.as_deref(), Some(Wait::Pause)) {
+                self.stop_waiting(key, keyspace);
+                let before = self.clients[key].connection.output.len();
+                self.resume(key, before);
+            }
+        }
+    }
+}
+
+impl Engine {
     /// Executes the commands that wait for keys which have appeared.
     pub(super) fn serve_ready_keys(&mut self) {
         if self.in_transaction {
@@ -214,94 +304,14 @@ impl Engine {
             }
             return;
         }
-        self.stop_waiting(key);
-        self.resume(key, before);
-    }
-
-    /// Ends the waits whose time is up.
-    pub(super) fn end_waits(&mut self) {
-        let now_ms = self.time.unix_ms();
-        while let Some((deadline_ms, key)) = self.sessions.deadlines.first().copied() {
-            if deadline_ms > now_ms {
-                break;
-            }
-            self.time_out(key);
-        }
-    }
-
-    /// Ends a wait as if its time were up.
-    pub(super) fn time_out(&mut self, key: ClientKey) {
-        let Some(wait) = self.stop_waiting(key) else { return };
-        let durable = self.shard.reach.durable;
-        let before = self.sessions[key].connection.output.len();
-        let reply = self.reply(key);
-        match wait {
-            Wait::Keys(wait) => match wait.on_timeout {
-                TimeoutReply::NullArray => reply.null_array(),
-                TimeoutReply::Null => reply.null(),
-            },
-            Wait::Durable(wait) => {
-                reply.array(2);
-                reply.int(i64::from(wait.lsn <= durable));
-                reply.int(0);
-            }
-            Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Errand => {}
-        }
-        self.resume(key, before);
+        self.sessions.stop_waiting(key, &mut self.shard.keyspace);
+        self.sessions.resume(key, before);
     }
 
     /// Ends a wait with an error.
     pub(super) fn end_wait_with_error(&mut self, key: ClientKey, error: &str) {
-        if self.stop_waiting(key).is_some() {
-            let before = self.sessions[key].connection.output.len();
-            self.reply(key).error(error);
+        if self.sessions.end_wait_with_error(key, error, &mut self.shard.keyspace) {
             self.observed.counters.error(error.as_bytes());
-            self.resume(key, before);
-        }
-    }
-
-    /// Ends a wait with OK.
-    pub(super) fn end_wait_with_ok(&mut self, key: ClientKey) {
-        if self.stop_waiting(key).is_some() {
-            let before = self.sessions[key].connection.output.len();
-            self.reply(key).ok();
-            self.resume(key, before);
-        }
-    }
-
-    /// Answers the WAITAOFs whose blocks are durable.
-    pub(super) fn wake_durable(&mut self) {
-        let durable = self.shard.reach.durable;
-        for key in self.sessions.waiters.durable.clone() {
-            let is_over = match self
-                .sessions
-                .clients
-                .get(key)
-                .and_then(|client| client.session.wait.as_deref())
-            {
-                Some(Wait::Durable(wait)) => wait.lsn <= durable && !wait.wants_replicas,
-                _ => false,
-            };
-            if is_over {
-                self.time_out(key);
-            }
-        }
-    }
-
-    /// Lets a command wait until the pause is over.
-    pub(super) fn postpone(&mut self, key: ClientKey) {
-        self.start_wait(key, Wait::Pause);
-    }
-
-    /// Lets the clients go on that waited for the end of the pause.
-    pub(super) fn resume_paused(&mut self) {
-        for key in self.sessions.clients.keys() {
-            if matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Pause)) {
-                self.stop_waiting(key);
-                let before = self.sessions[key].connection.output.len();
-                self.resume(key, before);
-            }
         }
     }
 }

@@ -34,7 +34,7 @@ impl Engine {
     /// Executes a command of a client outside a transaction; it may make its client wait.
     pub(super) fn execute(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
         if let Some(blocking) = self.call(key, command, args, Attempt::First) {
-            self.block(key, command, args, blocking);
+            self.sessions.block(key, command, args, blocking, &mut self.shard.keyspace);
         }
         self.serve_ready_keys();
     }
@@ -195,7 +195,7 @@ impl Engine {
         while self.shard.keyspace.has_effects() {
             let effects = self.shard.keyspace.take_effects();
             for key in &effects.touched {
-                self.spoil(key);
+                self.sessions.mark_watch_dirty(key);
             }
             for event in &effects.events {
                 self.publish_event(event, lsn);
@@ -260,7 +260,7 @@ impl Engine {
             self.hold(key, level, lsn);
             self.await_block(level);
         }
-        self.note(key);
+        self.sessions.note(key);
         self.check_output_size(key);
         if let Some(client) =
             self.sessions.clients.get_mut(key).filter(|it| it.connection.closing == Closing::Now)

@@ -100,7 +100,7 @@ pub(crate) struct Session {
     /// The memory that these take.
     pub(crate) watched_bytes: usize,
     /// A watched key has changed: EXEC will execute nothing.
-    pub(crate) is_spoiled: bool,
+    pub(crate) is_watch_dirty: bool,
     pub(crate) wait: Option<Box<Wait>>,
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pub(crate) is_monitor: bool,
@@ -165,7 +165,7 @@ impl Client {
             (self.is_subscribed(), 'P'),
             (self.session.transaction.is_some(), 'x'),
             (self.session.wait.as_ref().is_some_and(|wait| wait.is_blocking()), 'b'),
-            (self.session.is_spoiled, 'd'),
+            (self.session.is_watch_dirty, 'd'),
             (self.connection.closing == Closing::AfterReply, 'c'),
             (self.connection.closing == Closing::Now, 'A'),
             (self.connection.peer.is_unix_socket, 'U'),

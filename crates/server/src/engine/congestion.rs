@@ -58,12 +58,15 @@ impl Engine {
     /// Whether a command has to wait until the log keeps up.
     pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
         self.sessions.congestion.is_congested
-            && self.flags_of_execution(key, command).is_some_and(|flags| flags.has(Flags::WRITE))
+            && self.sessions[key]
+                .session
+                .flags_of_execution(command)
+                .is_some_and(|flags| flags.has(Flags::WRITE))
     }
 
     /// Lets a client wait until the log keeps up.
     pub(super) fn hold_back(&mut self, key: ClientKey) {
-        self.start_wait(key, Wait::Room);
+        self.sessions.start_wait(key, Wait::Room);
         self.sessions.congestion.held_back.push(key);
     }
 
@@ -77,10 +80,10 @@ impl Engine {
             return;
         }
         for key in std::mem::take(&mut self.sessions.congestion.held_back) {
-            self.stop_waiting(key);
+            self.sessions.stop_waiting(key, &mut self.shard.keyspace);
             if let Some(client) = self.sessions.clients.get(key) {
                 let before = client.connection.output.len();
-                self.resume(key, before);
+                self.sessions.resume(key, before);
             }
         }
     }

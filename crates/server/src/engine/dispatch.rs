@@ -89,7 +89,7 @@ impl Engine {
         parser.release();
         self.sessions[key].connection.parser = parser;
         if self.sessions[key].connection.output.waiting_bytes() > 0 {
-            self.note(key);
+            self.sessions.note(key);
             self.check_output_size(key);
         }
         at
@@ -178,13 +178,15 @@ impl Engine {
         if let Some(refusal) = self.refusal(key, command, args) {
             self.refuse(key, Some(command), &refusal);
         } else if self.is_paused_for(key, command) {
-            self.postpone(key);
+            self.sessions.postpone(key);
             return Flow::Postponed;
         } else if self.waits_for_room(key, command) {
             self.hold_back(key);
             return Flow::Postponed;
         } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
-            self.enqueue(key, command, args);
+            let client = &mut self.sessions[key];
+            client.session.enqueue(command, args);
+            client.connection.output.writer().simple("QUEUED");
         } else {
             self.execute(key, command, args);
         }
@@ -283,7 +285,7 @@ impl Engine {
             // the general code there and keeps the telling ones (OOM, MISCONF).
             let reason = error.strip_prefix("ERR ").unwrap_or(error);
             let error = format!("EXECABORT Transaction discarded because of: {reason}");
-            self.discard(key);
+            self.sessions.discard(key, &mut self.shard.keyspace);
             self.reply(key).error(&error);
         } else {
             client.connection.output.writer().error(error);

@@ -38,7 +38,7 @@ impl Engine {
         if self.in_transaction {
             self.reply(key).ok();
         } else {
-            self.start_wait(key, Wait::Errand);
+            self.sessions.start_wait(key, Wait::Errand);
         }
     }
 
@@ -49,7 +49,7 @@ impl Engine {
                 continue;
             }
             match result {
-                Ok(()) => self.end_wait_with_ok(key),
+                Ok(()) => self.sessions.end_wait_with_ok(key, &mut self.shard.keyspace),
                 Err(why) => self.end_wait_with_error(key, why),
             }
         }
@@ -65,13 +65,13 @@ impl Engine {
         if self.shard.install(keyspace, log) {
             // What is watched was watched in the empty keyspace, and it has changed.
             for place in self.sessions.watchers.keys().cloned().collect::<Vec<_>>() {
-                self.spoil(&place);
+                self.sessions.mark_watch_dirty(&place);
             }
         }
         self.apply_settings();
         self.errand_done(Ok(()));
         // Clients that waited for a log that was being turned on.
-        self.resume_paused();
+        self.sessions.resume_paused(&mut self.shard.keyspace);
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

@@ -40,10 +40,10 @@ impl Engine {
         let Some(advance) = self.shard.advance() else { return };
         let reach = self.shard.reach;
         while let Some(key) = self.sessions.held.pop_reached(&reach) {
-            self.note(key);
+            self.sessions.note(key);
         }
         if advance.is_more_durable {
-            self.wake_durable();
+            self.sessions.wake_durable(self.shard.reach.durable, &mut self.shard.keyspace);
             self.note_saved();
         }
     }

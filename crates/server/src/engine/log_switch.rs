@@ -59,7 +59,7 @@ impl Engine {
         self.surroundings.logger.warning(&format!("The redo log stays off: {why}"));
         self.shard.abort_enable();
         self.set_config(self.config.without_log());
-        self.resume_paused();
+        self.sessions.resume_paused(&mut self.shard.keyspace);
     }
 
     /// Whether a command must wait until everything is logged. DEBUG may change anything, and
@@ -111,7 +111,7 @@ impl Engine {
                 );
             }
         }
-        self.resume_paused();
+        self.sessions.resume_paused(&mut self.shard.keyspace);
     }
 
     /// Makes everything durable and closes the log; the server goes on without.
@@ -124,7 +124,7 @@ impl Engine {
         }
         self.forget_blocks(closed.is_ok());
         self.update_frozen();
-        self.resume_paused();
+        self.sessions.resume_paused(&mut self.shard.keyspace);
     }
 
     /// Makes everything durable and closes the log: the last thing before the end.
@@ -136,7 +136,7 @@ impl Engine {
         self.note_saved();
         self.shard.checkpoints.abandon();
         for (key, _) in self.sessions.held.take_all() {
-            self.note(key);
+            self.sessions.note(key);
         }
         ended
     }
@@ -144,7 +144,7 @@ impl Engine {
     /// The log of the blocks that clients wait for is closed: whoever still waits for one learns
     /// whether it is durable.
     pub(super) fn forget_blocks(&mut self, is_all_durable: bool) {
-        self.wake_durable();
+        self.sessions.wake_durable(self.shard.reach.durable, &mut self.shard.keyspace);
         let reach = self.shard.reach;
         for key in self.sessions.clients.keys() {
             let client = &mut self.sessions[key];
@@ -153,13 +153,15 @@ impl Engine {
             } else {
                 client.connection.output.open_gates();
                 client.session.last_write = Lsn::ZERO;
-                self.note(key);
+                self.sessions.note(key);
             }
         }
         for key in self.sessions.waiters.durable.clone() {
             match self.sessions[key].session.wait.as_deref_mut() {
                 Some(Wait::Durable(wait)) if wait.lsn <= reach.durable => wait.lsn = Lsn::ZERO,
-                _ => self.time_out(key),
+                _ => {
+                    self.sessions.time_out(key, self.shard.reach.durable, &mut self.shard.keyspace)
+                }
             }
         }
     }

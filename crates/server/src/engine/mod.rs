@@ -317,6 +317,11 @@ impl Engine {
         }
     }
 
+    /// Puts a client on the list of those that have something to send.
+    pub fn look_at(&mut self, key: ClientKey) {
+        self.sessions.note(key);
+    }
+
     /// What may be sent to a client now.
     pub fn outgoing(&mut self, key: ClientKey) -> Outgoing<'_> {
         let reach = self.shard.reach;
@@ -387,7 +392,8 @@ impl Engine {
             return;
         }
         self.update_frozen();
-        self.end_waits();
+        let now_ms = self.time.unix_ms();
+        self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
         let (clock, logger) = (&self.surroundings.clock, &self.surroundings.logger);
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
@@ -441,25 +447,15 @@ impl Engine {
         self.sessions[key].connection.output.writer()
     }
 
-    /// Puts a client on the list of those to look at.
-    pub(crate) fn note(&mut self, key: ClientKey) {
-        if let Some(client) = self.sessions.clients.get_mut(key)
-            && !client.connection.is_noted
-        {
-            client.connection.is_noted = true;
-            self.sessions.noted.push_back(key);
-        }
-    }
-
     /// Ends a connection, at once or after what is to be sent.
     fn end_client(&mut self, key: ClientKey, closing: Closing) {
         if let Some(client) = self.sessions.clients.get_mut(key) {
             client.connection.closing = client.connection.closing.max(closing);
-            self.note(key);
+            self.sessions.note(key);
         }
         if closing == Closing::Now {
             // Nothing must be taken out of a list for somebody who will not get it.
-            self.stop_waiting(key);
+            self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         }
     }
 
@@ -468,8 +464,8 @@ impl Engine {
         if self.sessions.clients.get(key).is_none() {
             return;
         }
-        self.unwatch_all(key);
-        self.stop_waiting(key);
+        self.sessions.unwatch_all(key, &mut self.shard.keyspace);
+        self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         self.sessions.unsubscribe_all(key);
         self.sessions.monitors.retain(|monitor| *monitor != key);
     }

@@ -37,6 +37,18 @@ pub(crate) struct Sessions {
     pub(super) monitors: Vec<ClientKey>,
 }
 
+impl Sessions {
+    /// Puts a client on the list of those to look at.
+    pub(crate) fn note(&mut self, key: ClientKey) {
+        if let Some(client) = self.clients.get_mut(key)
+            && !client.connection.is_noted
+        {
+            client.connection.is_noted = true;
+            self.noted.push_back(key);
+        }
+    }
+}
+
 impl Index<ClientKey> for Sessions {
     type Output = Client;
 

@@ -49,7 +49,7 @@ pub(super) fn pause(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 pub(super) fn unpause(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
     engine.pause = None;
     engine.update_frozen();
-    engine.resume_paused();
+    engine.sessions.resume_paused(&mut engine.shard.keyspace);
     engine.reply(key).ok();
     Ok(())
 }
@@ -61,7 +61,9 @@ impl Engine {
             return true;
         }
         let Some(pause) = &self.pause else { return false };
-        let Some(flags) = self.flags_of_execution(key, command) else { return false };
+        let Some(flags) = self.sessions[key].session.flags_of_execution(command) else {
+            return false;
+        };
         // Whoever paused must be able to end it.
         let is_writing = flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE));
         (pause.everything || is_writing)
@@ -73,7 +75,7 @@ impl Engine {
         if self.pause.is_some_and(|pause| pause.until_ms <= self.time.unix_ms()) {
             self.pause = None;
             self.update_frozen();
-            self.resume_paused();
+            self.sessions.resume_paused(&mut self.shard.keyspace);
         }
     }
 }

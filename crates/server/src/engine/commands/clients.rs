@@ -16,7 +16,7 @@ pub(super) fn id(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
 
 /// CLIENT INFO.
 pub(super) fn info(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let line = engine.client_line(key) + "\n";
+    let line = engine.sessions[key].line(engine.time.now_us) + "\n";
     engine.reply(key).verbatim("txt", &line);
     Ok(())
 }
@@ -46,7 +46,7 @@ pub(super) fn list(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     };
     let mark = engine.reply(key).begin_text();
     for listed in keys {
-        let line = engine.client_line(listed) + "\n";
+        let line = engine.sessions[listed].line(engine.time.now_us) + "\n";
         let reply = engine.reply(key);
         reply.raw(line.as_bytes());
         if reply.is_over() {
@@ -187,7 +187,11 @@ pub(super) fn unblock(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         if with_error {
             engine.end_wait_with_error(target, "UNBLOCKED client unblocked via CLIENT UNBLOCK");
         } else {
-            engine.time_out(target);
+            engine.sessions.time_out(
+                target,
+                engine.shard.reach.durable,
+                &mut engine.shard.keyspace,
+            );
         }
     }
     engine.reply(key).int(i64::from(target.is_some()));

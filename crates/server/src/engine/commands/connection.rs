@@ -132,7 +132,7 @@ pub(super) fn hello(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 
 /// RESET.
 pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.discard(key);
+    engine.sessions.discard(key, &mut engine.shard.keyspace);
     engine.sessions.unsubscribe_all(key);
     engine.sessions.monitors.retain(|monitor| *monitor != key);
     let needs_password = !engine.options.require_password.is_empty();

@@ -5,6 +5,7 @@ use command::error::{CommandError, Done};
 use resp::Writer;
 
 use super::super::{ClientKey, Engine, Errand};
+use super::digest;
 use super::{error, text};
 
 /// DEBUG.
@@ -13,7 +14,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
     match (name.as_slice(), &args[2..]) {
         (b"sleep", [seconds]) => sleep(engine, key, seconds),
         (b"digest", []) => {
-            let fingerprint = engine.fingerprint().text();
+            let fingerprint = digest::of_all(&mut engine.shard.keyspace).text();
             engine.reply(key).simple(&fingerprint);
             Ok(())
         }
@@ -21,7 +22,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
             let db = engine.sessions[key].session.db;
             engine.reply(key).array(keys.len());
             for name in keys {
-                let fingerprint = engine.value_fingerprint(db, name).text();
+                let fingerprint = digest::of_value(&mut engine.shard.keyspace, db, name).text();
                 engine.reply(key).simple(&fingerprint);
             }
             Ok(())

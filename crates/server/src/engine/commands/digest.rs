@@ -3,14 +3,12 @@
 //! Elements that have an order are mixed in one after the other, the others are combined by XOR, so
 //! that the fingerprint depends on the data alone and not on how it lies in memory.
 
-use keyspace::Type;
 use keyspace::hash::Hash;
 use keyspace::list::List;
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
+use keyspace::{Keyspace, Type};
 use sha1::{Digest as _, Sha1};
-
-use super::super::Engine;
 
 /// A fingerprint in the making.
 #[derive(Clone, Copy, Default)]
@@ -35,86 +33,84 @@ impl Fingerprint {
     }
 }
 
-impl Engine {
-    /// The fingerprint of all databases.
-    pub(super) fn fingerprint(&mut self) -> Fingerprint {
-        let mut all = Fingerprint::default();
-        for db in 0..self.shard.keyspace.database_count() {
-            let mut keys: Vec<Vec<u8>> = Vec::new();
-            self.shard.keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
-            if keys.is_empty() {
-                continue;
-            }
-            all.mix(&u32::try_from(db).expect("databases are few").to_be_bytes());
-            for key in keys {
-                let mut one = Fingerprint::default();
-                one.mix(&key);
-                self.add_value(db, &key, &mut one);
-                all.xor(&one.0);
-            }
+/// The fingerprint of all databases.
+pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
+    let mut all = Fingerprint::default();
+    for db in 0..keyspace.database_count() {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
+        if keys.is_empty() {
+            continue;
         }
-        all
+        all.mix(&u32::try_from(db).expect("databases are few").to_be_bytes());
+        for key in keys {
+            let mut one = Fingerprint::default();
+            one.mix(&key);
+            add_value(keyspace, db, &key, &mut one);
+            all.xor(&one.0);
+        }
     }
+    all
+}
 
-    /// The fingerprint of one value, without its key; zeros when the key is not there.
-    pub(super) fn value_fingerprint(&mut self, db: usize, key: &[u8]) -> Fingerprint {
-        let mut fingerprint = Fingerprint::default();
-        self.add_value(db, key, &mut fingerprint);
-        fingerprint
+/// The fingerprint of one value, without its key; zeros when the key is not there.
+pub(super) fn of_value(keyspace: &mut Keyspace, db: usize, key: &[u8]) -> Fingerprint {
+    let mut fingerprint = Fingerprint::default();
+    add_value(keyspace, db, key, &mut fingerprint);
+    fingerprint
+}
+
+fn add_value(keyspace: &mut Keyspace, db: usize, key: &[u8], fingerprint: &mut Fingerprint) {
+    let Some(kind) = keyspace.type_of(db, key) else { return };
+    let expires = keyspace.expires_at_ms(db, key).flatten().is_some();
+    keyspace.track_access(false);
+    match kind {
+        Type::String => {
+            fingerprint.mix(&0_u32.to_be_bytes());
+            let mut digits = itoa::Buffer::new();
+            if let Ok(Some(value)) = keyspace.string(db, key) {
+                fingerprint.mix(value.as_bytes(&mut digits));
+            }
+        }
+        Type::List => {
+            fingerprint.mix(&1_u32.to_be_bytes());
+            if let Ok(Some(list)) = keyspace.read::<List>(db, key) {
+                list.iter_from(0).for_each(|element| fingerprint.mix(element));
+            }
+        }
+        Type::Set => {
+            fingerprint.mix(&2_u32.to_be_bytes());
+            if let Ok(Some(set)) = keyspace.read::<Set>(db, key) {
+                set.iter().for_each(|member| fingerprint.xor(member));
+            }
+        }
+        Type::ZSet => {
+            fingerprint.mix(&3_u32.to_be_bytes());
+            if let Ok(Some(zset)) = keyspace.read::<ZSet>(db, key) {
+                for (member, score) in zset.iter() {
+                    let mut element = Fingerprint::default();
+                    let mut text = Vec::new();
+                    resp::format_double(score, &mut text);
+                    element.mix(member);
+                    element.mix(&text);
+                    fingerprint.xor(&element.0);
+                }
+            }
+        }
+        Type::Hash => {
+            fingerprint.mix(&4_u32.to_be_bytes());
+            if let Ok(Some(hash)) = keyspace.read::<Hash>(db, key) {
+                hash.for_each(|field, value| {
+                    let mut element = Fingerprint::default();
+                    element.mix(field);
+                    element.mix(value);
+                    fingerprint.xor(&element.0);
+                });
+            }
+        }
     }
-
-    fn add_value(&mut self, db: usize, key: &[u8], fingerprint: &mut Fingerprint) {
-        let Some(kind) = self.shard.keyspace.type_of(db, key) else { return };
-        let expires = self.shard.keyspace.expires_at_ms(db, key).flatten().is_some();
-        self.shard.keyspace.track_access(false);
-        match kind {
-            Type::String => {
-                fingerprint.mix(&0_u32.to_be_bytes());
-                let mut digits = itoa::Buffer::new();
-                if let Ok(Some(value)) = self.shard.keyspace.string(db, key) {
-                    fingerprint.mix(value.as_bytes(&mut digits));
-                }
-            }
-            Type::List => {
-                fingerprint.mix(&1_u32.to_be_bytes());
-                if let Ok(Some(list)) = self.shard.keyspace.read::<List>(db, key) {
-                    list.iter_from(0).for_each(|element| fingerprint.mix(element));
-                }
-            }
-            Type::Set => {
-                fingerprint.mix(&2_u32.to_be_bytes());
-                if let Ok(Some(set)) = self.shard.keyspace.read::<Set>(db, key) {
-                    set.iter().for_each(|member| fingerprint.xor(member));
-                }
-            }
-            Type::ZSet => {
-                fingerprint.mix(&3_u32.to_be_bytes());
-                if let Ok(Some(zset)) = self.shard.keyspace.read::<ZSet>(db, key) {
-                    for (member, score) in zset.iter() {
-                        let mut element = Fingerprint::default();
-                        let mut text = Vec::new();
-                        resp::format_double(score, &mut text);
-                        element.mix(member);
-                        element.mix(&text);
-                        fingerprint.xor(&element.0);
-                    }
-                }
-            }
-            Type::Hash => {
-                fingerprint.mix(&4_u32.to_be_bytes());
-                if let Ok(Some(hash)) = self.shard.keyspace.read::<Hash>(db, key) {
-                    hash.for_each(|field, value| {
-                        let mut element = Fingerprint::default();
-                        element.mix(field);
-                        element.mix(value);
-                        fingerprint.xor(&element.0);
-                    });
-                }
-            }
-        }
-        self.shard.keyspace.track_access(true);
-        if expires {
-            fingerprint.xor(b"!!expire!!");
-        }
+    keyspace.track_access(true);
+    if expires {
+        fingerprint.xor(b"!!expire!!");
     }
 }

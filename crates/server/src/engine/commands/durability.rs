@@ -80,7 +80,7 @@ pub(super) fn wait(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done 
     if wanted <= 0 || engine.in_transaction {
         engine.reply(key).int(0);
     } else {
-        engine.start_wait(key, Wait::Replicas { deadline_ms });
+        engine.sessions.start_wait(key, Wait::Replicas { deadline_ms });
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ pub(super) fn waitaof(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
         return Ok(());
     }
     engine.await_block(Level::Durable);
-    engine.start_wait(
+    engine.sessions.start_wait(
         key,
         Wait::Durable(DurableWait { lsn, deadline_ms, wants_replicas: replicas > 0 }),
     );

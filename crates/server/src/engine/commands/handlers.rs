@@ -6,11 +6,11 @@
 use command::handlers::{HANDLERS, Handler};
 use command::table::{Command, ORDINAL_COUNT, SPECS, by_ordinal};
 
-use super::super::Engine;
 use super::super::call::ServerHandler;
 use super::{
     acl, client_pause, clients, cluster, command_itself, config, connection, databases, debug,
     durability, help, info, latency, memory, modules, monitor, publish, slowlog, state,
+    transactions,
 };
 
 /// What executes a command.
@@ -66,11 +66,11 @@ const LIST: &[(&str, ServerHandler)] = &[
     ("pubsub|numsub", publish::numsub),
     ("pubsub|shardchannels", publish::shardchannels),
     ("pubsub|shardnumsub", publish::shardnumsub),
-    ("discard", Engine::discard_command),
-    ("exec", Engine::exec),
-    ("multi", Engine::multi),
-    ("unwatch", Engine::unwatch),
-    ("watch", Engine::watch),
+    ("discard", transactions::discard),
+    ("exec", transactions::exec),
+    ("multi", transactions::multi),
+    ("unwatch", transactions::unwatch),
+    ("watch", transactions::watch),
     ("auth", connection::auth),
     ("echo", connection::echo),
     ("hello", connection::hello),

@@ -77,7 +77,7 @@ pub(super) fn clients(engine: &Engine, out: &mut String) {
     line(out, "maxclients", engine.options.max_clients);
     line(out, "client_recent_max_input_buffer", input);
     line(out, "client_recent_max_output_buffer", output);
-    line(out, "blocked_clients", engine.blocked_count());
+    line(out, "blocked_clients", engine.sessions.blocked_count());
     line(out, "tracking_clients", 0);
     line(out, "clients_in_timeout_table", engine.sessions.deadlines.len());
 }

@@ -23,6 +23,7 @@ mod monitor;
 mod publish;
 mod slowlog;
 mod state;
+mod transactions;
 
 use std::borrow::Cow;
 

@@ -1,0 +1,109 @@
+//! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+//!
+//! All records of one EXEC lie in one block of the log, so a crash keeps all of them or none.
+
+use command::error::{CommandError, Done};
+use command::spec::Flags;
+
+use super::super::call::Attempt;
+use super::super::client::Closing;
+use super::super::transaction::{Queued, Transaction};
+use super::super::{ClientKey, Engine};
+
+/// MULTI.
+pub(super) fn multi(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    let client = &mut engine.sessions[key];
+    if client.session.transaction.is_some() {
+        return Err(CommandError::other("ERR MULTI calls can not be nested"));
+    }
+    client.session.transaction = Some(Box::new(Transaction::new()));
+    client.connection.output.writer().ok();
+    Ok(())
+}
+
+/// DISCARD.
+pub(super) fn discard(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    if engine.sessions[key].session.transaction.is_none() {
+        return Err(CommandError::other("ERR DISCARD without MULTI"));
+    }
+    engine.sessions.discard(key, &mut engine.shard.keyspace);
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// EXEC.
+pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    if engine.sessions[key].session.transaction.is_none() {
+        return Err(CommandError::other("ERR EXEC without MULTI"));
+    }
+    meet_expired_watched(engine, key);
+    let client = &mut engine.sessions[key];
+    let is_watch_dirty = client.session.is_watch_dirty;
+    let transaction = client.session.transaction.take().expect("just seen");
+    engine.sessions.unwatch_all(key, &mut engine.shard.keyspace);
+    if transaction.is_refused {
+        return Err(CommandError::other(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
+    }
+    if is_watch_dirty {
+        engine.reply(key).null_array();
+        return Ok(());
+    }
+    engine.reply(key).array(transaction.queue.len());
+    engine.in_transaction = true;
+    for Queued { command, args } in &transaction.queue {
+        if engine.sessions[key].connection.closing == Closing::Now
+            && !command.flags.has(Flags::WRITE)
+        {
+            // Its reply is too long already: what only adds to it is not executed.
+            continue;
+        }
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        // In here nothing waits: a command that would replies what it replies on a timeout.
+        let waits = engine.call(key, *command, &args, Attempt::InTransaction);
+        debug_assert!(waits.is_none(), "a command that must not wait does not");
+        engine.check_large_output(key);
+    }
+    engine.in_transaction = false;
+    if std::mem::take(&mut engine.checkpoint_after_exec) {
+        engine.start_checkpoint();
+    }
+    // What EXEC itself depends on, its last command has said already.
+    let now_ms = engine.time.unix_ms();
+    engine.shard.keyspace.begin_command(now_ms);
+    Ok(())
+}
+
+/// WATCH.
+pub(super) fn watch(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
+    if engine.sessions[key].session.transaction.is_some() {
+        return Err(CommandError::other("ERR WATCH inside MULTI is not allowed"));
+    }
+    let db = engine.sessions[key].session.db;
+    for name in &args[1..] {
+        // A key that has expired already must not spoil the transaction by being found out.
+        engine.shard.keyspace.exists(db, name, false);
+        engine.sessions.watch(key, db, name, &mut engine.shard.keyspace);
+    }
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// UNWATCH.
+pub(super) fn unwatch(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
+    engine.sessions.unwatch_all(key, &mut engine.shard.keyspace);
+    engine.reply(key).ok();
+    Ok(())
+}
+
+/// Watched keys that have expired meanwhile count as changed: looking finds them out.
+fn meet_expired_watched(engine: &mut Engine, key: ClientKey) {
+    for (db, name) in engine.sessions[key].session.watched.clone() {
+        engine.shard.keyspace.exists(db, &name, false);
+    }
+    if engine.shard.keyspace.has_effects() {
+        let (lsn, _) = engine.shard.keyspace.end_command();
+        engine.settle(lsn);
+    }
+}
