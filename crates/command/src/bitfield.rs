@@ -107,7 +107,7 @@ impl Operation {
     }
 }
 
-fn parse(cx: &Context<'_>, mut args: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
+fn parse(ctx: &Context<'_>, mut args: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     while let [word, rest @ ..] = args {
@@ -115,13 +115,13 @@ fn parse(cx: &Context<'_>, mut args: &[&[u8]]) -> Result<Vec<Operation>, Command
         args = match rest {
             [field, offset, rest @ ..] if is("GET") => {
                 let field = FieldType::parse(field)?;
-                let offset = bit_offset(cx, offset, Some(field.width))?;
+                let offset = bit_offset(ctx, offset, Some(field.width))?;
                 operations.push(Operation { field, offset, change: None });
                 rest
             }
             [field, offset, value, rest @ ..] if is("SET") || is("INCRBY") => {
                 let field = FieldType::parse(field)?;
-                let offset = bit_offset(cx, offset, Some(field.width))?;
+                let offset = bit_offset(ctx, offset, Some(field.width))?;
                 let value = argument::int(value)?;
                 let change = if is("SET") { Change::Set(value) } else { Change::Add(value) };
                 operations.push(Operation { field, offset, change: Some((change, overflow)) });
@@ -141,25 +141,25 @@ fn parse(cx: &Context<'_>, mut args: &[&[u8]]) -> Result<Vec<Operation>, Command
 type Overlay = BTreeMap<usize, u8>;
 
 /// BITFIELD key [GET …] [[OVERFLOW …] SET … | INCRBY …] ….
-pub(crate) fn bitfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let operations = parse(cx, &args[2..])?;
-    execute(cx, args[1], &operations)
+pub(crate) fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let operations = parse(ctx, &args[2..])?;
+    execute(ctx, args[1], &operations)
 }
 
-pub(crate) fn bitfield_ro(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let operations = parse(cx, &args[2..])?;
+pub(crate) fn bitfield_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let operations = parse(ctx, &args[2..])?;
     if operations.iter().any(|operation| operation.change.is_some()) {
         return Err(CommandError::other("ERR BITFIELD_RO only supports the GET subcommand"));
     }
-    execute(cx, args[1], &operations)
+    execute(ctx, args[1], &operations)
 }
 
-fn execute(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Done {
+fn execute(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Done {
     let mut digits = itoa::Buffer::new();
     let value = if operations.iter().any(|operation| operation.change.is_some()) {
-        cx.keyspace.string_to_change(cx.db, key)?
+        ctx.keyspace.string_to_change(ctx.db, key)?
     } else {
-        cx.keyspace.string(cx.db, key)?
+        ctx.keyspace.string(ctx.db, key)?
     };
     let bytes = value.unwrap_or(StringRef::Bytes(&[])).as_bytes(&mut digits);
     let old_len = bytes.len();
@@ -168,11 +168,11 @@ fn execute(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Done {
     let has_grown = len > old_len;
     let mut overlay = Overlay::new();
     let mut has_changed = false;
-    cx.reply.array(operations.len());
+    ctx.reply.array(operations.len());
     for operation in operations {
         let old = load(bytes, &overlay, operation);
         let Some((change, overflow)) = operation.change else {
-            write_number(cx.reply, old);
+            write_number(ctx.reply, old);
             continue;
         };
         let new = match change {
@@ -182,25 +182,25 @@ fn execute(cx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Done {
             Change::Set(value) => i128::from(value),
         };
         let Some(new) = operation.field.fit(new, overflow) else {
-            cx.reply.null();
+            ctx.reply.null();
             continue;
         };
-        write_number(cx.reply, if matches!(change, Change::Set(_)) { old } else { new });
+        write_number(ctx.reply, if matches!(change, Change::Set(_)) { old } else { new });
         if new != old {
             store(bytes, &mut overlay, operation, new);
         }
         has_changed |= new != old || has_grown;
     }
     if has_grown && overlay.is_empty() {
-        cx.keyspace.change_string(cx.db, key, len, old_len..old_len, |_| {})?;
+        ctx.keyspace.change_string(ctx.db, key, len, old_len..old_len, |_| {})?;
     }
     let writes = operations.iter().any(|operation| operation.change.is_some());
     if writes && overlay.is_empty() && !has_grown {
-        cx.keyspace.make_raw(cx.db, key);
+        ctx.keyspace.make_raw(ctx.db, key);
     }
-    write_back(cx, key, len, overlay)?;
+    write_back(ctx, key, len, overlay)?;
     if has_changed {
-        cx.notify(Notify::STRING, "setbit", key);
+        ctx.notify(Notify::STRING, "setbit", key);
     }
     Ok(())
 }
@@ -240,11 +240,11 @@ fn store(bytes: &[u8], overlay: &mut Overlay, operation: &Operation, number: i12
 
 /// Writes the overlay into the string, what lies within one chunk at once, and makes the string
 /// `len` bytes long.
-fn write_back(cx: &mut Context<'_>, key: &[u8], len: usize, overlay: Overlay) -> Done {
+fn write_back(ctx: &mut Context<'_>, key: &[u8], len: usize, overlay: Overlay) -> Done {
     let written: Vec<(usize, u8)> = overlay.into_iter().collect();
     for run in written.chunk_by(|a, b| a.0 / CHUNK_BYTES == b.0 / CHUNK_BYTES) {
         let (first, last) = (run[0].0, run[run.len() - 1].0);
-        cx.keyspace.change_string(cx.db, key, len, first..last + 1, |bytes| {
+        ctx.keyspace.change_string(ctx.db, key, len, first..last + 1, |bytes| {
             run.iter().for_each(|(at, byte)| bytes[at - first] = *byte);
         })?;
     }

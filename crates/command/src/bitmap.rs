@@ -16,7 +16,7 @@ const BAD_OFFSET: CommandError =
 /// A bit offset argument, below the longest string's end. `#n` means the n-th field of `width`
 /// bits, where there is a width.
 pub(crate) fn bit_offset(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     argument: &[u8],
     width: Option<u32>,
 ) -> Result<usize, CommandError> {
@@ -28,13 +28,13 @@ pub(crate) fn bit_offset(
         .ok()
         .and_then(|offset| offset.checked_mul(factor))
         .and_then(|offset| usize::try_from(offset).ok())
-        .filter(|offset| offset / 8 < cx.string_bytes_max)
+        .filter(|offset| offset / 8 < ctx.string_bytes_max)
         .ok_or(BAD_OFFSET)
 }
 
-pub(crate) fn setbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const BAD_BIT: CommandError = CommandError::other("ERR bit is not an integer or out of range");
-    let (key, offset) = (args[1], bit_offset(cx, args[2], None)?);
+    let (key, offset) = (args[1], bit_offset(ctx, args[2], None)?);
     let bit = match argument::int(args[3]) {
         Ok(0) => false,
         Ok(1) => true,
@@ -42,28 +42,28 @@ pub(crate) fn setbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     };
     let (at, mask) = (offset / 8, 0x80 >> (offset % 8));
     let mut digits = itoa::Buffer::new();
-    let old = cx.keyspace.string_to_change(cx.db, key)?;
+    let old = ctx.keyspace.string_to_change(ctx.db, key)?;
     let byte = old.and_then(|old| old.as_bytes(&mut digits).get(at).copied());
     let was_set = byte.is_some_and(|byte| byte & mask != 0);
     if byte.is_none() || was_set != bit {
-        cx.keyspace.change_string(cx.db, key, at + 1, at..at + 1, |bytes| {
+        ctx.keyspace.change_string(ctx.db, key, at + 1, at..at + 1, |bytes| {
             bytes[0] = if bit { bytes[0] | mask } else { bytes[0] & !mask };
         })?;
-        cx.notify(Notify::STRING, "setbit", key);
+        ctx.notify(Notify::STRING, "setbit", key);
     } else {
-        cx.keyspace.make_raw(cx.db, key);
+        ctx.keyspace.make_raw(ctx.db, key);
     }
-    cx.reply.int(i64::from(was_set));
+    ctx.reply.int(i64::from(was_set));
     Ok(())
 }
 
-pub(crate) fn getbit(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let offset = bit_offset(cx, args[2], None)?;
+pub(crate) fn getbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let offset = bit_offset(ctx, args[2], None)?;
     let mut digits = itoa::Buffer::new();
-    let value = cx.keyspace.string(cx.db, args[1])?;
+    let value = ctx.keyspace.string(ctx.db, args[1])?;
     let byte = value.and_then(|value| value.as_bytes(&mut digits).get(offset / 8).copied());
     let is_set = byte.is_some_and(|byte| byte & (0x80 >> (offset % 8)) != 0);
-    cx.reply.int(i64::from(is_set));
+    ctx.reply.int(i64::from(is_set));
     Ok(())
 }
 
@@ -113,10 +113,10 @@ fn masked(bytes: &[u8], at: usize, bits: &RangeInclusive<usize>) -> u8 {
 }
 
 /// BITCOUNT key [start end [BYTE | BIT]].
-pub(crate) fn bitcount(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     // The key is looked at before the rest of the call.
-    let Some(value) = cx.keyspace.string(cx.db, args[1])? else {
-        cx.reply.int(0);
+    let Some(value) = ctx.keyspace.string(ctx.db, args[1])? else {
+        ctx.reply.int(0);
         return Ok(());
     };
     let mut digits = itoa::Buffer::new();
@@ -135,7 +135,7 @@ pub(crate) fn bitcount(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         _ => return Err(CommandError::Syntax),
     };
     let count = bits.map_or(0, |bits| count_ones(bytes, &bits));
-    cx.reply.count(count);
+    ctx.reply.count(count);
     Ok(())
 }
 
@@ -151,14 +151,14 @@ fn count_ones(bytes: &[u8], bits: &RangeInclusive<usize>) -> usize {
 }
 
 /// BITPOS key bit [start [end [BYTE | BIT]]].
-pub(crate) fn bitpos(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let bit = match argument::int(args[2])? {
         0 => false,
         1 => true,
         _ => return Err(CommandError::other("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(value) = cx.keyspace.string(cx.db, args[1])? else {
-        cx.reply.int(if bit { -1 } else { 0 });
+    let Some(value) = ctx.keyspace.string(ctx.db, args[1])? else {
+        ctx.reply.int(if bit { -1 } else { 0 });
         return Ok(());
     };
     let mut digits = itoa::Buffer::new();
@@ -174,8 +174,8 @@ pub(crate) fn bitpos(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     // A string without a given end is as if zeros followed it.
     let past_end = || bits.filter(|_| !bit && args.len() <= 4).map(|bits| bits.end() + 1);
     match found.or_else(past_end) {
-        Some(at) => cx.reply.count(at),
-        None => cx.reply.int(-1),
+        Some(at) => ctx.reply.count(at),
+        None => ctx.reply.int(-1),
     }
     Ok(())
 }
@@ -239,7 +239,7 @@ impl BitOperation {
 }
 
 /// BITOP operation destination key [key ...].
-pub(crate) fn bitop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let operation = BitOperation::parse(args[1])?;
     let (destination, sources) = (args[2], &args[3..]);
     if operation == BitOperation::Not && sources.len() != 1 {
@@ -248,7 +248,7 @@ pub(crate) fn bitop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut result = Vec::new();
     for (index, key) in sources.iter().enumerate() {
         let mut digits = itoa::Buffer::new();
-        let source = cx.keyspace.string(cx.db, key)?.unwrap_or(StringRef::Bytes(&[]));
+        let source = ctx.keyspace.string(ctx.db, key)?.unwrap_or(StringRef::Bytes(&[]));
         let source = source.as_bytes(&mut digits);
         if index == 0 {
             result.extend_from_slice(source);
@@ -260,12 +260,12 @@ pub(crate) fn bitop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         result.iter_mut().for_each(|byte| *byte = !*byte);
     }
     if !result.is_empty() {
-        cx.keyspace.set_string_as(Form::Raw, cx.db, destination, &result, Expiry::Clear);
-        cx.notify(Notify::STRING, "set", destination);
-    } else if cx.keyspace.delete(cx.db, destination) {
-        cx.notify(Notify::GENERIC, "del", destination);
+        ctx.keyspace.set_string_as(Form::Raw, ctx.db, destination, &result, Expiry::Clear);
+        ctx.notify(Notify::STRING, "set", destination);
+    } else if ctx.keyspace.delete(ctx.db, destination) {
+        ctx.notify(Notify::GENERIC, "del", destination);
     }
-    cx.reply.count(result.len());
+    ctx.reply.count(result.len());
     Ok(())
 }
 

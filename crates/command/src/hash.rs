@@ -10,25 +10,25 @@ use crate::long_double::{LongDouble, NOT_FINITE};
 use crate::scan::{self, ScanOptions};
 
 /// The hash of a key, to be read.
-fn view<'a>(cx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>, WrongType> {
-    cx.keyspace.read::<Hash>(cx.db, key)
+fn view<'a>(ctx: &'a mut Context<'_>, key: &[u8]) -> Result<Option<HashView<'a>>, WrongType> {
+    ctx.keyspace.read::<Hash>(ctx.db, key)
 }
 
-pub(crate) fn hset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let new_count = set_all(cx, args, "hset")?;
-    cx.reply.count(new_count);
+pub(crate) fn hset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let new_count = set_all(ctx, args, "hset")?;
+    ctx.reply.count(new_count);
     Ok(())
 }
 
-pub(crate) fn hmset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    set_all(cx, args, "hmset")?;
-    cx.reply.ok();
+pub(crate) fn hmset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_all(ctx, args, "hmset")?;
+    ctx.reply.ok();
     Ok(())
 }
 
 /// Sets the fields and values behind the key. How many fields are new.
 fn set_all(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     args: &[&[u8]],
     command: &'static str,
 ) -> Result<usize, CommandError> {
@@ -36,35 +36,35 @@ fn set_all(
     if !rest.is_empty() {
         return Err(CommandError::WrongArity(command.into()));
     }
-    let updated = cx.keyspace.update::<Hash, _>(cx.db, args[1], true, |hash| {
+    let updated = ctx.keyspace.update::<Hash, _>(ctx.db, args[1], true, |hash| {
         pairs.iter().filter(|[field, value]| hash.set(field, value)).count()
     })?;
     let updated = updated.expect("the key is created when it is not there");
-    cx.notify_update(Notify::HASH, "hset", args[1], &updated);
+    ctx.notify_update(Notify::HASH, "hset", args[1], &updated);
     Ok(updated.value)
 }
 
-pub(crate) fn hsetnx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let updated = cx.keyspace.update::<Hash, _>(cx.db, args[1], true, |hash| {
+pub(crate) fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let updated = ctx.keyspace.update::<Hash, _>(ctx.db, args[1], true, |hash| {
         hash.view().get(args[2]).is_none() && hash.set(args[2], args[3])
     })?;
     let updated = updated.expect("the key is created when it is not there");
-    cx.notify_update(Notify::HASH, "hset", args[1], &updated);
-    cx.reply.int(i64::from(updated.value));
+    ctx.notify_update(Notify::HASH, "hset", args[1], &updated);
+    ctx.reply.int(i64::from(updated.value));
     Ok(())
 }
 
-pub(crate) fn hget(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let hash = cx.keyspace.read::<Hash>(cx.db, args[1])?;
-    write_value(cx.reply, hash.and_then(|hash| hash.get(args[2])));
+pub(crate) fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let hash = ctx.keyspace.read::<Hash>(ctx.db, args[1])?;
+    write_value(ctx.reply, hash.and_then(|hash| hash.get(args[2])));
     Ok(())
 }
 
-pub(crate) fn hmget(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let hash = cx.keyspace.read::<Hash>(cx.db, args[1])?;
-    cx.reply.array(args.len() - 2);
+pub(crate) fn hmget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let hash = ctx.keyspace.read::<Hash>(ctx.db, args[1])?;
+    ctx.reply.array(args.len() - 2);
     for field in &args[2..] {
-        write_value(cx.reply, hash.and_then(|hash| hash.get(field)));
+        write_value(ctx.reply, hash.and_then(|hash| hash.get(field)));
     }
     Ok(())
 }
@@ -76,73 +76,73 @@ fn write_value(reply: &mut resp::Writer, value: Option<&[u8]>) {
     }
 }
 
-pub(crate) fn hgetall(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
-        cx.reply.map(0);
+pub(crate) fn hgetall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(hash) = ctx.keyspace.read::<Hash>(ctx.db, args[1])? else {
+        ctx.reply.map(0);
         return Ok(());
     };
-    cx.reply.map(hash.len());
+    ctx.reply.map(hash.len());
     hash.for_each(|field, value| {
-        cx.reply.bulk(field);
-        cx.reply.bulk(value);
+        ctx.reply.bulk(field);
+        ctx.reply.bulk(value);
     });
     Ok(())
 }
 
-pub(crate) fn hkeys(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
-        cx.reply.array(0);
+pub(crate) fn hkeys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(hash) = ctx.keyspace.read::<Hash>(ctx.db, args[1])? else {
+        ctx.reply.array(0);
         return Ok(());
     };
-    cx.reply.array(hash.len());
-    hash.for_each(|field, _| cx.reply.bulk(field));
+    ctx.reply.array(hash.len());
+    hash.for_each(|field, _| ctx.reply.bulk(field));
     Ok(())
 }
 
-pub(crate) fn hvals(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
-        cx.reply.array(0);
+pub(crate) fn hvals(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(hash) = ctx.keyspace.read::<Hash>(ctx.db, args[1])? else {
+        ctx.reply.array(0);
         return Ok(());
     };
-    cx.reply.array(hash.len());
-    hash.for_each(|_, value| cx.reply.bulk(value));
+    ctx.reply.array(hash.len());
+    hash.for_each(|_, value| ctx.reply.bulk(value));
     Ok(())
 }
 
-pub(crate) fn hlen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let len = view(cx, args[1])?.map_or(0, |hash| hash.len());
-    cx.reply.count(len);
+pub(crate) fn hlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = view(ctx, args[1])?.map_or(0, |hash| hash.len());
+    ctx.reply.count(len);
     Ok(())
 }
 
-pub(crate) fn hstrlen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let value = view(cx, args[1])?.and_then(|hash| hash.get(args[2]));
+pub(crate) fn hstrlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let value = view(ctx, args[1])?.and_then(|hash| hash.get(args[2]));
     let len = value.map_or(0, <[u8]>::len);
-    cx.reply.count(len);
+    ctx.reply.count(len);
     Ok(())
 }
 
-pub(crate) fn hexists(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let exists = view(cx, args[1])?.is_some_and(|hash| hash.get(args[2]).is_some());
-    cx.reply.int(i64::from(exists));
+pub(crate) fn hexists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let exists = view(ctx, args[1])?.is_some_and(|hash| hash.get(args[2]).is_some());
+    ctx.reply.int(i64::from(exists));
     Ok(())
 }
 
-pub(crate) fn hdel(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let updated = cx.keyspace.update::<Hash, _>(cx.db, args[1], false, |hash| {
+pub(crate) fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let updated = ctx.keyspace.update::<Hash, _>(ctx.db, args[1], false, |hash| {
         args[2..].iter().filter(|field| hash.remove(field)).count()
     })?;
     let removed = updated.map_or(0, |updated| {
-        cx.notify_update(Notify::HASH, "hdel", args[1], &updated);
+        ctx.notify_update(Notify::HASH, "hdel", args[1], &updated);
         updated.value
     });
-    cx.reply.count(removed);
+    ctx.reply.count(removed);
     Ok(())
 }
 
-pub(crate) fn hincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, field, by) = (args[1], args[2], argument::int(args[3])?);
-    let updated = cx.keyspace.update::<Hash, _>(cx.db, key, true, |hash| {
+    let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, true, |hash| {
         let old = match hash.view().get(field) {
             None => 0,
             Some(value) => {
@@ -156,18 +156,18 @@ pub(crate) fn hincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         Ok::<_, CommandError>(new)
     })?;
     let updated = updated.expect("the key is created when it is not there");
-    cx.notify_update(Notify::HASH, "hincrby", key, &updated);
-    cx.reply.int(updated.value?);
+    ctx.notify_update(Notify::HASH, "hincrby", key, &updated);
+    ctx.reply.int(updated.value?);
     Ok(())
 }
 
-pub(crate) fn hincrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, field) = (args[1], args[2]);
     let by = LongDouble::parse(args[3]).ok_or(CommandError::NotAFloat)?;
     if by == LongDouble::Infinite {
         return Err(CommandError::other("ERR value is NaN or Infinity"));
     }
-    let updated = cx.keyspace.update::<Hash, _>(cx.db, key, true, |hash| {
+    let updated = ctx.keyspace.update::<Hash, _>(ctx.db, key, true, |hash| {
         let old = LongDouble::parse(hash.view().get(field).unwrap_or(b"0"))
             .ok_or(CommandError::other("ERR hash value is not a float"))?;
         let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();
@@ -175,18 +175,18 @@ pub(crate) fn hincrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         Ok::<_, CommandError>(sum)
     })?;
     let updated = updated.expect("the key is created when it is not there");
-    cx.notify_update(Notify::HASH, "hincrbyfloat", key, &updated);
-    cx.reply.bulk_str(&updated.value?);
+    ctx.notify_update(Notify::HASH, "hincrbyfloat", key, &updated);
+    ctx.reply.bulk_str(&updated.value?);
     Ok(())
 }
 
 /// HRANDFIELD key [count [WITHVALUES]].
-pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let mut rng = cx.keyspace.rng().fork();
+pub(crate) fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let mut rng = ctx.keyspace.rng().fork();
     let Some(count) = args.get(2) else {
-        let hash = cx.keyspace.read::<Hash>(cx.db, args[1])?;
+        let hash = ctx.keyspace.read::<Hash>(ctx.db, args[1])?;
         let picked = hash.and_then(|hash| hash.random(&mut rng));
-        write_value(cx.reply, picked.map(|(field, _)| field));
+        write_value(ctx.reply, picked.map(|(field, _)| field));
         return Ok(());
     };
     let pick = Pick::parse(count)?;
@@ -199,29 +199,29 @@ pub(crate) fn hrandfield(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if with_values && pick.count() > usize::MAX / 4 {
         return Err(CommandError::OutOfRange);
     }
-    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
-        cx.reply.array(0);
+    let Some(hash) = ctx.keyspace.read::<Hash>(ctx.db, args[1])? else {
+        ctx.reply.array(0);
         return Ok(());
     };
     let picked: Vec<_> = match pick {
         Pick::Distinct(count) => hash.sample(count, &mut rng),
         Pick::Repeated(count) => {
-            pick.check(cx.string_bytes_max)?;
+            pick.check(ctx.string_bytes_max)?;
             // They are picked one by one while they are written: the count is the client's.
-            write_pairs_header(cx.reply, count, with_values);
+            write_pairs_header(ctx.reply, count, with_values);
             for _ in 0..count {
                 let pair = hash.random(&mut rng).expect("no key holds an empty hash");
-                write_pair(cx.reply, pair, with_values);
-                if cx.reply.is_over() {
+                write_pair(ctx.reply, pair, with_values);
+                if ctx.reply.is_over() {
                     break;
                 }
             }
             return Ok(());
         }
     };
-    write_pairs_header(cx.reply, picked.len(), with_values);
+    write_pairs_header(ctx.reply, picked.len(), with_values);
     for pair in picked {
-        write_pair(cx.reply, pair, with_values);
+        write_pair(ctx.reply, pair, with_values);
     }
     Ok(())
 }
@@ -242,12 +242,12 @@ fn write_pair(reply: &mut resp::Writer, (field, value): (&[u8], &[u8]), with_val
 }
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count].
-pub(crate) fn hscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let cursor = scan::parse_cursor(args[2])?;
-    let Some(hash) = cx.keyspace.read::<Hash>(cx.db, args[1])? else {
-        cx.reply.array(2);
-        scan::write_cursor(cx.reply, 0);
-        cx.reply.array(0);
+    let Some(hash) = ctx.keyspace.read::<Hash>(ctx.db, args[1])? else {
+        ctx.reply.array(2);
+        scan::write_cursor(ctx.reply, 0);
+        ctx.reply.array(0);
         return Ok(());
     };
     let options = ScanOptions::parse(cursor, &args[3..], false)?;
@@ -257,9 +257,9 @@ pub(crate) fn hscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             found.extend([field, value]);
         }
     });
-    cx.reply.array(2);
-    scan::write_cursor(cx.reply, next);
-    cx.reply.array(found.len());
-    found.iter().for_each(|part| cx.reply.bulk(part));
+    ctx.reply.array(2);
+    scan::write_cursor(ctx.reply, next);
+    ctx.reply.array(found.len());
+    found.iter().for_each(|part| ctx.reply.bulk(part));
     Ok(())
 }

@@ -32,60 +32,60 @@ const fn pop_event(end: End) -> &'static str {
     }
 }
 
-pub(crate) fn lpush(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    push(cx, args, End::Front, true)
+pub(crate) fn lpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    push(ctx, args, End::Front, true)
 }
 
-pub(crate) fn rpush(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    push(cx, args, End::Back, true)
+pub(crate) fn rpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    push(ctx, args, End::Back, true)
 }
 
-pub(crate) fn lpushx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    push(cx, args, End::Front, false)
+pub(crate) fn lpushx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    push(ctx, args, End::Front, false)
 }
 
-pub(crate) fn rpushx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    push(cx, args, End::Back, false)
+pub(crate) fn rpushx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    push(ctx, args, End::Back, false)
 }
 
-fn push(cx: &mut Context<'_>, args: &[&[u8]], end: End, create: bool) -> Done {
-    let updated = cx.keyspace.update::<List, _>(cx.db, args[1], create, |list| {
+fn push(ctx: &mut Context<'_>, args: &[&[u8]], end: End, create: bool) -> Done {
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, args[1], create, |list| {
         for element in &args[2..] {
             list.push(end, element);
         }
         list.view().len()
     })?;
     if let Some(updated) = &updated {
-        cx.notify_update(Notify::LIST, push_event(end), args[1], updated);
+        ctx.notify_update(Notify::LIST, push_event(end), args[1], updated);
     }
-    cx.reply.count(updated.map_or(0, |updated| updated.value));
+    ctx.reply.count(updated.map_or(0, |updated| updated.value));
     Ok(())
 }
 
-pub(crate) fn lpop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    pop(cx, args, End::Front, "lpop")
+pub(crate) fn lpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    pop(ctx, args, End::Front, "lpop")
 }
 
-pub(crate) fn rpop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    pop(cx, args, End::Back, "rpop")
+pub(crate) fn rpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    pop(ctx, args, End::Back, "rpop")
 }
 
-fn pop(cx: &mut Context<'_>, args: &[&[u8]], end: End, command: &'static str) -> Done {
+fn pop(ctx: &mut Context<'_>, args: &[&[u8]], end: End, command: &'static str) -> Done {
     if args.len() > 3 {
         return Err(CommandError::WrongArity(command.into()));
     }
     let count = args.get(2).map(|count| argument::count(count)).transpose()?;
-    let updated = cx.keyspace.update::<List, _>(cx.db, args[1], false, |list| match count {
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, args[1], false, |list| match count {
         None => {
-            cx.reply.bulk(at_end(list.view(), end));
+            ctx.reply.bulk(at_end(list.view(), end));
             list.cut(end, 1);
         }
-        Some(count) => write_popped(list, cx.reply, end, count),
+        Some(count) => write_popped(list, ctx.reply, end, count),
     })?;
     match updated {
-        Some(updated) => cx.notify_update(Notify::LIST, pop_event(end), args[1], &updated),
-        None if count.is_some() => cx.reply.null_array(),
-        None => cx.reply.null(),
+        Some(updated) => ctx.notify_update(Notify::LIST, pop_event(end), args[1], &updated),
+        None if count.is_some() => ctx.reply.null_array(),
+        None => ctx.reply.null(),
     }
     Ok(())
 }
@@ -116,22 +116,22 @@ fn write_popped(list: &mut ListGuard<'_>, reply: &mut resp::Writer, end: End, co
 /// Pops from a list that is there, and writes the key with what was popped: an element, or an
 /// array of up to `count` of them.
 pub(crate) fn pop_with_key(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     key: &[u8],
     end: End,
     count: Option<usize>,
 ) -> Done {
-    cx.reply.array(2);
-    cx.reply.bulk(key);
-    let updated = cx.keyspace.update::<List, _>(cx.db, key, false, |list| match count {
+    ctx.reply.array(2);
+    ctx.reply.bulk(key);
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, key, false, |list| match count {
         None => {
-            cx.reply.bulk(at_end(list.view(), end));
+            ctx.reply.bulk(at_end(list.view(), end));
             list.cut(end, 1);
         }
-        Some(count) => write_popped(list, cx.reply, end, count),
+        Some(count) => write_popped(list, ctx.reply, end, count),
     })?;
     let updated = updated.expect("the caller saw the list");
-    cx.notify_update(Notify::LIST, pop_event(end), key, &updated);
+    ctx.notify_update(Notify::LIST, pop_event(end), key, &updated);
     Ok(())
 }
 
@@ -171,66 +171,66 @@ impl<'a, 'b> PopFrom<'a, 'b> {
     }
 }
 
-pub(crate) fn lmpop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn lmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let PopFrom { keys, end, count } = PopFrom::parse(&args[1..])?;
-    match cx.first_filled(keys, keyspace::Type::List)? {
-        Some(key) => pop_with_key(cx, key, end, Some(count)),
+    match ctx.first_filled(keys, keyspace::Type::List)? {
+        Some(key) => pop_with_key(ctx, key, end, Some(count)),
         None => {
-            cx.reply.null_array();
+            ctx.reply.null_array();
             Ok(())
         }
     }
 }
 
-pub(crate) fn lmove(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (from, to) = (end(args[3])?, end(args[4])?);
-    move_element(cx, args[1], args[2], from, to)
+    move_element(ctx, args[1], args[2], from, to)
 }
 
-pub(crate) fn rpoplpush(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    move_element(cx, args[1], args[2], End::Back, End::Front)
+pub(crate) fn rpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    move_element(ctx, args[1], args[2], End::Back, End::Front)
 }
 
 /// Moves an element from an end of `source` to an end of `destination`, and writes it, or a null
 /// when there is none.
 pub(crate) fn move_element(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     source: &[u8],
     destination: &[u8],
     from: End,
     to: End,
 ) -> Done {
-    let found = cx
+    let found = ctx
         .keyspace
-        .update::<List, _>(cx.db, source, false, |list| at_end(list.view(), from).to_vec())?;
+        .update::<List, _>(ctx.db, source, false, |list| at_end(list.view(), from).to_vec())?;
     let Some(Updated { value: element, .. }) = found else {
-        cx.reply.null();
+        ctx.reply.null();
         return Ok(());
     };
     if source == destination {
         // In one change, so that a list of one element is never seen empty.
-        cx.keyspace.update::<List, _>(cx.db, source, false, |list| {
+        ctx.keyspace.update::<List, _>(ctx.db, source, false, |list| {
             list.cut(from, 1);
             list.push(to, &element);
         })?;
-        cx.notify(Notify::LIST, push_event(to), source);
-        cx.notify(Notify::LIST, pop_event(from), source);
+        ctx.notify(Notify::LIST, push_event(to), source);
+        ctx.notify(Notify::LIST, pop_event(from), source);
     } else {
         let push = |list: &mut ListGuard<'_>| list.push(to, &element);
-        cx.keyspace.update::<List, _>(cx.db, destination, true, push)?;
-        cx.notify(Notify::LIST, push_event(to), destination);
+        ctx.keyspace.update::<List, _>(ctx.db, destination, true, push)?;
+        ctx.notify(Notify::LIST, push_event(to), destination);
         let cut = |list: &mut ListGuard<'_>| list.cut(from, 1);
-        let updated = cx.keyspace.update::<List, _>(cx.db, source, false, cut)?;
+        let updated = ctx.keyspace.update::<List, _>(ctx.db, source, false, cut)?;
         let updated = updated.expect("the list was just read");
-        cx.notify_update(Notify::LIST, pop_event(from), source, &updated);
+        ctx.notify_update(Notify::LIST, pop_event(from), source, &updated);
     }
-    cx.reply.bulk(&element);
+    ctx.reply.bulk(&element);
     Ok(())
 }
 
-pub(crate) fn llen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let list = cx.keyspace.read::<List>(cx.db, args[1])?;
-    cx.reply.count(list.map_or(0, |list| list.len()));
+pub(crate) fn llen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let list = ctx.keyspace.read::<List>(ctx.db, args[1])?;
+    ctx.reply.count(list.map_or(0, |list| list.len()));
     Ok(())
 }
 
@@ -242,9 +242,9 @@ fn position(index: i64, len: usize) -> Option<usize> {
     }
 }
 
-pub(crate) fn lindex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let Some(list) = cx.keyspace.read::<List>(cx.db, args[1])? else {
-        cx.reply.null();
+pub(crate) fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let Some(list) = ctx.keyspace.read::<List>(ctx.db, args[1])? else {
+        ctx.reply.null();
         return Ok(());
     };
     let found = match argument::int(args[2])? {
@@ -252,43 +252,43 @@ pub(crate) fn lindex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         index => position(index, list.len()).and_then(|position| list.get(position)),
     };
     match found {
-        Some(element) => cx.reply.bulk(element),
-        None => cx.reply.null(),
+        Some(element) => ctx.reply.bulk(element),
+        None => ctx.reply.null(),
     }
     Ok(())
 }
 
-pub(crate) fn lset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let updated = cx.keyspace.update::<List, _>(cx.db, args[1], false, |list| {
+pub(crate) fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, args[1], false, |list| {
         let len = list.view().len();
         let position = position(argument::int(args[2])?, len).filter(|position| *position < len);
         list.set(position.ok_or(CommandError::IndexOutOfRange)?, args[3]);
         Ok::<(), CommandError>(())
     })?;
     let updated = updated.ok_or(CommandError::NoSuchKey)?;
-    cx.notify_update(Notify::LIST, "lset", args[1], &updated);
+    ctx.notify_update(Notify::LIST, "lset", args[1], &updated);
     updated.value?;
-    cx.reply.ok();
+    ctx.reply.ok();
     Ok(())
 }
 
-pub(crate) fn lrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn lrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (start, stop) = (argument::int(args[2])?, argument::int(args[3])?);
-    let found = cx.keyspace.read::<List>(cx.db, args[1])?;
+    let found = ctx.keyspace.read::<List>(ctx.db, args[1])?;
     let range = found.and_then(|list| Some((list, argument::range(start, stop, list.len())?)));
     let Some((list, range)) = range else {
-        cx.reply.array(0);
+        ctx.reply.array(0);
         return Ok(());
     };
     let (first, count) = (*range.start(), range.end() - range.start() + 1);
-    cx.reply.array(count);
-    list.iter_from(first).take(count).for_each(|element| cx.reply.bulk(element));
+    ctx.reply.array(count);
+    list.iter_from(first).take(count).for_each(|element| ctx.reply.bulk(element));
     Ok(())
 }
 
-pub(crate) fn ltrim(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn ltrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (start, stop) = (argument::int(args[2])?, argument::int(args[3])?);
-    let updated = cx.keyspace.update::<List, _>(cx.db, args[1], false, |list| {
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, args[1], false, |list| {
         let len = list.view().len();
         match argument::range(start, stop, len) {
             Some(kept) => {
@@ -300,16 +300,16 @@ pub(crate) fn ltrim(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     })?;
     if let Some(updated) = updated {
         // Redis tells of a trim that cut nothing, too.
-        cx.notify(Notify::LIST, "ltrim", args[1]);
+        ctx.notify(Notify::LIST, "ltrim", args[1]);
         if updated.emptied {
-            cx.notify(Notify::GENERIC, "del", args[1]);
+            ctx.notify(Notify::GENERIC, "del", args[1]);
         }
     }
-    cx.reply.ok();
+    ctx.reply.ok();
     Ok(())
 }
 
-pub(crate) fn linsert(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn linsert(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let behind = if argument::is(args[2], "BEFORE") {
         0
     } else if argument::is(args[2], "AFTER") {
@@ -317,36 +317,36 @@ pub(crate) fn linsert(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     } else {
         return Err(CommandError::Syntax);
     };
-    let updated = cx.keyspace.update::<List, _>(cx.db, args[1], false, |list| {
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, args[1], false, |list| {
         let pivot = list.view().iter_from(0).position(|element| element == args[3])?;
         list.insert(pivot + behind, args[4]);
         Some(list.view().len())
     })?;
     match updated {
-        None => cx.reply.int(0),
-        Some(Updated { value: None, .. }) => cx.reply.int(-1),
+        None => ctx.reply.int(0),
+        Some(Updated { value: None, .. }) => ctx.reply.int(-1),
         Some(Updated { value: Some(len), .. }) => {
-            cx.notify(Notify::LIST, "linsert", args[1]);
-            cx.reply.count(len);
+            ctx.notify(Notify::LIST, "linsert", args[1]);
+            ctx.reply.count(len);
         }
     }
     Ok(())
 }
 
-pub(crate) fn lrem(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let count = argument::int(args[2])?;
     let end = if count < 0 { End::Back } else { End::Front };
     let count_max = match count {
         0 => usize::MAX,
         _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
     };
-    let updated = cx.keyspace.update::<List, _>(cx.db, args[1], false, |list| {
+    let updated = ctx.keyspace.update::<List, _>(ctx.db, args[1], false, |list| {
         list.remove_equal(args[3], end, count_max)
     })?;
     if let Some(updated) = &updated {
-        cx.notify_update(Notify::LIST, "lrem", args[1], updated);
+        ctx.notify_update(Notify::LIST, "lrem", args[1], updated);
     }
-    cx.reply.count(updated.map_or(0, |updated| updated.value));
+    ctx.reply.count(updated.map_or(0, |updated| updated.value));
     Ok(())
 }
 
@@ -424,21 +424,21 @@ fn rank(argument: &[u8]) -> Result<i64, CommandError> {
     }
 }
 
-pub(crate) fn lpos(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let search = PositionSearch::parse(&args[3..])?;
-    let list = cx.keyspace.read::<List>(cx.db, args[1])?;
-    let mark = cx.reply.mark();
+    let list = ctx.keyspace.read::<List>(ctx.db, args[1])?;
+    let mark = ctx.reply.mark();
     let mut count = 0;
     if let Some(list) = list {
         search.run(list, args[2], |position| {
-            cx.reply.count(position);
+            ctx.reply.count(position);
             count += 1;
         });
     }
     if search.count.is_some() {
-        cx.reply.finish_array(mark, count);
+        ctx.reply.finish_array(mark, count);
     } else if count == 0 {
-        cx.reply.null();
+        ctx.reply.null();
     }
     Ok(())
 }

@@ -19,32 +19,32 @@ enum Operation {
     Difference,
 }
 
-pub(crate) fn sinter(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    reply(cx, Operation::Intersection, &args[1..])
+pub(crate) fn sinter(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    reply(ctx, Operation::Intersection, &args[1..])
 }
 
-pub(crate) fn sunion(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    reply(cx, Operation::Union, &args[1..])
+pub(crate) fn sunion(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    reply(ctx, Operation::Union, &args[1..])
 }
 
-pub(crate) fn sdiff(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    reply(cx, Operation::Difference, &args[1..])
+pub(crate) fn sdiff(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    reply(ctx, Operation::Difference, &args[1..])
 }
 
-pub(crate) fn sinterstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    store(cx, Operation::Intersection, args, "sinterstore")
+pub(crate) fn sinterstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store(ctx, Operation::Intersection, args, "sinterstore")
 }
 
-pub(crate) fn sunionstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    store(cx, Operation::Union, args, "sunionstore")
+pub(crate) fn sunionstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store(ctx, Operation::Union, args, "sunionstore")
 }
 
-pub(crate) fn sdiffstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    store(cx, Operation::Difference, args, "sdiffstore")
+pub(crate) fn sdiffstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store(ctx, Operation::Difference, args, "sdiffstore")
 }
 
 /// SINTERCARD numkeys key [key ...] [LIMIT limit].
-pub(crate) fn sintercard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const NO_KEYS: CommandError = CommandError::other("ERR numkeys should be greater than 0");
     const TOO_MANY_KEYS: CommandError =
         CommandError::other("ERR Number of keys can't be greater than number of args");
@@ -60,43 +60,43 @@ pub(crate) fn sintercard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
         limit = argument::count(value).map_err(|_| NEGATIVE)?;
         options = rest;
     }
-    let sets = cx.keyspace.read_many::<Set>(cx.db, keys)?;
+    let sets = ctx.keyspace.read_many::<Set>(ctx.db, keys)?;
     let limit = if limit == 0 { usize::MAX } else { limit };
     let count = intersection(&sets).take(limit).count();
-    cx.reply.count(count);
+    ctx.reply.count(count);
     Ok(())
 }
 
 /// Replies the members of the result.
-fn reply(cx: &mut Context<'_>, operation: Operation, keys: &[&[u8]]) -> Done {
-    let intset_max = cx.keyspace.settings().set_max_intset_entries;
-    let sets = cx.keyspace.read_many::<Set>(cx.db, keys)?;
+fn reply(ctx: &mut Context<'_>, operation: Operation, keys: &[&[u8]]) -> Done {
+    let intset_max = ctx.keyspace.settings().set_max_intset_entries;
+    let sets = ctx.keyspace.read_many::<Set>(ctx.db, keys)?;
     let members = result(operation, &sets, intset_max);
-    cx.reply.set(members.len());
-    members.iter().for_each(|member| cx.reply.bulk(member));
+    ctx.reply.set(members.len());
+    members.iter().for_each(|member| ctx.reply.bulk(member));
     Ok(())
 }
 
 /// Stores the result in the key behind the command's name, over whatever is there.
-fn store(cx: &mut Context<'_>, operation: Operation, args: &[&[u8]], event: &'static str) -> Done {
+fn store(ctx: &mut Context<'_>, operation: Operation, args: &[&[u8]], event: &'static str) -> Done {
     let (key, sources) = (args[1], &args[2..]);
-    let intset_max = cx.keyspace.settings().set_max_intset_entries;
-    let sets = cx.keyspace.read_many::<Set>(cx.db, sources)?;
+    let intset_max = ctx.keyspace.settings().set_max_intset_entries;
+    let sets = ctx.keyspace.read_many::<Set>(ctx.db, sources)?;
     let members: Vec<Box<[u8]>> =
         result(operation, &sets, intset_max).into_iter().map(Box::from).collect();
     if members.is_empty() {
-        if cx.keyspace.delete(cx.db, key) {
-            cx.notify(Notify::GENERIC, "del", key);
+        if ctx.keyspace.delete(ctx.db, key) {
+            ctx.notify(Notify::GENERIC, "del", key);
         }
     } else {
-        cx.keyspace.replace::<Set, _>(cx.db, key, |set| {
+        ctx.keyspace.replace::<Set, _>(ctx.db, key, |set| {
             members.iter().for_each(|member| {
                 set.add(member);
             });
         })?;
-        cx.notify(Notify::SET, event, key);
+        ctx.notify(Notify::SET, event, key);
     }
-    cx.reply.count(members.len());
+    ctx.reply.count(members.len());
     Ok(())
 }
 

@@ -16,14 +16,14 @@ fn write_string(reply: &mut resp::Writer, value: Option<StringRef<'_>>) {
     }
 }
 
-pub(crate) fn get(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    write_string(cx.reply, cx.keyspace.string(cx.db, args[1])?);
+pub(crate) fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_string(ctx.reply, ctx.keyspace.string(ctx.db, args[1])?);
     Ok(())
 }
 
-pub(crate) fn strlen(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let len = cx.keyspace.string(cx.db, args[1])?.map_or(0, StringRef::len);
-    cx.reply.count(len);
+pub(crate) fn strlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = ctx.keyspace.string(ctx.db, args[1])?.map_or(0, StringRef::len);
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -66,79 +66,79 @@ impl SetOptions {
     }
 }
 
-pub(crate) fn set(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, value) = (args[1], args[2]);
     let options = if args.len() == 3 { SetOptions::default() } else { SetOptions::parse(args)? };
     let expiry = match options.expires {
-        Some((unit, at)) => Expiry::At(argument::expiry(args[at], unit, cx.keyspace, "set")?),
+        Some((unit, at)) => Expiry::At(argument::expiry(args[at], unit, ctx.keyspace, "set")?),
         None if options.keep_ttl => Expiry::Keep,
         None => Expiry::Clear,
     };
     if options.get {
-        write_string(cx.reply, cx.keyspace.string(cx.db, key)?);
+        write_string(ctx.reply, ctx.keyspace.string(ctx.db, key)?);
     }
     if let Some(must_exist) = options.only_if
-        && cx.keyspace.exists(cx.db, key, false) != must_exist
+        && ctx.keyspace.exists(ctx.db, key, false) != must_exist
     {
         if !options.get {
-            cx.reply.null();
+            ctx.reply.null();
         }
         return Ok(());
     }
-    cx.keyspace.set_string(cx.db, key, value, expiry);
-    cx.notify(Notify::STRING, "set", key);
+    ctx.keyspace.set_string(ctx.db, key, value, expiry);
+    ctx.notify(Notify::STRING, "set", key);
     if matches!(expiry, Expiry::At(_)) {
-        cx.notify(Notify::GENERIC, "expire", key);
+        ctx.notify(Notify::GENERIC, "expire", key);
     }
     if !options.get {
-        cx.reply.ok();
+        ctx.reply.ok();
     }
     Ok(())
 }
 
-pub(crate) fn setnx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let is_new = !cx.keyspace.exists(cx.db, args[1], false);
+pub(crate) fn setnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let is_new = !ctx.keyspace.exists(ctx.db, args[1], false);
     if is_new {
-        cx.keyspace.set_string(cx.db, args[1], args[2], Expiry::Clear);
-        cx.notify(Notify::STRING, "set", args[1]);
+        ctx.keyspace.set_string(ctx.db, args[1], args[2], Expiry::Clear);
+        ctx.notify(Notify::STRING, "set", args[1]);
     }
-    cx.reply.int(i64::from(is_new));
+    ctx.reply.int(i64::from(is_new));
     Ok(())
 }
 
-pub(crate) fn setex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    set_expiring(cx, args, TimeUnit { seconds: true, absolute: false }, "setex")
+pub(crate) fn setex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_expiring(ctx, args, TimeUnit { seconds: true, absolute: false }, "setex")
 }
 
-pub(crate) fn psetex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    set_expiring(cx, args, TimeUnit { seconds: false, absolute: false }, "psetex")
+pub(crate) fn psetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_expiring(ctx, args, TimeUnit { seconds: false, absolute: false }, "psetex")
 }
 
 fn set_expiring(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     args: &[&[u8]],
     unit: TimeUnit,
     command: &'static str,
 ) -> Done {
-    let at_ms = argument::expiry(args[2], unit, cx.keyspace, command)?;
-    cx.keyspace.set_string(cx.db, args[1], args[3], Expiry::At(at_ms));
-    cx.notify(Notify::STRING, "set", args[1]);
-    cx.notify(Notify::GENERIC, "expire", args[1]);
-    cx.reply.ok();
+    let at_ms = argument::expiry(args[2], unit, ctx.keyspace, command)?;
+    ctx.keyspace.set_string(ctx.db, args[1], args[3], Expiry::At(at_ms));
+    ctx.notify(Notify::STRING, "set", args[1]);
+    ctx.notify(Notify::GENERIC, "expire", args[1]);
+    ctx.reply.ok();
     Ok(())
 }
 
-pub(crate) fn getset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    write_string(cx.reply, cx.keyspace.string(cx.db, args[1])?);
-    cx.keyspace.set_string(cx.db, args[1], args[2], Expiry::Clear);
-    cx.notify(Notify::STRING, "set", args[1]);
+pub(crate) fn getset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_string(ctx.reply, ctx.keyspace.string(ctx.db, args[1])?);
+    ctx.keyspace.set_string(ctx.db, args[1], args[2], Expiry::Clear);
+    ctx.notify(Notify::STRING, "set", args[1]);
     Ok(())
 }
 
-pub(crate) fn getdel(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    write_string(cx.reply, cx.keyspace.string(cx.db, args[1])?);
-    if cx.keyspace.delete(cx.db, args[1]) {
-        cx.notify(Notify::GENERIC, "del", args[1]);
+pub(crate) fn getdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_string(ctx.reply, ctx.keyspace.string(ctx.db, args[1])?);
+    if ctx.keyspace.delete(ctx.db, args[1]) {
+        ctx.notify(Notify::GENERIC, "del", args[1]);
     }
     Ok(())
 }
@@ -173,163 +173,163 @@ impl GetExOptions {
     }
 }
 
-pub(crate) fn getex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
     let options = GetExOptions::parse(args)?;
-    let Some(value) = cx.keyspace.string(cx.db, key)? else {
+    let Some(value) = ctx.keyspace.string(ctx.db, key)? else {
         // Whatever time is given: there is nothing that could expire.
-        cx.reply.null();
+        ctx.reply.null();
         return Ok(());
     };
-    write_string(cx.reply, Some(value));
+    write_string(ctx.reply, Some(value));
     let change = match options {
         GetExOptions::Nothing => None,
         GetExOptions::Persist => Some(None),
         GetExOptions::Expire(unit, at) => {
-            Some(Some(argument::expiry(args[at], unit, cx.keyspace, "getex")?))
+            Some(Some(argument::expiry(args[at], unit, ctx.keyspace, "getex")?))
         }
     };
     match change {
-        Some(Some(at_ms)) if at_ms <= cx.keyspace.now_ms() => {
-            cx.keyspace.delete(cx.db, key);
-            cx.notify(Notify::GENERIC, "del", key);
+        Some(Some(at_ms)) if at_ms <= ctx.keyspace.now_ms() => {
+            ctx.keyspace.delete(ctx.db, key);
+            ctx.notify(Notify::GENERIC, "del", key);
         }
         Some(Some(at_ms)) => {
-            cx.keyspace.set_expires_at_ms(cx.db, key, Some(at_ms));
-            cx.notify(Notify::GENERIC, "expire", key);
+            ctx.keyspace.set_expires_at_ms(ctx.db, key, Some(at_ms));
+            ctx.notify(Notify::GENERIC, "expire", key);
         }
-        Some(None) if matches!(cx.keyspace.expires_at_ms(cx.db, key), Some(Some(_))) => {
-            cx.keyspace.set_expires_at_ms(cx.db, key, None);
-            cx.notify(Notify::GENERIC, "persist", key);
+        Some(None) if matches!(ctx.keyspace.expires_at_ms(ctx.db, key), Some(Some(_))) => {
+            ctx.keyspace.set_expires_at_ms(ctx.db, key, None);
+            ctx.notify(Notify::GENERIC, "persist", key);
         }
         _ => {}
     }
     Ok(())
 }
 
-pub(crate) fn mget(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    cx.reply.array(args.len() - 1);
+pub(crate) fn mget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    ctx.reply.array(args.len() - 1);
     for key in &args[1..] {
-        write_string(cx.reply, cx.keyspace.string(cx.db, key).unwrap_or(None));
+        write_string(ctx.reply, ctx.keyspace.string(ctx.db, key).unwrap_or(None));
     }
     Ok(())
 }
 
-pub(crate) fn mset(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    set_all(cx, args, "mset")?;
-    cx.reply.ok();
+pub(crate) fn mset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    set_all(ctx, args, "mset")?;
+    ctx.reply.ok();
     Ok(())
 }
 
-pub(crate) fn msetnx(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if args.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity("msetnx".into()));
     }
-    if args[1..].iter().step_by(2).any(|key| cx.keyspace.exists(cx.db, key, false)) {
-        cx.reply.int(0);
+    if args[1..].iter().step_by(2).any(|key| ctx.keyspace.exists(ctx.db, key, false)) {
+        ctx.reply.int(0);
         return Ok(());
     }
-    set_all(cx, args, "msetnx")?;
-    cx.reply.int(1);
+    set_all(ctx, args, "msetnx")?;
+    ctx.reply.int(1);
     Ok(())
 }
 
-fn set_all(cx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Done {
+fn set_all(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Done {
     if args.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity(command.into()));
     }
     for pair in args[1..].chunks_exact(2) {
-        cx.keyspace.set_string(cx.db, pair[0], pair[1], Expiry::Clear);
-        cx.notify(Notify::STRING, "set", pair[0]);
+        ctx.keyspace.set_string(ctx.db, pair[0], pair[1], Expiry::Clear);
+        ctx.notify(Notify::STRING, "set", pair[0]);
     }
     Ok(())
 }
 
 /// Checks that a string of `offset` and `len` more bytes is allowed.
 pub(crate) fn check_len(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     offset: usize,
     len: usize,
 ) -> Result<usize, CommandError> {
     let sum = offset.checked_add(len).ok_or(CommandError::StringTooLong)?;
-    if sum > cx.string_bytes_max { Err(CommandError::StringTooLong) } else { Ok(sum) }
+    if sum > ctx.string_bytes_max { Err(CommandError::StringTooLong) } else { Ok(sum) }
 }
 
-pub(crate) fn append(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn append(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, tail) = (args[1], args[2]);
-    let old_len = cx.keyspace.string_to_change(cx.db, key)?.map(StringRef::len);
+    let old_len = ctx.keyspace.string_to_change(ctx.db, key)?.map(StringRef::len);
     let len = match old_len {
         // A key that APPEND creates is as if SET had: a number may be one.
         None => {
-            cx.keyspace.set_string(cx.db, key, tail, Expiry::Clear);
+            ctx.keyspace.set_string(ctx.db, key, tail, Expiry::Clear);
             tail.len()
         }
         Some(old_len) => {
-            let len = check_len(cx, old_len, tail.len())?;
+            let len = check_len(ctx, old_len, tail.len())?;
             let tail_range = old_len..len;
-            cx.keyspace.change_string(cx.db, key, len, tail_range, |bytes| {
+            ctx.keyspace.change_string(ctx.db, key, len, tail_range, |bytes| {
                 bytes.copy_from_slice(tail);
             })?
         }
     };
-    cx.notify(Notify::STRING, "append", key);
-    cx.reply.count(len);
+    ctx.notify(Notify::STRING, "append", key);
+    ctx.reply.count(len);
     Ok(())
 }
 
-pub(crate) fn setrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (key, bytes) = (args[1], args[3]);
     let offset = usize::try_from(argument::int(args[2])?)
         .map_err(|_| CommandError::other("ERR offset is out of range"))?;
-    let old_len = cx.keyspace.string_to_change(cx.db, key)?.map_or(0, StringRef::len);
+    let old_len = ctx.keyspace.string_to_change(ctx.db, key)?.map_or(0, StringRef::len);
     if bytes.is_empty() {
-        cx.reply.count(old_len);
+        ctx.reply.count(old_len);
         return Ok(());
     }
-    let end = check_len(cx, offset, bytes.len())?;
-    let len = cx
+    let end = check_len(ctx, offset, bytes.len())?;
+    let len = ctx
         .keyspace
-        .change_string(cx.db, key, end, offset..end, |old| old.copy_from_slice(bytes))?;
-    cx.notify(Notify::STRING, "setrange", key);
-    cx.reply.count(len);
+        .change_string(ctx.db, key, end, offset..end, |old| old.copy_from_slice(bytes))?;
+    ctx.notify(Notify::STRING, "setrange", key);
+    ctx.reply.count(len);
     Ok(())
 }
 
-pub(crate) fn getrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn getrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (start, end) = (argument::int(args[2])?, argument::int(args[3])?);
-    let value = cx.keyspace.string(cx.db, args[1])?.unwrap_or(StringRef::Bytes(&[]));
+    let value = ctx.keyspace.string(ctx.db, args[1])?.unwrap_or(StringRef::Bytes(&[]));
     let mut digits = itoa::Buffer::new();
     let bytes = value.as_bytes(&mut digits);
     let is_reversed = start < 0 && end < 0 && start > end;
     let part = argument::range(start, end.max(-(bytes.len() as i64)), bytes.len());
     match part {
-        Some(part) if !is_reversed => cx.reply.bulk(&bytes[part]),
-        _ => cx.reply.bulk(&[]),
+        Some(part) if !is_reversed => ctx.reply.bulk(&bytes[part]),
+        _ => ctx.reply.bulk(&[]),
     }
     Ok(())
 }
 
-pub(crate) fn incr(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    add(cx, args[1], 1)
+pub(crate) fn incr(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(ctx, args[1], 1)
 }
 
-pub(crate) fn decr(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    add(cx, args[1], -1)
+pub(crate) fn decr(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(ctx, args[1], -1)
 }
 
-pub(crate) fn incrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    add(cx, args[1], argument::int(args[2])?)
+pub(crate) fn incrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(ctx, args[1], argument::int(args[2])?)
 }
 
-pub(crate) fn decrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn decrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let by = argument::int(args[2])?
         .checked_neg()
         .ok_or(CommandError::other("ERR decrement would overflow"))?;
-    add(cx, args[1], by)
+    add(ctx, args[1], by)
 }
 
-fn add(cx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
-    let old = match cx.keyspace.string_to_change(cx.db, key)? {
+fn add(ctx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
+    let old = match ctx.keyspace.string_to_change(ctx.db, key)? {
         None => 0,
         Some(value) => value.as_int().ok_or(CommandError::NotAnInteger)?,
     };
@@ -337,21 +337,21 @@ fn add(cx: &mut Context<'_>, key: &[u8], by: i64) -> Done {
         .checked_add(by)
         .ok_or(CommandError::other("ERR increment or decrement would overflow"))?;
     let mut digits = itoa::Buffer::new();
-    cx.keyspace.set_string(cx.db, key, digits.format(new).as_bytes(), Expiry::Keep);
-    cx.notify(Notify::STRING, "incrby", key);
-    cx.reply.int(new);
+    ctx.keyspace.set_string(ctx.db, key, digits.format(new).as_bytes(), Expiry::Keep);
+    ctx.notify(Notify::STRING, "incrby", key);
+    ctx.reply.int(new);
     Ok(())
 }
 
-pub(crate) fn incrbyfloat(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn incrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mut digits = itoa::Buffer::new();
-    let old = cx.keyspace.string_to_change(cx.db, args[1])?.unwrap_or(StringRef::Int(0));
+    let old = ctx.keyspace.string_to_change(ctx.db, args[1])?.unwrap_or(StringRef::Int(0));
     let parse = |text: &[u8]| LongDouble::parse(text).ok_or(CommandError::NotAFloat);
     let (old, by) = (parse(old.as_bytes(&mut digits))?, parse(args[2])?);
     let sum = old.checked_add(&by).ok_or(NOT_FINITE)?.to_decimal();
-    cx.keyspace.set_string_as(Form::Text, cx.db, args[1], sum.as_bytes(), Expiry::Keep);
-    cx.notify(Notify::STRING, "incrbyfloat", args[1]);
-    cx.reply.bulk_str(&sum);
+    ctx.keyspace.set_string_as(Form::Text, ctx.db, args[1], sum.as_bytes(), Expiry::Keep);
+    ctx.notify(Notify::STRING, "incrbyfloat", args[1]);
+    ctx.reply.bulk_str(&sum);
     Ok(())
 }
 
@@ -391,23 +391,23 @@ impl LcsOptions {
     }
 }
 
-pub(crate) fn lcs(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     const NOT_STRINGS: CommandError =
         CommandError::other("ERR The specified keys must contain string values");
     // The keys are looked at before the rest of the call.
-    let mut owned = |key: &[u8]| owned_string(cx.keyspace, cx.db, key);
+    let mut owned = |key: &[u8]| owned_string(ctx.keyspace, ctx.db, key);
     let (a, b) = (owned(args[1]), owned(args[2]));
     let (Some(a), Some(b)) = (a, b) else { return Err(NOT_STRINGS) };
     let options = LcsOptions::parse(&args[3..])?;
     // As in Redis: four bytes a cell, and no more of them than a string may have.
     let cells = (a.len() + 1).checked_mul(b.len() + 1);
-    let cells = cells.filter(|cells| *cells <= cx.string_bytes_max / 4);
+    let cells = cells.filter(|cells| *cells <= ctx.string_bytes_max / 4);
     let Some(cells) = cells else {
         return Err(CommandError::other(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     };
-    write_lcs(cx.reply, &a, &b, &lengths(&a, &b, cells), &options);
+    write_lcs(ctx.reply, &a, &b, &lengths(&a, &b, cells), &options);
     Ok(())
 }
 

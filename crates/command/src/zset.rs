@@ -44,22 +44,22 @@ fn write_member(reply: &mut Writer, (member, score): (&[u8], f64), with_scores: 
 /// Replaces `destination` by a sorted set of these members, or deletes it if there are none, and
 /// replies how many there are.
 fn store(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     destination: &[u8],
     members: &[(Box<[u8]>, f64)],
     event: &'static str,
 ) -> Done {
     if !members.is_empty() {
-        cx.keyspace.replace::<ZSet, _>(cx.db, destination, |set| {
+        ctx.keyspace.replace::<ZSet, _>(ctx.db, destination, |set| {
             for (member, score) in members {
                 set.set(member, *score);
             }
         })?;
-        cx.notify(Notify::ZSET, event, destination);
-    } else if cx.keyspace.delete(cx.db, destination) {
-        cx.notify(Notify::GENERIC, "del", destination);
+        ctx.notify(Notify::ZSET, event, destination);
+    } else if ctx.keyspace.delete(ctx.db, destination) {
+        ctx.notify(Notify::GENERIC, "del", destination);
     }
-    cx.reply.count(members.len());
+    ctx.reply.count(members.len());
     Ok(())
 }
 
@@ -156,15 +156,15 @@ enum Added {
     Refused,
 }
 
-pub(crate) fn zadd(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    add(cx, args, AddOptions::default())
+pub(crate) fn zadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(ctx, args, AddOptions::default())
 }
 
-pub(crate) fn zincrby(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    add(cx, args, AddOptions { incr: true, ..AddOptions::default() })
+pub(crate) fn zincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    add(ctx, args, AddOptions { incr: true, ..AddOptions::default() })
 }
 
-fn add(cx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
+fn add(ctx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
     let key = args[1];
     let pairs = options.parse(&args[2..])?;
     // All scores are checked before any is set: the command happens whole or not at all.
@@ -175,7 +175,7 @@ fn add(cx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
         .collect::<Option<_>>()
         .ok_or(CommandError::NotAFloat)?;
     let (mut new, mut changed, mut last) = (0, 0, Added::Refused);
-    let updated = cx.keyspace.update::<ZSet, _>(cx.db, key, !options.xx, |set| {
+    let updated = ctx.keyspace.update::<ZSet, _>(ctx.db, key, !options.xx, |set| {
         for (score, member) in scores.iter().zip(pairs.iter().skip(1).step_by(2)) {
             last = options.add(set, member, *score)?;
             new += usize::from(matches!(last, Added::New(_)));
@@ -185,35 +185,35 @@ fn add(cx: &mut Context<'_>, args: &[&[u8]], mut options: AddOptions) -> Done {
     })?;
     if let Some(updated) = updated {
         updated.value.clone()?;
-        cx.notify_update(Notify::ZSET, if options.incr { "zincr" } else { "zadd" }, key, &updated);
+        ctx.notify_update(Notify::ZSET, if options.incr { "zincr" } else { "zadd" }, key, &updated);
     }
     match last {
         Added::New(score) | Added::Changed(score) | Added::Same(score) if options.incr => {
-            cx.reply.double(score);
+            ctx.reply.double(score);
         }
-        Added::Refused if options.incr => cx.reply.null(),
-        _ => cx.reply.count(if options.ch { new + changed } else { new }),
+        Added::Refused if options.incr => ctx.reply.null(),
+        _ => ctx.reply.count(if options.ch { new + changed } else { new }),
     }
     Ok(())
 }
 
-pub(crate) fn zrem(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn zrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
-    let updated = cx.keyspace.update::<ZSet, _>(cx.db, key, false, |set| {
+    let updated = ctx.keyspace.update::<ZSet, _>(ctx.db, key, false, |set| {
         args[2..].iter().filter(|member| set.remove(member)).count()
     })?;
     let mut removed = 0;
     if let Some(updated) = updated {
         removed = updated.value;
-        cx.notify_update(Notify::ZSET, "zrem", key, &updated);
+        ctx.notify_update(Notify::ZSET, "zrem", key, &updated);
     }
-    cx.reply.count(removed);
+    ctx.reply.count(removed);
     Ok(())
 }
 
-pub(crate) fn zcard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let len = cx.keyspace.read::<ZSet>(cx.db, args[1])?.map_or(0, |set| set.len());
-    cx.reply.count(len);
+pub(crate) fn zcard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let len = ctx.keyspace.read::<ZSet>(ctx.db, args[1])?.map_or(0, |set| set.len());
+    ctx.reply.count(len);
     Ok(())
 }
 
@@ -224,44 +224,44 @@ fn write_score(reply: &mut Writer, score: Option<f64>) {
     }
 }
 
-pub(crate) fn zscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
-    write_score(cx.reply, set.and_then(|set| set.score(args[2])));
+pub(crate) fn zscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let set = ctx.keyspace.read::<ZSet>(ctx.db, args[1])?;
+    write_score(ctx.reply, set.and_then(|set| set.score(args[2])));
     Ok(())
 }
 
-pub(crate) fn zmscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
-    cx.reply.array(args.len() - 2);
+pub(crate) fn zmscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    let set = ctx.keyspace.read::<ZSet>(ctx.db, args[1])?;
+    ctx.reply.array(args.len() - 2);
     for member in &args[2..] {
-        write_score(cx.reply, set.and_then(|set| set.score(member)));
+        write_score(ctx.reply, set.and_then(|set| set.score(member)));
     }
     Ok(())
 }
 
-pub(crate) fn zrank(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    rank(cx, args, false)
+pub(crate) fn zrank(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    rank(ctx, args, false)
 }
 
-pub(crate) fn zrevrank(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    rank(cx, args, true)
+pub(crate) fn zrevrank(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    rank(ctx, args, true)
 }
 
-fn rank(cx: &mut Context<'_>, args: &[&[u8]], reverse: bool) -> Done {
-    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
+fn rank(ctx: &mut Context<'_>, args: &[&[u8]], reverse: bool) -> Done {
+    let set = ctx.keyspace.read::<ZSet>(ctx.db, args[1])?;
     match set.and_then(|set| Some((set.rank(args[2])?.0, set.len()))) {
-        Some((index, len)) => cx.reply.count(if reverse { len - 1 - index } else { index }),
-        None => cx.reply.null(),
+        Some((index, len)) => ctx.reply.count(if reverse { len - 1 - index } else { index }),
+        None => ctx.reply.null(),
     }
     Ok(())
 }
 
-pub(crate) fn zscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let cursor = scan::parse_cursor(args[2])?;
-    let Some(set) = cx.keyspace.read::<ZSet>(cx.db, args[1])? else {
-        cx.reply.array(2);
-        scan::write_cursor(cx.reply, 0);
-        cx.reply.array(0);
+    let Some(set) = ctx.keyspace.read::<ZSet>(ctx.db, args[1])? else {
+        ctx.reply.array(2);
+        scan::write_cursor(ctx.reply, 0);
+        ctx.reply.array(0);
         return Ok(());
     };
     let options = ScanOptions::parse(cursor, &args[3..], false)?;
@@ -271,24 +271,24 @@ pub(crate) fn zscan(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
             found.push((member, score));
         }
     });
-    cx.reply.array(2);
-    scan::write_cursor(cx.reply, next);
-    cx.reply.array(found.len() * 2);
+    ctx.reply.array(2);
+    scan::write_cursor(ctx.reply, next);
+    ctx.reply.array(found.len() * 2);
     for (member, score) in found {
-        cx.reply.bulk(member);
-        cx.reply.bulk_double(score);
+        ctx.reply.bulk(member);
+        ctx.reply.bulk_double(score);
     }
     Ok(())
 }
 
-pub(crate) fn zrandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let key = args[1];
     let Some(count) = args.get(2) else {
-        let mut rng = cx.keyspace.rng().fork();
-        let set = cx.keyspace.read::<ZSet>(cx.db, key)?;
+        let mut rng = ctx.keyspace.rng().fork();
+        let set = ctx.keyspace.read::<ZSet>(ctx.db, key)?;
         match set.and_then(|set| set.at(rng.usize(..set.len()))) {
-            Some((member, _)) => cx.reply.bulk(member),
-            None => cx.reply.null(),
+            Some((member, _)) => ctx.reply.bulk(member),
+            None => ctx.reply.null(),
         }
         return Ok(());
     };
@@ -301,43 +301,43 @@ pub(crate) fn zrandmember(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     if with_scores && pick.count() > usize::MAX / 4 {
         return Err(CommandError::OutOfRange);
     }
-    write_random(cx, key, pick, with_scores)
+    write_random(ctx, key, pick, with_scores)
 }
 
 /// Replies random members.
-fn write_random(cx: &mut Context<'_>, key: &[u8], pick: Pick, with_scores: bool) -> Done {
-    let mut rng = cx.keyspace.rng().fork();
-    let Some(set) = cx.keyspace.read::<ZSet>(cx.db, key)? else {
-        cx.reply.array(0);
+fn write_random(ctx: &mut Context<'_>, key: &[u8], pick: Pick, with_scores: bool) -> Done {
+    let mut rng = ctx.keyspace.rng().fork();
+    let Some(set) = ctx.keyspace.read::<ZSet>(ctx.db, key)? else {
+        ctx.reply.array(0);
         return Ok(());
     };
     let len = set.len();
     let wanted = pick.count();
     let at = |index| set.at(index).expect("the index is below the length");
     if matches!(pick, Pick::Repeated(_)) {
-        pick.check(cx.string_bytes_max)?;
-        write_header(cx.reply, wanted, with_scores);
+        pick.check(ctx.string_bytes_max)?;
+        write_header(ctx.reply, wanted, with_scores);
         for _ in 0..wanted {
-            write_member(cx.reply, at(rng.usize(..len)), with_scores);
-            if cx.reply.is_over() {
+            write_member(ctx.reply, at(rng.usize(..len)), with_scores);
+            if ctx.reply.is_over() {
                 break;
             }
         }
     } else if wanted >= len {
-        write_header(cx.reply, len, with_scores);
-        set.iter().rev().for_each(|member| write_member(cx.reply, member, with_scores));
+        write_header(ctx.reply, len, with_scores);
+        set.iter().rev().for_each(|member| write_member(ctx.reply, member, with_scores));
     } else if wanted > len / 3 {
         // Walk over all of them and keep each with the chance that fills up what is wanted.
-        write_header(cx.reply, wanted, with_scores);
+        write_header(ctx.reply, wanted, with_scores);
         let mut missing = wanted;
         for (index, member) in set.iter().enumerate() {
             if rng.usize(..len - index) < missing {
                 missing -= 1;
-                write_member(cx.reply, member, with_scores);
+                write_member(ctx.reply, member, with_scores);
             }
         }
     } else {
-        write_header(cx.reply, wanted, with_scores);
+        write_header(ctx.reply, wanted, with_scores);
         // Floyd's sampling: every index is as likely, and no draw is repeated.
         let mut picked = HashSet::with_capacity(wanted);
         for last in len - wanted..len {
@@ -346,7 +346,7 @@ fn write_random(cx: &mut Context<'_>, key: &[u8], pick: Pick, with_scores: bool)
                 index = last;
                 picked.insert(last);
             }
-            write_member(cx.reply, at(index), with_scores);
+            write_member(ctx.reply, at(index), with_scores);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The process and its surroundings: directory, pid file, signals, the supervisor.
+//! The process and its deps: directory, pid file, signals, the supervisor.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};

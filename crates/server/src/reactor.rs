@@ -22,7 +22,7 @@ use mio::net::{TcpStream, UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::descriptors::Descriptors;
-use crate::engine::{ClientKey, Engine, Errand, Peer, Shutdown};
+use crate::engine::{ClientKey, Engine, HostRequest, Peer, Shutdown};
 use crate::listen::{self, Listeners, SharedListeners};
 use crate::logger::Logger;
 use crate::network::Network;
@@ -87,7 +87,7 @@ impl Stream {
 }
 
 /// What the reactor asks between two iterations.
-pub(crate) trait Companion {
+pub(crate) trait LoopHooks {
     /// Something outside has woken the loop.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ pub(crate) trait Companion {
     ///
     /// # Errors
     /// Why the server cannot go on.
-    fn run_errand(&mut self, engine: &mut Engine, errand: Errand) -> Result<(), String>;
+    fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), String>;
 }
 
 /// See the file's top.
@@ -171,7 +171,7 @@ impl Reactor {
     pub(crate) fn run(
         &mut self,
         engine: &mut Engine,
-        companion: &mut dyn Companion,
+        hooks: &mut dyn LoopHooks,
     ) -> Result<Shutdown, String> {
         let mut events = Events::with_capacity(1024);
         loop {
@@ -183,7 +183,7 @@ impl Reactor {
             }
             for event in &events {
                 match event.token() {
-                    WAKER => companion.look(engine)?,
+                    WAKER => hooks.look(engine)?,
                     token if token.0 < FIRST_CLIENT => self.accept(token, engine),
                     Token(index) => {
                         let key = ClientKey(index - FIRST_CLIENT);
@@ -205,8 +205,8 @@ impl Reactor {
             self.read_all(engine);
             engine.tick();
             engine.end_iteration(events.is_empty() && self.readable.is_empty());
-            if let Some(errand) = engine.take_errand() {
-                companion.run_errand(engine, errand)?;
+            if let Some(request) = engine.take_request() {
+                hooks.run_request(engine, request)?;
             }
             self.write_all(engine);
             if let Some(shutdown) = engine.shutdown_requested() {

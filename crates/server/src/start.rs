@@ -21,12 +21,12 @@ use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, Options};
 use crate::descriptors::Descriptors;
-use crate::engine::{BoxedLog, Engine, Errand, OpenedLog, Surroundings};
+use crate::engine::{BoxedLog, Deps, Engine, HostRequest, OpenedLog};
 use crate::host::Host;
 use crate::load::{Shape, load, log_options, survey};
 use crate::logger::Logger;
 use crate::owned_log;
-use crate::reactor::{Companion, Reactor};
+use crate::reactor::{LoopHooks, Reactor};
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -121,8 +121,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         None
     };
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
-    let surroundings = Surroundings { clock, entropy: entropy(), host, logger: logger.clone() };
-    let mut engine = Engine::new(config, surroundings);
+    let deps = Deps { clock, entropy: entropy(), host, logger: logger.clone() };
+    let mut engine = Engine::new(config, deps);
     engine.set_network(reactor.network());
     let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(|error| error.to_string())?;
@@ -143,9 +143,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
         on_ready();
     }
     let logger_of_loop = logger.clone();
-    let mut companion =
+    let mut hooks =
         Outside { log_place, loader, surveyor: None, signals, logger: logger_of_loop, on_ready };
-    let result = reactor.run(&mut engine, &mut companion);
+    let result = reactor.run(&mut engine, &mut hooks);
     process::notify_supervisor("STOPPING=1");
     let ended = result.and_then(|shutdown| match engine.close() {
         Ok(()) => Ok(()),
@@ -313,7 +313,7 @@ struct Outside {
     on_ready: fn(),
 }
 
-impl Companion for Outside {
+impl LoopHooks for Outside {
     fn look(&mut self, engine: &mut Engine) -> Result<(), String> {
         if self.signals.load(Ordering::Acquire) {
             self.logger.warning("Received a signal, scheduling shutdown...");
@@ -352,10 +352,10 @@ impl Companion for Outside {
         Ok(())
     }
 
-    fn run_errand(&mut self, engine: &mut Engine, errand: Errand) -> Result<(), String> {
+    fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), String> {
         let options = engine.config().options();
-        match errand {
-            Errand::Reload => {
+        match request {
+            HostRequest::Reload => {
                 let before = engine.unload()?;
                 let opening = self.log_place.opening(&options);
                 let clock = Arc::clone(&self.log_place.clock);
@@ -368,7 +368,7 @@ impl Companion for Outside {
                 loader.report(engine);
                 self.loader = Some(loader);
             }
-            Errand::OpenLog => {
+            HostRequest::OpenLog => {
                 self.log_place.directory = PathBuf::from(engine.config().value("dir"));
                 let opening = self.log_place.opening(&options);
                 let read = |recovery, _: &mut dyn FnMut(u64)| survey_and_start(recovery);

@@ -5,7 +5,7 @@
 //! flushers and the compactor step, as their threads would. Nothing is ever waited for.
 
 use env_sim::Faults;
-use server::engine::{ClientKey, Engine, Errand, Peer};
+use server::engine::{ClientKey, Engine, HostRequest, Peer};
 
 use crate::client::Client;
 use crate::damage;
@@ -246,15 +246,15 @@ impl<'a> Life<'a> {
         let is_idle = self.run.rng.below(4) > 0;
         self.call(|engine| engine.end_iteration(is_idle))?;
         self.deliver()?;
-        self.run_errand()
+        self.run_request()
     }
 
     /// What the engine asks its owner for: to load the data again.
-    fn run_errand(&mut self) -> Result<(), String> {
-        match self.machine.engine.take_errand() {
+    fn run_request(&mut self) -> Result<(), String> {
+        match self.machine.engine.take_request() {
             None => return Ok(()),
-            Some(Errand::Reload) => {}
-            Some(Errand::OpenLog) => return Err("nobody has turned the log off".to_owned()),
+            Some(HostRequest::Reload) => {}
+            Some(HostRequest::OpenLog) => return Err("nobody has turned the log off".to_owned()),
         }
         // Nothing is executed between here and the end of the log.
         let state = Picture::of(self.machine.engine.keyspace());

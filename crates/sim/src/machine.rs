@@ -21,7 +21,7 @@ use redo::{
     Turn,
 };
 use server::config::Config;
-use server::engine::{BoxedLog, Engine, ShardLog, Surroundings};
+use server::engine::{BoxedLog, Deps, Engine, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
 use server::load::{Shape, load, log_options};
 use server::logger::Logger;
@@ -281,13 +281,13 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
     let data = recover(site, &mut rng)?;
     let clock: Arc<dyn Clock> = Arc::new(site.clock.clone());
     let used_bytes = Arc::new(AtomicU64::new(0));
-    let surroundings = Surroundings {
+    let deps = Deps {
         clock: Arc::clone(&clock),
         entropy: Box::new(SimEntropy::new(rng.next())),
         host: Box::new(SimHost { used_bytes: Arc::clone(&used_bytes) }),
         logger: Logger::to_nothing(clock),
     };
-    let mut engine = Engine::new(site.config.clone(), surroundings);
+    let mut engine = Engine::new(site.config.clone(), deps);
     let Data { keyspace, log, works, tap, picture, summary } = data;
     engine.loaded(keyspace, Some(log));
     Ok((Machine { engine, works, tap, picture, used_bytes }, summary))

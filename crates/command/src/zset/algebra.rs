@@ -213,60 +213,60 @@ fn by_score_and_member(left: &Member<'_>, right: &Member<'_>) -> Ordering {
 }
 
 fn write_result(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     name: &'static str,
     args: &[&[u8]],
     operation: Operation,
 ) -> Done {
-    let call = Call::read(cx.keyspace, cx.db, name, &args[1..], operation, Outcome::Reply)?;
+    let call = Call::read(ctx.keyspace, ctx.db, name, &args[1..], operation, Outcome::Reply)?;
     let members = call.members();
-    write_header(cx.reply, members.len(), call.options.with_scores);
+    write_header(ctx.reply, members.len(), call.options.with_scores);
     for member in members {
-        write_member(cx.reply, member, call.options.with_scores);
+        write_member(ctx.reply, member, call.options.with_scores);
     }
     Ok(())
 }
 
 fn store_result(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     name: &'static str,
     args: &[&[u8]],
     operation: Operation,
 ) -> Done {
-    let call = Call::read(cx.keyspace, cx.db, name, &args[2..], operation, Outcome::Store)?;
+    let call = Call::read(ctx.keyspace, ctx.db, name, &args[2..], operation, Outcome::Store)?;
     // The destination may be a source, so the result must not borrow from it.
     let members: Vec<_> =
         call.members().into_iter().map(|(member, score)| (Box::from(member), score)).collect();
-    store(cx, args[1], &members, name)
+    store(ctx, args[1], &members, name)
 }
 
-pub(crate) fn zunion(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    write_result(cx, "zunion", args, Operation::Union)
+pub(crate) fn zunion(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_result(ctx, "zunion", args, Operation::Union)
 }
 
-pub(crate) fn zinter(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    write_result(cx, "zinter", args, Operation::Intersection)
+pub(crate) fn zinter(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_result(ctx, "zinter", args, Operation::Intersection)
 }
 
-pub(crate) fn zdiff(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    write_result(cx, "zdiff", args, Operation::Difference)
+pub(crate) fn zdiff(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    write_result(ctx, "zdiff", args, Operation::Difference)
 }
 
-pub(crate) fn zunionstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    store_result(cx, "zunionstore", args, Operation::Union)
+pub(crate) fn zunionstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store_result(ctx, "zunionstore", args, Operation::Union)
 }
 
-pub(crate) fn zinterstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    store_result(cx, "zinterstore", args, Operation::Intersection)
+pub(crate) fn zinterstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store_result(ctx, "zinterstore", args, Operation::Intersection)
 }
 
-pub(crate) fn zdiffstore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    store_result(cx, "zdiffstore", args, Operation::Difference)
+pub(crate) fn zdiffstore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    store_result(ctx, "zdiffstore", args, Operation::Difference)
 }
 
-pub(crate) fn zintercard(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let (name, operation) = ("zintercard", Operation::Intersection);
-    let call = Call::read(cx.keyspace, cx.db, name, &args[1..], operation, Outcome::Count)?;
-    cx.reply.count(call.intersection().take(call.options.limit).count());
+    let call = Call::read(ctx.keyspace, ctx.db, name, &args[1..], operation, Outcome::Count)?;
+    ctx.reply.count(call.intersection().take(call.options.limit).count());
     Ok(())
 }

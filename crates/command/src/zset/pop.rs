@@ -49,14 +49,14 @@ impl Shape {
 /// Pops and replies at most `count` members of a key. Whether the key is there; if it is not,
 /// nothing is replied.
 fn pop(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     key: &[u8],
     end: End,
     count: usize,
     shape: Shape,
 ) -> Result<bool, CommandError> {
-    let reply = &mut *cx.reply;
-    let updated = cx.keyspace.update::<ZSet, _>(cx.db, key, false, |set| {
+    let reply = &mut *ctx.reply;
+    let updated = ctx.keyspace.update::<ZSet, _>(ctx.db, key, false, |set| {
         let len = set.len();
         let popped = count.min(len);
         shape.write_header(reply, key, popped);
@@ -76,27 +76,27 @@ fn pop(
         End::Min => "zpopmin",
         End::Max => "zpopmax",
     };
-    cx.notify_update(Notify::ZSET, event, key, &updated);
+    ctx.notify_update(Notify::ZSET, event, key, &updated);
     Ok(true)
 }
 
-pub(crate) fn zpopmin(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    pop_one_key(cx, args, End::Min)
+pub(crate) fn zpopmin(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    pop_one_key(ctx, args, End::Min)
 }
 
-pub(crate) fn zpopmax(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    pop_one_key(cx, args, End::Max)
+pub(crate) fn zpopmax(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    pop_one_key(ctx, args, End::Max)
 }
 
-fn pop_one_key(cx: &mut Context<'_>, args: &[&[u8]], end: End) -> Done {
+fn pop_one_key(ctx: &mut Context<'_>, args: &[&[u8]], end: End) -> Done {
     let count = match &args[2..] {
         [] => None,
         [count] => Some(argument::count(count)?),
         _ => return Err(CommandError::Syntax),
     };
-    let nested = count.is_some() && cx.reply.is_resp3();
-    if !pop(cx, args[1], end, count.unwrap_or(1), Shape { with_key: false, nested })? {
-        cx.reply.array(0);
+    let nested = count.is_some() && ctx.reply.is_resp3();
+    if !pop(ctx, args[1], end, count.unwrap_or(1), Shape { with_key: false, nested })? {
+        ctx.reply.array(0);
     }
     Ok(())
 }
@@ -104,39 +104,39 @@ fn pop_one_key(cx: &mut Context<'_>, args: &[&[u8]], end: End) -> Done {
 /// Pops from the first of `keys` that is there, or from the one that a blocked call waited for.
 /// Whether there is one.
 fn pop_first(
-    cx: &mut Context<'_>,
+    ctx: &mut Context<'_>,
     keys: &[&[u8]],
     end: End,
     count: usize,
     shape: Shape,
 ) -> Result<bool, CommandError> {
-    if let Some(ready) = cx.ready {
-        return match pop(cx, ready, end, count, shape) {
+    if let Some(ready) = ctx.ready {
+        return match pop(ctx, ready, end, count, shape) {
             Err(CommandError::WrongType(_)) => Ok(false),
             popped => popped,
         };
     }
     for key in keys {
-        if pop(cx, key, end, count, shape)? {
+        if pop(ctx, key, end, count, shape)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-pub(crate) fn bzpopmin(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    pop_blocking(cx, args, End::Min)
+pub(crate) fn bzpopmin(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    pop_blocking(ctx, args, End::Min)
 }
 
-pub(crate) fn bzpopmax(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    pop_blocking(cx, args, End::Max)
+pub(crate) fn bzpopmax(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    pop_blocking(ctx, args, End::Max)
 }
 
-fn pop_blocking(cx: &mut Context<'_>, args: &[&[u8]], end: End) -> Done {
+fn pop_blocking(ctx: &mut Context<'_>, args: &[&[u8]], end: End) -> Done {
     let (timeout, keys) = args[1..].split_last().expect("the table's arity");
-    let deadline_ms = argument::deadline(timeout, cx.keyspace.now_ms())?;
-    if !pop_first(cx, keys, end, 1, Shape { with_key: true, nested: false })? {
-        cx.block(keys, deadline_ms, TimeoutReply::NullArray);
+    let deadline_ms = argument::deadline(timeout, ctx.keyspace.now_ms())?;
+    if !pop_first(ctx, keys, end, 1, Shape { with_key: true, nested: false })? {
+        ctx.block(keys, deadline_ms, TimeoutReply::NullArray);
     }
     Ok(())
 }
@@ -178,23 +178,23 @@ impl<'a, 'b> MultiPop<'a, 'b> {
         Ok(Self { keys, end, count })
     }
 
-    fn pop(&self, cx: &mut Context<'_>) -> Result<bool, CommandError> {
-        pop_first(cx, self.keys, self.end, self.count, Shape { with_key: true, nested: true })
+    fn pop(&self, ctx: &mut Context<'_>) -> Result<bool, CommandError> {
+        pop_first(ctx, self.keys, self.end, self.count, Shape { with_key: true, nested: true })
     }
 }
 
-pub(crate) fn zmpop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    if !MultiPop::parse(&args[1..])?.pop(cx)? {
-        cx.reply.null_array();
+pub(crate) fn zmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    if !MultiPop::parse(&args[1..])?.pop(ctx)? {
+        ctx.reply.null_array();
     }
     Ok(())
 }
 
-pub(crate) fn bzmpop(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn bzmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let call = MultiPop::parse(&args[2..])?;
-    let deadline_ms = argument::deadline(args[1], cx.keyspace.now_ms())?;
-    if !call.pop(cx)? {
-        cx.block(call.keys, deadline_ms, TimeoutReply::NullArray);
+    let deadline_ms = argument::deadline(args[1], ctx.keyspace.now_ms())?;
+    if !call.pop(ctx)? {
+        ctx.block(call.keys, deadline_ms, TimeoutReply::NullArray);
     }
     Ok(())
 }

@@ -162,91 +162,91 @@ impl<'a> Selection<'a> {
     }
 }
 
-fn read(cx: &mut Context<'_>, args: &[&[u8]], by: Option<By>, reverse: Option<bool>) -> Done {
+fn read(ctx: &mut Context<'_>, args: &[&[u8]], by: Option<By>, reverse: Option<bool>) -> Done {
     let selection = Selection::parse(&args[2..], Fixed { by, reverse, stores: false })?;
-    let Some(set) = cx.keyspace.read::<ZSet>(cx.db, args[1])? else {
-        cx.reply.array(0);
+    let Some(set) = ctx.keyspace.read::<ZSet>(ctx.db, args[1])? else {
+        ctx.reply.array(0);
         return Ok(());
     };
-    write_header(cx.reply, selection.indexes(set).len(), selection.with_scores);
-    let reply = &mut *cx.reply;
+    write_header(ctx.reply, selection.indexes(set).len(), selection.with_scores);
+    let reply = &mut *ctx.reply;
     selection.for_each(set, |member| write_member(reply, member, selection.with_scores));
     Ok(())
 }
 
-pub(crate) fn zrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    read(cx, args, None, None)
+pub(crate) fn zrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    read(ctx, args, None, None)
 }
 
-pub(crate) fn zrevrange(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    read(cx, args, Some(By::Rank), Some(true))
+pub(crate) fn zrevrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    read(ctx, args, Some(By::Rank), Some(true))
 }
 
-pub(crate) fn zrangebyscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    read(cx, args, Some(By::Score), Some(false))
+pub(crate) fn zrangebyscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    read(ctx, args, Some(By::Score), Some(false))
 }
 
-pub(crate) fn zrevrangebyscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    read(cx, args, Some(By::Score), Some(true))
+pub(crate) fn zrevrangebyscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    read(ctx, args, Some(By::Score), Some(true))
 }
 
-pub(crate) fn zrangebylex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    read(cx, args, Some(By::Lex), Some(false))
+pub(crate) fn zrangebylex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    read(ctx, args, Some(By::Lex), Some(false))
 }
 
-pub(crate) fn zrevrangebylex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    read(cx, args, Some(By::Lex), Some(true))
+pub(crate) fn zrevrangebylex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    read(ctx, args, Some(By::Lex), Some(true))
 }
 
-pub(crate) fn zrangestore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+pub(crate) fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let fixed = Fixed { by: None, reverse: None, stores: true };
     let selection = Selection::parse(&args[3..], fixed)?;
     let mut members = Vec::new();
-    if let Some(set) = cx.keyspace.read::<ZSet>(cx.db, args[2])? {
+    if let Some(set) = ctx.keyspace.read::<ZSet>(ctx.db, args[2])? {
         selection.for_each(set, |(member, score)| members.push((member.into(), score)));
     }
-    store(cx, args[1], &members, "zrangestore")
+    store(ctx, args[1], &members, "zrangestore")
 }
 
-pub(crate) fn zcount(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    count(cx, args, By::Score)
+pub(crate) fn zcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    count(ctx, args, By::Score)
 }
 
-pub(crate) fn zlexcount(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    count(cx, args, By::Lex)
+pub(crate) fn zlexcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    count(ctx, args, By::Lex)
 }
 
-fn count(cx: &mut Context<'_>, args: &[&[u8]], by: By) -> Done {
+fn count(ctx: &mut Context<'_>, args: &[&[u8]], by: By) -> Done {
     let bounds = Bounds::parse(by, args[2], args[3])?;
-    let set = cx.keyspace.read::<ZSet>(cx.db, args[1])?;
-    cx.reply.count(set.map_or(0, |set| bounds.indexes(set, false).len()));
+    let set = ctx.keyspace.read::<ZSet>(ctx.db, args[1])?;
+    ctx.reply.count(set.map_or(0, |set| bounds.indexes(set, false).len()));
     Ok(())
 }
 
-pub(crate) fn zremrangebyrank(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    remove(cx, args, By::Rank, "zremrangebyrank")
+pub(crate) fn zremrangebyrank(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    remove(ctx, args, By::Rank, "zremrangebyrank")
 }
 
-pub(crate) fn zremrangebyscore(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    remove(cx, args, By::Score, "zremrangebyscore")
+pub(crate) fn zremrangebyscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    remove(ctx, args, By::Score, "zremrangebyscore")
 }
 
-pub(crate) fn zremrangebylex(cx: &mut Context<'_>, args: &[&[u8]]) -> Done {
-    remove(cx, args, By::Lex, "zremrangebylex")
+pub(crate) fn zremrangebylex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
+    remove(ctx, args, By::Lex, "zremrangebylex")
 }
 
-fn remove(cx: &mut Context<'_>, args: &[&[u8]], by: By, event: &'static str) -> Done {
+fn remove(ctx: &mut Context<'_>, args: &[&[u8]], by: By, event: &'static str) -> Done {
     let key = args[1];
     let bounds = Bounds::parse(by, args[2], args[3])?;
-    let updated = cx.keyspace.update::<ZSet, _>(cx.db, key, false, |set| {
+    let updated = ctx.keyspace.update::<ZSet, _>(ctx.db, key, false, |set| {
         let indexes = bounds.indexes(set.view(), false);
         set.remove_range(indexes)
     })?;
     let mut removed = 0;
     if let Some(updated) = updated {
         removed = updated.value;
-        cx.notify_update(Notify::ZSET, event, key, &updated);
+        ctx.notify_update(Notify::ZSET, event, key, &updated);
     }
-    cx.reply.count(removed);
+    ctx.reply.count(removed);
     Ok(())
 }

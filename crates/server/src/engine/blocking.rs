@@ -36,7 +36,7 @@ pub(crate) enum Wait {
     /// That the log keeps up with what is written.
     Room,
     /// That the owner of the engine has done what it was asked for.
-    Errand,
+    HostRequest,
 }
 
 /// A command that waits for keys.
@@ -64,7 +64,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Room | Self::Errand)
+        !matches!(self, Self::Pause | Self::Room | Self::HostRequest)
     }
 
     /// The memory that it takes beside itself, in bytes.
@@ -77,7 +77,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Errand => None,
+            Self::Pause | Self::Room | Self::HostRequest => None,
         }
     }
 }
@@ -160,7 +160,7 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. } | Wait::Pause | Wait::Errand => {}
+            Wait::Replicas { .. } | Wait::Pause | Wait::HostRequest => {}
         }
         Some(wait)
     }
@@ -202,7 +202,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Errand => {}
+            Wait::Pause | Wait::Room | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }

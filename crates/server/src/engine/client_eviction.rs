@@ -69,7 +69,7 @@ impl Engine {
                 continue;
             }
             let line = self.sessions[key].line(self.time.now_us);
-            self.surroundings.logger.notice(&format!("Evicting client: {line}"));
+            self.deps.logger.notice(&format!("Evicting client: {line}"));
             self.sessions.client_eviction.evicted_count += 1;
             self.end_client(key, Closing::Now);
             let client = &mut self.sessions[key];

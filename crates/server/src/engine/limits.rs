@@ -31,7 +31,7 @@ impl Engine {
             && client.connection.input.len() > UNAUTHENTICATED_INPUT_BYTES_MAX;
         if is_stranger || held as u64 > self.options.query_buffer_bytes_max {
             let address = client.connection.peer.address.clone();
-            self.surroundings
+            self.deps
                 .logger
                 .warning(&format!("Closing client {address} that reached max query buffer length"));
             self.end_client(key, Closing::Now);
@@ -61,7 +61,7 @@ impl Engine {
             return;
         }
         let address = client.connection.peer.address.clone();
-        self.surroundings.logger.warning(&format!(
+        self.deps.logger.warning(&format!(
             "Client {address} scheduled to be closed ASAP for overcoming of output buffer limits."
         ));
         self.end_client(key, Closing::Now);
@@ -97,7 +97,7 @@ impl Engine {
         if is_over && client.connection.closing != Closing::Now {
             client.connection.output.clear();
             let address = client.connection.peer.address.clone();
-            self.surroundings.logger.warning(&format!(
+            self.deps.logger.warning(&format!(
                 "Client {address} scheduled to be closed ASAP: it reads no replies and has not \
                  authenticated."
             ));
@@ -133,10 +133,10 @@ impl Engine {
         self.observed.rates.input.sample(self.observed.counters.input_bytes, self.time.now_us);
         self.observed.rates.output.sample(self.observed.counters.output_bytes, self.time.now_us);
         self.observed.peak_memory_bytes =
-            self.observed.peak_memory_bytes.max(self.surroundings.host.used_bytes());
+            self.observed.peak_memory_bytes.max(self.deps.host.used_bytes());
         let now_ms = self.time.unix_ms();
         self.shard.keyspace.begin_command(now_ms);
-        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let clock = std::sync::Arc::clone(&self.deps.clock);
         let effort = self.options.active_expire_effort;
         if let Some(duration_us) = self.shard.expire_cycle(clock.as_ref(), effort) {
             self.note_latency("expire-cycle", duration_us);
@@ -148,7 +148,7 @@ impl Engine {
         }
         self.check_clients();
         self.evict_clients();
-        self.shard.tick_log(self.time.now_us, &self.surroundings.logger);
+        self.shard.tick_log(self.time.now_us, &self.deps.logger);
         self.give_up_held();
     }
 
@@ -159,7 +159,7 @@ impl Engine {
             return;
         }
         if let Some(LogHealth::Failed(why)) = self.shard.log().map(ShardLog::health) {
-            let logger = self.surroundings.logger.clone();
+            let logger = self.deps.logger.clone();
             logger.warning(&format!(
                 "Closing {} clients whose writes cannot become durable: {why}",
                 self.sessions.held.len()
@@ -185,7 +185,7 @@ impl Engine {
                 && !client.session.is_monitor;
             let has_waiting_output = client.connection.output.waiting_bytes() > 0;
             if is_idle {
-                self.surroundings.logger.verbose("Closing idle client");
+                self.deps.logger.verbose("Closing idle client");
                 self.end_client(key, Closing::Now);
             } else if has_waiting_output {
                 self.check_output_size(key);

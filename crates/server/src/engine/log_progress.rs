@@ -56,14 +56,14 @@ impl Engine {
     /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
     pub(super) fn make_room(&mut self) -> bool {
         let limit_bytes = self.options.maxmemory_bytes;
-        if !self.shard.is_full(self.surroundings.host.as_ref(), limit_bytes) {
+        if !self.shard.is_full(self.deps.host.as_ref(), limit_bytes) {
             return true;
         }
-        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let clock = std::sync::Arc::clone(&self.deps.clock);
         let start_us = clock.monotonic_us();
         let now_ms = self.time.unix_ms();
         self.shard.keyspace.begin_command(now_ms);
-        let host = self.surroundings.host.as_ref();
+        let host = self.deps.host.as_ref();
         let has_room = self.shard.evict(host, clock.as_ref(), limit_bytes);
         let (lsn, _) = self.shard.keyspace.end_command();
         self.settle(lsn);

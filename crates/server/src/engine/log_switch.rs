@@ -29,12 +29,12 @@ impl Engine {
     pub fn log_looked_at(&mut self, result: Result<(), String>) {
         match result {
             Ok(()) => {
-                self.surroundings.logger.notice("The redo log is being opened");
-                self.errand_done(Ok(()));
+                self.deps.logger.notice("The redo log is being opened");
+                self.request_done(Ok(()));
             }
             Err(why) => {
                 self.abort_enable(&why);
-                self.errand_done(Err(CANNOT_TURN_ON));
+                self.request_done(Err(CANNOT_TURN_ON));
             }
         }
     }
@@ -56,7 +56,7 @@ impl Engine {
 
     /// The log cannot be turned on: the configuration says so again.
     fn abort_enable(&mut self, why: &str) {
-        self.surroundings.logger.warning(&format!("The redo log stays off: {why}"));
+        self.deps.logger.warning(&format!("The redo log stays off: {why}"));
         self.shard.abort_enable();
         self.set_config(self.config.without_log());
         self.sessions.resume_paused(&mut self.shard.keyspace);
@@ -88,10 +88,10 @@ impl Engine {
             self.close_log();
             self.abort_enable("its devices take nothing");
         }
-        let clock = std::sync::Arc::clone(&self.surroundings.clock);
+        let clock = std::sync::Arc::clone(&self.deps.clock);
         let block_bytes_max = self.options.log.block_bytes;
         let step = self.shard.enable_step(self.time.unix_ms(), clock.as_ref(), block_bytes_max);
-        let logger = self.surroundings.logger.clone();
+        let logger = self.deps.logger.clone();
         match step {
             EnableStep::Unchanged => return,
             EnableStep::Switched => {
@@ -117,7 +117,7 @@ impl Engine {
     /// Makes everything durable and closes the log; the server goes on without.
     pub(super) fn close_log(&mut self) {
         let closed = self.close();
-        let logger = self.surroundings.logger.clone();
+        let logger = self.deps.logger.clone();
         match &closed {
             Ok(()) => logger.notice("The redo log is off: nothing is written down from now on"),
             Err(why) => logger.warning(&format!("The redo log was not closed well: {why}")),

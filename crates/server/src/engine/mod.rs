@@ -26,9 +26,9 @@ mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
-mod errand;
 mod held;
 mod histogram;
+mod host_request;
 mod latency;
 mod limits;
 mod log_progress;
@@ -61,7 +61,7 @@ use crate::logger::Logger;
 use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
-pub use errand::Errand;
+pub use host_request::HostRequest;
 pub use log_switch::OpenedLog;
 pub use output::Sendable;
 pub use shard::{BoxedLog, DataState, LogHealth, LogState, Progress, Reach, ShardLog};
@@ -75,7 +75,7 @@ use shard::Shard;
 use time::Time;
 
 /// What the engine needs from outside.
-pub struct Surroundings {
+pub struct Deps {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Random bytes, for ids.
@@ -126,9 +126,9 @@ pub struct Engine {
     time: Time,
     config: Config,
     options: Options,
-    surroundings: Surroundings,
+    deps: Deps,
     network: Box<dyn Network>,
-    errand: Option<Errand>,
+    host_request: Option<HostRequest>,
     run_id: String,
 
     pause: Option<commands::client_pause::Pause>,
@@ -151,17 +151,17 @@ pub struct Engine {
 impl Engine {
     /// A server without clients and, until [`Engine::loaded`], without data.
     #[must_use]
-    pub fn new(config: Config, mut surroundings: Surroundings) -> Self {
+    pub fn new(config: Config, mut deps: Deps) -> Self {
         let options = config.options();
         let mut seed = [0; 16];
-        surroundings.entropy.fill(&mut seed);
-        let time = Time::new(Arc::clone(&surroundings.clock));
+        deps.entropy.fill(&mut seed);
+        let time = Time::new(Arc::clone(&deps.clock));
         let shard = Shard::new(seed, options.databases, time.unix_s());
-        let unlimited_output_bytes = match surroundings.host.memory().system_bytes / 2 {
+        let unlimited_output_bytes = match deps.host.memory().system_bytes / 2 {
             0 => usize::MAX,
             half => usize::try_from(half).unwrap_or(usize::MAX),
         };
-        let run_id = random_hex(surroundings.entropy.as_mut(), 40);
+        let run_id = random_hex(deps.entropy.as_mut(), 40);
         let mut engine = Self {
             sessions: Sessions::default(),
             shard,
@@ -170,9 +170,9 @@ impl Engine {
             time,
             config,
             options,
-            surroundings,
+            deps,
             network: Box::new(NoNetwork),
-            errand: None,
+            host_request: None,
             run_id,
             pause: None,
             sleep: sleep::Sleep::default(),
@@ -363,14 +363,14 @@ impl Engine {
     pub fn until_next_event_us(&self) -> u64 {
         if let Some(until_us) = self.sleep.until_us() {
             let next_us = until_us.min(self.shard.sealing.due_us(true));
-            return next_us.saturating_sub(self.surroundings.clock.monotonic_us());
+            return next_us.saturating_sub(self.deps.clock.monotonic_us());
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
         let next_us = self.next_event_us().min(self.shard.sealing.due_us(true));
-        next_us.saturating_sub(self.surroundings.clock.monotonic_us())
+        next_us.saturating_sub(self.deps.clock.monotonic_us())
     }
 
     /// The next time at which [`Engine::tick`] has something to do, on the monotonic clock.
@@ -395,7 +395,7 @@ impl Engine {
         let now_ms = self.time.unix_ms();
         self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
-        let (clock, logger) = (&self.surroundings.clock, &self.surroundings.logger);
+        let (clock, logger) = (&self.deps.clock, &self.deps.logger);
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);

@@ -35,7 +35,7 @@ impl Engine {
         settings.lfu_decay_minutes = config.number("lfu-decay-time");
         settings.notify =
             Notify::parse(config.value("notify-keyspace-events")).unwrap_or(Notify::NONE);
-        self.surroundings.logger.set_level(config.value("loglevel"));
+        self.deps.logger.set_level(config.value("loglevel"));
         self.shard.configure_log(&self.options);
     }
 }

@@ -85,7 +85,7 @@ fn genpass(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         ));
     }
     let digits = usize::try_from(bits).expect("at most 4096").div_ceil(4);
-    let password = super::super::random_hex(engine.surroundings.entropy.as_mut(), digits);
+    let password = super::super::random_hex(engine.deps.entropy.as_mut(), digits);
     engine.reply(key).bulk_str(&password);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use command::error::{CommandError, Done};
 
 use super::super::stats::Counters;
-use super::super::{ClientKey, Engine, Errand};
+use super::super::{ClientKey, Engine, HostRequest};
 use super::error;
 use crate::config::Config;
 
@@ -58,7 +58,7 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     // What Redis would keep under the new configuration is kept here, too (ADR 12).
     if (names.contains(&"appendonly") || names.contains(&"save")) && config.keep_what_redis_keeps()
     {
-        engine.surroundings.logger.warning(
+        engine.deps.logger.warning(
             "WARNING: appendonly is no, but there are save points, under which Redis keeps the \
              data: the redo log is on. For a cache that keeps nothing: save \"\"",
         );
@@ -92,14 +92,14 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     }
     let changes = engine.config.describe_changes(&config);
     if !changes.is_empty() {
-        engine.surroundings.logger.notice(&format!("CONFIG SET {changes}"));
+        engine.deps.logger.notice(&format!("CONFIG SET {changes}"));
     }
     engine.set_config(config);
     if names.contains(&"maxmemory") {
         engine.make_room();
     }
     if turns_log && engine.shard.turn_log(engine.options.log.enabled) {
-        engine.send_for(Errand::OpenLog, key);
+        engine.request_host(HostRequest::OpenLog, key);
     } else {
         engine.reply(key).ok();
     }
@@ -126,10 +126,10 @@ fn change_devices(engine: &mut Engine, config: &Config, turns_log: bool) -> Done
         ));
     }
     let Some(log) = engine.shard.log_mut() else { return Ok(()) };
-    log.set_devices(&devices, engine.surroundings.entropy.as_mut()).map_err(|why| {
+    log.set_devices(&devices, engine.deps.entropy.as_mut()).map_err(|why| {
         error(format!("ERR CONFIG SET failed (possibly related to argument 'log-devices') - {why}"))
     })?;
-    engine.surroundings.logger.notice(
+    engine.deps.logger.notice(
         "The log's devices are changed; what is no longer listed is drained (see INFO, redo_device). \
          CONFIG REWRITE keeps the list for the next start",
     );
@@ -141,7 +141,7 @@ fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
     let bind: Vec<&str> = config.words("bind").collect();
     let (port, backlog) = (config.number("port"), config.number("tcp-backlog"));
     engine.network.listen(&bind, port, backlog).map_err(|why| {
-        engine.surroundings.logger.warning(&why);
+        engine.deps.logger.warning(&why);
         let refusal = match argument {
             "port" => "Unable to listen on this port. Check server logs.",
             _ => "Failed to bind to specified addresses.",
@@ -166,10 +166,10 @@ pub(super) fn rewrite(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> D
         return Err(CommandError::other("ERR The server is running without a config file"));
     }
     if let Err(why) = engine.config.rewrite() {
-        engine.surroundings.logger.warning(&format!("CONFIG REWRITE failed: {why}"));
+        engine.deps.logger.warning(&format!("CONFIG REWRITE failed: {why}"));
         return Err(error(format!("ERR Rewriting config file: {why}")));
     }
-    engine.surroundings.logger.warning("CONFIG REWRITE executed with success.");
+    engine.deps.logger.warning("CONFIG REWRITE executed with success.");
     engine.reply(key).ok();
     Ok(())
 }

@@ -4,7 +4,7 @@ use command::argument;
 use command::error::{CommandError, Done};
 use resp::Writer;
 
-use super::super::{ClientKey, Engine, Errand};
+use super::super::{ClientKey, Engine, HostRequest};
 use super::digest;
 use super::{error, text};
 
@@ -37,7 +37,7 @@ pub(super) fn debug(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
         (b"protocol", [kind]) => protocol(engine.reply(key), kind),
         (b"error", [line]) => Err(error(text(line).into_owned())),
         (b"log", [line]) => {
-            engine.surroundings.logger.warning(&format!("DEBUG LOG: {}", text(line)));
+            engine.deps.logger.warning(&format!("DEBUG LOG: {}", text(line)));
             engine.reply(key).ok();
             Ok(())
         }
@@ -108,7 +108,7 @@ fn reload(engine: &mut Engine, key: ClientKey, options: &[&[u8]]) -> Done {
         return Err(error(refusal));
     }
     if engine.shard.log().is_some() {
-        engine.send_for(Errand::Reload, key);
+        engine.request_host(HostRequest::Reload, key);
     } else {
         // There is nothing that the data could come back from.
         engine.reply(key).ok();

@@ -45,7 +45,7 @@ impl Engine {
             self.checkpoint_after_exec = true;
             return is_new;
         }
-        let logger = self.surroundings.logger.clone();
+        let logger = self.deps.logger.clone();
         self.shard.start_checkpoint(self.time.now_us, &logger)
     }
 }

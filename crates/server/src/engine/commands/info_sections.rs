@@ -83,7 +83,7 @@ pub(super) fn clients(engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn memory(engine: &Engine, out: &mut String) {
-    let usage = engine.surroundings.host.memory();
+    let usage = engine.deps.host.memory();
     let used = usage.allocated_bytes;
     let peak = engine.observed.peak_memory_bytes.max(used);
     let clients: usize =
@@ -351,7 +351,7 @@ pub(super) fn replication(engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn cpu(engine: &Engine, out: &mut String) {
-    let times = engine.surroundings.host.cpu();
+    let times = engine.deps.host.cpu();
     line(out, "used_cpu_sys", format!("{:.6}", times.system_s));
     line(out, "used_cpu_user", format!("{:.6}", times.user_s));
     constants(

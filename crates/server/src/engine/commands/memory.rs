@@ -34,7 +34,7 @@ pub(super) fn usage(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done
 
 /// MEMORY STATS.
 pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let usage = engine.surroundings.host.memory();
+    let usage = engine.deps.host.memory();
     let clients: usize =
         engine.sessions.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
     let databases: Vec<(usize, usize, usize)> = (0..engine.shard.keyspace.database_count())
@@ -134,14 +134,14 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
 
 /// MEMORY PURGE.
 pub(super) fn purge(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    engine.surroundings.host.purge();
+    engine.deps.host.purge();
     engine.reply(key).ok();
     Ok(())
 }
 
 /// MEMORY MALLOC-STATS.
 pub(super) fn malloc_stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let usage = engine.surroundings.host.memory();
+    let usage = engine.deps.host.memory();
     let report = format!(
         "{}: allocated {} active {} resident {}\n",
         usage.allocator, usage.allocated_bytes, usage.active_bytes, usage.resident_bytes
@@ -152,7 +152,7 @@ pub(super) fn malloc_stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]])
 
 /// MEMORY DOCTOR.
 pub(super) fn doctor(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    let usage = engine.surroundings.host.memory();
+    let usage = engine.deps.host.memory();
     let report = if usage.allocated_bytes < 5 << 20 {
         "This instance uses very little memory: there is nothing to say about it.\n"
     } else if usage.resident_bytes > usage.allocated_bytes + usage.allocated_bytes / 2 {

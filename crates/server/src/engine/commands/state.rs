@@ -55,7 +55,7 @@ pub(super) fn bgsave(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Don
         _ => return Err(CommandError::Syntax),
     }
     engine.begin_to_save()?;
-    engine.surroundings.logger.notice("Background saving started: the redo log is synced");
+    engine.deps.logger.notice("Background saving started: the redo log is synced");
     // One that is under way already is as good.
     let _is_new = engine.start_checkpoint();
     engine.reply(key).simple("Background saving started");
@@ -122,7 +122,7 @@ pub(super) fn shutdown(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> D
     if save && engine.shard.log().is_none() {
         return Err(CommandError::other(NOTHING_IS_KEPT));
     }
-    engine.surroundings.logger.warning("User requested shutdown...");
+    engine.deps.logger.warning("User requested shutdown...");
     engine.shutdown = Some(Shutdown { force });
     // The client learns of it by the end of its connection.
     engine.sessions[key].connection.closing = super::super::client::Closing::AfterReply;
@@ -147,7 +147,7 @@ impl Engine {
 
     /// Notes the time of the last save if it is complete now.
     pub(in super::super) fn note_saved(&mut self) {
-        let (unix_s, logger) = (self.time.unix_s(), self.surroundings.logger.clone());
+        let (unix_s, logger) = (self.time.unix_s(), self.deps.logger.clone());
         self.shard.note_saved(unix_s, &logger);
     }
 }

@@ -132,7 +132,7 @@ fn what_a_log_did_not_take_is_not_thrown_away_by_a_reload() {
     let client = server.connect();
     log.0.lock().unwrap().read_only = true;
     assert!(server.send(client, "DEBUG RELOAD\r\n").starts_with("-MISCONF "));
-    assert_eq!(server.engine.take_errand(), None);
+    assert_eq!(server.engine.take_request(), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use keyspace::Keyspace;
 
 use super::server::TestServer;
-use crate::engine::Errand;
+use crate::engine::HostRequest;
 
 #[test]
 fn loading_is_said_to_clients() {
@@ -28,14 +28,14 @@ fn what_was_watched_before_the_data_was_there_has_changed() {
 }
 
 #[test]
-fn a_reload_is_an_errand_for_the_owner_and_is_answered_when_it_is_done() {
+fn a_reload_is_asked_of_the_owner_and_answered_when_it_is_done() {
     let (mut server, log) = TestServer::with_log(&["--enable-debug-command", "yes"]);
     let (client, watcher, blocked) = (server.connect(), server.connect(), server.connect());
     server.send(blocked, "BLPOP l 0\r\n");
     assert_eq!(server.send(watcher, "WATCH a\r\n"), "+OK\r\n");
     assert_eq!(server.send(client, "DEBUG RELOAD\r\nPING\r\n"), "");
-    assert_eq!(server.engine.take_errand(), Some(Errand::Reload));
-    assert_eq!(server.engine.take_errand(), None);
+    assert_eq!(server.engine.take_request(), Some(HostRequest::Reload));
+    assert_eq!(server.engine.take_request(), None);
     server.engine.unload().unwrap();
     server.engine.set_loading(100, 50);
     assert!(server.send(watcher, "GET a\r\n").starts_with("-LOADING "));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use keyspace::Survey;
 
 use super::server::{SharedLog, TestLog, TestServer};
-use crate::engine::{ClientKey, Errand, OpenedLog};
+use crate::engine::{ClientKey, HostRequest, OpenedLog};
 
 fn log() -> SharedLog {
     SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })))
@@ -22,7 +22,7 @@ fn writers_wait_while_everything_is_logged_and_for_the_log_from_then_on() {
     let (client, writer) = (server.connect(), server.connect());
     server.send(client, "SET a 1\r\n");
     assert_eq!(server.send(client, "CONFIG SET appendonly yes\r\nPING\r\n"), "");
-    assert_eq!(server.engine.take_errand(), Some(Errand::OpenLog));
+    assert_eq!(server.engine.take_request(), Some(HostRequest::OpenLog));
     server.engine.log_looked_at(Ok(()));
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "+OK\r\n+PONG\r\n");
@@ -175,7 +175,7 @@ fn whoever_waits_for_the_switch_goes_on_after_a_reload() {
     let (client, admin) = (server.connect(), server.connect());
     assert_eq!(server.send(client, "WAITAOF 1 0 0\r\n"), "", "it waits for the switch");
     assert_eq!(server.send(admin, "DEBUG RELOAD\r\n"), "");
-    assert_eq!(server.engine.take_errand(), Some(Errand::Reload));
+    assert_eq!(server.engine.take_request(), Some(HostRequest::Reload));
     server.engine.unload().unwrap();
     server.engine.set_loading(100, 50);
     server.engine.end_iteration(true);

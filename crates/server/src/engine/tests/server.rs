@@ -9,7 +9,7 @@ use env::{Clock, Entropy};
 use keyspace::{Journal, Keyspace};
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{ClientKey, Engine, LogHealth, Peer, Reach, ShardLog, Surroundings};
+use crate::engine::{ClientKey, Deps, Engine, LogHealth, Peer, Reach, ShardLog};
 use crate::host::NoHost;
 use crate::logger::Logger;
 
@@ -168,13 +168,13 @@ impl TestServer {
         clock.0.store(1000, Ordering::Relaxed);
         let arguments: Vec<String> = settings.iter().map(|word| (*word).to_owned()).collect();
         let config = crate::config::load(None, &arguments).unwrap();
-        let surroundings = Surroundings {
+        let deps = Deps {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             entropy: Box::new(TestEntropy(1)),
             host: Box::new(NoHost),
             logger: Logger::to_nothing(Arc::clone(&clock) as Arc<dyn Clock>),
         };
-        Self { engine: Engine::new(config, surroundings), clock }
+        Self { engine: Engine::new(config, deps), clock }
     }
 
     /// A server with a log, and the number up to which it is durable.

@@ -2,9 +2,9 @@
 //! for it between two iterations, and is told when it is done.
 //!
 //! ```text
-//!   engine   take_errand ─► Reload ─────► owner: unload, then recovery as at the start ─► loaded
-//!                       ─► OpenLog ────► owner: lock and look ─► log_looked_at
-//!                                               read what is there ─► log_opened
+//!   engine   take_request ─► Reload ─────► owner: unload, then recovery as at the start ─► loaded
+//!                        ─► OpenLog ────► owner: lock and look ─► log_looked_at
+//!                                                read what is there ─► log_opened
 //! ```
 //!
 //! The owner reads on a thread of its own; the engine goes on meanwhile.
@@ -17,7 +17,7 @@ use super::{ClientKey, Engine};
 
 /// See the file's top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum HostRequest {
     /// Fill the keyspace from the log again: [`Engine::unload`], then what is done at the start.
     Reload,
     /// Open the log in the directory that the configuration names, or make one:
@@ -27,25 +27,25 @@ pub enum Errand {
 
 impl Engine {
     /// What the owner is to do now.
-    pub fn take_errand(&mut self) -> Option<Errand> {
-        self.errand.take()
+    pub fn take_request(&mut self) -> Option<HostRequest> {
+        self.host_request.take()
     }
 
     /// Asks the owner for something. The client is answered when it is done, or at once inside a
     /// transaction, where nothing waits.
-    pub(super) fn send_for(&mut self, errand: Errand, key: ClientKey) {
-        self.errand = Some(errand);
+    pub(super) fn request_host(&mut self, request: HostRequest, key: ClientKey) {
+        self.host_request = Some(request);
         if self.in_transaction {
             self.reply(key).ok();
         } else {
-            self.sessions.start_wait(key, Wait::Errand);
+            self.sessions.start_wait(key, Wait::HostRequest);
         }
     }
 
-    /// Answers the clients that wait for an errand.
-    pub(super) fn errand_done(&mut self, result: Result<(), &str>) {
+    /// Answers the clients that wait for a request to the host.
+    pub(super) fn request_done(&mut self, result: Result<(), &str>) {
         for key in self.sessions.clients.keys() {
-            if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::Errand)) {
+            if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::HostRequest)) {
                 continue;
             }
             match result {
@@ -69,7 +69,7 @@ impl Engine {
             }
         }
         self.apply_settings();
-        self.errand_done(Ok(()));
+        self.request_done(Ok(()));
         // Clients that waited for a log that was being turned on.
         self.sessions.resume_paused(&mut self.shard.keyspace);
     }
