@@ -1,4 +1,4 @@
-//! What the allocator is asked for beside memory: to give unused pages back, by itself and at
+//! What the allocator is asked for apart from memory: to give unused pages back, by itself and at
 //! once. jemalloc does so only on the way of other allocations, so an idle server would keep what
 //! one large request has left.
 

@@ -46,7 +46,7 @@ enum Action {
         /// Only says it; the default.
         #[arg(long, conflicts_with = "yes")]
         dry_run: bool,
-        /// Does it. The old files are kept beside, in directories called damaged-TIME.
+        /// Does it. The old files are kept next to it, in directories called damaged-TIME.
         #[arg(long)]
         yes: bool,
         /// The directories of log-devices; without them, those that the log itself names.

@@ -42,7 +42,7 @@ struct Access {
     /// File with the token that both ends share; the environment's INDELIBLE_TRANSFER_TOKEN otherwise.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Talks to other machines without a token, unencrypted, to whoever connects.
+    /// Talks to other machines without a token, unencrypted, to any machine that connects.
     #[arg(long)]
     insecure: bool,
 }
@@ -199,7 +199,7 @@ fn run_server(serve: &Serve) -> Result<ExitCode, anyhow::Error> {
     let trust = serve.access.trust()?;
     let bound = Server::bind(&serve.listen, service(trust.clone()));
     let server = match (bound, trust) {
-        // Not loopback, and nobody has said anything of a token: it gets one, for as long as it runs.
+        // Not loopback, and no token is configured: it gets one, for as long as it runs.
         (Err(transfer::Error::Refusing(_)), Trust::Loopback) => {
             let token = new_token()?;
             let server = Server::bind(&serve.listen, service(Trust::Token(token.clone())))?;
@@ -247,7 +247,7 @@ fn run_fetch(fetch: &Fetch) -> Result<ExitCode, anyhow::Error> {
     Ok(show(&report, fetch.verify.json))
 }
 
-/// Runs a transfer with bars, if somebody is there to see them.
+/// Runs a transfer, with progress bars on a terminal.
 fn watched(
     verify: &Verify,
     run: impl FnOnce(&Progress) -> transfer::Result<Report>,

@@ -95,8 +95,8 @@ impl Context<'_> {
         }
     }
 
-    /// Counts a read that is no use of the key (EXISTS, TTL, TYPE): for the statistics, and for
-    /// whoever wants to hear of keys that are looked for in vain.
+    /// Counts a read that is no use of the key (EXISTS, TTL, TYPE): for the statistics,
+    /// and for notifications of keys that are looked for in vain.
     pub fn count_read(&mut self, key: &[u8], found: bool) {
         let stats = self.keyspace.stats_mut();
         if found {

@@ -1,4 +1,4 @@
-//! Who executes a command: this crate's handlers, by ordinal.
+//! What executes a command: this crate's handlers, by ordinal.
 //!
 //! The list ties the table's names to functions and is all that does. What is wrong with it (a name
 //! that the table does not serve, or one that is here twice) does not compile; that each served

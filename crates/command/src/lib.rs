@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What the commands are (arity, flags, keys, documentation) is `command_spec`'s, whose modules are
-//! here again for those who execute commands. A command's facts are Redis 7.0's, so that client
+//! here again for the crates that execute commands. A command's facts are Redis 7.0's, so that client
 //! libraries which ask the server about its commands (for routing, for completion, for checking) get
 //! the answers they were written for.
 

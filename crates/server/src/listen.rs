@@ -24,7 +24,7 @@ pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListe
     tcp_but(&[], bind, port, backlog)
 }
 
-/// As [`tcp`], without the addresses that somebody listens on already.
+/// As [`tcp`], without the addresses that another process listens on.
 fn tcp_but(
     kept: &[SocketAddr],
     bind: &[&str],

@@ -154,7 +154,7 @@ impl Logger {
         let when = format_time(self.shared.clock.now_ms());
         let line = format!("{}:M {when} {mark} {message}\n", std::process::id());
         let mut target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is nobody to tell that a message could not be written.
+        // A message that cannot be written cannot be reported either.
         let _ignored = match &mut *target {
             Target::Nothing => Ok(()),
             Target::Stdout => std::io::stdout().write_all(line.as_bytes()),

@@ -9,11 +9,11 @@ pub trait Network {
     /// Why it is not possible, for the operator.
     fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String>;
 
-    /// Makes room for so many clients beside a log on so many devices; how many there may be.
+    /// Makes room for `clients` next to a log on `devices`; returns how many there may be.
     fn allow_clients(&mut self, wanted: usize, device_count: usize) -> usize;
 }
 
-/// A network of which nobody knows: every address will do.
+/// A network without sockets: every address will do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoNetwork;
 

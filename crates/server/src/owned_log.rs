@@ -94,7 +94,7 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<BoxedLog> {
 }
 
 /// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
-/// those that somebody waits for go first. It still gets a quarter of a core that is always busy,
+/// those that a client waits for go first. It still gets a quarter of a core that is always busy,
 /// which is more than keeping up takes.
 fn in_background(run: impl FnOnce()) -> impl FnOnce() {
     move || {
@@ -184,7 +184,7 @@ fn run_flusher(flusher: &Mutex<Flusher>) {
 fn run_compactor(mut compactor: Compactor) {
     loop {
         match compactor.step() {
-            // A scheduler lets whoever runs use up a slice of milliseconds, however many wait.
+            // A scheduler lets the running thread use up its slice of milliseconds, however many wait.
             Step::Worked => std::thread::yield_now(),
             Step::Idle => compactor.wait(IDLE_WAIT),
             Step::Finished => return,

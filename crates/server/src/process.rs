@@ -21,7 +21,7 @@ pub(crate) fn enter_directory(path: &str) -> Result<PathBuf, String> {
     std::env::current_dir().map_err(refused)
 }
 
-/// The file that says who we are; removed at the end.
+/// The file with the process id; removed at the end.
 pub(crate) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
@@ -43,7 +43,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Somebody may have removed it already.
+            // It may have been removed already.
             let _ignored = std::fs::remove_file(path);
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! Replies that wait for the log go out in a later iteration: a flusher wakes the loop when its
 //! block is durable. Sockets are edge-triggered: one that may have more to read stays on a list and
-//! gets its next turn after everybody else had theirs.
+//! gets its next turn after all others had theirs.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -157,7 +157,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     });
     reactor.write_last(&mut engine);
     if has_socket {
-        // Somebody may have removed it already.
+        // It may have been removed already.
         let _ignored = std::fs::remove_file(&socket_path);
     }
     drop(pid_file);
@@ -269,7 +269,7 @@ impl LogPlace {
     }
 
     /// Refuses a directory with the files of a Redis server and no log: an empty database would
-    /// start beside data that its users take to be loaded.
+    /// start next to data that its users take to be loaded.
     fn refuse_redis_files(&self, config: &Config) -> Result<(), String> {
         let is_ignored = config.value("ignore-redis-files") == "yes";
         if is_ignored || redo::is_there(&*self.disk, &self.directory) {
@@ -291,7 +291,7 @@ impl LogPlace {
         })
     }
 
-    /// Whoever starts without the log that is there may have meant to start with it.
+    /// A start without the log that is there may be a mistake.
     fn warn_of_a_log(&self, logger: &Logger) {
         if redo::is_there(&*self.disk, &self.directory) {
             logger.warning(&format!(

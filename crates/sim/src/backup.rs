@@ -19,7 +19,7 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    /// Makes a copy beside the last one, or in its place. How many files it has.
+    /// Makes a copy next to the last one, or in its place. Returns how many files it has.
     pub(crate) fn make(&mut self, disk: &SimDisk, keeps_last: bool) -> usize {
         let last = std::mem::take(&mut self.files);
         if !keeps_last {

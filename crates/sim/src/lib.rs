@@ -3,7 +3,7 @@
 //! ```text
 //!   clients ── RESP bytes ──► Engine ──► keyspace ── Wiretap ──► redo::Log
 //!      ▲                        │                       │           │ blocks
-//!      └─ replies: promises     │          who wrote what, where    ▼
+//!      └─ replies: promises     │          which call wrote what    ▼
 //!            │                  │                       │     Flushers, Compactor, stepped in
 //!            ▼                  ▼                       ▼     random order ──► SimDisk
 //!          Ledger: the state after every block, and what was promised
@@ -33,7 +33,7 @@
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
 //! names; death of the process; EIO from any call; syncs that fail and drop what was dirty; a full
 //! disk; a device that dies; misdirected writes; short reads; no descriptor to open something with.
-//! A backup gives the files other names, and nothing is changed in a file that has one. Beside these, here: a device so slow
+//! A backup gives the files other names, and nothing is changed in a file that has one. In addition, here: a device so slow
 //! that its flusher hardly ever runs (`machine`), bits that turn in files at rest (`damage`:
 //! the start must name the file, and go on when the bit is turned back) and below the running server
 //! (the scrubber may heal them), memory that is full, a wall clock that jumps both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
@@ -46,7 +46,7 @@
 //! |---|---|
 //! | a run of several lives, and recovery | `run`, `life`, `ending` |
 //! | the server, stepped | `machine`, `wiretap` |
-//! | who sends what | `workload`, `client`, [`reply`] |
+//! | what clients send | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
 //! | crashes everywhere in short traces | [`script`] |

@@ -1,7 +1,7 @@
 //! One life of the server: clients, flushers, compactor, clock and faults in random order.
 //!
 //! An *iteration* is what the reactor does: read from some clients, tick, end the iteration, write
-//! to whoever has something to read. In between, and sometimes in the middle of a command, the
+//! to the clients that have something to read. In between, and sometimes in the middle of a command, the
 //! flushers and the compactor step, as their threads would. Nothing is ever waited for.
 
 use env_sim::Faults;
@@ -421,7 +421,7 @@ impl<'a> Life<'a> {
         if self.clients[index].in_multi {
             let op = match run.rng.below(12) {
                 0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
-                // Whoever is served after EXEC writes to the block behind a checkpoint in it.
+                // A client that is served after EXEC writes to the block behind a checkpoint in it.
                 1..4 if anybody_waits && self.clients[index].multi_seals => {
                     Op { kind: Kind::Discard, ..Op::of("DISCARD") }
                 }
@@ -485,7 +485,7 @@ impl<'a> Life<'a> {
         self.call(Engine::seal_if_large)
     }
 
-    /// Takes note of what a command changes beside the data.
+    /// Notes what a command changes apart from the data.
     fn follow(&mut self, op: &Op) {
         if let Kind::Policy(level) = op.kind {
             self.run.policy = level;
@@ -496,9 +496,9 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Everybody reads what may be sent, or some of it.
+    /// All clients read what may be sent, or some of it.
     pub(crate) fn deliver(&mut self) -> Result<(), String> {
-        // Nobody is there to read after a crash.
+        // No client is there to read after a crash.
         if self.run.disk.is_crashed() {
             return Ok(());
         }

@@ -56,7 +56,7 @@ pub(crate) fn device_dir(index: usize) -> PathBuf {
     PathBuf::from(format!("/device-{index}"))
 }
 
-/// The flushers, the compactor and the scrubber, for whoever steps them.
+/// The flushers, the compactor and the scrubber, to be stepped.
 pub(crate) struct Works {
     flushers: Vec<Flusher>,
     /// By flusher, the sync that its thread waits for while the executor goes on writing.
@@ -375,7 +375,7 @@ impl Machine {
         site: &Site<'_>,
         found: impl FnOnce(&Picture, &Summary) -> Result<(), String>,
     ) -> redo::Result<Result<(), String>> {
-        // Whoever has a part of the old log keeps it locked.
+        // Each part of the old log keeps it locked.
         {
             let mut works = lock(&self.works);
             works.flushers.clear();

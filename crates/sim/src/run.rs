@@ -103,7 +103,7 @@ pub(crate) struct Run {
     pub(crate) replies: Hash,
     /// `appendfsync`: always, everysec, no.
     pub(crate) policy: u8,
-    /// The device has lied: what it has swallowed is nobody's fault.
+    /// The device has lied: what it has swallowed is not the log's fault.
     pub(crate) is_betrayed: bool,
     /// A bit that has turned while the server ran.
     pub(crate) decayed: Option<Flip>,
@@ -210,7 +210,7 @@ impl Run {
         Outcome { tally, fingerprint: fingerprint.end(), trace: self.trace }
     }
 
-    /// Notes what happens, if somebody wants to know.
+    /// Notes what happens, if a trace is wanted.
     pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
         if self.plan.is_traced {
             let ios = self.disk.take_ios();

@@ -266,7 +266,7 @@ impl Life<'_> {
         self.send(number, &bytes, vec![op])
     }
 
-    /// The iteration ends, the flushers step once, and everybody reads.
+    /// The iteration ends, the flushers step once, and all clients read.
     fn turn(&mut self) -> Result<(), String> {
         self.tick()?;
         self.call(|engine| engine.end_iteration(true))?;

@@ -56,7 +56,7 @@ impl Report {
         count / self.elapsed.as_secs_f64().max(0.001)
     }
 
-    /// A line for somebody who waits.
+    /// A line of progress.
     #[must_use]
     pub fn progress(&self) -> String {
         let Tally { seeds, crashes, commands, promises, violations, .. } = self.tally;

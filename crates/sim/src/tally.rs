@@ -87,7 +87,7 @@ tally! {
     /// Those that the start has found, naming the file.
     flips_detected,
     /// Those that do no harm: in the newest segment's footer, which is written again; in a file
-    /// that nobody needs any more; or healed while the server ran.
+    /// that is no longer needed; or healed while the server ran.
     flips_unnoticed,
     /// Bits turned in segments while the server ran.
     decays,

@@ -59,7 +59,7 @@ pub(super) struct Inspect {
 pub(super) fn run(inspect: &Inspect) -> Result<ExitCode, anyhow::Error> {
     let done = Shown::default().run(inspect);
     match done {
-        // Whoever read the output has seen enough.
+        // The reader of the output has closed it.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         other => other,
     }

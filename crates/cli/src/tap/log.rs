@@ -136,7 +136,7 @@ pub(super) fn run(log: &Log) -> Result<ExitCode, anyhow::Error> {
     let ended = sidecar::run(&options, Arc::new(OsDisk), &counters, &stop, ready);
     eprintln!("{}", summary(&counters));
     if let Err(error @ tap::Error::Encrypted { .. }) = ended {
-        // Nothing gets better by trying again, which whoever starts this may want to know.
+        // Nothing gets better by trying again, which the exit code tells.
         eprintln!("{error}");
         return Ok(ExitCode::from(3));
     }

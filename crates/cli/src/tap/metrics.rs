@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tap::sidecar::Counters;
 
-/// How long whoever asks may take.
+/// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Answers on `listener` in a thread of its own, until the process ends.
 pub(super) fn serve(listener: TcpListener, counters: Arc<Counters>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Who asks may go away; the next one is answered all the same.
+            // A client may go away; the next one is answered all the same.
             let _gone = answer(stream, &counters);
         }
     });

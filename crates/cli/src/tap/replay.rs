@@ -16,7 +16,7 @@ use tap::{Outcome, Position, Protocol, Time};
 
 use super::timestamp;
 
-/// Where a password is looked for if none is given: arguments are seen by everybody on the machine.
+/// Where a password is looked for if none is given: all users of the machine see arguments.
 const PASSWORD_VARIABLE: &str = "INDELIBLE_TAP_PASSWORD";
 
 #[derive(Args)]

@@ -68,7 +68,7 @@ fn the_log_verifies_after_deletes_expiries_flushes_and_keys_made_anew() {
         }
         server.restart();
         connection = server.connect();
-        // What has expired counts until somebody or the server itself finds it.
+        // What has expired counts until a client or the server itself finds it.
         wait_until(|| connection.words("DBSIZE").text() == "2002");
         assert_eq!(connection.words("SCARD hash").text(), "1000");
         assert_eq!(connection.words("ZCARD list").text(), "1000");

@@ -104,7 +104,7 @@ impl DeviceFs {
         Ok(self.nodes().get(&number).ok_or(Errno::ENOENT)?.attributes(number))
     }
 
-    /// Takes a name away. What had it lives on for who has it open (and, here, for good).
+    /// Takes a name away. The file lives on for the process that has it open (and, here, for good).
     fn remove(&self, parent: INodeNo, name: &OsStr) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let directory = nodes.get_mut(&parent.0).ok_or(Errno::ENOENT)?;

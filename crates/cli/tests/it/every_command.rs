@@ -388,7 +388,7 @@ fn start_server() -> Server {
         "no",
         "--enable-debug-command",
         "yes",
-        // What a command stores is not what it needs beside it.
+        // What a command stores is not what it needs in addition.
         "--proto-max-bulk-len",
         "8mb",
         "--client-output-buffer-limit",
@@ -464,7 +464,7 @@ fn modest(form: &[Slot]) -> Vec<Vec<u8>> {
     form.iter().map(word).map(String::into_bytes).collect()
 }
 
-/// Calls that do just what they are told when they stop the server for a long time or everybody in it.
+/// Calls that do just what they are told when they stop the server for a long time or all its clients.
 fn is_left_out(call: &[Vec<u8>]) -> bool {
     let words: Vec<String> =
         call.iter().take(4).map(|word| String::from_utf8_lossy(word).into_owned()).collect();

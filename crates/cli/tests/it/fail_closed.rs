@@ -127,7 +127,7 @@ fn a_password_is_asked_for() {
     let mut client = authenticated(&server);
     assert_eq!(client.words("SET mine 1").text(), "OK");
     assert_eq!(client.words("DBSIZE").text(), "1");
-    // One that Redis' CONFIG REWRITE has put beside requirepass does not take the password away.
+    // One that Redis' CONFIG REWRITE has put next to requirepass does not take the password away.
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("redis.conf");
     let text = "requirepass secret\nuser default on nopass sanitize-payload ~* &* +@all\n";

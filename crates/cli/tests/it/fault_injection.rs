@@ -41,7 +41,7 @@ impl Fault {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         assert!(line.contains("attached"), "strace says: {line}");
-        // It must not be held up by nobody reading what it traces.
+        // It must not be held up when its traces are not read.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Fault { tracer }
     }

@@ -1,6 +1,6 @@
 //! A file system that is really full: writes are refused, reads go on, and nothing acknowledged is lost.
 //!
-//! The disk is a small loop device with a file of ballast beside the data: growing it fills the disk to
+//! The disk is a small loop device with a file of ballast next to the data: growing it fills the disk to
 //! the last block, removing it makes room. One client writes one value at a time at `always` and keeps a
 //! ledger of what it was told; a write that was refused must not have happened.
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// What the server sets aside, its first segment, and some room.
 const DISK_BYTES: u64 = 64 << 20;
 
-/// What is left beside the ballast when a test begins.
+/// What is left next to the ballast when a test begins.
 const FREE_BYTES: u64 = 6 << 20;
 
 const VALUE_BYTES: usize = 16 << 10;

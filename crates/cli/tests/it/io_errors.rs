@@ -2,7 +2,7 @@
 //!
 //! The system calls of one thread of the log fail with EIO from a random moment on, under the load of the writers of
 //! [`crate::kill`]. With one device the server becomes read-only and says why; with two it goes on with the
-//! other one and says that too. A compactor that fails holds nobody up. In the end the process is killed, the fault is gone, and everything is
+//! other one and says that too. A compactor that fails holds no client up. In the end the process is killed, the fault is gone, and everything is
 //! compared with the ledgers. The calls: the sync of a segment, the write to it, and what makes the next
 //! segment (its file, its name in the directory).
 

@@ -156,7 +156,7 @@ impl<C, R> Client<C, R> {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap()
     }
 
-    /// A value that nobody else writes.
+    /// A value that no other client writes.
     fn value(&mut self) -> u32 {
         self.values += 1;
         self.values * 100 + u32::try_from(self.number).unwrap()

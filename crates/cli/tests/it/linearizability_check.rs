@@ -10,7 +10,7 @@
 //! may take effect now, and goes on with the rest; it goes back where that does not work out. What makes
 //! it quick enough is that it never looks twice at the same set of operations done in the same state.
 //!
-//! An operation that nobody got a reply to, because the server was killed, may have taken effect or not.
+//! An operation that got no reply, because the server was killed, may have taken effect or not.
 //! It had until [`Operation::to`] to do so, which is when the process was gone: what takes effect later, a
 //! write that comes back after a restart for example, is an error, and found as one.
 //!
@@ -257,7 +257,7 @@ mod tests {
             !is_linearizable(&[concurrent, read(1, 1, 2), read(0, 3, 4)]),
             "a value that was seen and is gone"
         );
-        // Two writes and two readers who see them in different orders.
+        // Two writes and two readers that see them in different orders.
         let writes = [write(1, 0, 100), write(2, 0, 100)];
         let same = [read(1, 10, 11), read(2, 12, 13), read(1, 10, 11), read(2, 12, 13)];
         assert!(is_linearizable(&[&writes[..], &same].concat()));

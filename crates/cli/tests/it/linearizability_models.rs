@@ -71,7 +71,7 @@ fn answer(state: &Value, call: &KeyCall) -> Option<(Value, String)> {
             if text == *old {
                 (Value::Text(new.clone()), "OK".to_owned())
             } else {
-                // Nothing was changed; whoever was told OK was told wrong.
+                // Nothing was changed; an OK would be wrong.
                 (state.clone(), String::new())
             }
         }

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! A power cut is made in one of two ways. A [`PowerSwitch`] leaves the file system no chance to write
-//! another byte, in the middle of whatever it is doing (`FS_IOC_SHUTDOWN`). Whoever syncs at that moment may
+//! another byte, in the middle of whatever it is doing (`FS_IOC_SHUTDOWN`). A process that syncs at that moment may
 //! wrongly be told that it went well, so the processes that use the disk must have got their SIGKILL
 //! before: then none of their threads comes back from the kernel. [`LoopDisk::restore_copy`] goes on with a
 //! copy of the image that was taken while the file system was mounted: whatever had not reached the device
-//! is not in it. The journal is committed only when somebody syncs (`commit=300`), so nothing becomes
-//! durable by luck, and nothing is ordered while the image is copied as long as nobody syncs.
+//! is not in it. The journal is committed only by a sync (`commit=300`), so nothing becomes
+//! durable by luck, and nothing is ordered while the image is copied as long as no process syncs.
 //!
 //! Mounting needs root; without it, or without loop devices, tests say so and are skipped. Everything
 //! is unmounted when the disk is dropped, and with it the loop device goes.
@@ -79,7 +79,7 @@ impl LoopDisk {
         Ok(())
     }
 
-    /// Unmounts it, once nobody uses it any more.
+    /// Unmounts it, once it is no longer in use.
     fn unmount(&mut self) -> Result<(), String> {
         let started = Instant::now();
         while self.is_mounted {
@@ -99,7 +99,7 @@ impl LoopDisk {
         PowerSwitch(File::open(self.path()).unwrap())
     }
 
-    /// Mounts what is on the device after the power was lost. Nobody may be using it.
+    /// Mounts what is on the device after the power was lost. It must not be in use.
     ///
     /// A process with a mount namespace of its own (`ip netns exec` makes one) that was started while
     /// the disk was mounted keeps the file system alive behind the back of `umount`, and mounting the
@@ -110,7 +110,7 @@ impl LoopDisk {
         self.replace_image(&copy);
     }
 
-    /// Takes the image as it is now, while the file system is mounted, and goes on with that. Nobody may
+    /// Takes the image as it is now, while the file system is mounted, and goes on with that. No process may
     /// be using the disk, so that nothing is synced meanwhile.
     pub(crate) fn restore_copy(&mut self) {
         let copy = self.copy_image();

@@ -15,7 +15,7 @@
 //!   object_ids                                    large objects over restarts
 //!   lifecycle                                     one server on a unix socket, from start to end
 //!   damage                                        damaged data directories: refused, repaired, served
-//!   messages                                      what the server says, and to whom
+//!   messages                                      what the server says, and where
 //!   command_line                                  configuration and data directories that must be refused
 //!   stock_files · fail_closed                     what others' configuration files ask for
 //!   transfer                                      files from process to process, either of which is killed

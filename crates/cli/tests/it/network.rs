@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Making them needs root, `ip` and `nft`; without, tests say so and are skipped. A namespace goes, with
-//! everything in it, when the network is dropped; the processes in it are stopped by whoever started them.
+//! everything in it, when the network is dropped; the processes in it are stopped by the test that started them.
 
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};

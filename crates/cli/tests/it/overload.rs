@@ -345,7 +345,7 @@ fn memory_that_is_full_in_the_middle_of_a_transaction() {
         client.words("EXEC").elements().iter().map(|reply| reply.text()).collect();
     assert_eq!(done, ["OK", "OK", "2"]);
 
-    // Somebody else passes it between MULTI and EXEC: nothing is executed, and EXEC says why.
+    // Another client passes it between MULTI and EXEC: nothing is executed, and EXEC says why.
     assert_eq!(client.words("MULTI").text(), "OK");
     assert_eq!(client.words("INCR small").text(), "QUEUED");
     let mut count = 1;

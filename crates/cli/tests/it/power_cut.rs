@@ -61,7 +61,7 @@ fn survive_power_cuts(random: &mut Random, disk_count: usize, options: &[&str]) 
     for round in 0..ROUNDS {
         let (always, by_copy) = (round % 2 == 0, round % 3 == 2);
         // The last round of the plain test is long enough for what everysec must have synced, and
-        // nobody has it synced earlier: not by writing at always, and not by filling a segment.
+        // nothing has it synced earlier: not by writing at always, and not by filling a segment.
         let long = round == ROUNDS - 1 && disk_count == 1 && options.is_empty();
         let active = if long { 5.. } else { 0.. };
         let acknowledged_enough = random.below(4000);

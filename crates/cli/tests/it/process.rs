@@ -1,6 +1,6 @@
 //! Server processes: started on a free port with a directory of their own, stopped when dropped.
 //!
-//! A port is chosen by the system and could be taken by somebody else before the server binds it; a server
+//! A port is chosen by the system and could be taken by another process before the server binds it; a server
 //! that ends at once is therefore started again on another port.
 
 use crate::wire::Connection;
@@ -180,7 +180,7 @@ pub(crate) fn wait_for_exit(child: &mut Child) -> Option<i32> {
 
 /// A port that was free a moment ago.
 ///
-/// Nobody listens on it for that, not even for that moment: a process that another thread starts keeps
+/// No socket listens on it for that, not even for that moment: a process that another thread starts keeps
 /// what is open here until it becomes another program, and on a busy machine that takes a while.
 pub(crate) fn free_port() -> u16 {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -1,4 +1,4 @@
-//! DEBUG RELOAD and DEBUG LOADAOF: memory is thrown away and filled from the log again, and nobody
+//! DEBUG RELOAD and DEBUG LOADAOF: memory is thrown away and filled from the log again, and no client
 //! notices.
 
 use crate::process::Program;

@@ -220,7 +220,7 @@ fn what_was_synced_is_there_after_the_tap_was_killed_and_the_log_goes_on_with_a_
     tap.signal("-KILL");
     assert_eq!(tap.wait_for_exit(), None);
     assert_eq!(sets(&tap), (served, served * set_bytes(3)));
-    // Requests that nobody hears.
+    // Requests that no server hears.
     benchmark(&host, "127.0.0.1", &["-n", "100", "-c", "5"]);
     let mut tap = Tap::start_on(&host, &log, &[]);
     benchmark(&host, "127.0.0.1", &["-n", "300", "-c", "5", "-d", "77"]);

@@ -163,7 +163,7 @@ fn a_log_that_grows_is_followed() {
     let line = next();
     assert!(line.contains("c3 #6 query") && line.contains("latest"), "{line}");
     drop(shown);
-    // Nobody reads any more: it ends when it has something to say.
+    // Its reader has gone: it ends when it has something to say.
     recording.done(late, "SET key unheard");
     recording.sync();
     assert_eq!(wait_for_exit(&mut child), Some(0));

@@ -1,4 +1,4 @@
-//! The tap beside a server, both in a network of their own.
+//! The tap next to a server, both in a network of their own.
 
 use crate::network::Namespace;
 use crate::process::{wait_for_exit, wait_until};

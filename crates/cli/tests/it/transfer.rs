@@ -203,7 +203,7 @@ fn a_disk_that_is_too_small_is_refused_and_one_that_becomes_full_fails_the_file(
     assert!(text(&output).contains("not enough room"), "{}", text(&output));
     disk.drop_ballast();
 
-    // There is room when it begins, and then somebody else takes it.
+    // There is room when it begins, and then another process takes it.
     let tree = from.path().join("tree");
     std::fs::create_dir(&tree).unwrap();
     for number in 0..(FILE_BYTES >> 20) {

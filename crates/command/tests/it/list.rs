@@ -179,7 +179,7 @@ fn blocking_commands_wait_only_when_there_is_nothing() {
     ] {
         assert_eq!(session.run_blocked(line, None), reply);
     }
-    // Where nobody may wait the time is up at once.
+    // Where no client may wait the time is up at once.
     assert_eq!(session.run("BLPOP x 0"), "*-1");
     assert_eq!(session.run("BLMOVE x m LEFT RIGHT 0"), "$-1");
 }

@@ -1,4 +1,4 @@
-//! One configuration directive: its name, what values it takes, who may change it when.
+//! One configuration directive: its name, its values, and when it may be changed.
 //!
 //! A value is kept as its canonical text, the one that CONFIG GET replies: `100mb` becomes
 //! `104857600` when it is set. So a value needs no type of its own; [`super::Options`] reads the
@@ -78,7 +78,7 @@ pub struct Directive {
     pub support: Support,
     /// What its values look like.
     pub kind: Kind,
-    /// The canonical text of the value that applies when nobody says anything.
+    /// The canonical text of the default value.
     pub default: DefaultValue,
     /// CONFIG SET cannot change it.
     pub immutable: bool,

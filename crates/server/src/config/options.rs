@@ -41,12 +41,12 @@ impl FsyncPolicy {
     }
 }
 
-/// Who may use a dangerous command or directive.
+/// Which clients may use a dangerous command or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectedAction {
-    /// Nobody.
+    /// None.
     No,
-    /// Everybody.
+    /// All.
     Yes,
     /// Clients on this machine.
     Local,

@@ -122,7 +122,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Puts a new file in the place of the old one: whoever looks sees the one or the other.
+/// Puts a new file in the place of the old one: a reader sees the one or the other.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".rewrite");

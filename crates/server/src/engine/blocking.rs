@@ -67,7 +67,7 @@ impl Wait {
         !matches!(self, Self::Pause | Self::Room | Self::HostRequest)
     }
 
-    /// The memory that it takes beside itself, in bytes.
+    /// The memory that it points to, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         if let Self::Keys(wait) = self { wait.memory_bytes } else { 0 }
     }

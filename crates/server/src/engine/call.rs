@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Acts on what commands did beside their replies; what others learn of it waits for `lsn`.
+    /// Acts on the side effects of commands; what others learn of it waits for `lsn`.
     pub(super) fn settle(&mut self, lsn: Lsn) {
         while self.shard.keyspace.has_effects() {
             let effects = self.shard.keyspace.take_effects();
@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Sends a message to whoever listens; how many that were.
+    /// Sends a message to its listeners; returns how many there are.
     pub(super) fn publish(
         &mut self,
         is_shard: bool,
@@ -269,7 +269,7 @@ impl Engine {
         }
     }
 
-    /// Shows a command to those who MONITOR.
+    /// Shows a command to the clients that MONITOR.
     fn feed_monitors(&mut self, key: ClientKey, unix_us: i64, args: &[&[u8]]) {
         let client = &self.sessions[key];
         let address = if client.connection.peer.is_unix_socket {

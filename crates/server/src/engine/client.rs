@@ -12,7 +12,7 @@ use super::pubsub::Subscriptions;
 use super::transaction::Transaction;
 use crate::config::FsyncPolicy;
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// `127.0.0.1:50000`, or the path of the unix socket and `:0`.
@@ -144,7 +144,7 @@ impl Client {
         Limits { bulk_bytes_max, authenticated: self.session.is_authenticated }
     }
 
-    /// The memory it takes beside its output.
+    /// The memory it takes, its output included.
     pub(crate) fn memory_bytes(&self) -> usize {
         let queued =
             self.session.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes());

@@ -1,4 +1,4 @@
-//! Back-pressure: while the log cannot keep up, whoever wants to write waits; all others go on.
+//! Back-pressure: while the log cannot keep up, clients that write wait; all others go on.
 //!
 //! ```text
 //!   command ─► writes? ─no──────────────────────────► executed
@@ -19,7 +19,7 @@ use command::table::Command;
 use super::blocking::Wait;
 use super::{ClientKey, Engine};
 
-/// Whether the log keeps up, and who waits until it does.
+/// Whether the log keeps up, and which clients wait until it does.
 #[derive(Default)]
 pub(super) struct Congestion {
     is_congested: bool,

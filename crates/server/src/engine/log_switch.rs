@@ -141,8 +141,8 @@ impl Engine {
         ended
     }
 
-    /// The log of the blocks that clients wait for is closed: whoever still waits for one learns
-    /// whether it is durable.
+    /// The log of the blocks that clients wait for is closed: a client that still waits for one
+    /// learns whether it is durable.
     pub(super) fn forget_blocks(&mut self, is_all_durable: bool) {
         self.sessions.wake_durable(self.shard.reach.durable, &mut self.shard.keyspace);
         let reach = self.shard.reach;

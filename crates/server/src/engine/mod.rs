@@ -187,7 +187,7 @@ impl Engine {
         engine
     }
 
-    /// Says who listens for clients, so that CONFIG SET can change where.
+    /// Connects the listening sockets, so that CONFIG SET can change them.
     pub fn set_network(&mut self, network: Box<dyn Network>) {
         self.network = network;
     }
@@ -403,7 +403,7 @@ impl Engine {
         }
     }
 
-    /// How the server is to end, once somebody has asked for it.
+    /// How the server must end, once that was asked for.
     #[must_use]
     pub fn shutdown_requested(&self) -> Option<Shutdown> {
         // What is only in memory is worth the wait.
@@ -454,7 +454,7 @@ impl Engine {
             self.sessions.note(key);
         }
         if closing == Closing::Now {
-            // Nothing must be taken out of a list for somebody who will not get it.
+            // Nothing must be taken out of a list for a client that will not get it.
             self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         }
     }

@@ -1,4 +1,4 @@
-//! Who listens to which channel.
+//! Which clients listen to which channel.
 //!
 //! The registry knows clients by place only; a client keeps the names of what it listens to, so
 //! that leaving is as cheap as coming. Shard channels are a namespace of their own; without a
@@ -48,7 +48,7 @@ pub(crate) struct Subscriptions {
     memory_bytes: usize,
 }
 
-/// What a name takes beside its bytes: with its client, and its place in the registry.
+/// What a name takes in addition to its bytes: with its client, and its place in the registry.
 const NAME_OVERHEAD_BYTES: usize = 64;
 
 impl Subscriptions {
@@ -133,7 +133,7 @@ impl Registry {
             .filter(move |name| pattern.is_none_or(|pattern| base::glob::matches(pattern, name)))
     }
 
-    /// Who gets a message on a channel: each listener once, then once for each of its patterns.
+    /// The receivers of a message on a channel: each listener once, then once for each of its patterns.
     pub(crate) fn receivers(
         &self,
         is_shard: bool,

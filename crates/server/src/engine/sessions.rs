@@ -1,4 +1,4 @@
-//! The clients, what each of them waits for, and who is told of what: nothing of the data.
+//! The clients, what each of them waits for, and what each is told: nothing of the data.
 //!
 //! # Invariants
 //! - A client is in a list at most as long as its place is taken: [`super::Engine::remove`] takes

@@ -23,10 +23,10 @@ pub(crate) struct Transaction {
     args_bytes: usize,
 }
 
-/// What an argument of a queued command takes beside its bytes.
+/// What an argument of a queued command takes in addition to its bytes.
 const ARG_OVERHEAD_BYTES: usize = size_of::<Vec<u8>>() + 16;
 
-/// What a watched key takes beside its name: with its client, among all, and in the keyspace.
+/// What a watched key takes in addition to its name: with its client, among all, and in the keyspace.
 const WATCH_OVERHEAD_BYTES: usize = 3 * 64;
 
 /// A command that waits for EXEC.

@@ -1,4 +1,4 @@
-//! ACL: there is one user, `default`, who may do everything once the password is given.
+//! ACL: there is one user, `default`, which may do everything after AUTH.
 
 use command::error::{CommandError, Done};
 use command::spec::Categories;

@@ -64,7 +64,7 @@ impl Engine {
         let Some(flags) = self.sessions[key].session.flags_of_execution(command) else {
             return false;
         };
-        // Whoever paused must be able to end it.
+        // CLIENT UNPAUSE must get through.
         let is_writing = flags.intersects(Flags::WRITE.with(Flags::MAY_REPLICATE));
         (pause.everything || is_writing)
             && !matches!(command.name, "client|pause" | "client|unpause")

@@ -1,4 +1,4 @@
-//! CLIENT: who is connected, and what may be done to them.
+//! CLIENT: the connected clients, and what may be done to them.
 
 use command::argument;
 use command::error::{CommandError, Done};

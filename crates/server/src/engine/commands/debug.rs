@@ -1,4 +1,4 @@
-//! DEBUG: what tests and people who look for bugs need.
+//! DEBUG: what tests and the hunt for bugs need.
 
 use command::argument;
 use command::error::{CommandError, Done};

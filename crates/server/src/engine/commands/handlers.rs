@@ -1,4 +1,4 @@
-//! Who executes a command: a handler of `command`, or one of the server.
+//! What executes a command: a handler of `command`, or one of the server.
 //!
 //! Both lists are by name and become arrays by ordinal when the compiler runs. Then each served
 //! command has exactly one handler and nothing else has any: anything else does not compile.

@@ -14,7 +14,7 @@ pub(super) use sections::line;
 /// The version of Redis whose commands and replies are served.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
-/// A section: its name, whether INFO shows it when nobody names it, and what writes it.
+/// A section: its name, whether INFO shows it by default, and what writes it.
 type Section = (&'static str, bool, fn(&Engine, &mut String));
 
 /// The sections in the order of the reply.

@@ -5,7 +5,7 @@ use command::error::{CommandError, Done};
 
 use super::super::{ClientKey, Engine};
 
-/// How many elements MEMORY USAGE looks at when nobody says how many.
+/// How many elements MEMORY USAGE looks at by default.
 const SAMPLES_DEFAULT: usize = 5;
 
 /// MEMORY USAGE.

@@ -5,7 +5,7 @@ use command::error::{CommandError, Done};
 
 use super::super::{ClientKey, Engine};
 
-/// How many entries SLOWLOG GET shows when nobody says how many.
+/// How many entries SLOWLOG GET shows by default.
 const SHOWN_DEFAULT: usize = 10;
 
 /// SLOWLOG GET.

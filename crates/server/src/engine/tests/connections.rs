@@ -1,4 +1,4 @@
-//! Who may connect, and what ends a connection.
+//! Which clients may connect, and what ends a connection.
 
 use super::server::TestServer;
 use crate::engine::Peer;

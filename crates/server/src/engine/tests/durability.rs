@@ -144,7 +144,7 @@ fn clients_whose_writes_will_never_be_durable_are_disconnected() {
     server.pass_ms(200);
     assert!(server.ends(writer));
     assert_eq!(server.send(reader, "PING\r\n"), "+PONG\r\n");
-    // What it has written must not be shown, and nobody need wait for it.
+    // What it has written must not be shown, and there is no point in waiting for it.
     let reply = server.send(reader, "GET a\r\nPING\r\n");
     assert!(reply.starts_with("-MISCONF What was read is not durable"), "{reply}");
     assert!(reply.contains("the disk is gone (CLIENT DURABILITY no lets"), "{reply}");

@@ -1,4 +1,4 @@
-//! The log turned on and off: what the owner is asked for, and who waits for what.
+//! The log turned on and off: what the owner is asked for, and which clients wait.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
