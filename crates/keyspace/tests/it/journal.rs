@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
-use keyspace::{Journal, Keyspace, NoJournal, Replay, Survey};
+use keyspace::{Journal, Keyspace, NoJournal, Survey};
 
 /// A keyspace that may be connected to one journal after the other.
 pub(crate) type LoggedKeyspace = Keyspace<Box<dyn Journal>>;
@@ -92,7 +92,7 @@ impl MemoryLog {
         &self,
         mut keeps: impl FnMut(usize) -> bool,
     ) -> LoggedKeyspace {
-        let mut replay = Replay::new(Keyspace::new(NoJournal, SEED, 4));
+        let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
         let (mut retired, mut stale) = (Vec::new(), Vec::new());
         for (at, logged) in self.records().iter_mut().enumerate() {
             logged.is_dropped |= logged.is_retired && !keeps(at);
@@ -102,11 +102,12 @@ impl MemoryLog {
             if logged.is_retired {
                 stale.push(addr(at));
             }
-            replay
-                .apply(&logged.record(), addr(at), &mut retired)
+            keyspace
+                .apply(&logged.record(), addr(at), Lsn(1), &mut retired)
                 .expect("the keyspace logged this record");
         }
-        let keyspace = replay.finish(&mut retired).expect("every database has an id");
+        keyspace.settle(&mut retired).expect("every database has an id");
+        keyspace.free_all(&mut retired);
         for addr in retired {
             match stale.iter().position(|other| *other == addr) {
                 Some(at) => drop(stale.swap_remove(at)),

@@ -7,4 +7,5 @@ mod members;
 mod model;
 mod relog;
 mod rewrite;
+mod speed;
 mod zset;
