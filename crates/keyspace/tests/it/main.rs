@@ -1,5 +1,6 @@
 //! The keyspace as its users see it, and what it leaves in the log.
 
+mod apply;
 mod flush;
 mod journal;
 mod list;
