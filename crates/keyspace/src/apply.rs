@@ -153,6 +153,7 @@ impl Keyspace {
         record_check::check(record).map_err(bad)?;
         let next_object = &mut self.recorder.next_object;
         *next_object = (*next_object).max(record.object.0 + 1);
+        limbo.newest = limbo.newest.max(record.object);
         if record.kind.is_element() {
             self.apply_element(limbo, record, addr, lsn, retired).map_err(bad)?;
             return Ok(());

@@ -17,7 +17,9 @@
 //!   longer loaded; those in dropped databases leave it as they are freed.
 //! - While records are loaded, the entry of a key that is bound to a waiting object is a placeholder;
 //!   it is the object's as long as it has the address of the object's newest root.
-//! - Between two blocks no object waits that has had a root.
+//! - Between two blocks at most one object waits: the newest, if it has had no root. A keyspace logs
+//!   an object to its end before it gives out the next number, so any other one was deleted, and its
+//!   elements are what a compaction has left.
 
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashMap;
@@ -93,8 +95,8 @@ pub(crate) struct Limbo {
     pub(crate) last_db: Option<(DbId, RecordAddr)>,
     /// How many databases the configuration has.
     pub(crate) database_count: usize,
-    /// Objects whose key was deleted or overwritten in this block.
-    pub(crate) unrooted: Vec<ObjectId>,
+    /// The newest object that a record has named.
+    pub(crate) newest: ObjectId,
     /// Objects that lie in entries without any element: more will come, or the key goes.
     pub(crate) hollow: Vec<ObjectId>,
     pub(crate) is_in_block: bool,
@@ -115,7 +117,7 @@ impl Limbo {
             map: None,
             last_db: None,
             database_count,
-            unrooted: Vec::new(),
+            newest: ObjectId::NONE,
             hollow: Vec::new(),
             is_in_block: false,
             last_index: 0,
@@ -175,11 +177,18 @@ impl Limbo {
         Some(waiting.into_object(hasher))
     }
 
+    /// Takes out the objects that wait, but those for which `stays` holds.
+    pub(crate) fn take_unless(&mut self, stays: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
+        let taken = self.waiting.extract_if(|_, waiting| !stays(waiting));
+        let taken: Vec<Waiting> = taken.map(|(_, waiting)| waiting).collect();
+        self.bytes -= taken.iter().map(|waiting| waiting.bytes).sum::<usize>();
+        taken
+    }
+
     /// Takes in an object whose key was deleted or overwritten.
     pub(crate) fn unroot(&mut self, object: Object) {
         let id = object.id();
         self.homes.remove(&id);
-        self.unrooted.push(id);
         let waiting = Waiting { object, is_gathering: false, root: Root::Gone, bytes: 0 };
         let before = self.waiting.insert(id, waiting);
         assert!(before.is_none(), "an object waits or has a home");

@@ -1,10 +1,10 @@
 //! The ends of what is applied: of a block, after which the keyspace is read, and of the feed.
 //!
 //! ```text
-//!   end_block   objects that lost their key in the block are freed; after a load every object with
-//!               a root goes into the entry of its key
-//!   settle      the same, and what waits for something that never came is freed: elements without
-//!               a root, databases that no index maps to
+//!   end_block   objects without a root are freed, but the newest if it never had one; after a load
+//!               those with a root go into the entries of their keys
+//!   settle      the same, and whatever waits still is freed: the newest object, databases that no
+//!               index maps to
 //! ```
 //!
 //! What large values leave behind is freed in slices, as that of a deletion.
@@ -15,7 +15,7 @@ use crate::database_map::{database_ids, has_id, no_database};
 use crate::db::Db;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
-use crate::limbo::{Feed, Home, Limbo, Root};
+use crate::limbo::{Feed, Home, Limbo, Root, Waiting};
 use crate::object::Object;
 use crate::record_check::BadRecord;
 
@@ -45,15 +45,10 @@ impl Keyspace {
     /// As [`Keyspace::end_block`].
     pub fn settle(&mut self, retired: &mut Vec<RecordAddr>) -> Result<(), BadRecordAt> {
         let Some(mut limbo) = self.limbo.take() else { return Ok(()) };
-        self.end_block_in(&mut limbo, false, retired)?;
         for (_, home, addr) in self.hollow_roots(&mut limbo) {
             self.remove_rooted(&mut limbo, home, addr, retired);
         }
-        let hasher = self.recorder.hasher;
-        for id in limbo.waiting.keys().copied().collect::<Vec<_>>() {
-            let object = limbo.take(id, hasher).expect("it was listed");
-            self.free.object(retired, object);
-        }
+        self.end_block_in(&mut limbo, false, retired)?;
         for (_, db) in limbo.unmapped.drain() {
             self.free.keys(db.keys);
         }
@@ -80,12 +75,12 @@ impl Keyspace {
         if limbo.feed == Feed::Load {
             self.send_home(limbo, goes_on, retired);
         }
-        let hasher = self.recorder.hasher;
-        for id in std::mem::take(&mut limbo.unrooted) {
-            if limbo.waiting.get(&id).is_some_and(|waiting| waiting.root == Root::Gone) {
-                let object = limbo.take(id, hasher).expect("just looked");
-                self.free.object(retired, object);
-            }
+        let newest = limbo.newest;
+        let is_to_come = |waiting: &Waiting| {
+            goes_on && waiting.root == Root::ToCome && waiting.object.id() == newest
+        };
+        for waiting in limbo.take_unless(is_to_come) {
+            self.free.object(retired, waiting.into_object(self.recorder.hasher));
         }
         limbo.hollow = self.hollow_roots(limbo).into_iter().map(|(id, ..)| id).collect();
         let seen = limbo.last_db.map_or(0, |(id, _)| id.0 + 1);
@@ -103,7 +98,6 @@ impl Keyspace {
         let mut empty = Vec::new();
         for (id, waiting) in std::mem::take(&mut limbo.waiting) {
             let Root::At { home, addr } = waiting.root else {
-                // Without a root: of those that are to come more may follow.
                 limbo.waiting.insert(id, waiting);
                 continue;
             };

@@ -14,7 +14,7 @@ use keyspace::{Journal, Keyspace, NoJournal, Survey};
 pub(crate) type LoggedKeyspace = Keyspace<Box<dyn Journal>>;
 
 /// The seed of every keyspace here.
-const SEED: [u8; 16] = [7; 16];
+pub(crate) const SEED: [u8; 16] = [7; 16];
 
 /// A record that is kept.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> Record<'_> {
         Record {
             kind: self.kind,
             db: self.db,
@@ -119,7 +119,7 @@ impl MemoryLog {
     }
 }
 
-fn addr(at: usize) -> RecordAddr {
+pub(crate) fn addr(at: usize) -> RecordAddr {
     RecordAddr::new(SegmentId(1), u32::try_from(at).expect("tests log little"))
 }
 

@@ -2,6 +2,7 @@
 
 mod apply;
 mod flush;
+mod follow;
 mod journal;
 mod list;
 mod members;
