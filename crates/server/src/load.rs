@@ -57,21 +57,34 @@ pub fn load(
     shape: Shape,
     progress: &mut dyn FnMut(u64),
 ) -> redo::Result<(Keyspace<NoJournal>, redo::Opened)> {
-    let seed = recovery.hash_seed();
-    let mut empty = Keyspace::new(NoJournal, seed, shape.databases);
-    empty.settings_mut().eviction = shape.eviction;
-    empty.begin_command(shape.now_ms);
-    empty.skip_objects_below(recovery.object_floor());
-    let mut filling = Filling { keyspace: empty, error: None };
+    let mut filling = Filling::new(&recovery, shape);
     let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
-    Ok((filling.keyspace, opened))
+    Ok((filling.into_keyspace(), opened))
 }
 
 /// A keyspace being filled, as the log sees it.
-struct Filling {
+pub struct Filling {
     keyspace: Keyspace<NoJournal>,
     /// The first record that made no sense, and where it is.
     error: Option<(ApplyError, RecordAddr)>,
+}
+
+impl Filling {
+    /// An empty keyspace, for the log that `recovery` reads.
+    #[must_use]
+    pub fn new(recovery: &redo::Recovery, shape: Shape) -> Self {
+        let mut keyspace = Keyspace::new(NoJournal, recovery.hash_seed(), shape.databases);
+        keyspace.settings_mut().eviction = shape.eviction;
+        keyspace.begin_command(shape.now_ms);
+        keyspace.skip_objects_below(recovery.object_floor());
+        Self { keyspace, error: None }
+    }
+
+    /// The keyspace as the log has filled it.
+    #[must_use]
+    pub fn into_keyspace(self) -> Keyspace<NoJournal> {
+        self.keyspace
+    }
 }
 
 impl redo::Replay for Filling {
