@@ -30,7 +30,7 @@ pub(crate) fn run(input: &[u8]) {
     }
     let records = logged.take();
     let mut recovered =
-        Session::replayed(records.iter().map(Vec::as_slice)).expect("records of a keyspace");
+        Session::of_records(records.iter().map(Vec::as_slice)).expect("records of a keyspace");
     recovered.now_ms = session.now_ms;
     let contents = session.contents();
     assert_eq!(recovered.contents(), contents, "recovered, and what was there");

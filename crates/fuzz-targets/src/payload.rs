@@ -29,7 +29,7 @@ pub(crate) fn run(input: &[u8]) {
     assert_eq!(rdb::decode(&dumped).map(without_order).as_ref(), Ok(&value));
     let records = logged.take();
     let mut recovered =
-        Session::replayed(records.iter().map(Vec::as_slice)).expect("records of a keyspace");
+        Session::of_records(records.iter().map(Vec::as_slice)).expect("records of a keyspace");
     let dumped = recovered.dump(b"k").expect("it was logged");
     assert_eq!(rdb::decode(&dumped).map(without_order), Ok(value));
 }

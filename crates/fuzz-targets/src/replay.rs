@@ -26,7 +26,7 @@ pub(crate) fn run(input: &[u8]) {
             records.push(&before[..before.len() - rest.len()]);
         }
     }
-    let Some(mut session) = Session::replayed(records.into_iter()) else { return };
+    let Some(mut session) = Session::of_records(records.into_iter()) else { return };
     for db in 0..session.keyspace.database_count().min(DATABASES_MAX.into()) {
         session.db = db;
         for key in keys(input) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{Lsn, Record, RecordAddr, SegmentId};
 use command::context::Context;
 use command::{handlers, table};
-use keyspace::{Journal, Keyspace, NoJournal, Replay};
+use keyspace::{Journal, Keyspace, NoJournal};
 use resp::{Protocol, Writer};
 
 const DATABASES: usize = 16;
@@ -75,14 +75,15 @@ impl Session {
     }
 
     /// The keyspace of these records; `None` when one of them makes no sense.
-    pub(crate) fn replayed<'a>(records: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
-        let mut replay = Replay::new(Keyspace::new(NoJournal, [7; 16], DATABASES));
+    pub(crate) fn of_records<'a>(records: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let mut keyspace = Keyspace::new(NoJournal, [7; 16], DATABASES);
         let mut retired = Vec::new();
         for (number, mut bytes) in records.enumerate() {
             let record = redo::record::decode(&mut bytes).ok()?;
-            replay.apply(&record, address(number), &mut retired).ok()?;
+            keyspace.apply(&record, address(number), Lsn(1), &mut retired).ok()?;
         }
-        let keyspace = replay.finish(&mut retired).ok()?.with_journal(Logged::default());
+        keyspace.settle(&mut retired).ok()?;
+        let keyspace = keyspace.with_journal(Logged::default());
         Some(Self { keyspace, db: 0, now_ms: START_MS })
     }
 

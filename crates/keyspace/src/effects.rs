@@ -152,6 +152,15 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Notes that a key was touched, if it is watched.
+    pub(crate) fn note_touched(&mut self, watched: &Interest, db: usize, key: &[u8]) {
+        // A command, or a block, may touch it as often as it has elements.
+        let is_last = |last: &DbKey| (last.0, &*last.1) == (db, key);
+        if watched.has(db, key) && !self.touched.last().is_some_and(is_last) {
+            self.touched.push((db, key.into()));
+        }
+    }
+
     /// Whether there is anything to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::table::{Keyed, Place};
 
 impl Keyspace {
     /// While the keyspace is frozen, because its journal takes nothing, reads pass expired keys
-    /// over instead of deleting them.
+    /// over instead of deleting them. One that is fed from a log is frozen whatever is said here.
     pub const fn set_frozen(&mut self, frozen: bool) {
         self.is_frozen = frozen;
     }
@@ -17,12 +17,12 @@ impl Keyspace {
     /// See [`Keyspace::set_frozen`].
     #[must_use]
     pub const fn is_frozen(&self) -> bool {
-        self.is_frozen
+        self.is_frozen || self.limbo.is_some()
     }
 
     /// As [`Keyspace::locate`], for somebody who changes nothing.
     pub(crate) fn locate_to_read(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
-        if !self.is_frozen {
+        if !self.is_frozen() {
             return self.locate(db, hash, key);
         }
         let place = self.dbs[db].keys.locate(hash, key)?;

@@ -5,12 +5,30 @@
 
 use std::collections::VecDeque;
 
-use base::RecordAddr;
+use base::{ObjectId, RecordAddr};
 
 use crate::entry::Entry;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::table::Table;
+
+/// Takes the addresses of records that are no longer needed.
+pub(crate) trait Retire {
+    /// Nothing needs the record at `addr`.
+    fn retire(&mut self, addr: Option<RecordAddr>);
+}
+
+impl Retire for Vec<RecordAddr> {
+    fn retire(&mut self, addr: Option<RecordAddr>) {
+        self.extend(addr);
+    }
+}
+
+impl Retire for Recorder {
+    fn retire(&mut self, addr: Option<RecordAddr>) {
+        Self::retire(self, addr);
+    }
+}
 
 /// An object of at most so many elements is freed at once.
 const AT_ONCE_MAX: usize = 64;
@@ -26,18 +44,18 @@ pub(crate) struct FreeQueue(VecDeque<Garbage>);
 
 impl FreeQueue {
     /// An entry whose own record is retired already.
-    pub(crate) fn entry(&mut self, recorder: &mut Recorder, mut entry: Entry) {
+    pub(crate) fn entry(&mut self, to: &mut (impl Retire + ?Sized), mut entry: Entry) {
         if let Some(object) = entry.take_object() {
-            self.object(recorder, *object);
+            self.object(to, *object);
         }
     }
 
     /// An object whose root record is retired already.
-    pub(crate) fn object(&mut self, recorder: &mut Recorder, object: Object) {
+    pub(crate) fn object(&mut self, to: &mut (impl Retire + ?Sized), object: Object) {
         let at_once = object.len() <= AT_ONCE_MAX;
         let elements = object.into_addrs();
         if at_once {
-            elements.for_each(|addr| recorder.retire(addr));
+            elements.for_each(|addr| to.retire(addr));
         } else {
             self.0.push_back(Garbage::Elements(elements));
         }
@@ -53,19 +71,26 @@ impl FreeQueue {
         self.0.push_back(Garbage::Elements(Box::new(addrs.map(Some))));
     }
 
-    /// Frees at most `items_max` entries or elements. Whether there is more.
-    pub(crate) fn step(&mut self, recorder: &mut Recorder, items_max: usize) -> bool {
+    /// Frees at most `items_max` entries or elements, and names the objects of the entries. Whether
+    /// there is more.
+    pub(crate) fn step(
+        &mut self,
+        to: &mut (impl Retire + ?Sized),
+        items_max: usize,
+        freed: &mut dyn FnMut(ObjectId),
+    ) -> bool {
         for _ in 0..items_max {
             let Some(garbage) = self.0.front_mut() else { return false };
             match garbage {
                 Garbage::Elements(elements) => match elements.next() {
-                    Some(addr) => recorder.retire(addr),
+                    Some(addr) => to.retire(addr),
                     None => drop(self.0.pop_front()),
                 },
                 Garbage::Entries(entries) => match entries.next() {
                     Some(entry) => {
-                        recorder.retire(entry.addr());
-                        self.entry(recorder, entry);
+                        to.retire(entry.addr());
+                        entry.object().into_iter().for_each(|object| freed(object.id()));
+                        self.entry(to, entry);
                     }
                     None => drop(self.0.pop_front()),
                 },

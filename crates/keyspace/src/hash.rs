@@ -312,11 +312,11 @@ impl Large for LargeHash {
         out.push(if self.large_encoding { LARGE_ENCODING } else { 0 });
     }
 
-    fn replay_root(&mut self, value: &[u8]) {
+    fn apply_root(&mut self, value: &[u8]) {
         self.large_encoding = value.first().is_some_and(|flags| flags & LARGE_ENCODING != 0);
     }
 
-    fn replay_element(
+    fn gather(
         &mut self,
         hasher: KeyHasher,
         sub: &[u8],
@@ -336,11 +336,9 @@ impl Large for LargeHash {
         None
     }
 
-    fn replay_delete(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+    fn gather_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
         self.fields.remove(hasher, hasher.hash(sub), sub)?.addr()
     }
-
-    fn replay_finish(&mut self, _: KeyHasher) {}
 
     fn len(&self) -> usize {
         self.fields.len()

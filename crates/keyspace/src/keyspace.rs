@@ -17,6 +17,7 @@ use crate::entry::{Entry, Payload};
 use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
+use crate::limbo::Limbo;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::table::Place;
@@ -56,6 +57,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) awaited: Interest,
     pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
+    /// While the keyspace is fed from a log.
+    pub(crate) limbo: Option<Box<Limbo>>,
     /// The last field, as it has the journal.
     pub(crate) recorder: Recorder<J>,
 }
@@ -83,6 +86,7 @@ impl<J: Journal> Keyspace<J> {
             awaited: Interest::default(),
             access_tracked: true,
             is_frozen: false,
+            limbo: None,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),
         }
     }
@@ -237,17 +241,20 @@ impl Keyspace {
     /// A key changed: tells who watches it.
     pub(crate) fn modified(&mut self, db: usize, key: &[u8]) {
         self.dirty += 1;
-        if self.watched.has(db, key) {
-            self.effects.touched.push((db, key.into()));
-        }
+        self.effects.note_touched(&self.watched, db, key);
     }
 
     /// A key was created: tells who waits for it.
     pub(crate) fn created(&mut self, db: usize, key: &[u8]) {
+        self.ready_if_awaited(db, key);
+        self.notify(Notify::NEW, "new", db, key);
+    }
+
+    /// A key is there that was not: tells who waits for it.
+    pub(crate) fn ready_if_awaited(&mut self, db: usize, key: &[u8]) {
         if self.awaited.has(db, key) {
             self.effects.ready.push((db, key.into()));
         }
-        self.notify(Notify::NEW, "new", db, key);
     }
 
     // ---- lookup ---------------------------------------------------------------------------
@@ -258,6 +265,10 @@ impl Keyspace {
 
     /// Where the key is, if it is there and not expired; an expired one is deleted.
     pub(crate) fn locate(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
+        debug_assert!(
+            self.limbo.is_none(),
+            "what is fed from a log is changed by its records alone"
+        );
         let place = self.dbs[db].keys.locate(hash, key)?;
         if self.is_expired(self.dbs[db].keys.at(place)) {
             self.expire(db, hash, key);
@@ -566,7 +577,10 @@ impl Keyspace {
 
     /// Frees at most `items_max` entries or elements of what was deleted. Whether there is more.
     pub fn free_step(&mut self, items_max: usize) -> bool {
-        self.free.step(&mut self.recorder, items_max)
+        let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
+        self.free.step(&mut self.recorder, items_max, &mut |object| {
+            homes.as_mut().map(|homes| homes.remove(&object));
+        })
     }
 
     /// How many dropped values and databases wait to be freed (`lazyfree_pending_objects`).

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The keyspace belongs to one thread, the executor's. It knows nothing of devices, files or
-//! clients: changes go out through the [`Journal`] trait and come back, after a crash, through
-//! [`Replay`].
+//! clients: changes go out through the [`Journal`] trait and come back through
+//! [`Keyspace::apply`]: all of them after a crash, block by block in a keyspace that follows another.
 //!
 //! # Invariants
 //! - Every change of an entry is exactly one record; the entry holds its address; the address
@@ -21,14 +21,16 @@
 //!   elements of a larger one are entries of their own.
 //! - No call does work proportional to the data in one piece, beyond what its command asks for:
 //!   tables grow a page at a time, and what was deleted is freed in slices.
-//! - Replaying the log of a keyspace gives an equal keyspace.
+//! - Applying the log of a keyspace to an empty one makes it equal.
 //!
 //! Source: Lee, Kim, Yeom, "Validity Tracking Based Log Management for In-Memory Databases",
 //! III-B to III-E; the stable addresses, packed collections and incarnations are ours.
 
 mod access;
+mod apply;
 pub mod collection;
 mod connect;
+mod database_map;
 mod databases;
 mod db;
 pub mod effects;
@@ -41,6 +43,7 @@ mod hasher;
 mod inspect;
 mod journal;
 mod keyspace;
+mod limbo;
 pub mod list;
 mod object;
 pub mod packed;
@@ -49,25 +52,26 @@ mod record_check;
 mod recorder;
 mod relog;
 mod replace;
-mod replay;
 mod rewrite;
 mod sample;
 pub mod set;
 mod settings;
+mod settle;
 pub mod string;
 mod survey;
 mod table;
 mod value_type;
 pub mod zset;
 
+pub use apply::ApplyError;
 pub use collection::Updated;
 pub use effects::{Effects, Event, Notify};
 pub use hasher::KeyHasher;
 pub use inspect::{Contents, Inspected};
 pub use journal::{Journal, NoJournal};
 pub use keyspace::{Keyspace, Stats};
+pub use record_check::BadRecord;
 pub use relog::{Relog, Relogged};
-pub use replay::{BadRecord, Replay};
 pub use rewrite::Rewrite;
 pub use settings::{EvictionPolicy, Settings};
 pub use string::{Expiry, StringRef, parse_int};

@@ -17,17 +17,18 @@ use crate::zset::LargeZSet;
 
 /// What the body of an object does for log and recovery, whatever its type.
 pub(crate) trait Large: Sized {
-    /// A body without elements, for recovery to fill.
+    /// A body without elements.
     fn empty() -> Self;
 
     /// Writes the value of the root record: whatever is not in the elements.
     fn root_value(&self, out: &mut Vec<u8>);
 
     /// Takes over the value of a root record.
-    fn replay_root(&mut self, value: &[u8]);
+    fn apply_root(&mut self, value: &[u8]);
 
-    /// Takes over an element's record and returns the address of the one that it supersedes.
-    fn replay_element(
+    /// Takes over an element's record into a body that nothing reads before [`Large::arrange`].
+    /// Returns the address of the record that it supersedes.
+    fn gather(
         &mut self,
         hasher: KeyHasher,
         sub: &[u8],
@@ -35,11 +36,28 @@ pub(crate) trait Large: Sized {
         addr: RecordAddr,
     ) -> Option<RecordAddr>;
 
-    /// Removes an element and returns the address of its record.
-    fn replay_delete(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr>;
+    /// As [`Large::gather`], of a record that says that the element is gone.
+    fn gather_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr>;
 
-    /// Called once after the last record: builds what is cheaper to build at once.
-    fn replay_finish(&mut self, hasher: KeyHasher);
+    /// Called once, after the last record that is gathered: builds what is cheaper to build at once.
+    fn arrange(&mut self, _hasher: KeyHasher) {}
+
+    /// Takes over an element's record into a body that is read. Returns the address of the record
+    /// that it supersedes.
+    fn apply_element(
+        &mut self,
+        hasher: KeyHasher,
+        sub: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        self.gather(hasher, sub, value, addr)
+    }
+
+    /// As [`Large::apply_element`], of a record that says that the element is gone.
+    fn apply_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+        self.gather_deleted(hasher, sub)
+    }
 
     /// How many elements there are.
     fn len(&self) -> usize;
@@ -113,8 +131,8 @@ impl Object {
         Self { id, changed_at: Lsn::ZERO, body }
     }
 
-    /// An object as recovery first meets it, in a root's or an element's record.
-    pub(crate) fn for_replay(id: ObjectId, kind: RecordKind) -> Option<Self> {
+    /// An object without elements, as a root's or an element's record names it first.
+    pub(crate) fn of_record(id: ObjectId, kind: RecordKind) -> Option<Self> {
         let body = match kind {
             RecordKind::LargeString | RecordKind::StringChunk => Body::String(LargeString::empty()),
             RecordKind::List | RecordKind::ListNode => Body::List(LargeList::empty()),
@@ -172,30 +190,44 @@ impl Object {
         body!(&self.body, inner => inner.root_value(out));
     }
 
-    /// See [`Large::replay_root`].
-    pub(crate) fn replay_root(&mut self, value: &[u8]) {
-        body!(&mut self.body, inner => inner.replay_root(value));
+    /// See [`Large::apply_root`].
+    pub(crate) fn apply_root(&mut self, value: &[u8]) {
+        body!(&mut self.body, inner => inner.apply_root(value));
     }
 
-    /// See [`Large::replay_element`].
-    pub(crate) fn replay_element(
+    /// See [`Large::apply_element`], and [`Large::gather`] if `is_gathering`.
+    pub(crate) fn apply_element(
         &mut self,
         hasher: KeyHasher,
         sub: &[u8],
         value: &[u8],
         addr: RecordAddr,
+        is_gathering: bool,
     ) -> Option<RecordAddr> {
-        body!(&mut self.body, inner => inner.replay_element(hasher, sub, value, addr))
+        if is_gathering {
+            body!(&mut self.body, inner => inner.gather(hasher, sub, value, addr))
+        } else {
+            body!(&mut self.body, inner => inner.apply_element(hasher, sub, value, addr))
+        }
     }
 
-    /// See [`Large::replay_delete`].
-    pub(crate) fn replay_delete(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
-        body!(&mut self.body, inner => inner.replay_delete(hasher, sub))
+    /// See [`Large::apply_deleted`], and [`Large::gather_deleted`] if `is_gathering`.
+    pub(crate) fn apply_deleted(
+        &mut self,
+        hasher: KeyHasher,
+        sub: &[u8],
+        is_gathering: bool,
+    ) -> Option<RecordAddr> {
+        if is_gathering {
+            body!(&mut self.body, inner => inner.gather_deleted(hasher, sub))
+        } else {
+            body!(&mut self.body, inner => inner.apply_deleted(hasher, sub))
+        }
     }
 
-    /// See [`Large::replay_finish`].
-    pub(crate) fn replay_finish(&mut self, hasher: KeyHasher) {
-        body!(&mut self.body, inner => inner.replay_finish(hasher));
+    /// See [`Large::arrange`].
+    pub(crate) fn arrange(&mut self, hasher: KeyHasher) {
+        body!(&mut self.body, inner => inner.arrange(hasher));
     }
 
     /// How many elements there are.

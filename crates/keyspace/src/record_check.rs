@@ -1,14 +1,24 @@
 //! What a record must look like before it is applied.
 //!
 //! A record has passed its checksum when it comes here, so what is wrong with it was written that
-//! way: by another version, or by somebody else. Everything that [`crate::replay`] and the types
-//! take for granted is checked here, once, so that such a log is refused and named instead of
+//! way: by another version, or by somebody else. Everything that [`crate::Keyspace::apply`] and the
+//! types take for granted is checked here, once, so that such a log is refused and named instead of
 //! ending the server or being served as something that it is not.
 
 use base::{DbId, ObjectId, Record, RecordKind, varint};
 
 use crate::packed::Packed;
 use crate::string::CHUNK_BYTES;
+
+/// The record says something that no keyspace of this version ever logged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a {kind:?} record has {what}")]
+pub struct BadRecord {
+    /// The record's kind.
+    pub kind: RecordKind,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
 
 /// The longest string: elements and strings have lengths of 32 bits.
 const STRING_BYTES_MAX: u64 = u32::MAX as u64;

@@ -133,8 +133,13 @@ impl Recorder {
         if let Some(addr) = entry.addr() {
             self.journal.append(&Record::key_deleted(db, entry.key()));
             self.journal.retire(addr);
-            self.deletes.note(hash ^ db.0, &self.journal);
+            self.note_deleted(db, hash, self.journal.open_lsn());
         }
+    }
+
+    /// The block `lsn` says that a key is gone.
+    pub(crate) fn note_deleted(&mut self, db: DbId, hash: u64, lsn: Lsn) {
+        self.deletes.note(hash ^ db.0, lsn, self.journal.durable_lsn());
     }
 
     /// Logs the state of an element whose record was at `old`, and returns where it is now.
@@ -241,7 +246,12 @@ impl Recorder {
 
     /// Databases were emptied or exchanged: whoever reads in them depends on this block.
     pub(crate) fn note_flush(&mut self) {
-        self.deletes.flushed_at = self.journal.open_lsn();
+        self.note_flush_at(self.journal.open_lsn());
+    }
+
+    /// As [`Recorder::note_flush`], by the block `lsn`.
+    pub(crate) fn note_flush_at(&mut self, lsn: Lsn) {
+        self.deletes.flushed_at = self.deletes.flushed_at.max(lsn);
     }
 }
 
@@ -266,9 +276,11 @@ struct RecentDeletes {
 }
 
 impl RecentDeletes {
-    fn note(&mut self, key: u64, journal: &dyn Journal) {
-        let lsn = journal.open_lsn();
-        if journal.durable_lsn() >= self.old_up_to {
+    fn note(&mut self, key: u64, lsn: Lsn, durable: Lsn) {
+        if lsn <= durable {
+            return;
+        }
+        if durable >= self.old_up_to {
             self.old.clear();
             std::mem::swap(&mut self.old, &mut self.young);
             self.old_up_to = lsn;

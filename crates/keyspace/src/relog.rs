@@ -3,7 +3,8 @@
 //! ```text
 //!   begin    a Databases record: the indexes keep the ids that they have in the log,
 //!            and the ids that are used from here on are taken
-//!   step     every entry, under a fresh database id; every object, under a fresh incarnation
+//!   step     every entry, under a fresh database id; every object, under a fresh incarnation,
+//!            its root first, so that whatever follows the log never holds elements without one
 //!   finish   a Databases record: the indexes have the fresh ids
 //! ```
 //!
@@ -98,28 +99,28 @@ impl Keyspace {
                 continue;
             };
             for entry in entries.skip(relog.item) {
-                if let Some(object) = entry.object_mut() {
-                    if relog.piece.is_none() {
+                if relog.piece.is_none() {
+                    if let Some(object) = entry.object_mut() {
                         object.renew(recorder);
                     }
-                    let piece = relog.piece.get_or_insert(0);
-                    while let Some(count) = object.relog(recorder, *piece) {
+                    // What address it has is of another log.
+                    entry.set_addr(None);
+                    recorder.log_key(db.id, entry);
+                    left = left.saturating_sub(1);
+                }
+                let piece = relog.piece.get_or_insert(0);
+                if let Some(object) = entry.object_mut() {
+                    while left > 0
+                        && let Some(count) = object.relog(recorder, *piece)
+                    {
                         *piece += 1;
                         left = left.saturating_sub(count);
-                        if left == 0 {
-                            return false;
-                        }
                     }
-                    relog.piece = None;
                 }
-                // What address it has is of another log.
-                entry.set_addr(None);
-                recorder.log_key(db.id, entry);
-                relog.item += 1;
-                left = left.saturating_sub(1);
                 if left == 0 {
                     return false;
                 }
+                (relog.item, relog.piece) = (relog.item + 1, None);
             }
             (relog.page, relog.item) = (relog.page + 1, 0);
         }

@@ -131,14 +131,14 @@ impl Large for LargeString {
         varint::put(out, self.bytes.len() as u64);
     }
 
-    fn replay_root(&mut self, mut value: &[u8]) {
+    fn apply_root(&mut self, mut value: &[u8]) {
         let len = varint::take(&mut value).and_then(|len| usize::try_from(len).ok());
         let len = len.expect("the log checked its records");
         self.bytes.resize(len, 0);
         self.chunks.resize(len.div_ceil(CHUNK_BYTES), None);
     }
 
-    fn replay_element(
+    fn gather(
         &mut self,
         _: KeyHasher,
         sub: &[u8],
@@ -155,11 +155,11 @@ impl Large for LargeString {
         self.chunks[index].replace(addr)
     }
 
-    fn replay_delete(&mut self, _: KeyHasher, _: &[u8]) -> Option<RecordAddr> {
+    fn gather_deleted(&mut self, _: KeyHasher, _: &[u8]) -> Option<RecordAddr> {
         None
     }
 
-    fn replay_finish(&mut self, _: KeyHasher) {
+    fn arrange(&mut self, _: KeyHasher) {
         self.bytes.shrink_to_fit();
     }
 
@@ -465,7 +465,7 @@ fn change_large(
 }
 
 /// The entry that a `String` record restores.
-pub(crate) fn replay_entry(record: &Record<'_>) -> Entry {
+pub(crate) fn entry_of(record: &Record<'_>) -> Entry {
     match parse_int(record.value) {
         Some(number) => Entry::with_int(record.key, number),
         None => Entry::with_bytes(record.key, Kind::Str, record.value),

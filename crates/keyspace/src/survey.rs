@@ -7,8 +7,8 @@
 
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
 
-use crate::record_check;
-use crate::replay::{BadRecord, DatabaseMap, database_ids, has_id, no_database};
+use crate::database_map::{DatabaseMap, database_ids, has_id, no_database};
+use crate::record_check::{self, BadRecord};
 
 /// Consecutive records of one segment.
 struct Run {
@@ -46,7 +46,7 @@ impl Survey {
             return Ok(());
         }
         if record.kind == RecordKind::Databases {
-            self.map = Some(DatabaseMap::read(record, addr)?);
+            self.map = Some(DatabaseMap::read(record)?);
         } else if !record.kind.is_element() && self.last_db.is_none_or(|(last, _)| last < record.db)
         {
             self.last_db = Some((record.db, addr));

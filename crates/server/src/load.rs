@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 
 use base::{Lsn, Record, RecordAddr};
-use keyspace::{BadRecord, EvictionPolicy, Keyspace, NoJournal, Survey};
+use keyspace::{ApplyError, BadRecord, EvictionPolicy, Keyspace, NoJournal, Survey};
 
 use crate::config::{LogOptions, Options};
 use crate::owned_log;
@@ -57,24 +57,34 @@ pub fn load(
     shape: Shape,
     progress: &mut dyn FnMut(u64),
 ) -> redo::Result<(Keyspace<NoJournal>, redo::Opened)> {
-    let seed = recovery.hash_seed();
-    let mut empty = Keyspace::new(NoJournal, seed, shape.databases);
-    empty.settings_mut().eviction = shape.eviction;
-    empty.begin_command(shape.now_ms);
-    empty.skip_objects_below(recovery.object_floor());
-    let mut filling =
-        Filling { replay: Some(keyspace::Replay::new(empty)), keyspace: None, error: None };
+    let mut filling = Filling::new(&recovery, shape);
     let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
-    let keyspace = filling.keyspace.expect("a log that was read to its end has said so");
-    Ok((keyspace, opened))
+    Ok((filling.into_keyspace(), opened))
 }
 
 /// A keyspace being filled, as the log sees it.
-struct Filling {
-    replay: Option<keyspace::Replay>,
-    keyspace: Option<Keyspace<NoJournal>>,
+pub struct Filling {
+    keyspace: Keyspace<NoJournal>,
     /// The first record that made no sense, and where it is.
-    error: Option<(BadRecord, RecordAddr)>,
+    error: Option<(ApplyError, RecordAddr)>,
+}
+
+impl Filling {
+    /// An empty keyspace, for the log that `recovery` reads.
+    #[must_use]
+    pub fn new(recovery: &redo::Recovery, shape: Shape) -> Self {
+        let mut keyspace = Keyspace::new(NoJournal, recovery.hash_seed(), shape.databases);
+        keyspace.settings_mut().eviction = shape.eviction;
+        keyspace.begin_command(shape.now_ms);
+        keyspace.skip_objects_below(recovery.object_floor());
+        Self { keyspace, error: None }
+    }
+
+    /// The keyspace as the log has filled it.
+    #[must_use]
+    pub fn into_keyspace(self) -> Keyspace<NoJournal> {
+        self.keyspace
+    }
 }
 
 impl redo::Replay for Filling {
@@ -82,27 +92,23 @@ impl redo::Replay for Filling {
         &mut self,
         record: &Record<'_>,
         addr: RecordAddr,
-        _lsn: Lsn,
+        lsn: Lsn,
         retired: &mut Vec<RecordAddr>,
     ) {
-        if let Some(replay) = &mut self.replay
-            && let Err(error) = replay.apply(record, addr, retired)
-        {
+        if let Err(error) = self.keyspace.apply(record, addr, lsn, retired) {
             self.error.get_or_insert((error, addr));
         }
     }
 
     fn announce(&mut self, record: &Record<'_>) {
-        if let Some(replay) = &self.replay {
-            replay.announce(record);
-        }
+        self.keyspace.announce(record);
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
-        match self.replay.take().map(|replay| replay.finish(retired)) {
-            Some(Ok(keyspace)) => self.keyspace = Some(keyspace),
-            Some(Err(error)) => _ = self.error.get_or_insert(error),
-            None => {}
+        match self.keyspace.settle(retired) {
+            // Recovery wants to know all that is garbage before it goes on.
+            Ok(()) => self.keyspace.free_all(retired),
+            Err((error, addr)) => _ = self.error.get_or_insert((error.into(), addr)),
         }
     }
 

@@ -91,7 +91,7 @@ impl Life<'_> {
     pub(crate) fn check_memory(&mut self) -> Result<(), String> {
         self.machine.look_thoroughly()?;
         if !self.machine.has_open_records()
-            && self.machine.look().total() != self.run.ledger.last_total()
+            && self.machine.look()?.total() != self.run.ledger.last_total()
         {
             return Err("UNLOGGED: the state is not the one after the last block".to_owned());
         }

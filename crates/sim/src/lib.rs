@@ -27,7 +27,8 @@
 //! - **Objects**: no large object gets the number of another one, in whatever life that was.
 //! - **A lack of descriptors** is over when there are some: no device is given up for it.
 //! - **One block a command**: the records of a command or transaction lie in one block.
-//! - **What is not logged does not happen**: the state changes only with a record.
+//! - **What is not logged does not happen**: the state changes only with a record. It is that of a
+//!   second keyspace, to which every block is applied; and both retire the same records.
 //!
 //! # Fault model
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
@@ -46,6 +47,7 @@
 //! |---|---|
 //! | a run of several lives, and recovery | `run`, `life`, `ending` |
 //! | the server, stepped | `machine`, `wiretap` |
+//! | a keyspace that follows the log | `shadow` |
 //! | what clients send | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
@@ -63,6 +65,7 @@ mod picture;
 pub mod reply;
 mod run;
 pub mod script;
+mod shadow;
 pub mod soak;
 pub mod tally;
 mod wiretap;

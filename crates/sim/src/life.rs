@@ -336,7 +336,7 @@ impl<'a> Life<'a> {
             }
             let now_us = env::Clock::monotonic_us(&self.run.clock);
             let object = lock(&self.machine.tap).object_max;
-            self.run.ledger.note(sealed, self.machine.look(), object, now_us);
+            self.run.ledger.note(sealed, self.machine.look()?, object, now_us);
             self.run.note(|| format!("block {sealed} is sealed"));
         }
         let durable = self.machine.durable();

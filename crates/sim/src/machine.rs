@@ -23,11 +23,12 @@ use redo::{
 use server::config::Config;
 use server::engine::{BoxedLog, Deps, Engine, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
-use server::load::{Shape, load, log_options};
+use server::load::{Filling, Shape, log_options};
 use server::logger::Logger;
 use server::owned_log::{LogWorkers, own};
 
 use crate::picture::Picture;
+use crate::shadow::{Shadow, Twice};
 use crate::wiretap::{Tap, Wiretap, lock};
 
 /// What the log is made like beyond what the configuration can say.
@@ -201,7 +202,9 @@ pub(crate) struct Machine {
     pub(crate) engine: Engine,
     pub(crate) works: Arc<Mutex<Works>>,
     pub(crate) tap: Arc<Mutex<Tap>>,
-    /// The state as of the last block, brought up to date at each seal.
+    /// What follows the log.
+    shadow: Shadow,
+    /// The shadow's state as of the last look.
     picture: Picture,
     /// What the host says is used.
     used_bytes: Arc<AtomicU64>,
@@ -224,6 +227,7 @@ struct Data {
     log: BoxedLog,
     works: Arc<Mutex<Works>>,
     tap: Arc<Mutex<Tap>>,
+    shadow: Shadow,
     picture: Picture,
     summary: Summary,
 }
@@ -244,8 +248,10 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     log.reserve_bytes = 2000;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
-    let (keyspace, opened) =
-        load(recovery, Shape::new(&options, site.clock.now_ms()), &mut |_| {})?;
+    let shape = Shape::new(&options, site.clock.now_ms());
+    let mut twice = Twice::new(|| Filling::new(&recovery, shape));
+    let opened = recovery.run(&mut twice, &mut |_| {})?;
+    let (keyspace, shadow, retired) = twice.finish().expect("the shadow is the server's keyspace");
     let Opened { log, flushers, compactor, summary, .. } = opened;
     let works = Works {
         stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
@@ -261,7 +267,8 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     let works = Arc::new(Mutex::new(works));
     let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
     let picture = Picture::of(&keyspace);
-    let tap = Arc::new(Mutex::new(Tap::new(&keyspace)));
+    assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
+    let tap = Arc::new(Mutex::new(Tap::new(&keyspace, retired)));
     let log = Box::new(Wiretap {
         log: own(log, Box::new(workers)),
         tap: Arc::clone(&tap),
@@ -269,7 +276,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         rng: SimEntropy::new(rng.next()),
         steps_per_million: site.steps_per_million,
     });
-    Ok(Data { keyspace, log, works, tap, picture, summary })
+    Ok(Data { keyspace, log, works, tap, shadow, picture, summary })
 }
 
 /// Recovers the database and starts the server.
@@ -288,9 +295,9 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), deps);
-    let Data { keyspace, log, works, tap, picture, summary } = data;
+    let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
     engine.loaded(keyspace, Some(log));
-    Ok((Machine { engine, works, tap, picture, used_bytes }, summary))
+    Ok((Machine { engine, works, tap, shadow, picture, used_bytes }, summary))
 }
 
 /// A machine whose memory is as full as the simulator says; every look finds a byte less.
@@ -384,12 +391,12 @@ impl Machine {
             works.scrubber = None;
         }
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
-        let Data { keyspace, log, works, tap, picture, summary } = data;
+        let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
         if let Err(wrong) = found(&picture, &summary) {
             return Ok(Err(wrong));
         }
         self.engine.loaded(keyspace, Some(log));
-        (self.works, self.tap, self.picture) = (works, tap, picture);
+        (self.works, self.tap, self.shadow, self.picture) = (works, tap, shadow, picture);
         Ok(Ok(()))
     }
 
@@ -441,10 +448,16 @@ impl Machine {
         }
     }
 
-    /// The state now.
-    pub(crate) fn look(&mut self) -> &Picture {
-        let touched = lock(&self.tap).take_touched();
-        let keyspace = self.engine.keyspace();
+    /// The state now, as what was logged makes it.
+    ///
+    /// # Errors
+    /// What is wrong with what was logged.
+    pub(crate) fn look(&mut self) -> Result<&Picture, String> {
+        let mut tap = lock(&self.tap);
+        let (touched, logged) = (tap.take_touched(), std::mem::take(&mut tap.logged));
+        drop(tap);
+        self.shadow.apply(&logged)?;
+        let keyspace = self.shadow.keyspace();
         match touched {
             None => self.picture = Picture::of(keyspace),
             Some(keys) => {
@@ -453,19 +466,26 @@ impl Machine {
                 }
             }
         }
-        &self.picture
+        Ok(&self.picture)
     }
 
-    /// Looks at everything, to see whether something has changed without a record.
+    /// Looks at everything, to see whether something has changed without a record, or was retired.
     ///
     /// # Errors
-    /// What has.
+    /// What has, or was.
     pub(crate) fn look_thoroughly(&mut self) -> Result<(), String> {
         let whole = Picture::of(self.engine.keyspace());
-        let known = self.look();
-        if *known == whole {
+        let known = self.look()?;
+        if *known != whole {
+            let difference = known.difference(&whole);
+            return Err(format!("UNLOGGED: changed without a record: {difference}"));
+        }
+        if self.picture != Picture::of(self.shadow.keyspace()) {
+            return Err("UNHEARD: records have changed a key that they do not name".to_owned());
+        }
+        if self.engine.keyspace().freeing() > 0 {
             return Ok(());
         }
-        Err(format!("UNLOGGED: changed without a record: {}", known.difference(&whole)))
+        self.shadow.compare_retired(&lock(&self.tap).retired)
     }
 }

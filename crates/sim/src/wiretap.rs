@@ -22,6 +22,7 @@ use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, LogHealth, Reach, ShardLog};
 
 use crate::machine::Works;
+use crate::shadow::Logged;
 
 type LoggedKey = (DbId, Box<[u8]>);
 
@@ -48,6 +49,10 @@ pub(crate) struct Tap {
     /// An object that has got the number of another one.
     pub(crate) reused: Option<ObjectId>,
     pub(crate) records: u64,
+    /// What was logged since the last look.
+    pub(crate) logged: Vec<Logged>,
+    /// What the server's keyspace says that nothing needs any more.
+    pub(crate) retired: BTreeSet<RecordAddr>,
     /// How the log was when it was closed.
     pub(crate) closed: Option<Closed>,
 }
@@ -62,9 +67,9 @@ pub(crate) struct Closed {
 }
 
 impl Tap {
-    /// Before a life: what recovery found depends on nothing.
-    pub(crate) fn new(keyspace: &Keyspace) -> Self {
-        let mut tap = Self::default();
+    /// Before a life: what recovery found depends on nothing, and it has retired this.
+    pub(crate) fn new(keyspace: &Keyspace, retired: BTreeSet<RecordAddr>) -> Self {
+        let mut tap = Self { retired, ..Self::default() };
         for db in 0..keyspace.database_count() {
             let id = keyspace.database_id(db);
             tap.databases.push((id, Lsn::ZERO));
@@ -158,14 +163,19 @@ impl Journal for Wiretap {
             lock(&self.works).step_any(&mut self.rng);
         }
         let lsn = self.log.open_lsn();
-        lock(&self.tap).hear(record, lsn);
-        self.log.append(record)
+        let addr = self.log.append(record)?;
+        let mut tap = lock(&self.tap);
+        tap.hear(record, lsn);
+        tap.logged.push(Logged::new(record, addr, lsn));
+        Some(addr)
     }
 
     fn retire(&mut self, addr: RecordAddr) {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);
         }
+        let is_new = lock(&self.tap).retired.insert(addr);
+        assert!(is_new, "{addr} is retired twice");
         self.log.retire(addr);
     }
 

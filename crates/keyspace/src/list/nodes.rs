@@ -106,7 +106,7 @@ impl Changes {
 /// A list of packed nodes.
 pub(crate) struct LargeList {
     nodes: RankTree<Node>,
-    /// While replaying: the nodes, by order key; later empty.
+    /// While records are gathered: the nodes, by order key; empty otherwise.
     arrived: BTreeMap<u64, Node>,
 }
 
@@ -324,13 +324,18 @@ impl LargeList {
         changes.touched.push(order);
     }
 
+    /// The index of the node with this order key, or where it would be; and whether it is there.
+    fn find(&self, order: u64) -> (usize, bool) {
+        let index = self.nodes.partition_point(|node| node.order < order);
+        (index, self.nodes.get(index).is_some_and(|node| node.order == order))
+    }
+
     /// Logs what has changed: each node once.
     pub(super) fn log(&mut self, id: ObjectId, recorder: &mut Recorder, changes: Changes) {
         let Changes { touched, mut gone } = changes;
         for order in touched {
-            let index = self.nodes.partition_point(|node| node.order < order);
-            let is_there = |node: &Node| node.order == order && node.is_unlogged;
-            if self.nodes.get(index).is_some_and(is_there) {
+            let (index, is_there) = self.find(order);
+            if is_there && self.node(index).is_unlogged {
                 self.nodes.update(index, |node| {
                     // A node may have the key of one that is gone: its record supersedes that.
                     let old = node.addr.or_else(|| gone.remove(&order));
@@ -360,6 +365,13 @@ fn packed_one(element: &[u8]) -> Box<[u8]> {
     bytes.into_boxed_slice()
 }
 
+/// The node that a record restores. An empty one would be no node: the list never logs one.
+fn node_of(sub: &[u8], value: &[u8], addr: RecordAddr) -> Option<Node> {
+    let order = order_of(sub)?;
+    Packed::check(value, 1).filter(|packed| packed.bytes() > span::FIRST)?;
+    Some(Node::new(order, value.into(), Some(addr)))
+}
+
 fn order_of(sub: &[u8]) -> Option<u64> {
     sub.try_into().ok().map(u64::from_be_bytes)
 }
@@ -373,31 +385,50 @@ impl Large for LargeList {
         out.push(0);
     }
 
-    fn replay_root(&mut self, _value: &[u8]) {}
+    fn apply_root(&mut self, _value: &[u8]) {}
 
-    fn replay_element(
+    fn gather(
         &mut self,
         _: KeyHasher,
         sub: &[u8],
         value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
-        let order = order_of(sub)?;
-        // An empty node would be no node: the list never logs one.
-        Packed::check(value, 1).filter(|packed| packed.bytes() > span::FIRST)?;
-        self.arrived.insert(order, Node::new(order, value.into(), Some(addr)))?.addr
+        let node = node_of(sub, value, addr)?;
+        self.arrived.insert(node.order, node)?.addr
     }
 
-    fn replay_delete(&mut self, _: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+    fn gather_deleted(&mut self, _: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
         self.arrived.remove(&order_of(sub)?)?.addr
     }
 
-    fn replay_finish(&mut self, _: KeyHasher) {
+    fn arrange(&mut self, _: KeyHasher) {
         self.nodes = std::mem::take(&mut self.arrived).into_values().collect();
     }
 
+    fn apply_element(
+        &mut self,
+        _: KeyHasher,
+        sub: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        let new = node_of(sub, value, addr)?;
+        let (index, is_there) = self.find(new.order);
+        if !is_there {
+            self.nodes.insert(index, new);
+            return None;
+        }
+        self.nodes.update(index, |node| std::mem::replace(node, new)).addr
+    }
+
+    fn apply_deleted(&mut self, _: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+        let (index, is_there) = self.find(order_of(sub)?);
+        if is_there { self.nodes.remove(index).addr } else { None }
+    }
+
     fn len(&self) -> usize {
-        self.nodes.weight()
+        self.nodes.weight() + self.arrived.len()
     }
 
     fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self {

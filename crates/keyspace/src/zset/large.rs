@@ -10,9 +10,9 @@
 //! ```
 //!
 //! # Invariants
-//! - Outside recovery, `order` refers to exactly the elements of `members`, ordered by score and
+//! - Once it is arranged, `order` refers to exactly the elements of `members`, ordered by score and
 //!   then by the bytes of the name, and each [`Ranked::score`] is the score in its element.
-//! - During recovery `order` is empty; [`Large::replay_finish`] sorts once.
+//! - While records are gathered `order` is empty; [`Large::arrange`] sorts once.
 //! - A reference leaves `order` before its element leaves `members`.
 
 use std::cmp::Ordering;
@@ -194,11 +194,11 @@ impl Large for LargeZSet {
         out.push(if self.is_skiplist { LARGE_ENCODING } else { 0 });
     }
 
-    fn replay_root(&mut self, value: &[u8]) {
+    fn apply_root(&mut self, value: &[u8]) {
         self.is_skiplist = value.first().is_some_and(|flags| flags & LARGE_ENCODING != 0);
     }
 
-    fn replay_element(
+    fn gather(
         &mut self,
         hasher: KeyHasher,
         sub: &[u8],
@@ -218,11 +218,36 @@ impl Large for LargeZSet {
         None
     }
 
-    fn replay_delete(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+    fn gather_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
         self.members.remove(hasher, hasher.hash(sub), sub)?.addr()
     }
 
-    fn replay_finish(&mut self, _: KeyHasher) {
+    fn apply_element(
+        &mut self,
+        hasher: KeyHasher,
+        sub: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        let hash = hasher.hash(sub);
+        let (score, old) = (score_from(value), self.score(hasher, sub));
+        if let Some(old) = old {
+            self.order.remove(self.rank(old, sub));
+        }
+        let superseded = self.gather(hasher, sub, value, addr);
+        let element = self.members.find(hash, sub).expect("it was just put there").as_ref();
+        let at = self.rank(score, sub);
+        self.order.insert(at, Ranked { score, element });
+        superseded
+    }
+
+    fn apply_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
+        let score = self.score(hasher, sub)?;
+        self.order.remove(self.rank(score, sub));
+        self.gather_deleted(hasher, sub)
+    }
+
+    fn arrange(&mut self, _: KeyHasher) {
         let mut order: Vec<Ranked> = self
             .members
             .iter()

@@ -8,13 +8,13 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
-use keyspace::{Journal, Keyspace, NoJournal, Replay, Survey};
+use keyspace::{Journal, Keyspace, NoJournal, Survey};
 
 /// A keyspace that may be connected to one journal after the other.
 pub(crate) type LoggedKeyspace = Keyspace<Box<dyn Journal>>;
 
 /// The seed of every keyspace here.
-const SEED: [u8; 16] = [7; 16];
+pub(crate) const SEED: [u8; 16] = [7; 16];
 
 /// A record that is kept.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> Record<'_> {
         Record {
             kind: self.kind,
             db: self.db,
@@ -92,7 +92,7 @@ impl MemoryLog {
         &self,
         mut keeps: impl FnMut(usize) -> bool,
     ) -> LoggedKeyspace {
-        let mut replay = Replay::new(Keyspace::new(NoJournal, SEED, 4));
+        let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
         let (mut retired, mut stale) = (Vec::new(), Vec::new());
         for (at, logged) in self.records().iter_mut().enumerate() {
             logged.is_dropped |= logged.is_retired && !keeps(at);
@@ -102,11 +102,12 @@ impl MemoryLog {
             if logged.is_retired {
                 stale.push(addr(at));
             }
-            replay
-                .apply(&logged.record(), addr(at), &mut retired)
+            keyspace
+                .apply(&logged.record(), addr(at), Lsn(1), &mut retired)
                 .expect("the keyspace logged this record");
         }
-        let keyspace = replay.finish(&mut retired).expect("every database has an id");
+        keyspace.settle(&mut retired).expect("every database has an id");
+        keyspace.free_all(&mut retired);
         for addr in retired {
             match stale.iter().position(|other| *other == addr) {
                 Some(at) => drop(stale.swap_remove(at)),
@@ -118,7 +119,7 @@ impl MemoryLog {
     }
 }
 
-fn addr(at: usize) -> RecordAddr {
+pub(crate) fn addr(at: usize) -> RecordAddr {
     RecordAddr::new(SegmentId(1), u32::try_from(at).expect("tests log little"))
 }
 

@@ -1,0 +1,403 @@
+//! Feeding a keyspace from a log: records in the order of their LSNs, while it is read or before.
+//!
+//! ```text
+//!   recovery    apply · apply · apply …                                    settle   then commands
+//!   follower    apply · apply … end_block │ apply · apply … end_block │ …  settle
+//!                                     reads                       reads
+//! ```
+//!
+//! A record may come before what it belongs to: elements before their root, because a command logs
+//! them first, or because compaction keeps an element's record where it is while a root that was
+//! logged again moves on; entries before the record that maps an index to their database. What waits
+//! does so in [`Limbo`]. Before the first [`Keyspace::end_block`] everything may wait, however much
+//! it is, and nothing reads; [`Keyspace::load`] begins such a time again. After it the state is that
+//! of the keyspace that logged the block.
+//!
+//! # What readers see
+//! Whole blocks: the caller applies a block in one piece, between two commands, and a transaction is
+//! one block. An expired key is absent but stays until a record deletes it. A root whose elements
+//! come in later blocks has those that have come; no command logs one like that, and what
+//! [`crate::Relog`] logs lies in databases that no index maps to.
+//!
+//! # What others are told
+//! Keys that are watched are touched and keys that are waited for are ready, as if a command had
+//! changed them. There are no keyspace notifications: a record says what a key holds now, not which
+//! command did that.
+//!
+//! # Invariants
+//! - Every record that is applied is retired once, when it is superseded or when what it belongs to
+//!   is freed, or belongs to an entry, an element, or the map of the databases; deletes are neither.
+//! - Between two blocks at most [`crate::limbo::WAITING_BYTES_MAX`] bytes wait for their roots.
+//! - When the feed has ended nothing waits.
+
+use base::{Lsn, ObjectId, Record, RecordAddr, RecordKind};
+
+use crate::database_map::DatabaseMap;
+use crate::entry::{Entry, Kind};
+use crate::keyspace::Keyspace;
+use crate::limbo::{Feed, Home, Limbo, OTHER_TYPE, Root};
+use crate::record_check::{self, BadRecord};
+use crate::string;
+use crate::table::Keyed;
+
+/// Why a record was not applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The record makes no sense; the keyspace may have taken over a part of its block.
+    #[error(transparent)]
+    Bad(#[from] BadRecord),
+    /// More elements wait for their roots than may between two blocks. Nothing was changed, and
+    /// nothing will free room but the records to come: see [`Keyspace::load`].
+    #[error("{0} bytes of elements wait for the roots of their objects")]
+    Full(usize),
+}
+
+/// A record, and where it came from.
+#[derive(Clone, Copy)]
+struct Applied<'a> {
+    record: &'a Record<'a>,
+    addr: RecordAddr,
+    lsn: Lsn,
+    /// Of the key.
+    hash: u64,
+}
+
+impl Keyspace {
+    /// Brings what applying a record will read into the cache: it is about to be applied.
+    pub fn announce(&self, record: &Record<'_>) {
+        if record.kind.is_element() {
+            return;
+        }
+        let mapped = match &self.limbo {
+            None => self.dbs.iter().find(|db| db.id == record.db),
+            Some(limbo) => match limbo.index_of(&self.dbs, record.db) {
+                Some(index) => self.dbs.get(index),
+                None => limbo.unmapped.get(&record.db),
+            },
+        };
+        if let Some(db) = mapped {
+            db.keys.touch(self.recorder.hasher.hash(record.key));
+        }
+    }
+
+    /// Lets everything wait again, however much it is, until the next block that ends. The caller
+    /// lets nothing read until then. A keyspace that was never fed begins like this.
+    ///
+    /// # Panics
+    /// When commands have changed the keyspace.
+    pub fn load(&mut self) {
+        match &mut self.limbo {
+            Some(limbo) => limbo.feed = Feed::Load,
+            None => self.begin_feed(Feed::Load),
+        }
+    }
+
+    fn begin_feed(&mut self, feed: Feed) {
+        let is_empty = self.dbs.iter().all(|db| db.keys.is_empty()) && self.free.len() == 0;
+        assert!(is_empty, "a keyspace is fed from its beginning on, or not at all");
+        self.limbo = Some(Box::new(Limbo::new(feed, self.dbs.len())));
+    }
+
+    /// Whether the keyspace is fed from a log: then no command may change it.
+    #[must_use]
+    pub const fn is_fed(&self) -> bool {
+        self.limbo.is_some()
+    }
+
+    /// How many objects wait for their roots, and about how many bytes they have.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.limbo.as_ref().map_or((0, 0), |limbo| (limbo.waiting.len(), limbo.bytes()))
+    }
+
+    /// Applies one record of the block `lsn`; addresses that it makes obsolete are pushed to
+    /// `retired`. What large values leave behind is retired later, by [`Keyspace::free_step`].
+    ///
+    /// # Errors
+    /// [`ApplyError::Bad`] when the record is not one that a keyspace logs; [`ApplyError::Full`] for
+    /// the first record of a block, when too much waits.
+    ///
+    /// # Panics
+    /// When commands have changed the keyspace.
+    pub fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<(), ApplyError> {
+        if self.limbo.is_none() {
+            self.load();
+        }
+        let mut limbo = self.limbo.take().expect("just made");
+        let applied = self.apply_in(&mut limbo, record, addr, lsn, retired);
+        self.limbo = Some(limbo);
+        applied
+    }
+
+    fn apply_in(
+        &mut self,
+        limbo: &mut Limbo,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<(), ApplyError> {
+        if !limbo.is_in_block {
+            if limbo.feed == Feed::Blocks && limbo.is_full() {
+                return Err(ApplyError::Full(limbo.bytes()));
+            }
+            limbo.is_in_block = true;
+        }
+        let bad = |what| BadRecord { kind: record.kind, what };
+        record_check::check(record).map_err(bad)?;
+        let next_object = &mut self.recorder.next_object;
+        *next_object = (*next_object).max(record.object.0 + 1);
+        limbo.newest = limbo.newest.max(record.object);
+        if record.kind.is_element() {
+            self.apply_element(limbo, record, addr, lsn, retired).map_err(bad)?;
+            return Ok(());
+        }
+        if record.kind == RecordKind::Databases {
+            retired.extend(self.databases_addr.replace(addr));
+            limbo.map = Some(DatabaseMap::read(record)?);
+            self.map_databases(limbo, 0, lsn);
+            return Ok(());
+        }
+        let applied = Applied { record, addr, lsn, hash: self.hash_of(record.key) };
+        match record.kind {
+            RecordKind::KeyDeleted => self.apply_key_deleted(limbo, applied, retired),
+            RecordKind::String => {
+                self.apply_key(limbo, applied, string::entry_of(record), retired);
+            }
+            kind if kind.is_root() => self.apply_root(limbo, applied, retired).map_err(bad)?,
+            kind => {
+                let entry = Entry::with_bytes(record.key, packed_kind(kind), record.value);
+                self.apply_key(limbo, applied, entry, retired);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_key_deleted(
+        &mut self,
+        limbo: &mut Limbo,
+        Applied { record, lsn, hash, .. }: Applied<'_>,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let hasher = self.recorder.hasher;
+        let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return };
+        let Some(mut entry) = db.remove(hasher, hash, record.key) else { return };
+        retired.extend(entry.addr());
+        if let Some(object) = entry.take_object() {
+            limbo.unroot(*object);
+        }
+        self.recorder.note_deleted(record.db, hash, lsn);
+        self.key_applied(limbo, index, record.key, false);
+    }
+
+    /// Puts `entry` in the place of whatever its key holds.
+    fn apply_key(
+        &mut self,
+        limbo: &mut Limbo,
+        Applied { record, addr, hash, .. }: Applied<'_>,
+        mut entry: Entry,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let hasher = self.recorder.hasher;
+        entry.set_addr(Some(addr));
+        let fresh = crate::access::fresh(self.settings(), self.now_ms());
+        let (index, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
+        let (place, old) = match db.keys.locate(hash, record.key) {
+            Some(place) => {
+                db.set_expiry(place, hash, None);
+                let at = db.keys.at_mut(place);
+                // The key is used as much as before.
+                entry.set_access(at.access());
+                (place, Some(std::mem::replace(at, entry)))
+            }
+            None => {
+                entry.set_access(fresh);
+                (db.insert(hasher, hash, entry), None)
+            }
+        };
+        if record.expires_at_ms.is_some() {
+            db.set_expiry(place, hash, record.expires_at_ms);
+        }
+        let is_new = old.is_none();
+        if let Some(mut old) = old {
+            retired.extend(old.addr());
+            if let Some(object) = old.take_object() {
+                limbo.unroot(*object);
+            }
+        }
+        self.key_applied(limbo, index, record.key, is_new);
+    }
+
+    /// Binds an object to a key.
+    fn apply_root(
+        &mut self,
+        limbo: &mut Limbo,
+        applied: Applied<'_>,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<(), &'static str> {
+        let Applied { record, addr, lsn, hash } = applied;
+        let id = record.object;
+        let home = Home { db: record.db, hash };
+        if let Some(before) = limbo.homes.get(&id).copied() {
+            if before == home && self.renew_root(limbo, applied, retired)? {
+                return Ok(());
+            }
+            self.leave_home(limbo, before, id, retired);
+        }
+        let before = limbo.apply_root(record, Root::At { home, addr })?;
+        if limbo.feed == Feed::Load {
+            if let Root::At { home: other, addr } = before
+                && other != home
+            {
+                self.remove_rooted(limbo, other, addr, retired);
+            }
+            // Eight bytes, as the pointer to the object that will take their place.
+            self.apply_key(limbo, applied, Entry::with_int(record.key, 0), retired);
+            return Ok(());
+        }
+        let mut object = limbo.take(id, self.recorder.hasher).expect("it has just got a root");
+        object.changed_at = lsn;
+        if object.len() == 0 {
+            limbo.hollow.push(id);
+        }
+        limbo.homes.insert(id, home);
+        self.apply_key(limbo, applied, Entry::with_object(record.key, Box::new(object)), retired);
+        Ok(())
+    }
+
+    /// Takes over the root of an object that its key holds already. Whether it does.
+    fn renew_root(
+        &mut self,
+        limbo: &mut Limbo,
+        Applied { record, addr, lsn, hash }: Applied<'_>,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<bool, &'static str> {
+        let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return Ok(false) };
+        let Some(place) = db.keys.locate(hash, record.key) else { return Ok(false) };
+        let entry = db.keys.at_mut(place);
+        let old = entry.addr();
+        let Some(object) = entry.object_mut().filter(|object| object.id() == record.object) else {
+            return Ok(false);
+        };
+        if !object.is_of(record.kind) {
+            return Err(OTHER_TYPE);
+        }
+        object.apply_root(record.value);
+        object.changed_at = lsn;
+        entry.set_addr(Some(addr));
+        retired.extend(old);
+        db.set_expiry(place, hash, record.expires_at_ms);
+        self.key_applied(limbo, index, record.key, false);
+        Ok(true)
+    }
+
+    /// Takes an object out of the entry that it lies in: its new root is another key's.
+    fn leave_home(
+        &mut self,
+        limbo: &mut Limbo,
+        home: Home,
+        id: ObjectId,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let addr = limbo.db(&mut self.dbs, home.db).and_then(|(_, db)| {
+            db.keys.find_by(home.hash, |entry| holds(entry, id)).and_then(Entry::addr)
+        });
+        limbo.homes.remove(&id);
+        if let Some(addr) = addr {
+            self.remove_rooted(limbo, home, addr, retired);
+        }
+    }
+
+    /// Removes the entry that has a root with this address, if it is still there.
+    pub(crate) fn remove_rooted(
+        &mut self,
+        limbo: &mut Limbo,
+        home: Home,
+        addr: RecordAddr,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let hasher = self.recorder.hasher;
+        let Some((index, db)) = limbo.db(&mut self.dbs, home.db) else { return };
+        let found = db.keys.find_by(home.hash, |entry| entry.addr() == Some(addr));
+        let Some(key) = found.map(|entry| Box::<[u8]>::from(entry.key())) else { return };
+        let entry = db.remove(hasher, home.hash, &key);
+        retired.push(addr);
+        if let Some(object) = entry.and_then(|mut entry| entry.take_object()) {
+            limbo.unroot(*object);
+        }
+        self.key_applied(limbo, index, &key, false);
+    }
+
+    fn apply_element(
+        &mut self,
+        limbo: &mut Limbo,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<(), &'static str> {
+        let hasher = self.recorder.hasher;
+        let (id, feed) = (record.object, limbo.feed);
+        if let Some(home) = limbo.homes.get(&id).copied() {
+            if let Some((index, db)) = limbo.db(&mut self.dbs, home.db)
+                && let Some(entry) = db.keys.find_mut_by(home.hash, |entry| holds(entry, id))
+                && let Some(object) = entry.object_mut()
+            {
+                if record.kind == RecordKind::ElementDeleted {
+                    retired.extend(object.apply_deleted(hasher, record.sub, false));
+                } else if object.is_of(record.kind) {
+                    let (sub, value) = (record.sub, record.value);
+                    retired.extend(object.apply_element(hasher, sub, value, addr, false));
+                } else {
+                    return Err(OTHER_TYPE);
+                }
+                object.changed_at = lsn;
+                let is_hollow = object.len() == 0;
+                if let Some(index) = index.filter(|_| feed == Feed::Blocks) {
+                    self.effects.note_touched(&self.watched, index, entry.key());
+                    self.dirty += 1;
+                }
+                if is_hollow {
+                    limbo.hollow.push(id);
+                }
+                return Ok(());
+            }
+            // Its database was dropped, and it is on its way to be freed.
+            limbo.homes.remove(&id);
+        }
+        retired.extend(limbo.apply_element(hasher, record, addr)?);
+        Ok(())
+    }
+
+    /// Tells of a key that a record has changed.
+    fn key_applied(&mut self, limbo: &Limbo, index: Option<usize>, key: &[u8], is_new: bool) {
+        if limbo.feed == Feed::Blocks
+            && let Some(db) = index
+        {
+            self.modified(db, key);
+            if is_new {
+                self.ready_if_awaited(db, key);
+            }
+        }
+    }
+}
+
+fn holds(entry: &Entry, id: ObjectId) -> bool {
+    entry.object().is_some_and(|object| object.id() == id)
+}
+
+const fn packed_kind(kind: RecordKind) -> Kind {
+    match kind {
+        RecordKind::ListPacked => Kind::ListPacked,
+        RecordKind::HashPacked => Kind::HashPacked,
+        RecordKind::SetPacked => Kind::SetPacked,
+        RecordKind::ZSetPacked => Kind::ZSetPacked,
+        _ => panic!("the other kinds were handled before"),
+    }
+}

@@ -1,0 +1,205 @@
+//! The ends of what is applied: of a block, after which the keyspace is read, and of the feed.
+//!
+//! ```text
+//!   end_block   objects without a root are freed, but the newest if it never had one; after a load
+//!               those with a root go into the entries of their keys
+//!   settle      the same, and whatever waits still is freed: the newest object, databases that no
+//!               index maps to
+//! ```
+//!
+//! What large values leave behind is freed in slices, as that of a deletion.
+
+use base::{DbId, Lsn, ObjectId, RecordAddr};
+
+use crate::database_map::{database_ids, has_id, no_database};
+use crate::db::Db;
+use crate::entry::Entry;
+use crate::keyspace::Keyspace;
+use crate::limbo::{Feed, Home, Limbo, Root, Waiting};
+use crate::object::Object;
+use crate::record_check::BadRecord;
+
+/// A record that makes no sense, and where it is.
+type BadRecordAt = (BadRecord, RecordAddr);
+
+impl Keyspace {
+    /// Ends a block, or what was loaded: from here on the keyspace may be read, until the next record
+    /// is applied. Addresses that turn out to be obsolete are pushed to `retired`.
+    ///
+    /// # Errors
+    /// A record of a database that nothing has ever given an id to, and where it is.
+    pub fn end_block(&mut self, retired: &mut Vec<RecordAddr>) -> Result<(), BadRecordAt> {
+        if self.limbo.is_none() {
+            self.load();
+        }
+        let mut limbo = self.limbo.take().expect("just made");
+        let ended = self.end_block_in(&mut limbo, true, retired);
+        self.limbo = Some(limbo);
+        ended
+    }
+
+    /// Ends the feed: nothing more comes, so what waits is garbage, and commands may change the
+    /// keyspace. As [`Keyspace::end_block`] otherwise.
+    ///
+    /// # Errors
+    /// As [`Keyspace::end_block`].
+    pub fn settle(&mut self, retired: &mut Vec<RecordAddr>) -> Result<(), BadRecordAt> {
+        let Some(mut limbo) = self.limbo.take() else { return Ok(()) };
+        for (_, home, addr) in self.hollow_roots(&mut limbo) {
+            self.remove_rooted(&mut limbo, home, addr, retired);
+        }
+        self.end_block_in(&mut limbo, false, retired)?;
+        for (_, db) in limbo.unmapped.drain() {
+            self.free.keys(db.keys);
+        }
+        assert!(limbo.waiting.is_empty() && limbo.bytes() == 0, "nothing waits at the end");
+        Ok(())
+    }
+
+    /// Frees at once all that waits to be freed; for a caller that has nothing else to do.
+    pub fn free_all(&mut self, retired: &mut Vec<RecordAddr>) {
+        while self.free.step(retired, usize::MAX, &mut |_| {}) {}
+    }
+
+    fn end_block_in(
+        &mut self,
+        limbo: &mut Limbo,
+        goes_on: bool,
+        retired: &mut Vec<RecordAddr>,
+    ) -> Result<(), BadRecordAt> {
+        if let Some((id, addr)) = limbo.last_db
+            && !has_id(limbo.map.as_ref(), id)
+        {
+            return Err((no_database(), addr));
+        }
+        if limbo.feed == Feed::Load {
+            self.send_home(limbo, goes_on, retired);
+        }
+        let newest = limbo.newest;
+        let is_to_come = |waiting: &Waiting| {
+            goes_on && waiting.root == Root::ToCome && waiting.object.id() == newest
+        };
+        for waiting in limbo.take_unless(is_to_come) {
+            self.free.object(retired, waiting.into_object(self.recorder.hasher));
+        }
+        limbo.hollow = self.hollow_roots(limbo).into_iter().map(|(id, ..)| id).collect();
+        let seen = limbo.last_db.map_or(0, |(id, _)| id.0 + 1);
+        if seen > self.next_db_id {
+            self.map_databases(limbo, seen, Lsn::ZERO);
+        }
+        limbo.feed = Feed::Blocks;
+        limbo.is_in_block = false;
+        Ok(())
+    }
+
+    /// Puts every object with a root into the entry of its key, at the end of a load.
+    fn send_home(&mut self, limbo: &mut Limbo, goes_on: bool, retired: &mut Vec<RecordAddr>) {
+        let hasher = self.recorder.hasher;
+        let mut empty = Vec::new();
+        for (id, waiting) in std::mem::take(&mut limbo.waiting) {
+            let Root::At { home, addr } = waiting.root else {
+                limbo.waiting.insert(id, waiting);
+                continue;
+            };
+            let entry = limbo.db(&mut self.dbs, home.db).and_then(|(_, db)| {
+                db.keys.find_mut_by(home.hash, |entry| entry.addr() == Some(addr))
+            });
+            match entry {
+                // An empty collection does not exist: no command logs one.
+                Some(_) if waiting.object.len() == 0 => empty.push((home, addr)),
+                Some(entry) => {
+                    entry.replace_object(Box::new(waiting.into_object(hasher)));
+                    if goes_on {
+                        limbo.homes.insert(id, home);
+                    }
+                }
+                None => self.free.object(retired, waiting.into_object(hasher)),
+            }
+        }
+        for (home, addr) in empty {
+            self.remove_rooted(limbo, home, addr, retired);
+        }
+    }
+
+    /// The objects without elements that lie in entries still, and where their roots are.
+    fn hollow_roots(&mut self, limbo: &mut Limbo) -> Vec<(ObjectId, Home, RecordAddr)> {
+        let mut ids = std::mem::take(&mut limbo.hollow);
+        ids.sort_unstable();
+        ids.dedup();
+        let root = |id: ObjectId| {
+            let home = limbo.homes.get(&id).copied()?;
+            let (_, db) = limbo.db(&mut self.dbs, home.db)?;
+            let is_hollow = |object: &Object| object.id() == id && object.len() == 0;
+            let entry = db.keys.find_by(home.hash, |entry| entry.object().is_some_and(is_hollow));
+            Some((id, home, entry.and_then(Entry::addr)?))
+        };
+        ids.into_iter().filter_map(root).collect()
+    }
+
+    /// Gives the indexes the databases that the newest `Databases` record says. Those that it gave
+    /// an id before, and that no index has now, will never have one: they are dropped.
+    pub(crate) fn map_databases(&mut self, limbo: &mut Limbo, seen: u64, lsn: Lsn) {
+        let (ids, next) = database_ids(limbo.map.as_ref(), limbo.database_count, seen);
+        self.next_db_id = next;
+        if self.dbs.iter().map(|db| db.id).eq(ids.iter().copied()) {
+            return;
+        }
+        let changed: Vec<usize> = (0..ids.len().max(self.dbs.len()))
+            .filter(|index| self.dbs.get(*index).map(|db| db.id) != ids.get(*index).copied())
+            .collect();
+        let watched = self.watched_in(limbo, &changed);
+        limbo.unmapped.extend(std::mem::take(&mut self.dbs).into_iter().map(|db| (db.id, db)));
+        self.dbs = ids
+            .iter()
+            .map(|id| limbo.unmapped.remove(id).unwrap_or_else(|| Db::new(*id)))
+            .collect();
+        let is_over = |id: DbId, db: &Db| {
+            db.keys.is_empty() || limbo.map.as_ref().is_some_and(|map| map.has_given(id))
+        };
+        for (_, db) in limbo.unmapped.extract_if(|id, db| is_over(*id, db)) {
+            self.dirty += db.keys.len() as u64;
+            self.free.keys(db.keys);
+        }
+        if limbo.feed == Feed::Blocks {
+            self.recorder.note_flush_at(lsn);
+            self.databases_applied(&changed, watched);
+        }
+    }
+
+    /// The watched keys of these databases, and whether a reader finds them.
+    fn watched_in(&self, limbo: &Limbo, dbs: &[usize]) -> Vec<(usize, Box<[u8]>, bool)> {
+        if limbo.feed == Feed::Load {
+            return Vec::new();
+        }
+        let keys = dbs
+            .iter()
+            .flat_map(|db| self.watched.keys_of(*db).into_iter().map(move |key| (*db, key)));
+        keys.map(|(db, key)| {
+            let is_there = self.is_there(db, &key);
+            (db, key, is_there)
+        })
+        .collect()
+    }
+
+    /// Tells of the keys of databases that have changed as a whole.
+    fn databases_applied(&mut self, dbs: &[usize], watched: Vec<(usize, Box<[u8]>, bool)>) {
+        for (db, key, was_there) in watched {
+            if was_there || self.is_there(db, &key) {
+                self.effects.touched.push((db, key));
+            }
+        }
+        for db in dbs {
+            for key in self.awaited.keys_of(*db) {
+                if self.is_there(*db, &key) {
+                    self.effects.ready.push((*db, key));
+                }
+            }
+        }
+    }
+
+    /// Whether a reader finds the key; nothing is noted by it.
+    fn is_there(&self, db: usize, key: &[u8]) -> bool {
+        let entry = self.dbs.get(db).and_then(|db| db.keys.find(self.hash_of(key), key));
+        entry.is_some_and(|entry| !self.is_expired(entry))
+    }
+}

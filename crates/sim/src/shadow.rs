@@ -1,0 +1,186 @@
+//! A second keyspace, which follows the log of the server's as a replica would.
+//!
+//! ```text
+//!   recovery ── records ──► the server's keyspace
+//!                  └──────► Shadow ◄── blocks ── Wiretap
+//! ```
+//!
+//! The state after a block is the shadow's: so all that is compared with what a recovery comes to is
+//! what applying the blocks one after the other makes of it. Now and then it is compared with the
+//! server's keyspace itself, and so is what either says that nothing needs any more.
+
+use std::collections::BTreeSet;
+
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use keyspace::{Keyspace, NoJournal};
+use server::load::Filling;
+
+/// A record that was logged, and where.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    kind: RecordKind,
+    db: DbId,
+    key: Box<[u8]>,
+    object: ObjectId,
+    sub: Box<[u8]>,
+    value: Box<[u8]>,
+    expires_at_ms: Option<i64>,
+    addr: RecordAddr,
+    lsn: Lsn,
+}
+
+impl Logged {
+    pub(crate) fn new(record: &Record<'_>, addr: RecordAddr, lsn: Lsn) -> Self {
+        Self {
+            kind: record.kind,
+            db: record.db,
+            key: record.key.into(),
+            object: record.object,
+            sub: record.sub.into(),
+            value: record.value.into(),
+            expires_at_ms: record.expires_at_ms,
+            addr,
+            lsn,
+        }
+    }
+
+    fn record(&self) -> Record<'_> {
+        Record {
+            kind: self.kind,
+            db: self.db,
+            key: &self.key,
+            object: self.object,
+            sub: &self.sub,
+            value: &self.value,
+            expires_at_ms: self.expires_at_ms,
+        }
+    }
+}
+
+/// See the file's top.
+pub(crate) struct Shadow {
+    keyspace: Keyspace<NoJournal>,
+    superseded: Vec<RecordAddr>,
+    /// What nothing needs any more, as the shadow knows, without what it has not freed yet.
+    retired: BTreeSet<RecordAddr>,
+}
+
+impl Shadow {
+    fn new(keyspace: Keyspace<NoJournal>) -> Self {
+        Self { keyspace, superseded: Vec::new(), retired: BTreeSet::new() }
+    }
+
+    pub(crate) const fn keyspace(&self) -> &Keyspace<NoJournal> {
+        &self.keyspace
+    }
+
+    /// Applies what was logged; no command is under way.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn apply(&mut self, logged: &[Logged]) -> Result<(), String> {
+        for block in logged.chunk_by(|a, b| a.lsn == b.lsn) {
+            for logged in block {
+                let (record, addr, lsn) = (logged.record(), logged.addr, logged.lsn);
+                let applied = self.keyspace.apply(&record, addr, lsn, &mut self.superseded);
+                applied.map_err(|error| format!("UNAPPLIED: {addr} of block {lsn}: {error}"))?;
+            }
+            self.end_block()?;
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> Result<(), String> {
+        let ended = self.keyspace.end_block(&mut self.superseded);
+        ended.map_err(|(error, addr)| format!("UNAPPLIED: {addr}: {error}"))?;
+        for addr in self.superseded.drain(..) {
+            if !self.retired.insert(addr) {
+                return Err(format!("RETIRED TWICE: {addr}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it has retired what `retired` has; nothing of that waits to be freed.
+    ///
+    /// # Errors
+    /// A record that only one of them has.
+    pub(crate) fn compare_retired(&mut self, retired: &BTreeSet<RecordAddr>) -> Result<(), String> {
+        if self.keyspace.waiting().0 > 0 {
+            // The elements of the newest object, which was deleted: its root could come.
+            return Ok(());
+        }
+        self.keyspace.free_all(&mut self.superseded);
+        self.end_block()?;
+        match self.retired.symmetric_difference(retired).next() {
+            None => Ok(()),
+            Some(addr) => {
+                let whose = if retired.contains(addr) { "the server's" } else { "the shadow's" };
+                Err(format!("RETIRED: {addr} is garbage in {whose} keyspace alone"))
+            }
+        }
+    }
+}
+
+/// Recovery fills the server's keyspace, and the shadow.
+pub(crate) struct Twice {
+    filling: Filling,
+    shadow: Shadow,
+    /// What the server's has retired.
+    retired: BTreeSet<RecordAddr>,
+}
+
+impl Twice {
+    pub(crate) fn new(new: impl Fn() -> Filling) -> Self {
+        let shadow = Shadow::new(new().into_keyspace());
+        Self { filling: new(), shadow, retired: BTreeSet::new() }
+    }
+
+    /// The server's keyspace, its shadow, and what both have retired.
+    ///
+    /// # Errors
+    /// What is wrong with the shadow.
+    pub(crate) fn finish(
+        self,
+    ) -> Result<(Keyspace<NoJournal>, Shadow, BTreeSet<RecordAddr>), String> {
+        let Self { filling, mut shadow, retired } = self;
+        shadow.end_block()?;
+        shadow.compare_retired(&retired)?;
+        Ok((filling.into_keyspace(), shadow, retired))
+    }
+
+    fn note(&mut self, retired: &[RecordAddr]) {
+        self.retired.extend(retired);
+    }
+}
+
+impl redo::Replay for Twice {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let before = retired.len();
+        self.filling.apply(record, addr, lsn, retired);
+        self.note(&retired[before..]);
+        let superseded = &mut self.shadow.superseded;
+        // What is wrong with it the server's keyspace says.
+        let _same_error = self.shadow.keyspace.apply(record, addr, lsn, superseded);
+    }
+
+    fn announce(&mut self, record: &Record<'_>) {
+        self.filling.announce(record);
+    }
+
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
+        let before = retired.len();
+        self.filling.finish(retired);
+        self.note(&retired[before..]);
+    }
+
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        self.filling.rejected()
+    }
+}
