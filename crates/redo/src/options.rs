@@ -1,11 +1,9 @@
 //! How a log is set up, and what it needs of the world.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env::{Clock, Disk, Entropy};
-
-use crate::write::devices::default_device;
 
 /// Called, from any thread, when the durable LSN has advanced or the health has changed.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -111,4 +109,9 @@ impl Options {
             _ => self.devices.clone(),
         }
     }
+}
+
+/// The device of a log in `dir` that was given none.
+pub(crate) fn default_device(dir: &Path) -> PathBuf {
+    dir.join("redo")
 }

@@ -30,7 +30,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,13 +38,13 @@ use base::{Lsn, ObjectId, SegmentId};
 use env::{Access, File};
 
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
-use crate::compact::segments::Part;
+use crate::error::is_full;
 use crate::error::{Error, IoContext, Result};
 use crate::format::segment::{self, SegmentHeader};
-use crate::recover::scan::SegmentFile;
-use crate::write::device::Shared;
-use crate::write::flusher::Step;
-use crate::write::segment_writer::is_full;
+use crate::read::scan::SegmentFile;
+use crate::shared::device::Part;
+use crate::shared::device::Shared;
+use crate::shared::step::Step;
 
 /// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
 /// piece.
@@ -111,11 +111,14 @@ pub(crate) struct Failure {
 pub(crate) struct JobQueue {
     queue: Mutex<Queue>,
     arrived: Condvar,
+    has_outcome: AtomicBool,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// How the last job has ended, until the executor takes it.
+    outcome: Option<Outcome>,
     is_ending: bool,
 }
 
@@ -132,6 +135,20 @@ impl JobQueue {
     pub(crate) fn end(&self) {
         self.lock().is_ending = true;
         self.arrived.notify_one();
+    }
+
+    fn report(&self, outcome: Outcome) {
+        self.lock().outcome = Some(outcome);
+        self.has_outcome.store(true, Ordering::Release);
+    }
+
+    /// How the job that was ordered last has ended, once. Takes no lock while it has not.
+    pub(crate) fn take_outcome(&self) -> Option<Outcome> {
+        let has_ended = self.has_outcome.load(Ordering::Acquire);
+        if has_ended {
+            self.has_outcome.store(false, Ordering::Relaxed);
+        }
+        has_ended.then(|| self.lock().outcome.take())?
     }
 }
 
@@ -208,7 +225,7 @@ impl Compactor {
             .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
         let Running { segments, target, bytes_before, .. } = running;
         let outcome = Outcome { segments, target, bytes_before, result };
-        self.shared.post(|mail| mail.compaction = Some(outcome));
+        self.queue.report(outcome);
         (self.shared.waker)();
     }
 }

@@ -36,15 +36,7 @@
 use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::compact::bitmap::Bitmap;
-
-/// A further file of a segment, with blocks that its own device could not take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// The index of the device that it is on.
-    pub(crate) device: usize,
-    /// What its name says. It was given in another life perhaps, when devices had other indices.
-    pub(crate) number: u32,
-}
+use crate::shared::device::Part;
 
 /// What the executor knows of one segment.
 pub(crate) struct Segment {
@@ -186,6 +178,11 @@ impl Segment {
             (Some(before), Some(since)) => Some(before.min(since)),
             (before, since) => before.or(since),
         }
+    }
+
+    /// How many records of entries that are still there are in the segment.
+    pub(crate) fn live_count(&self) -> u32 {
+        self.present_count.saturating_sub(self.invalid_count + self.delete_count)
     }
 
     /// About how many bytes of the files are still needed.

@@ -14,9 +14,9 @@ use env::Disk;
 use crate::error::{IoContext, Result};
 use crate::format::record;
 use crate::inspect::verify::open_catalog;
-use crate::recover::catalog::Catalog;
-use crate::recover::merge::{DeviceStream, Merge};
-use crate::recover::scan::{Block, SegmentFile};
+use crate::read::catalog::Catalog;
+use crate::read::merge::{DeviceStream, Merge};
+use crate::read::scan::{Block, SegmentFile};
 
 /// How a log is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

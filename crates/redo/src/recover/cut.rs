@@ -13,11 +13,11 @@ use std::path::Path;
 use env::{Access, Disk, File};
 
 use crate::error::{IoContext, Result};
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
-use crate::recover::catalog::Catalog;
+use crate::read::catalog::Catalog;
+use crate::read::scan::{BlockCursor, Next, SegmentFile};
 use crate::recover::replay::{FileState, LogState};
-use crate::recover::scan::{BlockCursor, Next, SegmentFile};
-use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 
 /// What was done.
 pub(crate) struct Tidied {

@@ -17,19 +17,18 @@ use std::sync::atomic::Ordering;
 use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 
 use crate::compact::compactor::JobQueue;
-use crate::compact::pins::Pins;
-use crate::compact::schedule::Schedule;
+use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
 use crate::format::record;
 use crate::format::segment::OFFSET_EVERY;
-use crate::inspect::stats::Stats;
-use crate::mend::healing::Healing;
-use crate::mend::scrubber::ScrubQueue;
 use crate::options::{CompactionOptions, SyncPolicy};
+use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
+use crate::repair::scrubber::{ScrubQueue, Scrubber};
+use crate::shared::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
+use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
-use crate::write::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
 use crate::write::lateness::Lateness;
-use crate::write::sealed_block::SealedBlock;
+use crate::write::stats::Stats;
 
 /// Whether the log takes records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,13 +86,11 @@ pub(crate) struct Lane {
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
     pub(crate) segments: Segments,
-    pub(crate) jobs: Arc<JobQueue>,
     pub(crate) schedule: Schedule,
     /// Nothing of what is on disk may be replaced: see [`Log::set_frozen`].
     is_frozen: bool,
-    pub(crate) pins: Pins,
-    pub(crate) scrub: Arc<ScrubQueue>,
-    pub(crate) healing: Healing,
+    scrub: Arc<ScrubQueue>,
+    healing: Healing,
     open: OpenBlock,
     open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
@@ -133,10 +130,8 @@ impl Log {
             written: shared.durability.written_lsn(),
             shared,
             segments,
-            jobs,
-            schedule: Schedule::new(compaction),
+            schedule: Schedule::new(compaction, jobs),
             is_frozen: false,
-            pins: Pins::default(),
             scrub: Arc::default(),
             healing: Healing::default(),
             open: OpenBlock::default(),
@@ -155,7 +150,7 @@ impl Log {
             is_closed: false,
         };
         log.set_policy(policy);
-        log.adapt_roll_bytes();
+        adapt_roll_bytes(&log.segments, &log.shared);
         (log.open.buffer, log.open.marks) = log.spare.take();
         log
     }
@@ -338,18 +333,22 @@ impl Log {
                     segment.parts.push(part);
                 }
             }
-            for finding in mail.findings.drain(..) {
-                self.note_finding(finding);
-            }
-            if let Some(outcome) = mail.compaction.take() {
-                self.finish_compaction(outcome);
-                // The next one at once: with small segments a tick each would be too slow.
-                self.schedule_compaction(self.shared.clock.monotonic_us());
-            } else if has_sealed {
-                self.follow_debt();
+            if has_sealed {
+                self.update_debt();
             }
         }
         self.mail = mail;
+        for finding in self.scrub.take_findings() {
+            let (healing, schedule, scene) = self.background();
+            healing.note_finding(schedule, &scene, finding);
+        }
+        if let Some(outcome) = self.schedule.jobs.take_outcome() {
+            let (_, schedule, mut scene) = self.background();
+            schedule.finish(&mut scene, outcome);
+            self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
+            // The next one at once: with small segments a tick each would be too slow.
+            self.schedule_compaction(self.shared.clock.monotonic_us());
+        }
         self.written = self.shared.durability.written_lsn();
         let durable = self.shared.durability.durable_lsn();
         if durable > self.durable {
@@ -390,7 +389,9 @@ impl Log {
             }
         }
         self.release_drained_devices();
-        self.serve_scrubber();
+        if self.scrub.wants_targets.load(Ordering::Acquire) {
+            self.scrub.give_targets(scrub_targets(&self.segments, &self.schedule, &self.shared));
+        }
         self.schedule_compaction(now_us);
     }
 
@@ -409,7 +410,7 @@ impl Log {
         is_congested
     }
 
-    /// Whether the log takes records, as of now.
+    /// Whether the log takes records, as of now. Takes no lock while it does.
     #[must_use]
     pub fn health(&self) -> Health {
         if let Some(reason) = self.shared.fatal() {
@@ -458,9 +459,68 @@ impl Log {
         self.is_frozen = frozen;
     }
 
-    /// See [`Log::set_frozen`].
-    pub(crate) const fn is_frozen(&self) -> bool {
-        self.is_frozen
+    /// What reads sealed segments again; for a thread. It does nothing until it has a rate.
+    #[must_use]
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(self.shared.clone(), self.scrub.clone())
+    }
+
+    /// Changes how many bytes a second the scrubber reads; 0 for none. A pass begins at once.
+    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
+        self.scrub.set_rate(bytes_per_s);
+    }
+
+    /// Returns what was found out about damage since this was asked last, for people.
+    pub fn drain_events(&mut self) -> Vec<String> {
+        self.healing.drain_events()
+    }
+
+    /// Segments that are damaged. Every entry with its record in one of them must be logged anew;
+    /// the list is empty as soon as nothing needs that.
+    #[must_use]
+    pub fn rewrites(&self) -> Vec<SegmentId> {
+        self.healing.rewrites(&self.segments)
+    }
+
+    /// Healing, compaction, and what they work on.
+    fn background(&mut self) -> (&mut Healing, &mut Schedule, Scene<'_>) {
+        let last_lsn = self.last_lsn();
+        let scene = Scene {
+            segments: &mut self.segments,
+            shared: &self.shared,
+            open_lsn: self.open_lsn,
+            last_lsn,
+            object_end: self.object_end,
+        };
+        (&mut self.healing, &mut self.schedule, scene)
+    }
+
+    /// The newest block that has records, the open one included.
+    fn last_lsn(&self) -> Lsn {
+        if self.has_open_records() { self.open_lsn } else { Lsn(self.open_lsn.0 - 1) }
+    }
+
+    /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
+    fn schedule_compaction(&mut self, now_us: u64) {
+        if !self.is_frozen && self.schedule.is_due(now_us) {
+            adapt_roll_bytes(&self.segments, &self.shared);
+            let (healing, schedule, mut scene) = self.background();
+            if let Some(SegmentToEnd { device, segment }) = healing.heal(schedule, &mut scene)
+                && self.lanes[device].active == Some(segment)
+            {
+                self.seal();
+                self.end_active_segment(device);
+            }
+            if self.schedule.compacting().is_empty() {
+                let (_, schedule, mut scene) = self.background();
+                schedule.start_best(&mut scene);
+            }
+        }
+        self.update_debt();
+    }
+
+    fn update_debt(&mut self) {
+        self.schedule.update_debt(&self.segments, &self.shared);
     }
 
     /// Compacts everything that has garbage, one segment after the other, in the background;
@@ -488,7 +548,7 @@ impl Log {
         self.is_closed = true;
         self.shared.request_sync(Lsn(self.open_lsn.0 - 1));
         self.shared.devices.iter().for_each(Device::end);
-        self.jobs.end();
+        self.schedule.jobs.end();
         self.scrub.end();
     }
 
@@ -500,7 +560,7 @@ impl Log {
             open_lsn: self.open_lsn,
             durable_lsn: self.durable,
             in_flight_bytes: self.in_flight_bytes,
-            ..self.schedule.stats.clone()
+            ..Stats::default()
         };
         for segment in self.segments.iter() {
             stats.segments += 1;
@@ -513,7 +573,11 @@ impl Log {
         }
         stats.is_sweeping = self.schedule.is_sweeping();
         stats.compacting = self.schedule.compacting().first().copied();
-        stats.pins = self.pins.count();
+        let tally = &self.schedule.tally;
+        stats.compactions = tally.compactions;
+        stats.compactions_failed = tally.failed;
+        stats.reclaimed_bytes = tally.reclaimed_bytes;
+        stats.compaction_error.clone_from(&tally.last_error);
         stats.scrubbed_bytes = self.scrub.scrubbed_bytes.load(Ordering::Relaxed);
         stats.scrub_passes = self.scrub.passes.load(Ordering::Relaxed);
         stats.scrub_pass_ended_at_ms = self.scrub.pass_ended_at_ms.load(Ordering::Relaxed);

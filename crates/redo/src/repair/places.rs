@@ -1,4 +1,4 @@
-//! Where a damaged log is: like [`crate::recover::catalog`], but a manifest or a mark may be lost.
+//! Where a damaged log is: like [`crate::read::catalog`], but a manifest or a mark may be lost.
 //!
 //! What the manifest would say is taken from whoever repeats it: the devices' marks and the
 //! headers of segments both name database and device. What nothing repeats is made anew: the seed

@@ -1,4 +1,4 @@
-//! Damage: found while the log runs, or mended when it cannot start.
+//! Damage: found while the log runs, or repaired when it cannot start.
 //!
 //! `scrubber` reads again what was written, and `healing` writes anew what it finds damaged. `repair`
 //! makes a log start of what is good: `places` finds whose directories there are, `salvage` what is

@@ -10,7 +10,7 @@ use env::{Access, Disk};
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, DeviceMark, Id, Manifest};
 use crate::format::segment;
-use crate::recover::scan::SegmentFile;
+use crate::read::scan::SegmentFile;
 
 /// A device directory as it was found.
 #[derive(Debug, Clone)]
@@ -129,7 +129,7 @@ impl Catalog {
     /// they are read.
     fn check_listed(&self, dir: &Path) -> Result<()> {
         for entry in self.manifest.iter().flat_map(|manifest| &manifest.listed) {
-            let Some(image) = self.files.iter().find(|image| entry.is_met_by(image)) else {
+            let Some(image) = self.files.iter().find(|image| entry.is_met_by(&image.header)) else {
                 let name = segment::file_name(entry.segment, entry.part);
                 let is_damaged = |path: &&PathBuf| path.ends_with(&name);
                 return Err(match self.unborn.iter().find(is_damaged) {
@@ -138,7 +138,7 @@ impl Catalog {
                 });
             };
             if entry.is_sealed() {
-                entry.check(image, Lsn::ZERO)?;
+                image.check_listed(entry, Lsn::ZERO)?;
             }
         }
         Ok(())

@@ -1,11 +1,8 @@
 //! Figures for people and monitoring.
 
-use std::path::PathBuf;
-
 use base::{Lsn, SegmentId};
 
-use crate::format::manifest::Id;
-use crate::write::device::DeviceState;
+use crate::shared::device::DeviceStats;
 
 /// What [`crate::Log::stats`] says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,8 +15,6 @@ pub struct Stats {
     pub durable_lsn: Lsn,
     /// Bytes in blocks that were handed over and are not given back yet.
     pub in_flight_bytes: u64,
-    /// How many pins keep files as they are.
-    pub pins: usize,
     /// How many segments there are.
     pub segments: usize,
     /// How many files they are in.
@@ -60,29 +55,4 @@ pub struct Stats {
     pub scrub_error: Option<String>,
     /// Each device.
     pub devices: Vec<DeviceStats>,
-}
-
-/// What there is to say about one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceStats {
-    /// Its directory.
-    pub path: PathBuf,
-    /// Its id.
-    pub id: Id,
-    /// How it is.
-    pub state: DeviceState,
-    /// It is taken out of use: its segments are written to the others.
-    pub is_draining: bool,
-    /// How many segments have their file on it.
-    pub segments: usize,
-    /// Bytes waiting to be written.
-    pub queued_bytes: u64,
-    /// Bytes written since the start.
-    pub written_bytes: u64,
-    /// Blocks written since the start.
-    pub written_blocks: u64,
-    /// Syncs since the start.
-    pub syncs: u64,
-    /// What went wrong last.
-    pub last_error: Option<String>,
 }

@@ -13,12 +13,13 @@ use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 use env::{Access, Disk, File};
 
-use crate::compact::large_block::LargeBlock;
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
+use crate::format::listing::Listed;
 use crate::format::record;
 use crate::format::segment::{self, Footer, SegmentHeader};
 use crate::format::survivors::Survivors;
+use crate::read::large_block::LargeBlock;
 
 /// A segment's image in a file, as it was found.
 #[derive(Clone)]
@@ -74,6 +75,22 @@ impl SegmentFile {
         }
         images.reverse();
         Ok(images)
+    }
+
+    /// Checks that the image, whose last good block is `last_lsn`, has what `entry` lists.
+    pub(crate) fn check_listed(&self, entry: &Listed, last_lsn: Lsn) -> Result<()> {
+        if self.footer.is_some() {
+            return Ok(());
+        }
+        if entry.is_sealed() {
+            let what = "the segment was sealed, and its footer is damaged or missing";
+            return Err(self.corrupt(self.len, what));
+        }
+        if entry.last_lsn > last_lsn {
+            let what = format!("block {} was durable in it, and it ends before", entry.last_lsn);
+            return Err(self.corrupt(self.len, what));
+        }
+        Ok(())
     }
 
     /// The error that says what is wrong at `offset` of the image.

@@ -19,7 +19,7 @@ use base::Lsn;
 use env::Disk;
 
 use crate::error::Result;
-use crate::recover::scan::{Block, BlockCursor, Next, SegmentFile, Tail};
+use crate::read::scan::{Block, BlockCursor, Next, SegmentFile, Tail};
 
 /// How much of a file is read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
