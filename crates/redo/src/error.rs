@@ -115,6 +115,13 @@ pub enum Error {
         manifest: PathBuf,
     },
 
+    /// Files were replaced faster than they could be read.
+    #[error("{path} lists files that are replaced again and again while they are read; try again", path = path.display())]
+    Changing {
+        /// The manifest.
+        path: PathBuf,
+    },
+
     /// The directory belongs to another database.
     #[error(
         "{path} belongs to database {found}, not to {expected}; check log-devices and dir",

@@ -122,6 +122,11 @@ impl Listing {
         self.0.retain(|(id, _), _| *id != segment);
     }
 
+    /// The images that must be there.
+    pub(crate) fn ids(&self) -> Vec<(SegmentId, u32)> {
+        self.0.keys().copied().collect()
+    }
+
     /// The list, when everything up to `durable` is durable.
     pub(crate) fn list(&mut self, durable: Lsn) -> Vec<Listed> {
         let list = self.0.iter_mut().map(|((segment, part), facts)| {

@@ -22,6 +22,7 @@ use crate::compact::segments::{Segment, Segments};
 use crate::format::record;
 use crate::format::segment::OFFSET_EVERY;
 use crate::options::{CompactionOptions, SyncPolicy};
+use crate::read::reader::Reader;
 use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
 use crate::repair::scrubber::{ScrubQueue, Scrubber};
 use crate::shared::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
@@ -457,6 +458,12 @@ impl Log {
     /// known then.
     pub fn set_frozen(&mut self, frozen: bool) {
         self.is_frozen = frozen;
+    }
+
+    /// What reads records and blocks, on any thread, while the log goes on.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.shared.clone())
     }
 
     /// What reads sealed segments again; for a thread. It does nothing until it has a rate.

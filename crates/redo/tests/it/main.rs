@@ -14,6 +14,7 @@ mod inspection;
 mod lifecycle;
 mod objects;
 mod opening;
+mod reading;
 mod repairing;
 mod scrubbing;
 mod simulation;

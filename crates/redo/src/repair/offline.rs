@@ -328,7 +328,7 @@ fn complaint(
         return at(file.range.end, what);
     }
     let last_lsn = file.blocks.last().map_or(Lsn::ZERO, |block| block.header.lsn);
-    for entry in places.listed().iter().filter(|entry| entry.is_met_by(&header)) {
+    for entry in places.listed().iter().filter(|entry| entry.is_met_by(header)) {
         if let Err(Error::Corrupt { offset, what, .. }) = source.check_listed(entry, last_lsn) {
             return at(offset, &what);
         }
