@@ -122,6 +122,28 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A mark needs a file that was replaced and could not be kept.
+    #[error(
+        "the records of segment {segment} as of the mark are gone: its file was compacted and could not be kept; make a new mark"
+    )]
+    NotKept {
+        /// The segment.
+        segment: SegmentId,
+    },
+
+    /// A segment has other records than it must have had at a mark.
+    #[error(
+        "segment {segment} has {found} records that were valid at the mark, and there were {expected}; nothing read from this mark is complete"
+    )]
+    Incomplete {
+        /// The segment.
+        segment: SegmentId,
+        /// How many there were.
+        expected: u32,
+        /// How many were found.
+        found: u32,
+    },
+
     /// The directory belongs to another database.
     #[error(
         "{path} belongs to database {found}, not to {expected}; check log-devices and dir",

@@ -29,6 +29,7 @@
 //! | `shared` | what the log's threads share: devices with their queues, how far the log is durable |
 //! | `read` | reading what is on disk: what there is, block by block, all of it in order |
 //! | `compact` | garbage: what it is, when it and delete records go, how |
+//! | `mark` | what was valid at one LSN: [`Log::mark`], and its reader |
 //! | `recover` | what counts as missing, and the end of the log put in order |
 //! | `inspect` | [`verify()`], [`dump()`] |
 //! | `repair` | damage: scrubbing and healing while the log runs, repair when it cannot start |
@@ -79,6 +80,7 @@ mod compact;
 mod error;
 mod format;
 mod inspect;
+mod mark;
 mod options;
 mod read;
 mod recover;
@@ -93,6 +95,9 @@ pub use format::manifest::Id;
 pub use format::{block, manifest, record, segment, survivors};
 pub use inspect::dump::{DumpFormat, dump};
 pub use inspect::verify::{Report, verify};
+pub use mark::handle::Mark;
+pub use mark::reader::{MarkReader, MarkedBlock};
+pub use mark::validity::SegmentValidity;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
 pub use read::blocks::Blocks;
 pub use read::in_use::{is_in_use, is_there};

@@ -81,6 +81,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// When segments are compacted.
     pub compaction: CompactionOptions,
+    /// So much of the bitmaps of marks is copied in a [`crate::Log::tick`].
+    pub mark_copy_bytes: usize,
     /// Whether recovery reads each device on a thread of its own.
     pub parallel_loaders: bool,
 }
@@ -97,6 +99,8 @@ impl Options {
             in_flight_bytes_max: 64 << 20,
             reserve_bytes: 16 << 20,
             compaction: CompactionOptions::default(),
+            // Less than half a millisecond.
+            mark_copy_bytes: 2 << 20,
             parallel_loaders: true,
         }
     }

@@ -2,12 +2,17 @@
 //!
 //! `segments` knows the garbage of each (`bitmap`) and when delete records may go. `schedule` chooses
 //! what is compacted by its `figures`, and `compactor` does it: file by file, segment by segment
-//! (`image_copy`). `debt` is about what happens when it does not keep up.
+//! (`image_copy`). `debt` is about what happens when it does not keep up. `marks` are bitmaps as of an
+//! LSN, handed over by a `mark_slot`; `holds` knows the files that they need, and `history` keeps them.
 
 pub(crate) mod bitmap;
 pub(crate) mod compactor;
 pub(crate) mod debt;
 pub(crate) mod figures;
+pub(crate) mod history;
+pub(crate) mod holds;
 pub(crate) mod image_copy;
+pub(crate) mod mark_slot;
+pub(crate) mod marks;
 pub(crate) mod schedule;
 pub(crate) mod segments;

@@ -29,6 +29,7 @@ use crate::compact::compactor::{Job, JobQueue, Member, Outcome};
 use crate::compact::debt::{self, Debt};
 use crate::compact::figures::{DeleteFloors, FileFigures};
 use crate::compact::image_copy::{Copied, Keep};
+use crate::compact::marks::Marks;
 use crate::compact::segments::{Segment, Segments};
 use crate::options::CompactionOptions;
 use crate::shared::device::{DeviceState, Service, Shared};
@@ -75,6 +76,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) last_lsn: Lsn,
     /// One above every object that a record has ever named.
     pub(crate) object_end: ObjectId,
+    pub(crate) marks: &'a mut Marks,
 }
 
 /// What has become of compactions.
@@ -370,6 +372,7 @@ impl Schedule {
         let files = leaders.iter().flat_map(|leader| scene.segments.file(*leader));
         let mut segments: Vec<SegmentId> = files.map(|segment| segment.id).collect();
         segments.sort_unstable();
+        let marks = scene.marks.note_order(&segments, scene.segments);
         // Before any bitmap is copied: each counts what the others may still have.
         let floors: Vec<Lsn> =
             segments.iter().map(|segment| scene.segments.delete_floor(*segment)).collect();
@@ -398,6 +401,7 @@ impl Schedule {
             rate_bytes_per_s: self.options.rate_bytes_per_s,
             bytes_before,
             aside,
+            marks,
         });
     }
 

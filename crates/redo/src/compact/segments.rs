@@ -102,14 +102,16 @@ impl Segment {
         }
     }
 
-    /// Marks a record as garbage; `lsn` is the open one.
-    fn retire(&mut self, ordinal: u32, lsn: Lsn) {
-        if self.bitmap.retire(ordinal) {
+    /// Marks a record as garbage; `lsn` is the open one. Whether it was not before.
+    fn retire(&mut self, ordinal: u32, lsn: Lsn) -> bool {
+        let is_new = self.bitmap.retire(ordinal);
+        if is_new {
             self.invalid_count += 1;
             if self.first_invalidation.is_none_or(|first| lsn < first) {
                 self.first_invalidation = Some(lsn);
             }
         }
+        is_new
     }
 
     /// Counts a block in.
@@ -211,6 +213,8 @@ pub(crate) struct Segments {
     /// The place in `segments` of each segment id; [`NONE`] for those that are gone.
     slots: Vec<u32>,
     segments: Vec<Segment>,
+    /// How many records were ever retired.
+    retired_total: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -278,14 +282,21 @@ impl Segments {
         }
     }
 
-    /// Says that a record is no longer needed.
+    /// Says that a record is no longer needed. Whether that is news.
     ///
     /// # Panics
     /// When there is no such segment: then an entry had an address that it was never given.
     #[inline]
-    pub(crate) fn retire(&mut self, addr: RecordAddr, lsn: Lsn) {
+    pub(crate) fn retire(&mut self, addr: RecordAddr, lsn: Lsn) -> bool {
         let slot = self.slots[addr.segment().0 as usize] as usize;
-        self.segments[slot].retire(addr.ordinal(), lsn);
+        let is_new = self.segments[slot].retire(addr.ordinal(), lsn);
+        self.retired_total += u64::from(is_new);
+        is_new
+    }
+
+    /// How many records were ever retired in this life of the log.
+    pub(crate) const fn retired_total(&self) -> u64 {
+        self.retired_total
     }
 
     /// Delete records in `except` with a smaller LSN than this are no longer needed.

@@ -107,6 +107,14 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
         let path = path.display();
         report.notes.push(format!("{path} was begun and never used; the next start removes it"));
     }
+    for path in &catalog.history {
+        let path = path.display();
+        report.notes.push(format!("{path} was kept for a mark; the next start removes it"));
+    }
+    for path in catalog.missing_history() {
+        let path = path.display();
+        report.notes.push(format!("{path} was kept for a mark and is missing; nothing needs it"));
+    }
     for file in &catalog.files {
         report.files += 1;
         report.bytes += file.len;

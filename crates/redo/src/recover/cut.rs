@@ -29,7 +29,9 @@ pub(crate) struct Tidied {
 
 /// Cuts, seals and removes, durably.
 pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
-    for path in catalog.leftovers.iter().chain(&catalog.unborn) {
+    // What was kept goes first: it may be another name of a file that is changed here.
+    let superfluous = catalog.history.iter().chain(&catalog.leftovers).chain(&catalog.unborn);
+    for path in superfluous {
         // A half-written device mark may have been replaced meanwhile.
         match disk.remove(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}

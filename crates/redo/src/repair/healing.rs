@@ -69,6 +69,11 @@ impl Healing {
         std::mem::take(&mut self.events)
     }
 
+    /// Notes something that people are to be told.
+    pub(crate) fn tell(&mut self, event: String) {
+        self.events.push(event);
+    }
+
     /// Segments whose live records the keyspace must log anew.
     pub(crate) fn rewrites(&self, segments: &Segments) -> Vec<SegmentId> {
         let Some(damaged) = self.damaged.front() else { return Vec::new() };

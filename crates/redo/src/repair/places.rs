@@ -181,10 +181,15 @@ impl Places {
                 object_floor: ObjectId::NONE.next(),
                 devices: devices.clone().collect(),
                 listed: Vec::new(),
+                history: Vec::new(),
+                history_floor: Lsn::ZERO,
             }
         });
         manifest.durable_lsn = durable;
         manifest.horizon = durable;
+        // Records get new ordinals: what was kept is of another log.
+        manifest.history.clear();
+        manifest.history_floor = durable;
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));
         manifest
     }

@@ -23,6 +23,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{DeviceMark, Id, ManifestDevice};
 use crate::format::segment;
 use crate::options::default_device;
+use crate::read::catalog::history_files;
 use crate::shared::device::{Device, DeviceState, Order, Service, Shared};
 use crate::shared::devices::DEVICES_MAX;
 use crate::write::flusher::Flusher;
@@ -138,6 +139,10 @@ impl Log {
             id = mark.device;
         }
         check_empty(disk, path)?;
+        // Of another time here: the names are given again.
+        for kept in history_files(disk, path)? {
+            disk.remove(&kept).at(&kept, "remove")?;
+        }
         DeviceMark { database, device: id }.write(disk, path)?;
         Ok(id)
     }
@@ -174,6 +179,7 @@ impl Log {
             let is_used = self.schedule.compacting_device() == Some(index)
                 || self.lanes[index].active.is_some()
                 || !self.lanes[index].pending.is_empty()
+                || self.has_kept_on(index)
                 || self.segments.iter().any(|segment| {
                     segment.device == index || segment.parts.iter().any(|part| part.device == index)
                 });

@@ -17,11 +17,14 @@ use std::sync::atomic::Ordering;
 use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 
 use crate::compact::compactor::JobQueue;
+use crate::compact::mark_slot::Slot;
+use crate::compact::marks::{Growing, Marks};
 use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
 use crate::format::record;
 use crate::format::segment::OFFSET_EVERY;
-use crate::options::{CompactionOptions, SyncPolicy};
+use crate::mark::handle::Mark;
+use crate::options::{CompactionOptions, Options, SyncPolicy};
 use crate::read::reader::Reader;
 use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
 use crate::repair::scrubber::{ScrubQueue, Scrubber};
@@ -92,6 +95,8 @@ pub struct Log {
     is_frozen: bool,
     scrub: Arc<ScrubQueue>,
     healing: Healing,
+    marks: Marks,
+    mark_copy_bytes: usize,
     open: OpenBlock,
     open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
@@ -112,17 +117,15 @@ pub struct Log {
 }
 
 impl Log {
-    #[expect(clippy::too_many_arguments, reason = "called once, by recovery")]
+    /// A log behind block `last_lsn`, which goes on in segment `next_segment`.
     pub(crate) fn new(
         shared: Arc<Shared>,
         segments: Segments,
         jobs: Arc<JobQueue>,
-        open_lsn: Lsn,
+        last_lsn: Lsn,
         next_segment: SegmentId,
         object_end: ObjectId,
-        policy: SyncPolicy,
-        compaction: CompactionOptions,
-        in_flight_bytes_max: u64,
+        options: &Options,
     ) -> Self {
         let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
         let synced_at_us = shared.clock.monotonic_us();
@@ -131,26 +134,28 @@ impl Log {
             written: shared.durability.written_lsn(),
             shared,
             segments,
-            schedule: Schedule::new(compaction, jobs),
+            marks: Marks::new(Arc::clone(&jobs.holds)),
+            mark_copy_bytes: options.mark_copy_bytes,
+            schedule: Schedule::new(options.compaction, jobs),
             is_frozen: false,
             scrub: Arc::default(),
             healing: Healing::default(),
             open: OpenBlock::default(),
-            open_lsn,
+            open_lsn: last_lsn.next(),
             lanes,
             next_segment,
             object_end,
             next_device: 0,
-            policy,
+            policy: options.policy,
             in_flight_bytes: 0,
-            in_flight_bytes_max,
+            in_flight_bytes_max: options.in_flight_bytes_max,
             spare: Buffers::default(),
             mail: Mailbox::default(),
             synced_at_us,
             lateness: Lateness::default(),
             is_closed: false,
         };
-        log.set_policy(policy);
+        log.set_policy(options.policy);
         adapt_roll_bytes(&log.segments, &log.shared);
         (log.open.buffer, log.open.marks) = log.spare.take();
         log
@@ -185,7 +190,9 @@ impl Log {
     /// When `addr` is of no segment of this log.
     #[inline]
     pub fn retire(&mut self, addr: RecordAddr) {
-        self.segments.retire(addr, self.open_lsn);
+        if self.segments.retire(addr, self.open_lsn) && self.marks.notes_retirements() {
+            self.marks.note_retired(addr, &self.segments);
+        }
     }
 
     /// The LSN of the block that takes records: what the next reply of a write depends on.
@@ -266,6 +273,9 @@ impl Log {
         }
         let first = RecordAddr::new(binding.segment, binding.first_ordinal);
         self.lanes[binding.device].pending.push_back((first, lsn));
+        if self.marks.waits_for_seal() {
+            self.marks.take_waiting().into_iter().for_each(|slot| self.begin_mark(slot));
+        }
         Some(self.hand_over(binding.device, block))
     }
 
@@ -359,6 +369,7 @@ impl Log {
                     lane.pending.pop_front();
                 }
             }
+            self.marks.publish(durable);
         }
     }
 
@@ -390,6 +401,8 @@ impl Log {
             }
         }
         self.release_drained_devices();
+        self.marks.forget_dropped();
+        self.copy_marks(self.mark_copy_bytes);
         if self.scrub.wants_targets.load(Ordering::Acquire) {
             self.scrub.give_targets(scrub_targets(&self.segments, &self.schedule, &self.shared));
         }
@@ -477,6 +490,11 @@ impl Log {
         self.scrub.set_rate(bytes_per_s);
     }
 
+    /// Says something to people.
+    pub(crate) fn tell(&mut self, event: String) {
+        self.healing.tell(event);
+    }
+
     /// Returns what was found out about damage since this was asked last, for people.
     pub fn drain_events(&mut self) -> Vec<String> {
         self.healing.drain_events()
@@ -489,6 +507,53 @@ impl Log {
         self.healing.rewrites(&self.segments)
     }
 
+    /// Makes a mark: what is valid at one LSN, to be read while the log goes on. That is the last
+    /// block, or the open one if it has records: then the mark is made when that is sealed, which
+    /// nothing does for its sake, so that it lies between transactions. `None` while the log is
+    /// frozen: then its bitmaps say nothing ([`Log::set_frozen`]).
+    ///
+    /// What a thawed log retires as garbage from before it was frozen counts as valid until then.
+    pub fn mark(&mut self) -> Option<Mark> {
+        if self.is_frozen {
+            return None;
+        }
+        let slot = Arc::new(Slot::default());
+        let holds = Arc::clone(self.marks.holds());
+        let mark = Mark::new(Arc::clone(&slot), holds, Arc::clone(&self.shared));
+        if self.has_open_records() {
+            self.marks.wait_for_seal(slot);
+        } else {
+            self.begin_mark(slot);
+        }
+        Some(mark)
+    }
+
+    /// Makes a mark at the last block; the open one is empty.
+    fn begin_mark(&mut self, slot: Arc<Slot>) {
+        let lsn = Lsn(self.open_lsn.0 - 1);
+        let active = self.lanes.iter().filter_map(|lane| self.segments.get(lane.active?));
+        let growing = active.map(|segment| Growing {
+            segment: segment.id,
+            record_count: segment.record_count,
+            delete_count: segment.delete_count,
+        });
+        let growing = growing.collect();
+        self.marks.begin(slot, lsn, &self.segments, self.next_segment, growing);
+    }
+
+    /// Whether files on the device are kept for marks.
+    pub(crate) fn has_kept_on(&self, device: usize) -> bool {
+        self.marks.holds().has_on(device)
+    }
+
+    /// Copies bitmaps of marks, about `budget_bytes` of them: [`Log::tick`] does too.
+    pub fn copy_marks(&mut self, budget_bytes: usize) {
+        if self.marks.notes_retirements() {
+            self.marks.copy_some(&self.segments, budget_bytes);
+        }
+        self.marks.publish(self.durable);
+    }
+
     /// Healing, compaction, and what they work on.
     fn background(&mut self) -> (&mut Healing, &mut Schedule, Scene<'_>) {
         let last_lsn = self.last_lsn();
@@ -498,6 +563,7 @@ impl Log {
             open_lsn: self.open_lsn,
             last_lsn,
             object_end: self.object_end,
+            marks: &mut self.marks,
         };
         (&mut self.healing, &mut self.schedule, scene)
     }
@@ -580,6 +646,8 @@ impl Log {
         }
         stats.is_sweeping = self.schedule.is_sweeping();
         stats.compacting = self.schedule.compacting().first().copied();
+        stats.marks = self.marks.open_count();
+        stats.kept_files = self.marks.holds().count();
         let tally = &self.schedule.tally;
         stats.compactions = tally.compactions;
         stats.compactions_failed = tally.failed;

@@ -106,6 +106,8 @@ impl Recovery {
                     object_floor: ObjectId::NONE.next(),
                     devices: Vec::new(),
                     listed: Vec::new(),
+                    history: Vec::new(),
+                    history_floor: Lsn::ZERO,
                 };
                 env.entropy.fill(&mut manifest.database.0);
                 env.entropy.fill(&mut manifest.hash_seed);
@@ -244,7 +246,8 @@ impl Recovery {
     /// Before anything is removed because of what was seen: that is made durable. A rename may have
     /// been seen that the process before this one did not live to sync, or could not; if it were lost
     /// now and the removal were not, a file would be missing. Images without a block are about to be
-    /// removed too: whoever starts after a crash must not miss them.
+    /// removed too: a start after a crash must not miss them. Files that were kept for marks are not
+    /// needed any more.
     fn sync_observed_names(&mut self, state: &LogState) -> Result<()> {
         let disk = &*self.env.disk;
         for device in &self.catalog.devices {
@@ -252,6 +255,9 @@ impl Recovery {
         }
         let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
         self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
+        for kept in std::mem::take(&mut self.manifest.history) {
+            self.manifest.history_floor = self.manifest.history_floor.max(kept.until);
+        }
         self.manifest.write(disk, &self.options.dir)
     }
 
@@ -294,7 +300,7 @@ impl Recovery {
             cut_bytes: cut.cut_bytes,
             cut_blocks: state.files.iter().map(|file| file.cut_block_count).sum(),
         };
-        let store = ManifestStore::new(env.disk.clone(), options.dir, manifest);
+        let store = ManifestStore::new(env.disk.clone(), options.dir.clone(), manifest);
         let is_always = options.policy == SyncPolicy::Always;
         let durability = Durability::new(state.last_lsn, is_always);
         let shared = Arc::new(Shared::new(
@@ -319,17 +325,24 @@ impl Recovery {
         }
         let jobs = Arc::new(JobQueue::default());
         let compactor = Compactor::new(shared.clone(), jobs.clone());
-        let log = Log::new(
+        let missing = catalog.missing_history();
+        let mut log = Log::new(
             shared,
             segments,
             jobs,
-            state.last_lsn.next(),
+            state.last_lsn,
             next_segment,
             state.object_end,
-            options.policy,
-            options.compaction,
-            options.in_flight_bytes_max,
+            &options,
         );
+        if let Some(path) = missing.first() {
+            log.tell(format!(
+                "{} files that were kept for a mark are missing, {} the first of them: nothing needs \
+                 them any more",
+                missing.len(),
+                path.display()
+            ));
+        }
         Ok(Opened { log, flushers, compactor, summary })
     }
 }

@@ -15,6 +15,10 @@ pub struct Stats {
     pub durable_lsn: Lsn,
     /// Bytes in blocks that were handed over and are not given back yet.
     pub in_flight_bytes: u64,
+    /// How many marks hold files.
+    pub marks: usize,
+    /// How many files that were replaced are kept for them.
+    pub kept_files: usize,
     /// How many segments there are.
     pub segments: usize,
     /// How many files they are in.

@@ -12,6 +12,7 @@ mod format;
 mod harness;
 mod inspection;
 mod lifecycle;
+mod marks;
 mod objects;
 mod opening;
 mod reading;
