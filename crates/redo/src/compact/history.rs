@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   keep   link in each device's history/ ─► sync those ─► (the compaction announces, renames)
-//!   drop   manifest without it ─► look whether a start is needed first ─► unlink ─► give back
+//!   drop   manifest without it ─► unlink ─► sync the device's directory ─► give back
 //! ```
 //!
 //! At a start nothing holds anything: what is in `history/` is removed, once the manifest does not
@@ -127,10 +127,18 @@ pub(crate) fn drop_kept(shared: &Shared, kept: &[Kept], nameless: &mut Nameless)
         manifest.history.retain(|listed| !files.iter().any(|file| is_same(file, listed)));
         true
     })?;
-    for kept in kept {
-        nameless.open(shared, &kept.path);
-        // One that stays is removed by the next start.
-        let _leftover = shared.disk.remove(&kept.path);
+    for device in kept.iter().map(|kept| kept.device).collect::<BTreeSet<_>>() {
+        let mut opened = Nameless::default();
+        for kept in kept.iter().filter(|kept| kept.device == device) {
+            opened.open(shared, &kept.path);
+            // One that stays is removed by the next start.
+            let _leftover = shared.disk.remove(&kept.path);
+        }
+        // The compaction may have failed before its removal of the name in place was durable: a crash
+        // must not bring that back for a file that is cut.
+        if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
+            nameless.0.append(&mut opened.0);
+        }
     }
     Ok(())
 }

@@ -423,3 +423,92 @@ fn an_empty_log_has_an_empty_mark() {
     assert_eq!(mark.lsn(), Some(Lsn::ZERO));
     assert!(read_mark(mark).unwrap().is_empty());
 }
+
+/// Lets compaction go on for a while, whatever comes of it.
+fn compact_some(database: &mut Database) {
+    for _ in 0..40 {
+        database.clock.advance_us(200_000);
+        database.log.tick();
+        database.compactor.step();
+        database.flushers.iter_mut().for_each(|flusher| _ = flusher.step());
+        database.log.poll();
+    }
+}
+
+/// A compaction with a mark open fails at some I/O, and another one after it is cut off by a crash
+/// at some I/O: the mark reads what it must or says that it cannot, and the log is what it was.
+#[test]
+fn compactions_for_a_mark_may_fail_and_crash_at_every_single_io() {
+    let (mut failed, mut lost, mut crashes) = (0, 0, 0);
+    for error_at in 0..26 {
+        for crash_at in (1..).step_by(if error_at == 0 { 1 } else { 3 }) {
+            let disk = SimDisk::new(error_at * 1000 + crash_at, Faults::default());
+            let (mut database, mark, entries) = marked(&disk);
+            database.flush();
+            database.log.compact_all();
+            if error_at > 0 {
+                let error_at_io = Some(disk.io_count() + error_at);
+                disk.set_faults(Faults { error_at_io, ..Faults::default() });
+                compact_some(&mut database);
+                disk.set_faults(Faults::default());
+                failed += database.log.stats().compactions_failed;
+            }
+            disk.crash_after(crash_at);
+            compact_some(&mut database);
+            compact_some(&mut database);
+            let is_over = !disk.is_crashed();
+            if is_over {
+                database.log.tick();
+                match read_mark(mark) {
+                    Ok(found) => assert_eq!(found, entries, "{error_at}"),
+                    Err(error) => {
+                        assert!(matches!(error, Error::NotKept { .. }), "{error_at}: {error}");
+                        lost += 1;
+                    }
+                }
+            } else {
+                drop(mark);
+                crashes += 1;
+            }
+            let contents = database.keyspace.contents();
+            drop(database);
+            disk.restart();
+            let shared: Arc<dyn env::Disk> = Arc::new(disk.clone());
+            let report = redo::verify(&shared, Path::new("/data"), &[]).unwrap();
+            assert!(report.is_good(), "error at {error_at}, crash at {crash_at}: {report}");
+            let database = Database::open_on(shared, options(Path::new("/data"))).unwrap();
+            assert_eq!(database.keyspace.contents(), contents, "{error_at}, {crash_at}");
+            assert_eq!(history(&disk), 0);
+            if is_over {
+                break;
+            }
+        }
+    }
+    assert!(failed > 10 && lost > 0 && crashes > 100, "{failed} failed, {lost} lost, {crashes}");
+}
+
+#[test]
+fn a_full_device_keeps_nothing_for_marks() {
+    let disk = SimDisk::new(10, Faults::default());
+    let (mut database, mark, _) = marked(&disk);
+    database.flush();
+    database.log.compact_all();
+    database.settle();
+    assert!(history(&disk) > 2);
+    let capacity_bytes = Some(disk.used_bytes());
+    disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
+    let mut number = 1000;
+    while database.log.health() == redo::Health::Writable {
+        database.set(&key(number), &[9; 2000]);
+        database.log.seal();
+        database.clock.advance_us(200_000);
+        database.flushers.iter_mut().for_each(|flusher| _ = flusher.step());
+        database.log.poll();
+        number += 1;
+        assert!(number < 2000, "the disk is never full");
+    }
+    compact_some(&mut database);
+    assert_eq!((history(&disk), database.log.stats().kept_files), (0, 0));
+    assert_eq!(database.log.health(), redo::Health::Writable, "there is room again");
+    assert!(matches!(read_mark(mark).unwrap_err(), Error::NotKept { .. }));
+}
