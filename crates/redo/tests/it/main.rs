@@ -15,6 +15,7 @@ mod lifecycle;
 mod marks;
 mod objects;
 mod opening;
+mod racing;
 mod reading;
 mod repairing;
 mod scrubbing;
