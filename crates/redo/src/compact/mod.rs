@@ -1,7 +1,7 @@
 //! Garbage: what it is, when it goes, and how.
 //!
 //! `segments` knows the garbage of each (`bitmap`) and when delete records may go. `schedule` chooses
-//! what is compacted by its `figures`, and `compactor` does it: file by file, segment by segment
+//! what is compacted by its `figures`, and `compactor` does each `job`: file by file, segment by segment
 //! (`image_copy`). `debt` is about what happens when it does not keep up. `marks` are bitmaps as of an
 //! LSN, handed over by a `mark_slot`; `holds` knows the files that they need, and `history` keeps them.
 
@@ -12,6 +12,7 @@ pub(crate) mod figures;
 pub(crate) mod history;
 pub(crate) mod holds;
 pub(crate) mod image_copy;
+pub(crate) mod job;
 pub(crate) mod mark_slot;
 pub(crate) mod marks;
 pub(crate) mod schedule;

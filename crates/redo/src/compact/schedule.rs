@@ -25,10 +25,10 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, ObjectId, SegmentId};
 
-use crate::compact::compactor::{Job, JobQueue, Member, Outcome};
 use crate::compact::debt::{self, Debt};
 use crate::compact::figures::{DeleteFloors, FileFigures};
 use crate::compact::image_copy::{Copied, Keep};
+use crate::compact::job::{Job, JobQueue, Member, Outcome};
 use crate::compact::marks::Marks;
 use crate::compact::segments::{Segment, Segments};
 use crate::options::CompactionOptions;

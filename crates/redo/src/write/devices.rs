@@ -30,6 +30,9 @@ use crate::write::flusher::Flusher;
 use crate::write::log::{Lane, Log};
 use crate::write::reserve;
 
+/// A queue of this size is short enough for the next block to go to.
+const QUEUE_SHORT_BYTES: u64 = 1 << 20;
+
 /// What becomes of which device, by path or index.
 #[derive(Default)]
 struct DeviceChange {
@@ -246,4 +249,32 @@ fn forget(shared: &Shared, device: &Device) -> Result<()> {
     disk.sync_dir(&device.path).at(&device.path, "sync")?;
     device.set_service(Service::Gone);
     Ok(())
+}
+
+/// The next device from the `from`th on, round and round, that has a short queue, is healthy and not
+/// being compacted; failing that, the least bad one.
+pub(crate) fn choose_device(shared: &Shared, from: usize, compacting: Option<usize>) -> usize {
+    let count = shared.devices.len();
+    if count == 1 {
+        return 0;
+    }
+    let mut best = 0;
+    let mut best_rank = (u8::MAX, u64::MAX);
+    for step in 0..count {
+        let index = (from + step) % count;
+        let device = &shared.devices[index];
+        let state_rank = match device.state() {
+            _ if device.service() != Service::InUse => 4,
+            DeviceState::Healthy if compacting != Some(index) => 0,
+            DeviceState::Healthy => 1,
+            DeviceState::Full => 2,
+            DeviceState::Poisoned => 3,
+        };
+        let queued = device.queued_bytes.load(Ordering::Relaxed);
+        let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));
+        if rank < best_rank {
+            (best, best_rank) = (index, rank);
+        }
+    }
+    best
 }

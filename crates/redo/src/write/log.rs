@@ -16,66 +16,29 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 
-use crate::compact::compactor::JobQueue;
+use crate::compact::job::JobQueue;
 use crate::compact::mark_slot::Slot;
 use crate::compact::marks::{Growing, Marks};
 use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
-use crate::format::record;
-use crate::format::segment::OFFSET_EVERY;
 use crate::mark::handle::Mark;
 use crate::options::{CompactionOptions, Options, SyncPolicy};
 use crate::read::reader::Reader;
 use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
 use crate::repair::scrubber::{ScrubQueue, Scrubber};
-use crate::shared::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
+use crate::shared::device::{Device, DeviceState, Mailbox, Order, Shared};
 use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
+use crate::write::devices::choose_device;
+use crate::write::health::{self, Health};
 use crate::write::lateness::Lateness;
+use crate::write::open_block::{Binding, OpenBlock};
 use crate::write::stats::Stats;
-
-/// Whether the log takes records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
-    /// It does.
-    Writable,
-    /// Every device is full: refuse writes until there is room, it is looked for all the time.
-    DiskFull {
-        /// What the system said.
-        reason: String,
-    },
-    /// Nothing can be made durable until the next start.
-    ReadOnly {
-        /// What has happened and what to do.
-        reason: String,
-    },
-}
 
 /// A segment takes no further block past so many records, whatever they weigh.
 const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
 
-/// A queue of this size is short enough for the next block to go to.
-const QUEUE_SHORT_BYTES: u64 = 1 << 20;
-
 const EVERY_SECOND_US: u64 = 1_000_000;
-
-/// The block that takes records.
-#[derive(Default)]
-struct OpenBlock {
-    buffer: Vec<u8>,
-    marks: Vec<u64>,
-    /// The device and segment; `None` until there is a record.
-    binding: Option<Binding>,
-    record_count: u32,
-    delete_count: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Binding {
-    device: usize,
-    segment: SegmentId,
-    first_ordinal: u32,
-}
 
 /// A device as the executor sees it.
 #[derive(Default)]
@@ -129,6 +92,7 @@ impl Log {
     ) -> Self {
         let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
         let synced_at_us = shared.clock.monotonic_us();
+        let mut spare = Buffers::default();
         let mut log = Self {
             durable: shared.durability.durable_lsn(),
             written: shared.durability.written_lsn(),
@@ -140,7 +104,7 @@ impl Log {
             is_frozen: false,
             scrub: Arc::default(),
             healing: Healing::default(),
-            open: OpenBlock::default(),
+            open: OpenBlock::new(&mut spare),
             open_lsn: last_lsn.next(),
             lanes,
             next_segment,
@@ -149,7 +113,7 @@ impl Log {
             policy: options.policy,
             in_flight_bytes: 0,
             in_flight_bytes_max: options.in_flight_bytes_max,
-            spare: Buffers::default(),
+            spare,
             mail: Mailbox::default(),
             synced_at_us,
             lateness: Lateness::default(),
@@ -157,7 +121,6 @@ impl Log {
         };
         log.set_policy(options.policy);
         adapt_roll_bytes(&log.segments, &log.shared);
-        (log.open.buffer, log.open.marks) = log.spare.take();
         log
     }
 
@@ -168,15 +131,8 @@ impl Log {
             Some(binding) => binding,
             None => self.bind(),
         };
-        let ordinal = binding.first_ordinal + self.open.record_count;
-        if ordinal.is_multiple_of(OFFSET_EVERY) {
-            self.open.marks.push(self.open.buffer.len() as u64);
-        }
-        record::encode(&mut self.open.buffer, record);
         self.object_end = self.object_end.max(record.object.next());
-        self.open.record_count += 1;
-        self.open.delete_count += u32::from(record.kind.is_delete());
-        RecordAddr::new(binding.segment, ordinal)
+        self.open.append(binding, record)
     }
 
     /// Says that the record at `addr` is no longer needed. The record that replaces it, or says
@@ -204,23 +160,20 @@ impl Log {
     /// Whether the open block has records.
     #[must_use]
     pub const fn has_open_records(&self) -> bool {
-        self.open.record_count > 0
+        self.open.has_records()
     }
 
     /// How long the open block is so far.
     #[must_use]
     pub fn open_bytes(&self) -> usize {
-        self.open.buffer.len()
+        self.open.bytes()
     }
 
     /// The block that must be durable before what the record at `addr` says may be shown to a
     /// client that asks for strict reads; `None` if it is durable.
     #[must_use]
     pub fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
-        if let Some(binding) = self.open.binding
-            && binding.segment == addr.segment()
-            && addr.ordinal() >= binding.first_ordinal
-        {
+        if self.open.has(addr) {
             return Some(self.open_lsn);
         }
         if self.durable.next() == self.open_lsn {
@@ -252,31 +205,19 @@ impl Log {
     /// Ends the open block and puts it before a flusher that is not told so: the caller steps it by
     /// [`Flusher::write_now`](crate::Flusher::write_now), or wakes it. The flusher's device.
     pub fn seal_quietly(&mut self) -> Option<usize> {
-        let binding = self.open.binding.take()?;
         let lsn = self.open_lsn;
+        let block = self.open.seal(&mut self.spare, lsn, || self.shared.clock.now_ms())?;
         self.open_lsn = lsn.next();
-        let (buffer, marks) = self.spare.take();
-        let block = SealedBlock {
-            buffer: std::mem::replace(&mut self.open.buffer, buffer),
-            marks: std::mem::replace(&mut self.open.marks, marks),
-            lsn,
-            time_ms: self.shared.clock.now_ms(),
-            segment: binding.segment,
-            home: binding.device,
-            first_ordinal: binding.first_ordinal,
-            record_count: std::mem::take(&mut self.open.record_count),
-            delete_count: std::mem::take(&mut self.open.delete_count),
-        };
-        let bytes = block.buffer.len() as u64;
-        if let Some(segment) = self.segments.get_mut(binding.segment) {
+        let (device, first) = (block.home, RecordAddr::new(block.segment, block.first_ordinal));
+        if let Some(segment) = self.segments.get_mut(block.segment) {
+            let bytes = block.buffer.len() as u64;
             segment.add_block(lsn, block.record_count, block.delete_count, bytes);
         }
-        let first = RecordAddr::new(binding.segment, binding.first_ordinal);
-        self.lanes[binding.device].pending.push_back((first, lsn));
+        self.lanes[device].pending.push_back((first, lsn));
         if self.marks.waits_for_seal() {
             self.marks.take_waiting().into_iter().for_each(|slot| self.begin_mark(slot));
         }
-        Some(self.hand_over(binding.device, block))
+        Some(self.hand_over(device, block))
     }
 
     /// Gives the block to the device's flusher, or to that of its successor: whose device it is.
@@ -424,27 +365,10 @@ impl Log {
         is_congested
     }
 
-    /// Whether the log takes records, as of now. Takes no lock while it does.
+    /// Returns whether the log takes records, as of now. Takes no lock while it does.
     #[must_use]
     pub fn health(&self) -> Health {
-        if let Some(reason) = self.shared.fatal() {
-            return Health::ReadOnly { reason };
-        }
-        let (mut full, mut is_writable) = (None, false);
-        for device in self.shared.devices.iter() {
-            match device.state() {
-                _ if device.service() != Service::InUse => {}
-                DeviceState::Healthy => is_writable = true,
-                DeviceState::Full => full = full.or(device.last_error()),
-                DeviceState::Poisoned => {}
-            }
-        }
-        // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
-        let is_held_up = self.shared.devices.iter().any(Device::is_stuck);
-        if is_writable && !is_held_up {
-            return Health::Writable;
-        }
-        Health::DiskFull { reason: full.unwrap_or_else(|| "no room on any log device".to_owned()) }
+        health::of(&self.shared)
     }
 
     /// Changes when blocks are synced.
@@ -635,37 +559,12 @@ impl Log {
             in_flight_bytes: self.in_flight_bytes,
             ..Stats::default()
         };
-        for segment in self.segments.iter() {
-            stats.segments += 1;
-            stats.files += usize::from(segment.leader == segment.id) + segment.parts.len();
-            stats.bytes += segment.bytes;
-            stats.records += u64::from(segment.present_count);
-            stats.invalid_records += u64::from(segment.invalid_count);
-            stats.delete_records += u64::from(segment.delete_count);
-            stats.bitmap_bytes += segment.bitmap_bytes() as u64;
-        }
-        stats.is_sweeping = self.schedule.is_sweeping();
-        stats.compacting = self.schedule.compacting().first().copied();
+        stats.add_segments(&self.segments);
+        stats.add_compactions(&self.schedule);
+        stats.add_repairs(&self.scrub, &self.healing);
         stats.marks = self.marks.open_count();
         stats.kept_files = self.marks.holds().count();
-        let tally = &self.schedule.tally;
-        stats.compactions = tally.compactions;
-        stats.compactions_failed = tally.failed;
-        stats.reclaimed_bytes = tally.reclaimed_bytes;
-        stats.compaction_error.clone_from(&tally.last_error);
-        stats.scrubbed_bytes = self.scrub.scrubbed_bytes.load(Ordering::Relaxed);
-        stats.scrub_passes = self.scrub.passes.load(Ordering::Relaxed);
-        stats.scrub_pass_ended_at_ms = self.scrub.pass_ended_at_ms.load(Ordering::Relaxed);
-        stats.scrub_errors = self.healing.error_count;
-        stats.scrub_healed = self.healing.healed_count;
-        stats.scrub_error.clone_from(&self.healing.last_error);
-        for (index, device) in self.shared.devices.iter().enumerate() {
-            if device.service() == Service::Gone {
-                continue;
-            }
-            let ours = self.segments.iter().filter(|segment| segment.device == index);
-            stats.devices.push(device.stats(ours.count()));
-        }
+        stats.add_devices(&self.shared, &self.segments);
         stats
     }
 
@@ -673,7 +572,9 @@ impl Log {
     #[cold]
     fn bind(&mut self) -> Binding {
         assert!(!self.is_closed, "nothing is appended after the shutdown");
-        let device = self.choose_device();
+        let compacting = self.schedule.compacting_device();
+        let device = choose_device(&self.shared, self.next_device, compacting);
+        self.next_device = device + 1;
         let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
         let lane = &mut self.lanes[device];
         let active = lane.active.and_then(|id| self.segments.get(id)).filter(|segment| {
@@ -693,35 +594,5 @@ impl Log {
         };
         self.open.binding = Some(binding);
         binding
-    }
-
-    /// The next device with a short queue that is healthy and not being compacted; failing that,
-    /// the least bad one.
-    fn choose_device(&mut self) -> usize {
-        let count = self.lanes.len();
-        if count == 1 {
-            return 0;
-        }
-        let compacting = self.schedule.compacting_device();
-        let mut best = 0;
-        let mut best_rank = (u8::MAX, u64::MAX);
-        for step in 0..count {
-            let index = (self.next_device + step) % count;
-            let device = &self.shared.devices[index];
-            let state_rank = match device.state() {
-                _ if device.service() != Service::InUse => 4,
-                DeviceState::Healthy if compacting != Some(index) => 0,
-                DeviceState::Healthy => 1,
-                DeviceState::Full => 2,
-                DeviceState::Poisoned => 3,
-            };
-            let queued = device.queued_bytes.load(Ordering::Relaxed);
-            let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));
-            if rank < best_rank {
-                (best, best_rank) = (index, rank);
-            }
-        }
-        self.next_device = best + 1;
-        best
     }
 }

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use base::{Lsn, ObjectId, SegmentId};
 use env::Lock;
 
-use crate::compact::compactor::{Compactor, JobQueue};
+use crate::compact::compactor::Compactor;
+use crate::compact::job::JobQueue;
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};

@@ -1,8 +1,14 @@
 //! Figures for people and monitoring.
 
+use std::sync::atomic::Ordering;
+
 use base::{Lsn, SegmentId};
 
-use crate::shared::device::DeviceStats;
+use crate::compact::schedule::Schedule;
+use crate::compact::segments::Segments;
+use crate::repair::healing::Healing;
+use crate::repair::scrubber::ScrubQueue;
+use crate::shared::device::{DeviceStats, Service, Shared};
 
 /// What [`crate::Log::stats`] says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,4 +65,47 @@ pub struct Stats {
     pub scrub_error: Option<String>,
     /// Each device.
     pub devices: Vec<DeviceStats>,
+}
+
+impl Stats {
+    pub(crate) fn add_segments(&mut self, segments: &Segments) {
+        for segment in segments.iter() {
+            self.segments += 1;
+            self.files += usize::from(segment.leader == segment.id) + segment.parts.len();
+            self.bytes += segment.bytes;
+            self.records += u64::from(segment.present_count);
+            self.invalid_records += u64::from(segment.invalid_count);
+            self.delete_records += u64::from(segment.delete_count);
+            self.bitmap_bytes += segment.bitmap_bytes() as u64;
+        }
+    }
+
+    pub(crate) fn add_compactions(&mut self, schedule: &Schedule) {
+        let tally = &schedule.tally;
+        self.compactions = tally.compactions;
+        self.compactions_failed = tally.failed;
+        self.reclaimed_bytes = tally.reclaimed_bytes;
+        self.compaction_error.clone_from(&tally.last_error);
+        self.is_sweeping = schedule.is_sweeping();
+        self.compacting = schedule.compacting().first().copied();
+    }
+
+    pub(crate) fn add_repairs(&mut self, scrub: &ScrubQueue, healing: &Healing) {
+        self.scrubbed_bytes = scrub.scrubbed_bytes.load(Ordering::Relaxed);
+        self.scrub_passes = scrub.passes.load(Ordering::Relaxed);
+        self.scrub_pass_ended_at_ms = scrub.pass_ended_at_ms.load(Ordering::Relaxed);
+        self.scrub_errors = healing.error_count;
+        self.scrub_healed = healing.healed_count;
+        self.scrub_error.clone_from(&healing.last_error);
+    }
+
+    pub(crate) fn add_devices(&mut self, shared: &Shared, segments: &Segments) {
+        for (index, device) in shared.devices.iter().enumerate() {
+            if device.service() == Service::Gone {
+                continue;
+            }
+            let ours = segments.iter().filter(|segment| segment.device == index);
+            self.devices.push(device.stats(ours.count()));
+        }
+    }
 }

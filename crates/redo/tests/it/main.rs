@@ -4,6 +4,7 @@
 
 mod compaction;
 mod corruption;
+mod costs;
 mod crash;
 mod crowded;
 mod devices;
