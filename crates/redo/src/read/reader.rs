@@ -15,6 +15,8 @@
 //!    where it was.
 //! 4. It takes no lock that the executor waits for, and keeps no file from being replaced: what a
 //!    compaction has dropped may be gone before it is read. A mark keeps it.
+//! 5. It holds the log's lock with the log's threads: another process, or this one, opens the log when
+//!    its readers and marks are dropped, too.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -551,3 +551,30 @@ fn a_full_device_keeps_nothing_for_marks() {
     assert_eq!(database.log.health(), redo::Health::Writable, "there is room again");
     assert!(matches!(read_mark(mark).unwrap_err(), Error::NotKept { .. }));
 }
+
+#[test]
+fn a_drained_device_stays_until_nothing_on_it_is_kept() {
+    let disk = SimDisk::new(11, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    options.segment_bytes = 2000;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    for number in 0..100 {
+        database.set(&key(number), &[7; 80]);
+        if number % 5 == 0 {
+            database.flush();
+        }
+    }
+    database.flush();
+    let mark = database.log.mark().unwrap();
+    let entries: Entries = database.keyspace.entries.clone().into_iter().collect();
+    (0..50).for_each(|number| database.set(&key(number), &[8; 80]));
+    let mut entropy = crate::harness::Counter(9);
+    database.log.set_devices(&[PathBuf::from("/b")], &mut entropy).unwrap();
+    (0..20).for_each(|_| database.settle());
+    let count = |database: &Database| database.log.stats().devices.len();
+    assert_eq!(count(&database), 2, "the mark needs what is kept there");
+    assert_eq!(read_mark(mark).unwrap(), entries);
+    (0..20).for_each(|_| database.settle());
+    assert_eq!((count(&database), database.log.stats().kept_files), (1, 0));
+}
