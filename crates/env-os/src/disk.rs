@@ -85,6 +85,10 @@ impl Disk for OsDisk {
         fs::rename(from, to).map_err(|error| about(from, error))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to).map_err(|error| about(to, error))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path).map_err(|error| about(path, error))
     }

@@ -33,7 +33,8 @@
 //! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens something, which then
 //! has had no effect.
 //! **Hard links** ([`SimDisk::link`]): others give files another name, and it is an error, of the
-//! program and not of the disk, to change what they read (`links.rs`).
+//! program and not of the disk, to change what they read (`links.rs`). The same holds for a link
+//! that the program makes ([`env::Disk::link`]); any error can be the answer to that.
 //!
 //! Not modelled: bytes of one file in another, permissions.
 
@@ -492,6 +493,25 @@ impl Disk for SimDisk {
             }
             state.note(from.as_os_str().as_encoded_bytes());
             state.names.rename(from, to, inode);
+            Ok(())
+        })
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change("link", to, |state| {
+            if let Some(number) = state.faults.link_error {
+                return Err(io::Error::from_raw_os_error(number));
+            }
+            let inode = state.find(from)?;
+            state.parent_must_exist(to)?;
+            if state.names.get(to).is_some() || state.names.is_dir(to) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            state.note(from.as_os_str().as_encoded_bytes());
+            state.names.link(to, inode);
+            // What the program links is kept as it is, too.
+            state.links.add(to);
+            state.inodes.get_mut(&inode).expect("a name has a file").note_linked();
             Ok(())
         })
     }

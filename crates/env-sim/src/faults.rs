@@ -17,6 +17,8 @@ pub struct Faults {
     pub misdirect_per_million: u32,
     /// No descriptor for a call that opens something, so many times in a million.
     pub lack_per_million: u32,
+    /// Every hard link fails with this error number.
+    pub link_error: Option<i32>,
     /// Reads may return less than was asked for.
     pub short_reads: bool,
     /// The size of the disk.

@@ -50,6 +50,12 @@ pub trait Disk: Send + Sync {
     /// open: those of the replaced file still read it. Durable after [`Disk::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives the file `from` the further name `to`; `AlreadyExists` if that is taken. Durable after
+    /// [`Disk::sync_dir`] of the directory of `to`. `Unsupported` where files have one name.
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes a file. Handles stay open. Durable after [`Disk::sync_dir`].
     fn remove(&self, path: &Path) -> io::Result<()>;
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a log, each with what a person needs to act.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, RecordAddr, SegmentId};
@@ -115,6 +115,35 @@ pub enum Error {
         manifest: PathBuf,
     },
 
+    /// Files were replaced faster than they could be read.
+    #[error("{path} lists files that are replaced again and again while they are read; try again", path = path.display())]
+    Changing {
+        /// The manifest.
+        path: PathBuf,
+    },
+
+    /// A mark needs a file that was replaced and could not be kept.
+    #[error(
+        "the records of segment {segment} as of the mark are gone: its file was compacted and could not be kept; make a new mark"
+    )]
+    NotKept {
+        /// The segment.
+        segment: SegmentId,
+    },
+
+    /// A segment has other records than it must have had at a mark.
+    #[error(
+        "segment {segment} has {found} records that were valid at the mark, and there were {expected}; nothing read from this mark is complete"
+    )]
+    Incomplete {
+        /// The segment.
+        segment: SegmentId,
+        /// How many there were.
+        expected: u32,
+        /// How many were found.
+        found: u32,
+    },
+
     /// The directory belongs to another database.
     #[error(
         "{path} belongs to database {found}, not to {expected}; check log-devices and dir",
@@ -224,5 +253,43 @@ pub(crate) trait IoContext<T> {
 impl<T> IoContext<T> for io::Result<T> {
     fn at(self, path: &Path, doing: &'static str) -> Result<T> {
         self.map_err(|source| Error::Io { path: path.to_owned(), doing, source })
+    }
+}
+
+/// Whether the error says that there is no room, so that the same may be tried again. Not when it
+/// comes from a sync: what was dirty may have been dropped, whatever the reason was.
+pub(crate) fn is_full(error: &Error) -> bool {
+    lacks_descriptor(error)
+        || matches!(error, Error::Io { source, doing, .. } if *doing != "sync"
+            && matches!(source.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory))
+}
+
+/// Whether there was no descriptor to open something with: it says nothing of the disk.
+pub(crate) fn lacks_descriptor(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if env::lacks_descriptor(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_answer_to_a_write_and_a_failure_of_a_sync() {
+        let path = PathBuf::from("f");
+        let error = |doing| {
+            let source = ErrorKind::StorageFull.into();
+            Error::Io { path: path.clone(), doing, source }
+        };
+        assert!(is_full(&error("write")) && is_full(&error("reserve space for")));
+        assert!(!is_full(&error("sync")));
+        let no_descriptor = |number, doing| {
+            let source = env::opening(&path, std::io::Error::from_raw_os_error(number));
+            Error::Io { path: path.clone(), doing, source }
+        };
+        for doing in ["create", "open", "sync"] {
+            assert!([12, 23, 24].into_iter().all(|number| is_full(&no_descriptor(number, doing))));
+        }
+        assert!(!is_full(&no_descriptor(5, "create")), "an I/O error is one");
     }
 }

@@ -21,14 +21,19 @@
 //!
 //! # Folders of this crate
 //!
-//! | what | where |
+//! Each uses only those above it.
+//!
+//! | folder | what it is |
 //! |---|---|
-//! | the bytes | `format`: [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
-//! | taking records and writing them | `write`: the executor's [`Log`], devices, flushers, durability |
-//! | garbage | `compact`: what it is, when it and delete records go, how |
-//! | starting | `recover`: what is there, all of it in order, what counts as missing |
-//! | damage | `mend`: scrubbing and healing while the log runs, repair when it cannot start |
-//! | looking | `inspect`: [`verify()`], [`dump()`], [`Stats`] |
+//! | `format` | the bytes: [`record`], [`block`], [`segment`], [`survivors`], [`manifest`]; `docs/format/redo-log.md` |
+//! | `shared` | what the log's threads share: devices with their queues, how far the log is durable |
+//! | `read` | reading what is on disk: what there is, block by block, all of it in order |
+//! | `compact` | garbage: what it is, when it and delete records go, how |
+//! | `mark` | what was valid at one LSN: [`Log::mark`], and its reader |
+//! | `recover` | what counts as missing, and the end of the log put in order |
+//! | `inspect` | [`verify()`], [`dump()`] |
+//! | `repair` | damage: scrubbing and healing while the log runs, repair when it cannot start |
+//! | `write` | taking records and writing them: [`Recovery`] makes the executor's [`Log`], devices, flushers |
 //!
 //! The `mod.rs` of each says what is in which file.
 //!
@@ -75,26 +80,36 @@ mod compact;
 mod error;
 mod format;
 mod inspect;
-mod mend;
+mod mark;
 mod options;
+mod read;
 mod recover;
+mod repair;
+mod shared;
 mod write;
 
 pub use compact::compactor::Compactor;
-pub use compact::pins::Pin;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
 pub use format::manifest::Id;
 pub use format::{block, manifest, record, segment, survivors};
 pub use inspect::dump::{DumpFormat, dump};
-pub use inspect::stats::{DeviceStats, Stats};
 pub use inspect::verify::{Report, verify};
-pub use mend::repair::{Repair, RepairMode, repair};
-pub use mend::scrubber::Scrubber;
+pub use mark::handle::Mark;
+pub use mark::reader::{MarkReader, MarkedBlock};
+pub use mark::validity::SegmentValidity;
 pub use options::{CompactionOptions, Env, Options, SyncPolicy, Waker};
-pub use recover::recovery::{Opened, Progress, Recovery, Replay, Summary, is_in_use, is_there};
-pub use write::device::Bell;
-pub use write::device::DeviceState;
-pub use write::flusher::{Flusher, Step};
-pub use write::log::{Health, Log};
+pub use read::blocks::Blocks;
+pub use read::in_use::{is_in_use, is_there};
+pub use read::reader::{FoundRecord, LogBlock, Reader};
+pub use recover::replay::{Progress, Replay};
+pub use repair::offline::{Repair, RepairMode, repair};
+pub use repair::scrubber::Scrubber;
+pub use shared::device::{Bell, DeviceState, DeviceStats};
+pub use shared::step::Step;
+pub use write::flusher::Flusher;
+pub use write::health::Health;
+pub use write::log::Log;
+pub use write::opening::{Opened, Recovery, Summary};
 pub use write::pending_sync::{PendingSync, Turn};
+pub use write::stats::Stats;

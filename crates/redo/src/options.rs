@@ -1,11 +1,9 @@
 //! How a log is set up, and what it needs of the world.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env::{Clock, Disk, Entropy};
-
-use crate::write::devices::default_device;
 
 /// Called, from any thread, when the durable LSN has advanced or the health has changed.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -83,6 +81,8 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// When segments are compacted.
     pub compaction: CompactionOptions,
+    /// So much of the bitmaps of marks is copied in a [`crate::Log::tick`].
+    pub mark_copy_bytes: usize,
     /// Whether recovery reads each device on a thread of its own.
     pub parallel_loaders: bool,
 }
@@ -99,6 +99,8 @@ impl Options {
             in_flight_bytes_max: 64 << 20,
             reserve_bytes: 16 << 20,
             compaction: CompactionOptions::default(),
+            // Less than half a millisecond.
+            mark_copy_bytes: 2 << 20,
             parallel_loaders: true,
         }
     }
@@ -111,4 +113,9 @@ impl Options {
             _ => self.devices.clone(),
         }
     }
+}
+
+/// The device of a log in `dir` that was given none.
+pub(crate) fn default_device(dir: &Path) -> PathBuf {
+    dir.join("redo")
 }

@@ -342,7 +342,7 @@ impl ShardLog for OwnedLog {
     }
 
     fn drain_events(&mut self) -> Vec<String> {
-        self.log.take_news()
+        self.log.drain_events()
     }
 
     fn rewrites(&self) -> Vec<SegmentId> {

@@ -65,6 +65,36 @@ impl Bitmap {
         }
     }
 
+    /// Takes back that a record is garbage; whether it was.
+    pub(crate) fn take_back(&mut self, ordinal: u32) -> bool {
+        match self {
+            Self::Dense(words) => {
+                let Some(word) = words.get_mut(ordinal as usize / 64) else { return false };
+                let mask = 1 << (ordinal % 64);
+                let was_retired = *word & mask != 0;
+                *word &= !mask;
+                was_retired
+            }
+            Self::Sparse(needed) => needed.insert(ordinal),
+        }
+    }
+
+    /// How many records before `ordinal` are garbage.
+    pub(crate) fn retired_below(&self, ordinal: u32) -> u32 {
+        match self {
+            Self::Dense(words) => {
+                let whole = ordinal as usize / 64;
+                let below: u32 = words.iter().take(whole).map(|word| word.count_ones()).sum();
+                let rest = words.get(whole).map_or(0, |word| word & !(u64::MAX << (ordinal % 64)));
+                below + rest.count_ones()
+            }
+            Self::Sparse(needed) => {
+                let kept = if ordinal == 0 { 0 } else { needed.rank(ordinal - 1) };
+                ordinal - u32::try_from(kept).expect("no more than ordinals")
+            }
+        }
+    }
+
     /// Whether a record is garbage.
     pub(crate) fn is_retired(&self, ordinal: u32) -> bool {
         match self {
@@ -132,6 +162,14 @@ mod tests {
             }
             for ordinal in 0..len {
                 prop_assert_eq!(bitmap.is_retired(ordinal), model.contains(&ordinal));
+            }
+            for ordinal in (0..len).step_by(97) {
+                let below = model.range(..ordinal).count();
+                prop_assert_eq!(bitmap.retired_below(ordinal) as usize, below);
+            }
+            for ordinal in (0..len).step_by(3) {
+                prop_assert_eq!(bitmap.take_back(ordinal), model.remove(&ordinal));
+                prop_assert!(!bitmap.is_retired(ordinal));
             }
         }
 

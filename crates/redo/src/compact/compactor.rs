@@ -5,7 +5,7 @@
 //!  old files ─────┴─► image_copy, segment by segment ─► 0000000007.tmp ─► sync
 //!                                                             │ wait: durable ≥ the copies' LSN
 //!                                                             ▼
-//!         manifest: horizon ─► rename to 0000000007.redo ─► sync directory ─► remove the others
+//!  keep for marks ─► manifest: horizon ─► rename to 0000000007.redo ─► sync directory ─► remove the others
 //! ```
 //!
 //! A job takes whole files: one segment's as a rule; those of several small ones to gather them in
@@ -30,121 +30,45 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base::{Lsn, ObjectId, SegmentId};
-use env::{Access, File};
+use env::Disk;
 
-use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Keep, Output};
-use crate::compact::segments::Part;
-use crate::error::{Error, IoContext, Result};
+use crate::compact::history::{self, Nameless, Source};
+use crate::compact::holds::{Holds, MarkId};
+use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Output};
+use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
+use crate::error::{Error, IoContext, Result, is_full};
+use crate::format::manifest::KeptFile;
 use crate::format::segment::{self, SegmentHeader};
-use crate::recover::scan::SegmentFile;
-use crate::write::device::Shared;
-use crate::write::flusher::Step;
-use crate::write::segment_writer::is_full;
+use crate::read::scan::SegmentFile;
+use crate::shared::device::{DeviceState, Shared};
+use crate::shared::step::Step;
 
 /// Blocks with more bytes of records than this, or a quarter of a segment, are copied piece by
 /// piece.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// Files that nobody needs any more are given back so many bytes at a time: a file system that frees a
-/// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
-const SHRINK_BYTES: u64 = 1 << 20;
-
 /// How long the end of a compaction rests between two attempts.
 const RETRY_US: u64 = 100_000;
-
-/// Files to compact into one.
-pub(crate) struct Job {
-    /// What is in them, in the order of the segments.
-    pub(crate) members: Vec<Member>,
-    /// The device that the new file goes to.
-    pub(crate) target: usize,
-    /// The LSN that was open when the bitmaps were copied.
-    pub(crate) compaction_lsn: Lsn,
-    pub(crate) durable_before_rename: Lsn,
-    /// One above every object that a record may name which is not copied.
-    pub(crate) object_floor: ObjectId,
-    pub(crate) rate_bytes_per_s: u64,
-    pub(crate) bytes_before: u64,
-    /// The old files are damaged and superfluous: they are not read, and go to a directory of this
-    /// name beside them.
-    pub(crate) aside: Option<String>,
-}
-
-/// A segment of a job.
-pub(crate) struct Member {
-    pub(crate) segment: SegmentId,
-    pub(crate) device: usize,
-    /// The segment that its file is named after.
-    pub(crate) leader: SegmentId,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) keep: Keep,
-    /// The last block that the segment ever had.
-    pub(crate) horizon: Lsn,
-    /// Every record is retired: there is nothing to read.
-    pub(crate) drops_all: bool,
-}
-
-/// How a job has ended.
-pub(crate) struct Outcome {
-    /// The segments that it was about.
-    pub(crate) segments: Vec<SegmentId>,
-    pub(crate) target: usize,
-    pub(crate) bytes_before: u64,
-    /// What became of each.
-    pub(crate) result: std::result::Result<Vec<Copied>, Failure>,
-}
-
-/// Why it is what it was.
-pub(crate) struct Failure {
-    pub(crate) reason: String,
-    /// Whether there is no use in trying again before the next start.
-    pub(crate) is_final: bool,
-}
-
-/// From the executor to the compactor.
-#[derive(Default)]
-pub(crate) struct JobQueue {
-    queue: Mutex<Queue>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    is_ending: bool,
-}
-
-impl JobQueue {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn push(&self, job: Job) {
-        self.lock().jobs.push_back(job);
-        self.arrived.notify_one();
-    }
-
-    pub(crate) fn end(&self) {
-        self.lock().is_ending = true;
-        self.arrived.notify_one();
-    }
-}
 
 /// Compacts one segment after the other, as the executor orders.
 pub struct Compactor {
     shared: Arc<Shared>,
     queue: Arc<JobQueue>,
     running: Option<Running>,
+    /// Files that were kept for a mark.
+    nameless: Nameless,
+    /// Letting go of such files has failed: when it is tried again.
+    drop_at_us: u64,
 }
 
 impl Compactor {
     pub(crate) fn new(shared: Arc<Shared>, queue: Arc<JobQueue>) -> Self {
-        Self { shared, queue, running: None }
+        Self { shared, queue, running: None, nameless: Nameless::default(), drop_at_us: 0 }
     }
 
     /// Waits until there is something to do, or for `timeout`. While a compaction waits for its
@@ -164,6 +88,9 @@ impl Compactor {
         let mut running = match self.running.take() {
             Some(running) => running,
             None => {
+                if self.let_go() {
+                    return Step::Worked;
+                }
                 let mut queue = self.queue.lock();
                 if queue.is_ending {
                     return Step::Finished;
@@ -177,7 +104,7 @@ impl Compactor {
             running.abandon(&self.shared);
             return Step::Finished;
         }
-        match running.step(&self.shared) {
+        match running.step(&self.shared, &self.queue.holds) {
             Ok(Progress::Worked) => self.running = Some(running),
             Ok(Progress::Waiting) => {
                 self.running = Some(running);
@@ -201,6 +128,36 @@ impl Compactor {
         Step::Worked
     }
 
+    /// Lets go of files that no mark needs any more, or some of them; whether there was anything.
+    fn let_go(&mut self) -> bool {
+        if !self.nameless.is_empty() {
+            self.nameless.shrink();
+            return true;
+        }
+        let holds = &self.queue.holds;
+        if holds.count() == 0 || self.queue.lock().is_ending {
+            return false;
+        }
+        let now_us = self.shared.clock.monotonic_us();
+        if now_us < self.drop_at_us {
+            return false;
+        }
+        for (index, device) in self.shared.devices.iter().enumerate() {
+            if device.state() == DeviceState::Full && holds.has_on(index) {
+                holds.give_up(index);
+            }
+        }
+        let kept = holds.take_superfluous();
+        if kept.is_empty() {
+            return false;
+        }
+        if history::drop_kept(&self.shared, &kept, &mut self.nameless).is_err() {
+            holds.keep(kept);
+            self.drop_at_us = now_us + RETRY_US;
+        }
+        true
+    }
+
     fn report(&self, running: Running, result: Result<Vec<Copied>>) {
         // Once the new file is there the old ones are not what the executor knows any more.
         let is_final = |error: &Error| running.place != Place::Old || !is_full(error);
@@ -208,7 +165,7 @@ impl Compactor {
             .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
         let Running { segments, target, bytes_before, .. } = running;
         let outcome = Outcome { segments, target, bytes_before, result };
-        self.shared.post(|mail| mail.compaction = Some(outcome));
+        self.queue.report(outcome);
         (self.shared.waker)();
     }
 }
@@ -251,8 +208,9 @@ struct Running {
     horizons: BTreeMap<SegmentId, Lsn>,
     /// The images of the old files that were not needed yet, by segment.
     images: BTreeMap<SegmentId, Vec<SegmentFile>>,
-    /// The old files, and the devices that they are on.
-    sources: BTreeSet<(PathBuf, usize)>,
+    /// The old files, by their paths.
+    sources: Vec<Source>,
+    marks: Vec<MarkId>,
     output: Option<Output>,
     read_bytes: u64,
     started_us: u64,
@@ -260,8 +218,7 @@ struct Running {
     place: Place,
     /// What comes after that has failed for want of room or descriptors: when it is tried again.
     retry_at_us: u64,
-    /// Old files that have no name any more, and how much of them is left.
-    nameless: Vec<(Box<dyn File>, u64)>,
+    nameless: Nameless,
 }
 
 impl Running {
@@ -280,27 +237,30 @@ impl Running {
             horizons: job.members.iter().map(|m| (m.segment, m.horizon)).collect(),
             members: job.members.into(),
             images: BTreeMap::new(),
-            sources: BTreeSet::new(),
+            sources: Vec::new(),
+            marks: job.marks,
             output: None,
             read_bytes: 0,
             started_us: 0,
             is_copied: false,
             place: Place::Old,
             retry_at_us: 0,
-            nameless: Vec::new(),
+            nameless: Nameless::default(),
         }
     }
 
-    fn step(&mut self, shared: &Shared) -> Result<Progress> {
+    fn step(&mut self, shared: &Shared, holds: &Holds) -> Result<Progress> {
         if self.output.is_none() {
             self.begin(shared)?;
         }
         if self.place == Place::Settled {
-            return Ok(self.shrink());
+            self.nameless.shrink();
+            let is_over = self.nameless.is_empty();
+            return Ok(if is_over { Progress::Done } else { Progress::Worked });
         }
         if self.is_copied {
             let is_resting = shared.clock.monotonic_us() < self.retry_at_us;
-            return if is_resting { Ok(Progress::Waiting) } else { self.finish(shared) };
+            return if is_resting { Ok(Progress::Waiting) } else { self.finish(shared, holds) };
         }
         if self.is_ahead_of_rate(shared) {
             return Ok(Progress::Waiting);
@@ -316,27 +276,30 @@ impl Running {
     fn begin(&mut self, shared: &Shared) -> Result<()> {
         let disk = &*shared.disk;
         self.started_us = shared.clock.monotonic_us();
+        let mut names = BTreeMap::new();
         for member in &self.members {
             let dir = &shared.devices[member.device].path;
             let path = dir.join(segment::file_name(member.leader, 0));
             // The file that the segment began in is missing when its device has failed at making it.
             if member.parts.is_empty() || disk.exists(&path).at(&path, "look for")? {
-                self.sources.insert((path, member.device));
+                names.insert(path, (member.device, (member.leader, 0)));
             }
             for part in &member.parts {
-                let name = segment::file_name(member.segment, part.number);
-                self.sources.insert((shared.devices[part.device].path.join(name), part.device));
+                let name = (member.segment, part.number);
+                let path = &shared.devices[part.device].path;
+                names.insert(path.join(segment::file_name(name.0, name.1)), (part.device, name));
             }
         }
-        for (path, device) in self.sources.iter().filter(|_| self.aside.is_none()) {
-            let images = SegmentFile::read(disk, path, *device)?;
-            if images.is_empty() {
-                return Err(Error::corrupt(path, 0, "the segment's header is damaged"));
-            }
+        for (path, (device, name)) in names {
+            let images =
+                if self.aside.is_some() { Vec::new() } else { read_sealed(disk, &path, device)? };
+            let generation = images.first().map_or(0, |image| image.header.generation);
+            let segments = match &self.aside {
+                Some(_) => self.segments.clone(),
+                None => images.iter().map(|image| image.header.segment).collect(),
+            };
+            self.sources.push(Source { path, device, name, generation, segments });
             for image in images {
-                if image.footer.is_none() {
-                    return Err(image.corrupt(image.len, "the segment's footer is damaged"));
-                }
                 self.images.entry(image.header.segment).or_default().push(image);
             }
         }
@@ -401,7 +364,7 @@ impl Running {
             > u128::from(self.rate_bytes_per_s) * u128::from(elapsed_us)
     }
 
-    fn finish(&mut self, shared: &Shared) -> Result<Progress> {
+    fn finish(&mut self, shared: &Shared, holds: &Holds) -> Result<Progress> {
         let needed = self.durable_before_rename;
         if shared.durability.durable_lsn() < needed {
             shared.request_sync(needed);
@@ -410,7 +373,8 @@ impl Running {
         let leader = self.copied.iter().find(|copied| copied.present_count > 0);
         let new_path = leader.map(|leader| self.target_path(shared, leader.segment));
         if self.place == Place::Old {
-            self.announce(shared)?;
+            let kept = self.keep_sources(shared, holds);
+            self.announce(shared, &kept)?;
             self.hold_sources(shared);
             self.replace(shared, new_path.as_deref())?;
         }
@@ -425,14 +389,19 @@ impl Running {
         if self.aside.is_some() {
             return;
         }
-        let files = self.sources.iter().map(|(path, _)| shared.disk.open(path, Access::ReadWrite));
-        self.nameless = files
-            .flatten()
-            .filter_map(|file| {
-                let len = file.len().ok()?;
-                Some((file, len))
-            })
-            .collect();
+        for source in &self.sources {
+            self.nameless.open(shared, &source.path);
+        }
+    }
+
+    /// Keeps the old files for the marks that need them, as far as that can be; which are kept.
+    fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<Option<KeptFile>> {
+        if self.aside.is_some() {
+            // They are damaged: no mark is served by them.
+            holds.lose(&holds.holders(&self.marks, &self.segments), &self.segments);
+            return vec![None; self.sources.len()];
+        }
+        history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
     }
 
     /// Puts the new file in its place; without anything in it, it is removed.
@@ -464,24 +433,10 @@ impl Running {
         self.remove_sources(shared, new_path)
     }
 
-    /// Gives back some of a file that is no longer needed, and has no name.
-    fn shrink(&mut self) -> Progress {
-        if let Some((file, len)) = self.nameless.last_mut() {
-            *len = len.saturating_sub(SHRINK_BYTES);
-            // A hard link, of a backup say, still reads it: then it is not ours to cut.
-            let is_ours = !file.has_name().unwrap_or(true);
-            if !is_ours || file.set_len(*len).is_err() || *len == 0 {
-                // Closing it gives back the rest.
-                self.nameless.pop();
-            }
-        }
-        if self.nameless.is_empty() { Progress::Done } else { Progress::Worked }
-    }
-
     /// Writes into the manifest what the rename makes true: which segments need not be there any
-    /// more, up to where gaps are legitimate, and for that how far open segments go by now; and which
-    /// objects there were.
-    fn announce(&self, shared: &Shared) -> Result<()> {
+    /// more, up to where gaps are legitimate, and for that how far open segments go by now; which
+    /// objects there were; which old files are kept, and that the others are not.
+    fn announce(&self, shared: &Shared, kept: &[Option<KeptFile>]) -> Result<()> {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
         gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
@@ -491,6 +446,13 @@ impl Running {
             manifest.durable_lsn = manifest.durable_lsn.max(durable);
             // What is dropped may be the last that names an object: its number stays taken.
             manifest.object_floor = manifest.object_floor.max(self.object_floor);
+            for file in kept.iter().flatten() {
+                manifest.history.retain(|listed| !history::is_same(listed, file));
+                manifest.history.push(*file);
+            }
+            if kept.iter().any(Option::is_none) {
+                manifest.history_floor = manifest.history_floor.max(self.durable_before_rename);
+            }
             true
         })
     }
@@ -505,7 +467,7 @@ impl Running {
         };
         for parts in [true, false] {
             let mut devices = BTreeSet::new();
-            for (path, device) in &self.sources {
+            for Source { path, device, .. } in &self.sources {
                 if Some(path.as_path()) != new_path && is_part(path) == parts {
                     self.remove(shared, path)?;
                     devices.insert(*device);
@@ -546,4 +508,16 @@ impl Running {
             let _ = shared.disk.remove(&output.path);
         }
     }
+}
+
+/// The images of a file all of whose segments are sealed.
+fn read_sealed(disk: &dyn Disk, path: &Path, device: usize) -> Result<Vec<SegmentFile>> {
+    let images = SegmentFile::read(disk, path, device)?;
+    if images.is_empty() {
+        return Err(Error::corrupt(path, 0, "the segment's header is damaged"));
+    }
+    if let Some(open) = images.iter().find(|image| image.footer.is_none()) {
+        return Err(open.corrupt(open.len, "the segment's footer is damaged"));
+    }
+    Ok(images)
 }

@@ -17,8 +17,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::compact::segments::Segment;
-use crate::write::log::Log;
+use base::SegmentId;
+
+use crate::compact::segments::{Segment, Segments};
+use crate::shared::device::Shared;
 
 /// Compaction is behind when garbage is more than this share of the live data's bytes.
 const BEHIND_SHARE: f64 = 0.5;
@@ -64,41 +66,39 @@ impl Debt {
     }
 }
 
-impl Log {
-    /// Finds out whether compaction keeps up, and what is to be done if it does not.
-    pub(crate) fn follow_debt(&mut self) {
-        let is_behind = self.garbage_share() > BEHIND_SHARE;
-        self.shared.is_compaction_behind.store(is_behind, Ordering::Relaxed);
-        let (log_bytes, live_bytes) = self.bytes();
-        let running = self.schedule.compacting();
+impl Debt {
+    /// Finds out whether compaction of the segments `running` keeps up, and tells the compactor.
+    pub(crate) fn update(&mut self, segments: &Segments, shared: &Shared, running: &[SegmentId]) {
+        let is_behind = garbage_share(segments, shared) > BEHIND_SHARE;
+        shared.is_compaction_behind.store(is_behind, Ordering::Relaxed);
+        let (log_bytes, live_bytes) = bytes(segments, shared);
         let new_bytes: u64 =
-            running.iter().filter_map(|id| self.segments.get(*id)).map(Segment::live_bytes).sum();
+            running.iter().filter_map(|id| segments.get(*id)).map(Segment::live_bytes).sum();
+        let segment_bytes = shared.roll_bytes.load(Ordering::Relaxed);
+        let open_count = shared.devices.in_service() as u64;
         let is_compacting = !running.is_empty();
-        let segment_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
-        let open_count = self.shared.devices.in_service() as u64;
-        let debt = &mut self.schedule.debt;
-        debt.follow(log_bytes + new_bytes, live_bytes, segment_bytes, open_count, is_compacting);
+        self.follow(log_bytes + new_bytes, live_bytes, segment_bytes, open_count, is_compacting);
     }
+}
 
-    /// What the log takes beyond its live data, as a share of that: garbage, and room that segments
-    /// which are written have reserved.
-    #[expect(clippy::cast_precision_loss, reason = "a share of bytes")]
-    pub(crate) fn garbage_share(&self) -> f64 {
-        let (bytes, live_bytes) = self.bytes();
-        bytes.saturating_sub(live_bytes) as f64 / live_bytes.max(1) as f64
-    }
+/// What the log takes beyond its live data, as a share of that: garbage, and room that segments
+/// which are written have reserved.
+#[expect(clippy::cast_precision_loss, reason = "a share of bytes")]
+pub(crate) fn garbage_share(segments: &Segments, shared: &Shared) -> f64 {
+    let (bytes, live_bytes) = bytes(segments, shared);
+    bytes.saturating_sub(live_bytes) as f64 / live_bytes.max(1) as f64
+}
 
-    /// What the log takes, with what segments that are written have reserved; and what is needed.
-    fn bytes(&self) -> (u64, u64) {
-        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
-        let (mut bytes, mut live_bytes) = (0, 0);
-        for segment in self.segments.iter() {
-            let reserved_bytes = if segment.is_sealed { 0 } else { roll_bytes };
-            bytes += segment.bytes.max(reserved_bytes);
-            live_bytes += segment.live_bytes();
-        }
-        (bytes, live_bytes)
+/// What the log takes, with what segments that are written have reserved; and what is needed.
+fn bytes(segments: &Segments, shared: &Shared) -> (u64, u64) {
+    let roll_bytes = shared.roll_bytes.load(Ordering::Relaxed);
+    let (mut bytes, mut live_bytes) = (0, 0);
+    for segment in segments.iter() {
+        let reserved_bytes = if segment.is_sealed { 0 } else { roll_bytes };
+        bytes += segment.bytes.max(reserved_bytes);
+        live_bytes += segment.live_bytes();
     }
+    (bytes, live_bytes)
 }
 
 #[cfg(test)]

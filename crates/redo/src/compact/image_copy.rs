@@ -15,13 +15,13 @@ use base::{Lsn, SegmentId};
 use env::{Disk, File};
 
 use crate::compact::bitmap::Bitmap;
-use crate::compact::large_block::{LargeBlock, LargeCopy};
 use crate::error::{IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::record;
 use crate::format::segment::SegmentHeader;
-use crate::recover::scan::{Block, BlockCursor, Next, SegmentFile, SizedNext};
-use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::read::large_block::{LargeBlock, LargeCopy};
+use crate::read::scan::{Block, BlockCursor, Next, SegmentFile, SizedNext};
 
 /// How much is read, and gathered for a write, at a time.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;

@@ -1,15 +1,19 @@
 //! Garbage: what it is, when it goes, and how.
 //!
 //! `segments` knows the garbage of each (`bitmap`) and when delete records may go. `schedule` chooses
-//! what is compacted, `pins` forbid it, `compactor` does it: file by file, segment by segment
-//! (`image_copy`), and large blocks piece by piece (`large_block`); `debt` is about what happens when it
-//! does not keep up.
+//! what is compacted by its `figures`, and `compactor` does each `job`: file by file, segment by segment
+//! (`image_copy`). `debt` is about what happens when it does not keep up. `marks` are bitmaps as of an
+//! LSN, handed over by a `mark_slot`; `holds` knows the files that they need, and `history` keeps them.
 
 pub(crate) mod bitmap;
 pub(crate) mod compactor;
 pub(crate) mod debt;
+pub(crate) mod figures;
+pub(crate) mod history;
+pub(crate) mod holds;
 pub(crate) mod image_copy;
-pub(crate) mod large_block;
-pub(crate) mod pins;
+pub(crate) mod job;
+pub(crate) mod mark_slot;
+pub(crate) mod marks;
 pub(crate) mod schedule;
 pub(crate) mod segments;

@@ -14,23 +14,25 @@
 //!   rate                    as configured  │                 │ as fast as it goes
 //! ```
 //!
-//! What happens beyond: [`crate::compact::debt`].
+//! What happens beyond: `debt`.
 //!
 //! When no file is triggered, small ones are gathered: segments that compaction has left little of,
 //! or that a restart has ended early, come to share a file.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, ObjectId, SegmentId};
 
-use crate::compact::compactor::{Job, Member, Outcome};
-use crate::compact::debt::Debt;
+use crate::compact::debt::{self, Debt};
+use crate::compact::figures::{DeleteFloors, FileFigures};
 use crate::compact::image_copy::{Copied, Keep};
-use crate::compact::segments::Segment;
-use crate::inspect::stats::Stats;
+use crate::compact::job::{Job, JobQueue, Member, Outcome};
+use crate::compact::marks::Marks;
+use crate::compact::segments::{Segment, Segments};
 use crate::options::CompactionOptions;
-use crate::write::device::{DeviceState, Service};
-use crate::write::log::Log;
+use crate::shared::device::{DeviceState, Service, Shared};
 
 /// How often victims are looked for, unless a compaction has just ended.
 const LOOK_EVERY_US: u64 = 100_000;
@@ -64,9 +66,32 @@ const SMALL_SHARE: u64 = 8;
 /// else to compact.
 const MANY_SMALL: usize = 4;
 
+/// What the executor lends the schedule for a call.
+pub(crate) struct Scene<'a> {
+    pub(crate) segments: &'a mut Segments,
+    pub(crate) shared: &'a Shared,
+    /// The block that takes records.
+    pub(crate) open_lsn: Lsn,
+    /// The newest block with records, the open one if it has any: bits may have been set by them.
+    pub(crate) last_lsn: Lsn,
+    /// One above every object that a record has ever named.
+    pub(crate) object_end: ObjectId,
+    pub(crate) marks: &'a mut Marks,
+}
+
+/// What has become of compactions.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) compactions: u64,
+    pub(crate) failed: u64,
+    pub(crate) reclaimed_bytes: u64,
+    pub(crate) last_error: Option<String>,
+}
+
 /// What is being compacted, and what was.
 pub(crate) struct Schedule {
     pub(crate) options: CompactionOptions,
+    pub(crate) jobs: Arc<JobQueue>,
     /// The segments under compaction.
     running: Vec<SegmentId>,
     /// The device that takes what is left of them.
@@ -75,10 +100,11 @@ pub(crate) struct Schedule {
     look_at_us: u64,
     /// Segments that cannot be compacted until the next start.
     stuck: Vec<SegmentId>,
+    /// The segments that damaged files are named after: they are not read.
+    pub(crate) damaged: BTreeSet<SegmentId>,
     /// Whether it keeps up.
     pub(crate) debt: Debt,
-    /// The part of the figures that is about compaction.
-    pub(crate) stats: Stats,
+    pub(crate) tally: Tally,
 }
 
 /// A compaction of everything.
@@ -90,10 +116,19 @@ struct Sweep {
 }
 
 impl Schedule {
-    pub(crate) fn new(options: CompactionOptions) -> Self {
-        let stats = Stats::default();
-        let (running, stuck, debt) = (Vec::new(), Vec::new(), Debt::default());
-        Self { options, running, target: 0, sweep: None, look_at_us: 0, stuck, debt, stats }
+    pub(crate) fn new(options: CompactionOptions, jobs: Arc<JobQueue>) -> Self {
+        Self {
+            options,
+            jobs,
+            running: Vec::new(),
+            target: 0,
+            sweep: None,
+            look_at_us: 0,
+            stuck: Vec::new(),
+            damaged: BTreeSet::new(),
+            debt: Debt::default(),
+            tally: Tally::default(),
+        }
     }
 
     pub(crate) fn start_sweep(&mut self, end: SegmentId, since: Lsn) {
@@ -120,75 +155,63 @@ impl Schedule {
         &self.running
     }
 
+    /// Finds out whether compaction keeps up.
+    pub(crate) fn update_debt(&mut self, segments: &Segments, shared: &Shared) {
+        self.debt.update(segments, shared, &self.running);
+    }
+
     /// The device that a compaction writes to now.
     pub(crate) fn compacting_device(&self) -> Option<usize> {
         (!self.running.is_empty()).then_some(self.target)
     }
 }
 
-impl Log {
-    /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
-    pub(crate) fn schedule_compaction(&mut self, now_us: u64) {
-        self.start_due_compaction(now_us);
-        self.follow_debt();
+impl Schedule {
+    /// Whether it is time to look for something to compact; the next time is then later.
+    pub(crate) fn is_due(&mut self, now_us: u64) -> bool {
+        let is_due = self.running.is_empty() && now_us >= self.look_at_us;
+        if is_due {
+            self.look_at_us = now_us + LOOK_EVERY_US;
+        }
+        is_due
     }
 
-    fn start_due_compaction(&mut self, now_us: u64) {
-        if self.is_frozen()
-            || !self.schedule.running.is_empty()
-            || now_us < self.schedule.look_at_us
-        {
+    /// Starts the compaction that is most worth it, if one is. None is running.
+    pub(crate) fn start_best(&mut self, scene: &mut Scene<'_>) {
+        let files = self.files(scene);
+        if let Some((leader, target)) = Self::choose_move(scene, &files) {
+            self.start_compaction(scene, &[leader], target);
             return;
         }
-        self.schedule.look_at_us = now_us + LOOK_EVERY_US;
-        self.adapt_roll_bytes();
-        self.heal();
-        if !self.schedule.running.is_empty() {
-            return;
-        }
-        let files = self.files();
-        if let Some((leader, target)) = self.choose_move(&files) {
-            self.start_compaction(&[leader], target);
-            return;
-        }
-        let small = self.choose_small(&files);
-        let is_urgent = small.len() >= MANY_SMALL * self.schedule.options.gathered_min;
-        let victims = match self.choose_victim(&files) {
+        let small = self.choose_small(scene, &files);
+        let is_urgent = small.len() >= MANY_SMALL * self.options.gathered_min;
+        let victims = match self.choose_victim(scene, &files) {
             Some(victim) if !is_urgent => vec![victim],
             _ => small,
         };
         if let Some(first) = victims.first() {
-            let target = self.segments.get(*first).map_or(0, |segment| segment.device);
-            self.start_compaction(&victims, target);
+            let target = scene.segments.get(*first).map_or(0, |segment| segment.device);
+            self.start_compaction(scene, &victims, target);
         }
     }
 
     /// What can be compacted, and what is known of it.
-    fn files(&self) -> Vec<FileFigures> {
-        let floors = DeleteFloors::of(self);
-        let leaders = self.segments.iter().filter(|segment| segment.leader == segment.id);
+    fn files(&self, scene: &Scene<'_>) -> Vec<FileFigures> {
+        let floors = DeleteFloors::of(scene.segments);
+        let leaders = scene.segments.iter().filter(|segment| segment.leader == segment.id);
         let figures = leaders.map(|leader| {
             let mut file = FileFigures::of(leader);
-            for segment in self.segments.file(leader.id) {
+            for segment in scene.segments.file(leader.id) {
                 file.add(segment, floors.garbage_count(segment));
-                file.is_usable &= self.is_usable(segment);
+                file.is_usable &= self.is_usable(scene.shared, segment);
             }
             file
         });
         figures.filter(|file| file.is_usable).collect()
     }
 
-    /// Segments that take the log cannot be compacted: as long as there is little data they are
-    /// kept small, so that together they are a quarter of it at most.
-    pub(crate) fn adapt_roll_bytes(&self) {
-        let live_bytes: u64 = self.segments.iter().map(Segment::live_bytes).sum();
-        let share = live_bytes / (ACTIVE_SHARE * self.shared.devices.in_service().max(1) as u64);
-        let roll_bytes = share.max(ROLL_BYTES_MIN).min(self.shared.segment_bytes);
-        self.shared.roll_bytes.store(roll_bytes, Ordering::Relaxed);
-    }
-
-    fn choose_victim(&mut self, files: &[FileFigures]) -> Option<SegmentId> {
-        if let Some(sweep) = &self.schedule.sweep {
+    fn choose_victim(&mut self, scene: &Scene<'_>, files: &[FileFigures]) -> Option<SegmentId> {
+        if let Some(sweep) = &self.sweep {
             let due = || {
                 files.iter().filter(|file| {
                     file.leader < sweep.end
@@ -201,60 +224,62 @@ impl Log {
                 return Some(victim.leader);
             }
             if due().next().is_none() {
-                self.schedule.sweep = None;
+                self.sweep = None;
             }
         }
-        if !self.schedule.options.enabled {
+        if !self.options.enabled {
             return None;
         }
-        let is_little_garbage = self.garbage_share() < self.schedule.options.garbage_share_min;
+        let is_little_garbage =
+            debt::garbage_share(scene.segments, scene.shared) < self.options.garbage_share_min;
         let mut best = None;
-        let is_candidate =
-            |file: &&FileFigures| file.is_sealed && self.is_triggered(file, is_little_garbage);
+        let is_candidate = |file: &&FileFigures| {
+            file.is_sealed && self.is_triggered(scene.shared, file, is_little_garbage)
+        };
         for file in files.iter().filter(is_candidate) {
             let garbage_share = file.garbage_share();
             #[expect(clippy::cast_precision_loss, reason = "an age, to compare with others")]
-            let age = (self.open_lsn().0 - file.max_lsn.0) as f64;
+            let age = (scene.open_lsn.0 - file.max_lsn.0) as f64;
             let score = garbage_share * age / (2.0 - garbage_share);
             if best.is_none_or(|(best_score, _)| score > best_score) {
                 best = Some((score, file.leader));
             }
         }
-        best.map(|(_, leader)| leader).or_else(|| self.choose_holder())
+        best.map(|(_, leader)| leader).or_else(|| self.choose_holder(scene))
     }
 
     /// A file on a device that is being drained, and the device with least on it.
-    fn choose_move(&self, files: &[FileFigures]) -> Option<(SegmentId, usize)> {
-        let is_leaving = |device: usize| self.shared.devices[device].service() == Service::Leaving;
+    fn choose_move(scene: &Scene<'_>, files: &[FileFigures]) -> Option<(SegmentId, usize)> {
+        let is_leaving = |device: usize| scene.shared.devices[device].service() == Service::Leaving;
         let file = files.iter().filter(|file| file.is_sealed).find(|file| {
-            let mut segments = self.segments.file(file.leader);
+            let mut segments = scene.segments.file(file.leader);
             segments
                 .any(|s| is_leaving(s.device) || s.parts.iter().any(|part| is_leaving(part.device)))
         })?;
         let takes = |device: &usize| {
-            let device = &self.shared.devices[*device];
+            let device = &scene.shared.devices[*device];
             device.service() == Service::InUse && device.state() == DeviceState::Healthy
         };
         let bytes_on = |device: &usize| {
             let ours = files.iter().filter(|file| file.device == *device);
             ours.map(|file| file.bytes).sum::<u64>()
         };
-        let target = (0..self.shared.devices.len()).filter(takes).min_by_key(bytes_on)?;
+        let target = (0..scene.shared.devices.len()).filter(takes).min_by_key(bytes_on)?;
         Some((file.leader, target))
     }
 
     /// Small files of one device that are worth being one.
-    fn choose_small(&self, files: &[FileFigures]) -> Vec<SegmentId> {
-        if !self.schedule.options.enabled {
+    fn choose_small(&self, scene: &Scene<'_>, files: &[FileFigures]) -> Vec<SegmentId> {
+        if !self.options.enabled {
             return Vec::new();
         }
-        let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
+        let roll_bytes = scene.shared.roll_bytes.load(Ordering::Relaxed);
         let small: Vec<&FileFigures> = files
             .iter()
             .filter(|file| file.is_sealed && file.bytes < roll_bytes / SMALL_SHARE)
             .collect();
         let mut gathered = Vec::new();
-        for device in 0..self.shared.devices.len() {
+        for device in 0..scene.shared.devices.len() {
             gathered.clear();
             let mut bytes = 0;
             let mut ours: Vec<_> = small.iter().filter(|file| file.device == device).collect();
@@ -265,7 +290,7 @@ impl Log {
                     gathered.push(file.leader);
                 }
             }
-            if gathered.len() >= self.schedule.options.gathered_min.max(2) {
+            if gathered.len() >= self.options.gathered_min.max(2) {
                 return gathered;
             }
         }
@@ -275,26 +300,27 @@ impl Log {
     /// The segment that holds most delete records back, if it holds many. It may have hardly any
     /// garbage itself: what a compaction of it brings is that the others may drop theirs. Without
     /// this, one bit in cold data would keep every later delete record for ever.
-    fn choose_holder(&self) -> Option<SegmentId> {
-        let floors = DeleteFloors::of(self);
+    fn choose_holder(&self, scene: &Scene<'_>) -> Option<SegmentId> {
+        let floors = DeleteFloors::of(scene.segments);
         let (holder, _) = floors.strictest?;
         let (mut present_count, mut held_count) = (0, 0);
-        for segment in self.segments.iter() {
+        for segment in scene.segments.iter() {
             present_count += u64::from(segment.present_count);
             if segment.is_sealed && segment.max_lsn >= floors.floor_of(segment.id) {
                 held_count += u64::from(segment.delete_count);
             }
         }
-        let count_min = u64::from(self.schedule.options.invalid_count_min);
+        let count_min = u64::from(self.options.invalid_count_min);
         let is_many = held_count >= count_min.max(present_count / HELD_SHARE);
-        let holder = self.segments.get(holder)?;
-        (is_many && holder.is_sealed && self.is_usable(holder)).then_some(holder.leader)
+        let holder = scene.segments.get(holder)?;
+        (is_many && holder.is_sealed && self.is_usable(scene.shared, holder))
+            .then_some(holder.leader)
     }
 
-    fn is_triggered(&self, file: &FileFigures, is_little_garbage: bool) -> bool {
-        let options = &self.schedule.options;
+    fn is_triggered(&self, shared: &Shared, file: &FileFigures, is_little_garbage: bool) -> bool {
+        let options = &self.options;
         let is_all = file.garbage_count == file.present_count;
-        let is_full = self.shared.devices[file.device].state() == DeviceState::Full;
+        let is_full = shared.devices[file.device].state() == DeviceState::Full;
         let share_min = if is_full {
             SHARE_MIN_WHEN_FULL
         } else if is_little_garbage {
@@ -309,204 +335,130 @@ impl Log {
         is_all || (file.garbage_count >= count_min && file.garbage_share() >= share_min)
     }
 
-    /// Whether the segment's files are on devices that can be read and written, and nobody needs
-    /// them as they are.
-    pub(crate) fn is_usable(&self, segment: &Segment) -> bool {
+    /// Whether the segment's files can be compacted: their devices can be read and written, and
+    /// they are not known to be damaged.
+    pub(crate) fn is_usable(&self, shared: &Shared, segment: &Segment) -> bool {
         let parts = segment.parts.iter().map(|part| part.device);
         let mut devices = parts.chain([segment.device]);
-        devices.all(|index| self.shared.devices[index].state() != DeviceState::Poisoned)
-            && !self.schedule.stuck.contains(&segment.id)
-            && !self.pins.cover(segment)
-            && !self.healing.has(segment.leader)
+        devices.all(|index| shared.devices[index].state() != DeviceState::Poisoned)
+            && !self.stuck.contains(&segment.id)
+            && !self.damaged.contains(&segment.leader)
     }
 
     /// Orders the files with these leaders to become one, on the device `target`.
-    pub(crate) fn start_compaction(&mut self, leaders: &[SegmentId], target: usize) {
-        self.order(leaders, target, None);
+    pub(crate) fn start_compaction(
+        &mut self,
+        scene: &mut Scene<'_>,
+        leaders: &[SegmentId],
+        target: usize,
+    ) {
+        self.order(scene, leaders, target, None);
     }
 
     /// Orders a file of which nothing is needed to be put aside, unread.
-    pub(crate) fn set_aside(&mut self, leader: SegmentId) {
-        let target = self.segments.get(leader).map_or(0, |segment| segment.device);
-        let name = format!("damaged-{}", self.shared.clock.now_ms() / 1000);
-        self.order(&[leader], target, Some(name));
+    pub(crate) fn set_aside(&mut self, scene: &mut Scene<'_>, leader: SegmentId) {
+        let target = scene.segments.get(leader).map_or(0, |segment| segment.device);
+        let name = format!("damaged-{}", scene.shared.clock.now_ms() / 1000);
+        self.order(scene, &[leader], target, Some(name));
     }
 
-    fn order(&mut self, leaders: &[SegmentId], target: usize, aside: Option<String>) {
-        let open_lsn = self.open_lsn();
-        // Bits may have been set by records that no crash must lose: those of the open block too.
-        let durable_before_rename =
-            if self.has_open_records() { open_lsn } else { Lsn(open_lsn.0 - 1) };
-        let files = leaders.iter().flat_map(|leader| self.segments.file(*leader));
+    fn order(
+        &mut self,
+        scene: &mut Scene<'_>,
+        leaders: &[SegmentId],
+        target: usize,
+        aside: Option<String>,
+    ) {
+        let files = leaders.iter().flat_map(|leader| scene.segments.file(*leader));
         let mut segments: Vec<SegmentId> = files.map(|segment| segment.id).collect();
         segments.sort_unstable();
+        let marks = scene.marks.note_order(&segments, scene.segments);
         // Before any bitmap is copied: each counts what the others may still have.
         let floors: Vec<Lsn> =
-            segments.iter().map(|segment| self.segments.delete_floor(*segment)).collect();
+            segments.iter().map(|segment| scene.segments.delete_floor(*segment)).collect();
         let (mut members, mut bytes_before) = (Vec::new(), 0);
         for (id, delete_floor) in segments.iter().zip(floors) {
-            let Some(segment) = self.segments.get_mut(*id) else { continue };
+            let Some(segment) = scene.segments.get_mut(*id) else { continue };
             bytes_before += segment.bytes;
             members.push(Member {
                 segment: *id,
                 device: segment.device,
                 leader: segment.leader,
                 parts: segment.parts.clone(),
-                keep: Keep { bitmap: segment.copy_bitmap(open_lsn), delete_floor },
+                keep: Keep { bitmap: segment.copy_bitmap(scene.open_lsn), delete_floor },
                 horizon: segment.max_lsn,
                 drops_all: aside.is_some() || segment.invalid_count == segment.present_count,
             });
         }
-        self.schedule.running = segments;
-        self.schedule.target = target;
+        self.running = segments;
+        self.target = target;
         self.jobs.push(Job {
             members,
             target,
-            compaction_lsn: open_lsn,
-            durable_before_rename,
-            object_floor: self.object_end,
-            rate_bytes_per_s: self.schedule.options.rate_bytes_per_s,
+            compaction_lsn: scene.open_lsn,
+            durable_before_rename: scene.last_lsn,
+            object_floor: scene.object_end,
+            rate_bytes_per_s: self.options.rate_bytes_per_s,
             bytes_before,
             aside,
+            marks,
         });
     }
 
     /// Takes note of how a compaction has ended.
-    pub(crate) fn finish_compaction(&mut self, outcome: Outcome) {
-        self.schedule.running.clear();
-        self.schedule.look_at_us = 0;
-        let stats = &mut self.schedule.stats;
+    pub(crate) fn finish(&mut self, scene: &mut Scene<'_>, outcome: Outcome) {
+        self.running.clear();
+        self.look_at_us = 0;
+        let tally = &mut self.tally;
         match outcome.result {
             Ok(copied) => {
-                stats.compactions += 1;
+                tally.compactions += 1;
                 let bytes: u64 = copied.iter().map(|copied| copied.bytes).sum();
-                stats.reclaimed_bytes += outcome.bytes_before.saturating_sub(bytes);
-                self.take_over(&copied, outcome.target);
+                tally.reclaimed_bytes += outcome.bytes_before.saturating_sub(bytes);
+                take_over(scene.segments, &copied, outcome.target);
             }
             Err(failure) => {
-                stats.compactions_failed += 1;
-                stats.compaction_error = Some(failure.reason);
+                tally.failed += 1;
+                tally.last_error = Some(failure.reason);
                 for segment in outcome.segments {
                     if failure.is_final {
-                        self.schedule.stuck.push(segment);
+                        self.stuck.push(segment);
                     }
-                    if let Some(segment) = self.segments.get_mut(segment) {
+                    if let Some(segment) = scene.segments.get_mut(segment) {
                         segment.note_compaction_failed();
                     }
                 }
-                self.schedule.look_at_us = self.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
+                self.look_at_us = scene.shared.clock.monotonic_us() + REST_AFTER_FAILURE_US;
             }
         }
-        self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
-    }
-
-    /// Notes what compaction has made of segments: one file on the device `target`.
-    fn take_over(&mut self, copied: &[Copied], target: usize) {
-        let mut left = Vec::new();
-        for copied in copied {
-            if copied.present_count == 0 {
-                self.segments.remove(copied.segment);
-            } else if let Some(segment) = self.segments.get_mut(copied.segment) {
-                segment.device = target;
-                segment.note_compacted(
-                    copied.present_count,
-                    copied.delete_count,
-                    copied.bytes,
-                    copied.min_lsn,
-                );
-                left.push(copied.segment);
-            }
-        }
-        self.segments.share_file(&left);
     }
 }
 
-/// A file as a candidate.
-struct FileFigures {
-    leader: SegmentId,
-    device: usize,
-    is_sealed: bool,
-    is_usable: bool,
-    garbage_count: u64,
-    present_count: u64,
-    record_count: u64,
-    bytes: u64,
-    max_lsn: Lsn,
-    /// The oldest of its segments' compactions.
-    compaction_lsn: Lsn,
-}
-
-impl FileFigures {
-    fn of(leader: &Segment) -> Self {
-        Self {
-            leader: leader.id,
-            device: leader.device,
-            is_sealed: true,
-            is_usable: true,
-            garbage_count: 0,
-            present_count: 0,
-            record_count: 0,
-            bytes: 0,
-            max_lsn: Lsn::ZERO,
-            compaction_lsn: Lsn(u64::MAX),
+/// Notes what compaction has made of segments: one file on the device `target`.
+fn take_over(segments: &mut Segments, copied: &[Copied], target: usize) {
+    let mut left = Vec::new();
+    for copied in copied {
+        if copied.present_count == 0 {
+            segments.remove(copied.segment);
+        } else if let Some(segment) = segments.get_mut(copied.segment) {
+            segment.device = target;
+            segment.note_compacted(
+                copied.present_count,
+                copied.delete_count,
+                copied.bytes,
+                copied.min_lsn,
+            );
+            left.push(copied.segment);
         }
     }
-
-    fn add(&mut self, segment: &Segment, garbage_count: u32) {
-        self.is_sealed &= segment.is_sealed;
-        self.garbage_count += u64::from(garbage_count);
-        self.present_count += u64::from(segment.present_count);
-        self.record_count += u64::from(segment.record_count);
-        self.bytes += segment.bytes;
-        self.max_lsn = self.max_lsn.max(segment.max_lsn);
-        self.compaction_lsn = self.compaction_lsn.min(segment.compaction_lsn);
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "counts of records in memory")]
-    fn garbage_share(&self) -> f64 {
-        self.garbage_count as f64 / self.present_count.max(1) as f64
-    }
+    segments.share_file(&left);
 }
 
-/// Up to where delete records are garbage, for every segment at once.
-struct DeleteFloors {
-    /// The segment that holds most back, and what it allows.
-    strictest: Option<(SegmentId, Lsn)>,
-    /// What the others allow.
-    second: Lsn,
-}
-
-impl DeleteFloors {
-    fn of(log: &Log) -> Self {
-        let mut floors = Self { strictest: None, second: Lsn(u64::MAX) };
-        for segment in log.segments.iter() {
-            let Some(floor) = segment.delete_floor() else { continue };
-            match floors.strictest {
-                Some((_, least)) if floor >= least => floors.second = floors.second.min(floor),
-                _ => {
-                    if let Some((_, least)) = floors.strictest.replace((segment.id, floor)) {
-                        floors.second = least;
-                    }
-                }
-            }
-        }
-        floors
-    }
-
-    /// Delete records in the segment with a smaller LSN than this are garbage.
-    fn floor_of(&self, segment: SegmentId) -> Lsn {
-        match self.strictest {
-            Some((id, _)) if id == segment => self.second,
-            Some((_, floor)) => floor,
-            None => Lsn(u64::MAX),
-        }
-    }
-
-    /// How many of the segment's records a compaction would drop. Delete records count when all
-    /// of the segment's may go; some of it going is a bonus.
-    fn garbage_count(&self, segment: &Segment) -> u32 {
-        let is_droppable = segment.max_lsn < self.floor_of(segment.id);
-        let deletes = if is_droppable { segment.delete_count } else { 0 };
-        (segment.invalid_count + deletes).min(segment.present_count)
-    }
+/// Segments that take the log cannot be compacted: as long as there is little data they are
+/// kept small, so that together they are a quarter of it at most.
+pub(crate) fn adapt_roll_bytes(segments: &Segments, shared: &Shared) {
+    let live_bytes: u64 = segments.iter().map(Segment::live_bytes).sum();
+    let share = live_bytes / (ACTIVE_SHARE * shared.devices.in_service().max(1) as u64);
+    let roll_bytes = share.max(ROLL_BYTES_MIN).min(shared.segment_bytes);
+    shared.roll_bytes.store(roll_bytes, Ordering::Relaxed);
 }

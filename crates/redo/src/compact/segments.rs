@@ -36,15 +36,7 @@
 use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::compact::bitmap::Bitmap;
-
-/// A further file of a segment, with blocks that its own device could not take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// The index of the device that it is on.
-    pub(crate) device: usize,
-    /// What its name says. It was given in another life perhaps, when devices had other indices.
-    pub(crate) number: u32,
-}
+use crate::shared::device::Part;
 
 /// What the executor knows of one segment.
 pub(crate) struct Segment {
@@ -110,14 +102,16 @@ impl Segment {
         }
     }
 
-    /// Marks a record as garbage; `lsn` is the open one.
-    fn retire(&mut self, ordinal: u32, lsn: Lsn) {
-        if self.bitmap.retire(ordinal) {
+    /// Marks a record as garbage; `lsn` is the open one. Whether it was not before.
+    fn retire(&mut self, ordinal: u32, lsn: Lsn) -> bool {
+        let is_new = self.bitmap.retire(ordinal);
+        if is_new {
             self.invalid_count += 1;
             if self.first_invalidation.is_none_or(|first| lsn < first) {
                 self.first_invalidation = Some(lsn);
             }
         }
+        is_new
     }
 
     /// Counts a block in.
@@ -188,6 +182,11 @@ impl Segment {
         }
     }
 
+    /// How many records of entries that are still there are in the segment.
+    pub(crate) fn live_count(&self) -> u32 {
+        self.present_count.saturating_sub(self.invalid_count + self.delete_count)
+    }
+
     /// About how many bytes of the files are still needed.
     pub(crate) fn live_bytes(&self) -> u64 {
         let live = u64::from(self.present_count - self.invalid_count.min(self.present_count));
@@ -214,6 +213,8 @@ pub(crate) struct Segments {
     /// The place in `segments` of each segment id; [`NONE`] for those that are gone.
     slots: Vec<u32>,
     segments: Vec<Segment>,
+    /// How many records were ever retired.
+    retired_total: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -281,14 +282,21 @@ impl Segments {
         }
     }
 
-    /// Says that a record is no longer needed.
+    /// Says that a record is no longer needed. Whether that is news.
     ///
     /// # Panics
     /// When there is no such segment: then an entry had an address that it was never given.
     #[inline]
-    pub(crate) fn retire(&mut self, addr: RecordAddr, lsn: Lsn) {
+    pub(crate) fn retire(&mut self, addr: RecordAddr, lsn: Lsn) -> bool {
         let slot = self.slots[addr.segment().0 as usize] as usize;
-        self.segments[slot].retire(addr.ordinal(), lsn);
+        let is_new = self.segments[slot].retire(addr.ordinal(), lsn);
+        self.retired_total += u64::from(is_new);
+        is_new
+    }
+
+    /// How many records were ever retired in this life of the log.
+    pub(crate) const fn retired_total(&self) -> u64 {
+        self.retired_total
     }
 
     /// Delete records in `except` with a smaller LSN than this are no longer needed.

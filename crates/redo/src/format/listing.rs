@@ -22,8 +22,8 @@ use std::path::Path;
 
 use base::{Lsn, SegmentId};
 
-use crate::error::{Error, Result};
-use crate::recover::scan::SegmentFile;
+use crate::error::Error;
+use crate::format::segment::SegmentHeader;
 
 /// An image that must be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,28 +46,11 @@ impl Listed {
         self.last_lsn == Self::SEALED
     }
 
-    /// Whether `image` is the one that is meant, or has taken its place.
-    pub(crate) fn is_met_by(&self, image: &SegmentFile) -> bool {
-        let header = &image.header;
+    /// Whether the image with this header is the one that is meant, or has taken its place.
+    pub(crate) fn is_met_by(&self, header: &SegmentHeader) -> bool {
         // A compaction writes all parts of a segment into one.
         header.segment == self.segment
             && (header.part == self.part || (header.part == 0 && header.generation > 0))
-    }
-
-    /// Whether the image, whose last good block is `last_lsn`, has what it must have.
-    pub(crate) fn check(&self, image: &SegmentFile, last_lsn: Lsn) -> Result<()> {
-        if image.footer.is_some() {
-            return Ok(());
-        }
-        if self.is_sealed() {
-            let what = "the segment was sealed, and its footer is damaged or missing";
-            return Err(image.corrupt(image.len, what));
-        }
-        if self.last_lsn > last_lsn {
-            let what = format!("block {} was durable in it, and it ends before", self.last_lsn);
-            return Err(image.corrupt(image.len, what));
-        }
-        Ok(())
     }
 
     /// That there is no such image.
@@ -137,6 +120,11 @@ impl Listing {
     /// Nothing of the segment needs to be there any more.
     pub(crate) fn note_gone(&mut self, segment: SegmentId) {
         self.0.retain(|(id, _), _| *id != segment);
+    }
+
+    /// The images that must be there.
+    pub(crate) fn ids(&self) -> Vec<(SegmentId, u32)> {
+        self.0.keys().copied().collect()
     }
 
     /// The list, when everything up to `durable` is durable.

@@ -82,15 +82,40 @@ pub struct Manifest {
     pub devices: Vec<ManifestDevice>,
     /// The images of segments that there must be.
     pub listed: Vec<Listed>,
+    /// Files that compactions have replaced and that are kept.
+    pub history: Vec<KeptFile>,
+    /// The history floor: of every LSN from here on, all files are there or kept that the log was
+    /// made of then.
+    pub history_floor: Lsn,
+}
+
+/// A file that a compaction has replaced, and that is kept in the `history` directory of its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptFile {
+    /// The segment that it is named after.
+    pub segment: SegmentId,
+    /// Its part.
+    pub part: u32,
+    /// How often that segment had been compacted.
+    pub generation: u32,
+    /// The device that has it.
+    pub device: Id,
+    /// The log was made of it up to before this block.
+    pub until: Lsn,
 }
 
 const MAGIC: &[u8; 8] = b"INDELMAN";
 const HEAD_BYTES: usize = 24;
 const FIXED_BYTES: usize = 60;
 const LISTED_BYTES: usize = 16;
+const KEPT_BYTES: usize = 36;
 
-/// The sections: numbers and ids, devices, images that there must be, object floor.
-const SECTIONS: [Tag; 4] = [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF"];
+/// The sections: numbers and ids, devices, images that there must be, object floor; history, and
+/// its floor.
+const SECTIONS: [Tag; 6] = [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR"];
+
+/// The first so many there must be.
+const SECTIONS_REQUIRED: usize = 4;
 const BYTES_MAX: u64 = 64 << 20;
 
 impl Manifest {
@@ -118,9 +143,19 @@ impl Manifest {
             images.extend_from_slice(&entry.part.to_le_bytes());
             images.extend_from_slice(&entry.last_lsn.0.to_le_bytes());
         }
-        let floor = self.object_floor.0.to_le_bytes();
+        let mut history = Vec::with_capacity(self.history.len() * KEPT_BYTES);
+        for kept in &self.history {
+            history.extend_from_slice(&kept.segment.0.to_le_bytes());
+            history.extend_from_slice(&kept.part.to_le_bytes());
+            history.extend_from_slice(&kept.generation.to_le_bytes());
+            history.extend_from_slice(&kept.device.0);
+            history.extend_from_slice(&kept.until.0.to_le_bytes());
+        }
+        let objects = self.object_floor.0.to_le_bytes();
+        let floor = self.history_floor.0.to_le_bytes();
+        let contents = [&base[..], &devices, &images, &objects, &history, &floor];
         let mut body = Vec::new();
-        for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &floor]) {
+        for (tag, content) in SECTIONS.into_iter().zip(contents) {
             sections::put(&mut body, tag, content);
         }
         framed(MAGIC, MANIFEST_VERSION, &body)
@@ -134,7 +169,8 @@ impl Manifest {
         let (version, body) = unframed(MAGIC, MANIFEST_VERSION, bytes, file)?;
         let manifest = match version {
             1 => Self::decode_version_1(body),
-            _ => sections::take(SECTIONS, body, file)?.and_then(Self::decode_sections),
+            _ => sections::take(SECTIONS, SECTIONS_REQUIRED, body, file)?
+                .and_then(Self::decode_sections),
         };
         manifest
             .filter(Self::has_next_numbers)
@@ -148,9 +184,12 @@ impl Manifest {
             && self.horizon <= Lsn::MAX
             && self.next_segment <= SegmentId::MAX
             && self.object_floor < ObjectId::MAX
+            && self.history_floor <= Lsn::MAX
+            && self.history.iter().all(|kept| kept.until <= Lsn::MAX)
     }
 
-    fn decode_sections([base, devices, images, floor]: [&[u8]; 4]) -> Option<Self> {
+    fn decode_sections(sections: [&[u8]; 6]) -> Option<Self> {
+        let [base, devices, images, objects, history, floor] = sections;
         if base.len() != FIXED_BYTES {
             return None;
         }
@@ -159,8 +198,25 @@ impl Manifest {
         while !rest.is_empty() {
             devices.push(take_device(&mut rest)?);
         }
-        let floor = ObjectId(u64::from_le_bytes(floor.try_into().ok()?));
-        Self::decode_parts(base, devices, images, floor)
+        let objects = ObjectId(u64::from_le_bytes(objects.try_into().ok()?));
+        let mut manifest = Self::decode_parts(base, devices, images, objects)?;
+        if !history.len().is_multiple_of(KEPT_BYTES) {
+            return None;
+        }
+        let kept = history.chunks_exact(KEPT_BYTES).map(|entry| KeptFile {
+            segment: SegmentId(u32_at(entry, 0)),
+            part: u32_at(entry, 4),
+            generation: u32_at(entry, 8),
+            device: id_at(entry, 12),
+            until: Lsn(u64_at(entry, 28)),
+        });
+        manifest.history = kept.collect();
+        // Without the section nothing was ever kept: only now is known.
+        manifest.history_floor = match floor {
+            [] => manifest.durable_lsn,
+            floor => Lsn(u64::from_le_bytes(floor.try_into().ok()?)),
+        };
+        Some(manifest)
     }
 
     /// The body without sections: what version 2 has in three of them, with numbers between them
@@ -193,16 +249,19 @@ impl Manifest {
             part: u32_at(entry, 4),
             last_lsn: Lsn(u64_at(entry, 8)),
         });
+        let durable_lsn = Lsn(u64_at(base, 40));
         Some(Self {
             database: id_at(base, 0),
             hash_seed: id_at(base, 16).0,
             epoch: u64_at(base, 32),
-            durable_lsn: Lsn(u64_at(base, 40)),
+            durable_lsn,
             horizon: Lsn(u64_at(base, 48)),
             next_segment: SegmentId(u32_at(base, 56)),
             object_floor,
             devices,
             listed: listed.collect(),
+            history: Vec::new(),
+            history_floor: durable_lsn,
         })
     }
 
@@ -434,6 +493,14 @@ mod tests {
                 Listed { segment: SegmentId(1), part: 0, last_lsn: Listed::SEALED },
                 Listed { segment: SegmentId(2), part: 3, last_lsn: Lsn(4) },
             ],
+            history: vec![KeptFile {
+                segment: SegmentId(1),
+                part: 0,
+                generation: 2,
+                device: Id([8; 16]),
+                until: Lsn(4),
+            }],
+            history_floor: Lsn(3),
         }
     }
 
@@ -461,6 +528,7 @@ mod tests {
             Manifest { horizon: Lsn::MAX.next(), ..manifest() },
             Manifest { next_segment: SegmentId(u32::MAX), ..manifest() },
             Manifest { object_floor: ObjectId(u64::MAX), ..manifest() },
+            Manifest { history_floor: Lsn::MAX.next(), ..manifest() },
         ] {
             assert!(Manifest::decode(&bad.encode(), Path::new("m")).is_err(), "{bad:?}");
         }

@@ -4,6 +4,7 @@
 //! records it has left ([`survivors`]). The [`manifest`] says what must be there (`listing`).
 
 pub mod block;
+pub(crate) mod footer;
 pub(crate) mod listing;
 pub mod manifest;
 pub mod record;

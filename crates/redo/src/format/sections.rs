@@ -29,13 +29,15 @@ pub(crate) fn put(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// The contents of the sections `tags` in `body`; `None` if one is missing or there twice, or if
-/// the body is not made of sections.
+/// The contents of the sections `tags` in `body`; `None` if one of the first `required` of them is
+/// missing, if one is there twice, or if the body is not made of sections. Others that are missing
+/// are empty.
 ///
 /// # Errors
 /// When `file` has another section that must be known.
 pub(crate) fn take<'a, const N: usize>(
     tags: [Tag; N],
+    required: usize,
     mut body: &'a [u8],
     file: &Path,
 ) -> Result<Option<[&'a [u8]; N]>> {
@@ -53,7 +55,7 @@ pub(crate) fn take<'a, const N: usize>(
             None => {}
         }
     }
-    if found.contains(&None) {
+    if found[..required].contains(&None) {
         return Ok(None);
     }
     Ok(Some(found.map(Option::unwrap_or_default)))
@@ -82,7 +84,7 @@ mod tests {
     }
 
     fn take_known(body: &[u8]) -> Result<Option<[&[u8]; 2]>> {
-        take(KNOWN, body, Path::new("f"))
+        take(KNOWN, 2, body, Path::new("f"))
     }
 
     #[test]
@@ -99,6 +101,14 @@ mod tests {
         let body = [&a[..], &b, &with_flags(*b"HIST", 1, b"x")].concat();
         let error = take_known(&body).unwrap_err().to_string();
         assert!(error.contains("HIST") && error.contains("newer program"), "{error}");
+    }
+
+    #[test]
+    fn what_need_not_be_there_is_empty() {
+        let a = with_flags(*b"AAAA", 1, b"1");
+        let found = take(KNOWN, 1, &a, Path::new("f")).unwrap();
+        assert_eq!(found, Some([&b"1"[..], b""]));
+        assert_eq!(take(KNOWN, 1, b"", Path::new("f")).unwrap(), None);
     }
 
     #[test]

@@ -280,6 +280,32 @@ pub fn parse_file_name(name: &str) -> Option<(SegmentId, u32)> {
     (file_name(segment, part) == name).then_some((segment, part))
 }
 
+/// The directory of a device that keeps files which compactions have replaced.
+#[must_use]
+pub fn history_dir(device: &Path) -> PathBuf {
+    device.join("history")
+}
+
+/// The name there of the file of a part of a segment that was compacted so often.
+#[must_use]
+pub fn history_name(segment: SegmentId, part: u32, generation: u32) -> String {
+    match part {
+        0 => format!("{:010}.g{generation}.redo", segment.0),
+        part => format!("{:010}.p{part}.g{generation}.redo", segment.0),
+    }
+}
+
+/// Whether a file in such a directory was put there by this program.
+#[must_use]
+pub fn is_history_name(name: &str) -> bool {
+    let parsed = name.strip_suffix(".redo").and_then(|stem| {
+        let (stem, generation) = stem.rsplit_once(".g")?;
+        let (segment, part) = parse_file_name(&format!("{stem}.redo"))?;
+        Some(history_name(segment, part, generation.parse().ok()?))
+    });
+    parsed.is_some_and(|parsed| parsed == name)
+}
+
 /// The name under which a compacted segment is written until it is whole.
 #[must_use]
 pub fn temp_path(path: &Path) -> PathBuf {
@@ -368,6 +394,18 @@ mod tests {
         }
         for name in ["1.redo", "0000000000.redo", "0000000001.p0.redo", "0000000001.tmp", "x"] {
             assert_eq!(parse_file_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_history_are_told_from_others() {
+        for (segment, part, generation) in [(1, 0, 0), (42, 3, 7)] {
+            let name = history_name(SegmentId(segment), part, generation);
+            assert!(is_history_name(&name), "{name}");
+            assert_eq!(parse_file_name(&name), None, "{name}");
+        }
+        for name in ["0000000001.redo", "0000000001.g.redo", "0000000001.g01.redo", "x.g1.redo"] {
+            assert!(!is_history_name(name), "{name}");
         }
     }
 

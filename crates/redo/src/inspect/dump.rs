@@ -12,11 +12,12 @@ use base::{Record, RecordAddr};
 use env::Disk;
 
 use crate::error::{IoContext, Result};
+use crate::format::manifest::KeptFile;
 use crate::format::record;
 use crate::inspect::verify::open_catalog;
-use crate::recover::catalog::Catalog;
-use crate::recover::merge::{DeviceStream, Merge};
-use crate::recover::scan::{Block, SegmentFile};
+use crate::read::catalog::Catalog;
+use crate::read::merge::{DeviceStream, Merge};
+use crate::read::scan::{Block, SegmentFile};
 
 /// How a log is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,26 +74,44 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
+    fn kept(&mut self, kept: &KeptFile) -> Result<()> {
+        let KeptFile { segment, part, generation, device, until } = kept;
+        match self.format {
+            DumpFormat::Text => self.push(format_args!(
+                "kept segment {segment} part {part} generation {generation} until {until} on {device}"
+            )),
+            DumpFormat::Json => self.push(format_args!(
+                r#"{{"type":"kept","segment":{segment},"part":{part},"generation":{generation},"until":{until},"device":"{device}"}}"#
+            )),
+        }
+        self.end_line()
+    }
+
     fn catalog(&mut self, catalog: &Catalog) -> Result<()> {
         if let Some(manifest) = &catalog.manifest {
             let (epoch, durable) = (manifest.epoch, manifest.durable_lsn);
             match self.format {
                 DumpFormat::Text => self.push(format_args!(
-                    "database {} epoch {epoch} durable {durable} horizon {} next segment {} object floor {}",
+                    "database {} epoch {epoch} durable {durable} horizon {} next segment {} object floor {} history floor {}",
                     manifest.database,
                     manifest.horizon,
                     manifest.next_segment,
-                    manifest.object_floor.0
+                    manifest.object_floor.0,
+                    manifest.history_floor
                 )),
                 DumpFormat::Json => self.push(format_args!(
-                    r#"{{"type":"manifest","database":"{}","epoch":{epoch},"durable_lsn":{durable},"horizon":{},"next_segment":{},"object_floor":{}}}"#,
+                    r#"{{"type":"manifest","database":"{}","epoch":{epoch},"durable_lsn":{durable},"horizon":{},"next_segment":{},"object_floor":{},"history_floor":{}}}"#,
                     manifest.database,
                     manifest.horizon,
                     manifest.next_segment,
-                    manifest.object_floor.0
+                    manifest.object_floor.0,
+                    manifest.history_floor
                 )),
             }
             self.end_line()?;
+            for kept in &manifest.history {
+                self.kept(kept)?;
+            }
         }
         for file in &catalog.files {
             let header = &file.header;

@@ -1,5 +1,4 @@
 //! For those who look: `verify` checks a log, `dump` shows it, `stats` counts.
 
 pub(crate) mod dump;
-pub(crate) mod stats;
 pub(crate) mod verify;

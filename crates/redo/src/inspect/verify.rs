@@ -14,14 +14,14 @@ use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block;
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::manifest::Manifest;
 use crate::format::record;
 use crate::format::segment::Footer;
-use crate::recover::catalog::Catalog;
-use crate::recover::recovery::{Replay, is_in_use};
-use crate::recover::replay::read_log;
-use crate::recover::scan::{BlockCursor, Next, SegmentFile};
-use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::read::catalog::Catalog;
+use crate::read::in_use::{is_in_use, lock_path};
+use crate::read::scan::{BlockCursor, Next, SegmentFile};
+use crate::recover::replay::{Replay, read_log};
 
 /// What [`verify`] has found.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ impl fmt::Display for Report {
 /// When the log is in use. Whatever is wrong with it is in the report.
 pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<Report> {
     if is_in_use(&**disk, dir)? {
-        return Err(Error::InUse { path: crate::recover::recovery::lock_path(dir) });
+        return Err(Error::InUse { path: lock_path(dir) });
     }
     Ok(verify_unlocked(disk, dir, devices))
 }
@@ -106,6 +106,14 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
     for path in &catalog.unborn {
         let path = path.display();
         report.notes.push(format!("{path} was begun and never used; the next start removes it"));
+    }
+    for path in &catalog.history {
+        let path = path.display();
+        report.notes.push(format!("{path} was kept for a mark; the next start removes it"));
+    }
+    for path in catalog.missing_history() {
+        let path = path.display();
+        report.notes.push(format!("{path} was kept for a mark and is missing; nothing needs it"));
     }
     for file in &catalog.files {
         report.files += 1;
@@ -137,7 +145,7 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
 /// What there is in `dir`, unless it is in use. The devices default to those of the manifest.
 pub(crate) fn open_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
     if is_in_use(disk, dir)? {
-        return Err(Error::InUse { path: crate::recover::recovery::lock_path(dir) });
+        return Err(Error::InUse { path: lock_path(dir) });
     }
     read_catalog(disk, dir, devices)
 }

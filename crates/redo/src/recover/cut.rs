@@ -13,11 +13,11 @@ use std::path::Path;
 use env::{Access, Disk, File};
 
 use crate::error::{IoContext, Result};
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
-use crate::recover::catalog::Catalog;
+use crate::read::catalog::Catalog;
+use crate::read::scan::{BlockCursor, Next, SegmentFile};
 use crate::recover::replay::{FileState, LogState};
-use crate::recover::scan::{BlockCursor, Next, SegmentFile};
-use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 
 /// What was done.
 pub(crate) struct Tidied {
@@ -29,7 +29,9 @@ pub(crate) struct Tidied {
 
 /// Cuts, seals and removes, durably.
 pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
-    for path in catalog.leftovers.iter().chain(&catalog.unborn) {
+    // What was kept goes first: it may be another name of a file that is changed here.
+    let superfluous = catalog.history.iter().chain(&catalog.leftovers).chain(&catalog.unborn);
+    for path in superfluous {
         // A half-written device mark may have been replaced meanwhile.
         match disk.remove(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}

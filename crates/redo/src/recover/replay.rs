@@ -34,22 +34,61 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Lsn, ObjectId, RecordAddr, SegmentId};
+use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 use env::Disk;
 
 use crate::compact::bitmap::Bitmap;
-use crate::compact::segments::{Part, Segment, Segments};
+use crate::compact::segments::{Segment, Segments};
 use crate::error::{Error, Result};
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::record;
-use crate::recover::catalog::Catalog;
-use crate::recover::merge::{DeviceStream, Merge};
-use crate::recover::recovery::{Progress, Replay};
-use crate::recover::scan::{Block, SegmentFile, Tail, find_block_after};
-use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::read::catalog::Catalog;
+use crate::read::merge::{DeviceStream, Merge};
+use crate::read::scan::{Block, SegmentFile, Tail, find_block_after};
+use crate::shared::device::Part;
 
 /// So many LSNs are left behind the end of a log that can go on: more than are written until it is opened
 /// again.
 const LSNS_LEFT_MIN: u64 = 1 << 48;
+
+/// Takes the records of the log in order.
+pub trait Replay {
+    /// A record, where it is, and its block. What it makes garbage is pushed onto `retired`: the
+    /// entry's previous record, if there was one. It must be pushed in this call when `record`
+    /// replaces or deletes it.
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    );
+
+    /// A record that will be applied soon. Nothing has to be done; records are announced in groups
+    /// so that whoever looks something up for each can overlap the cache misses.
+    fn announce(&mut self, _record: &Record<'_>) {}
+
+    /// There are no more records. What has turned out to be garbage (elements of objects that have
+    /// no root) is pushed onto `retired`.
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>);
+
+    /// A record that makes no sense to the keyspace, and why, if there was one: recovery then ends
+    /// with an error, before anything on disk is changed. Asked after each block and at the end.
+    fn rejected(&self) -> Option<(RecordAddr, String)> {
+        None
+    }
+}
+
+/// How far recovery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub bytes_done: u64,
+    /// Bytes that there are.
+    pub bytes_total: u64,
+    /// Records applied.
+    pub records: u64,
+}
 
 /// What is known of a file once all of the log was read.
 pub(crate) struct FileState {
@@ -348,7 +387,7 @@ impl<'a> Reader<'a> {
         dir: &Path,
         replay: &mut dyn Replay,
     ) -> Result<LogState> {
-        self.hear_witnesses(&**disk)?;
+        self.collect_durable_evidence(&**disk)?;
         self.check_tails(&**disk)?;
         let end = self.state.last_lsn.max(self.state.horizon);
         if self.state.durable > end {
@@ -374,8 +413,8 @@ impl<'a> Reader<'a> {
     fn check_listed(&self) -> Result<()> {
         for entry in self.catalog.manifest.iter().flat_map(|manifest| &manifest.listed) {
             let images = self.catalog.files.iter().zip(&self.state.files);
-            for (image, file) in images.filter(|(image, _)| entry.is_met_by(image)) {
-                entry.check(image, file.last_lsn)?;
+            for (image, file) in images.filter(|(image, _)| entry.is_met_by(&image.header)) {
+                image.check_listed(entry, file.last_lsn)?;
             }
         }
         Ok(())
@@ -396,7 +435,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Looks behind the ends of files without a footer for who knows what was durable.
-    fn hear_witnesses(&mut self, disk: &dyn Disk) -> Result<()> {
+    fn collect_durable_evidence(&mut self, disk: &dyn Disk) -> Result<()> {
         let mut durable = self.state.durable;
         for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
             let Some(tail) = &file.tail else { continue };

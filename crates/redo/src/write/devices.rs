@@ -12,85 +12,26 @@
 //! the end is the flusher's. A crash in between changes nothing: the manifest says which devices
 //! are there and which of them are leaving, and the next start goes on with it.
 
-use std::ops::Index;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use env::{Disk, Entropy};
 
+use crate::error::is_full;
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{DeviceMark, Id, ManifestDevice};
 use crate::format::segment;
-use crate::write::device::{Device, DeviceState, Order, Service, Shared};
+use crate::options::default_device;
+use crate::read::catalog::history_files;
+use crate::shared::device::{Device, DeviceState, Order, Service, Shared};
+use crate::shared::devices::DEVICES_MAX;
 use crate::write::flusher::Flusher;
 use crate::write::log::{Lane, Log};
 use crate::write::reserve;
-use crate::write::segment_writer::is_full;
 
-/// More devices than this in the life of a process make no sense.
-const DEVICES_MAX: usize = 256;
-
-/// The devices of a log. One that is added gets the next index; one that has left keeps its own.
-pub(crate) struct Devices {
-    slots: Box<[OnceLock<Device>]>,
-    count: AtomicUsize,
-}
-
-impl Devices {
-    pub(crate) fn new(devices: Vec<Device>) -> Self {
-        let slots = (0..DEVICES_MAX.max(devices.len())).map(|_| OnceLock::new()).collect();
-        let this = Self { slots, count: AtomicUsize::new(0) };
-        for device in devices {
-            this.push(device);
-        }
-        this
-    }
-
-    /// Adds a device, on the executor's thread; its index, if there is one left.
-    fn push(&self, device: Device) -> Option<usize> {
-        let index = self.count.load(Ordering::Acquire);
-        self.slots.get(index)?.set(device).ok()?;
-        self.count.store(index + 1, Ordering::Release);
-        Some(index)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Device> {
-        self.slots[..self.len()].iter().map(|slot| slot.get().expect("set before it was counted"))
-    }
-
-    /// The device for the blocks of one that has failed: `preferred` if it still takes blocks, or a
-    /// healthy one, or a full one. A device that has come to its end takes nothing, however healthy.
-    pub(crate) fn successor(&self, preferred: Option<usize>) -> Option<usize> {
-        let is_open = |state| move |other: &Device| other.state() == state && other.takes_more();
-        preferred
-            .filter(|other| is_open(DeviceState::Healthy)(&self[*other]))
-            .or_else(|| self.iter().position(is_open(DeviceState::Healthy)))
-            .or_else(|| self.iter().position(is_open(DeviceState::Full)))
-    }
-
-    /// How many take blocks, or did until they failed.
-    pub(crate) fn in_service(&self) -> usize {
-        self.iter().filter(|device| device.service() == Service::InUse).count()
-    }
-}
-
-impl Index<usize> for Devices {
-    type Output = Device;
-
-    fn index(&self, index: usize) -> &Device {
-        self.slots[index].get().expect("an index is given out when the device is there")
-    }
-}
-
-/// The device of a log in `dir` that was given none.
-pub(crate) fn default_device(dir: &Path) -> PathBuf {
-    dir.join("redo")
-}
+/// A queue of this size is short enough for the next block to go to.
+const QUEUE_SHORT_BYTES: u64 = 1 << 20;
 
 /// What becomes of which device, by path or index.
 #[derive(Default)]
@@ -201,6 +142,10 @@ impl Log {
             id = mark.device;
         }
         check_empty(disk, path)?;
+        // Of another time here: the names are given again.
+        for kept in history_files(disk, path)? {
+            disk.remove(&kept).at(&kept, "remove")?;
+        }
         DeviceMark { database, device: id }.write(disk, path)?;
         Ok(id)
     }
@@ -237,6 +182,7 @@ impl Log {
             let is_used = self.schedule.compacting_device() == Some(index)
                 || self.lanes[index].active.is_some()
                 || !self.lanes[index].pending.is_empty()
+                || self.has_kept_on(index)
                 || self.segments.iter().any(|segment| {
                     segment.device == index || segment.parts.iter().any(|part| part.device == index)
                 });
@@ -305,18 +251,30 @@ fn forget(shared: &Shared, device: &Device) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_keep_their_places() {
-        let device = |name: u8| Device::new(Id([name; 16]), PathBuf::from(format!("/{name}")));
-        let devices = Devices::new(vec![device(1), device(2)]);
-        assert_eq!(devices.push(device(3)), Some(2));
-        devices[1].set_service(Service::Gone);
-        assert_eq!((devices.len(), devices.in_service()), (3, 2));
-        assert_eq!(devices[2].id, Id([3; 16]));
-        assert_eq!(devices.iter().map(|device| device.id.0[0]).collect::<Vec<_>>(), [1, 2, 3]);
+/// The next device from the `from`th on, round and round, that has a short queue, is healthy and not
+/// being compacted; failing that, the least bad one.
+pub(crate) fn choose_device(shared: &Shared, from: usize, compacting: Option<usize>) -> usize {
+    let count = shared.devices.len();
+    if count == 1 {
+        return 0;
     }
+    let mut best = 0;
+    let mut best_rank = (u8::MAX, u64::MAX);
+    for step in 0..count {
+        let index = (from + step) % count;
+        let device = &shared.devices[index];
+        let state_rank = match device.state() {
+            _ if device.service() != Service::InUse => 4,
+            DeviceState::Healthy if compacting != Some(index) => 0,
+            DeviceState::Healthy => 1,
+            DeviceState::Full => 2,
+            DeviceState::Poisoned => 3,
+        };
+        let queued = device.queued_bytes.load(Ordering::Relaxed);
+        let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));
+        if rank < best_rank {
+            (best, best_rank) = (index, rank);
+        }
+    }
+    best
 }

@@ -25,30 +25,18 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, SegmentId};
 
-use crate::compact::segments::Part;
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result, is_full, lacks_descriptor};
+use crate::format::footer::{Ordinals, WrittenBlock};
 use crate::format::segment::SegmentHeader;
-use crate::write::device::{Bell, Device, DeviceState, Order, Sealed, Shared};
+use crate::shared::device::Part;
+use crate::shared::device::{Bell, Device, DeviceState, Order, Sealed, Shared};
+use crate::shared::sealed_block::SealedBlock;
+use crate::shared::step::Step;
 use crate::write::devices;
 use crate::write::pending_sync::{PendingSync, Turn};
 use crate::write::reserve;
-use crate::write::sealed_block::SealedBlock;
-use crate::write::segment_writer::{
-    Ordinals, SegmentWriter, WrittenBlock, is_full, lacks_descriptor,
-};
+use crate::write::segment_writer::SegmentWriter;
 use crate::write::unsynced::{self, Unsynced, Written};
-
-/// What a step has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Something; there may be more to do at once.
-    Worked,
-    /// Nothing; wait before the next step.
-    Idle,
-    /// Nothing, and there will never be anything to do again.
-    Finished,
-}
 
 /// Blocks are gathered into one write up to this size; larger ones are written from where they are.
 const GROUP_BYTES: usize = 256 << 10;
@@ -279,7 +267,7 @@ impl Flusher {
                 true
             })?;
             if self.close_inbox() {
-                self.leave_word();
+                self.persist_durable_lsn();
                 devices::leave(&self.shared, self.device())?;
                 self.is_finished = true;
             }
@@ -299,7 +287,7 @@ impl Flusher {
 
     /// Writes down how far the log is durable, the last device for all: that a later start finds
     /// the end of the log cut off, and does not take it for a torn one, if it should ever be.
-    fn leave_word(&self) {
+    fn persist_durable_lsn(&self) {
         let durable_lsn = self.shared.durability.durable_lsn();
         let noted = self.shared.manifest.update(|manifest| {
             let is_news = durable_lsn > manifest.durable_lsn;

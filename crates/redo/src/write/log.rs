@@ -16,63 +16,29 @@ use std::sync::atomic::Ordering;
 
 use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 
-use crate::compact::compactor::JobQueue;
-use crate::compact::pins::Pins;
-use crate::compact::schedule::Schedule;
+use crate::compact::job::JobQueue;
+use crate::compact::mark_slot::Slot;
+use crate::compact::marks::{Growing, Marks};
+use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
-use crate::format::record;
-use crate::format::segment::OFFSET_EVERY;
-use crate::inspect::stats::Stats;
-use crate::mend::healing::Healing;
-use crate::mend::scrubber::ScrubQueue;
-use crate::options::{CompactionOptions, SyncPolicy};
+use crate::mark::handle::Mark;
+use crate::options::{CompactionOptions, Options, SyncPolicy};
+use crate::read::reader::Reader;
+use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
+use crate::repair::scrubber::{ScrubQueue, Scrubber};
+use crate::shared::device::{Device, DeviceState, Mailbox, Order, Shared};
+use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
-use crate::write::device::{Device, DeviceState, Mailbox, Order, Service, Shared};
+use crate::write::devices::choose_device;
+use crate::write::health::{self, Health};
 use crate::write::lateness::Lateness;
-use crate::write::sealed_block::SealedBlock;
-
-/// Whether the log takes records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
-    /// It does.
-    Writable,
-    /// Every device is full: refuse writes until there is room, it is looked for all the time.
-    DiskFull {
-        /// What the system said.
-        reason: String,
-    },
-    /// Nothing can be made durable until the next start.
-    ReadOnly {
-        /// What has happened and what to do.
-        reason: String,
-    },
-}
+use crate::write::open_block::{Binding, OpenBlock};
+use crate::write::stats::Stats;
 
 /// A segment takes no further block past so many records, whatever they weigh.
 const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
 
-/// A queue of this size is short enough for the next block to go to.
-const QUEUE_SHORT_BYTES: u64 = 1 << 20;
-
 const EVERY_SECOND_US: u64 = 1_000_000;
-
-/// The block that takes records.
-#[derive(Default)]
-struct OpenBlock {
-    buffer: Vec<u8>,
-    marks: Vec<u64>,
-    /// The device and segment; `None` until there is a record.
-    binding: Option<Binding>,
-    record_count: u32,
-    delete_count: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Binding {
-    device: usize,
-    segment: SegmentId,
-    first_ordinal: u32,
-}
 
 /// A device as the executor sees it.
 #[derive(Default)]
@@ -87,13 +53,13 @@ pub(crate) struct Lane {
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
     pub(crate) segments: Segments,
-    pub(crate) jobs: Arc<JobQueue>,
     pub(crate) schedule: Schedule,
     /// Nothing of what is on disk may be replaced: see [`Log::set_frozen`].
     is_frozen: bool,
-    pub(crate) pins: Pins,
-    pub(crate) scrub: Arc<ScrubQueue>,
-    pub(crate) healing: Healing,
+    scrub: Arc<ScrubQueue>,
+    healing: Healing,
+    marks: Marks,
+    mark_copy_bytes: usize,
     open: OpenBlock,
     open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
@@ -114,49 +80,47 @@ pub struct Log {
 }
 
 impl Log {
-    #[expect(clippy::too_many_arguments, reason = "called once, by recovery")]
+    /// A log behind block `last_lsn`, which goes on in segment `next_segment`.
     pub(crate) fn new(
         shared: Arc<Shared>,
         segments: Segments,
         jobs: Arc<JobQueue>,
-        open_lsn: Lsn,
+        last_lsn: Lsn,
         next_segment: SegmentId,
         object_end: ObjectId,
-        policy: SyncPolicy,
-        compaction: CompactionOptions,
-        in_flight_bytes_max: u64,
+        options: &Options,
     ) -> Self {
         let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
         let synced_at_us = shared.clock.monotonic_us();
+        let mut spare = Buffers::default();
         let mut log = Self {
             durable: shared.durability.durable_lsn(),
             written: shared.durability.written_lsn(),
             shared,
             segments,
-            jobs,
-            schedule: Schedule::new(compaction),
+            marks: Marks::new(Arc::clone(&jobs.holds)),
+            mark_copy_bytes: options.mark_copy_bytes,
+            schedule: Schedule::new(options.compaction, jobs),
             is_frozen: false,
-            pins: Pins::default(),
             scrub: Arc::default(),
             healing: Healing::default(),
-            open: OpenBlock::default(),
-            open_lsn,
+            open: OpenBlock::new(&mut spare),
+            open_lsn: last_lsn.next(),
             lanes,
             next_segment,
             object_end,
             next_device: 0,
-            policy,
+            policy: options.policy,
             in_flight_bytes: 0,
-            in_flight_bytes_max,
-            spare: Buffers::default(),
+            in_flight_bytes_max: options.in_flight_bytes_max,
+            spare,
             mail: Mailbox::default(),
             synced_at_us,
             lateness: Lateness::default(),
             is_closed: false,
         };
-        log.set_policy(policy);
-        log.adapt_roll_bytes();
-        (log.open.buffer, log.open.marks) = log.spare.take();
+        log.set_policy(options.policy);
+        adapt_roll_bytes(&log.segments, &log.shared);
         log
     }
 
@@ -167,15 +131,8 @@ impl Log {
             Some(binding) => binding,
             None => self.bind(),
         };
-        let ordinal = binding.first_ordinal + self.open.record_count;
-        if ordinal.is_multiple_of(OFFSET_EVERY) {
-            self.open.marks.push(self.open.buffer.len() as u64);
-        }
-        record::encode(&mut self.open.buffer, record);
         self.object_end = self.object_end.max(record.object.next());
-        self.open.record_count += 1;
-        self.open.delete_count += u32::from(record.kind.is_delete());
-        RecordAddr::new(binding.segment, ordinal)
+        self.open.append(binding, record)
     }
 
     /// Says that the record at `addr` is no longer needed. The record that replaces it, or says
@@ -189,7 +146,9 @@ impl Log {
     /// When `addr` is of no segment of this log.
     #[inline]
     pub fn retire(&mut self, addr: RecordAddr) {
-        self.segments.retire(addr, self.open_lsn);
+        if self.segments.retire(addr, self.open_lsn) && self.marks.notes_retirements() {
+            self.marks.note_retired(addr, &self.segments);
+        }
     }
 
     /// The LSN of the block that takes records: what the next reply of a write depends on.
@@ -201,23 +160,20 @@ impl Log {
     /// Whether the open block has records.
     #[must_use]
     pub const fn has_open_records(&self) -> bool {
-        self.open.record_count > 0
+        self.open.has_records()
     }
 
     /// How long the open block is so far.
     #[must_use]
     pub fn open_bytes(&self) -> usize {
-        self.open.buffer.len()
+        self.open.bytes()
     }
 
     /// The block that must be durable before what the record at `addr` says may be shown to a
     /// client that asks for strict reads; `None` if it is durable.
     #[must_use]
     pub fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
-        if let Some(binding) = self.open.binding
-            && binding.segment == addr.segment()
-            && addr.ordinal() >= binding.first_ordinal
-        {
+        if self.open.has(addr) {
             return Some(self.open_lsn);
         }
         if self.durable.next() == self.open_lsn {
@@ -249,28 +205,19 @@ impl Log {
     /// Ends the open block and puts it before a flusher that is not told so: the caller steps it by
     /// [`Flusher::write_now`](crate::Flusher::write_now), or wakes it. The flusher's device.
     pub fn seal_quietly(&mut self) -> Option<usize> {
-        let binding = self.open.binding.take()?;
         let lsn = self.open_lsn;
+        let block = self.open.seal(&mut self.spare, lsn, || self.shared.clock.now_ms())?;
         self.open_lsn = lsn.next();
-        let (buffer, marks) = self.spare.take();
-        let block = SealedBlock {
-            buffer: std::mem::replace(&mut self.open.buffer, buffer),
-            marks: std::mem::replace(&mut self.open.marks, marks),
-            lsn,
-            time_ms: self.shared.clock.now_ms(),
-            segment: binding.segment,
-            home: binding.device,
-            first_ordinal: binding.first_ordinal,
-            record_count: std::mem::take(&mut self.open.record_count),
-            delete_count: std::mem::take(&mut self.open.delete_count),
-        };
-        let bytes = block.buffer.len() as u64;
-        if let Some(segment) = self.segments.get_mut(binding.segment) {
+        let (device, first) = (block.home, RecordAddr::new(block.segment, block.first_ordinal));
+        if let Some(segment) = self.segments.get_mut(block.segment) {
+            let bytes = block.buffer.len() as u64;
             segment.add_block(lsn, block.record_count, block.delete_count, bytes);
         }
-        let first = RecordAddr::new(binding.segment, binding.first_ordinal);
-        self.lanes[binding.device].pending.push_back((first, lsn));
-        Some(self.hand_over(binding.device, block))
+        self.lanes[device].pending.push_back((first, lsn));
+        if self.marks.waits_for_seal() {
+            self.marks.take_waiting().into_iter().for_each(|slot| self.begin_mark(slot));
+        }
+        Some(self.hand_over(device, block))
     }
 
     /// Gives the block to the device's flusher, or to that of its successor: whose device it is.
@@ -338,18 +285,22 @@ impl Log {
                     segment.parts.push(part);
                 }
             }
-            for finding in mail.findings.drain(..) {
-                self.note_finding(finding);
-            }
-            if let Some(outcome) = mail.compaction.take() {
-                self.finish_compaction(outcome);
-                // The next one at once: with small segments a tick each would be too slow.
-                self.schedule_compaction(self.shared.clock.monotonic_us());
-            } else if has_sealed {
-                self.follow_debt();
+            if has_sealed {
+                self.update_debt();
             }
         }
         self.mail = mail;
+        for finding in self.scrub.take_findings() {
+            let (healing, schedule, scene) = self.background();
+            healing.note_finding(schedule, &scene, finding);
+        }
+        if let Some(outcome) = self.schedule.jobs.take_outcome() {
+            let (_, schedule, mut scene) = self.background();
+            schedule.finish(&mut scene, outcome);
+            self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
+            // The next one at once: with small segments a tick each would be too slow.
+            self.schedule_compaction(self.shared.clock.monotonic_us());
+        }
         self.written = self.shared.durability.written_lsn();
         let durable = self.shared.durability.durable_lsn();
         if durable > self.durable {
@@ -359,6 +310,7 @@ impl Log {
                     lane.pending.pop_front();
                 }
             }
+            self.marks.publish(durable);
         }
     }
 
@@ -390,7 +342,11 @@ impl Log {
             }
         }
         self.release_drained_devices();
-        self.serve_scrubber();
+        self.marks.forget_dropped();
+        self.copy_marks(self.mark_copy_bytes);
+        if self.scrub.wants_targets.load(Ordering::Acquire) {
+            self.scrub.give_targets(scrub_targets(&self.segments, &self.schedule, &self.shared));
+        }
         self.schedule_compaction(now_us);
     }
 
@@ -409,27 +365,10 @@ impl Log {
         is_congested
     }
 
-    /// Whether the log takes records, as of now.
+    /// Returns whether the log takes records, as of now. Takes no lock while it does.
     #[must_use]
     pub fn health(&self) -> Health {
-        if let Some(reason) = self.shared.fatal() {
-            return Health::ReadOnly { reason };
-        }
-        let (mut full, mut is_writable) = (None, false);
-        for device in self.shared.devices.iter() {
-            match device.state() {
-                _ if device.service() != Service::InUse => {}
-                DeviceState::Healthy => is_writable = true,
-                DeviceState::Full => full = full.or(device.last_error()),
-                DeviceState::Poisoned => {}
-            }
-        }
-        // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
-        let is_held_up = self.shared.devices.iter().any(Device::is_stuck);
-        if is_writable && !is_held_up {
-            return Health::Writable;
-        }
-        Health::DiskFull { reason: full.unwrap_or_else(|| "no room on any log device".to_owned()) }
+        health::of(&self.shared)
     }
 
     /// Changes when blocks are synced.
@@ -458,9 +397,127 @@ impl Log {
         self.is_frozen = frozen;
     }
 
-    /// See [`Log::set_frozen`].
-    pub(crate) const fn is_frozen(&self) -> bool {
-        self.is_frozen
+    /// What reads records and blocks, on any thread, while the log goes on.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.shared.clone())
+    }
+
+    /// What reads sealed segments again; for a thread. It does nothing until it has a rate.
+    #[must_use]
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(self.shared.clone(), self.scrub.clone())
+    }
+
+    /// Changes how many bytes a second the scrubber reads; 0 for none. A pass begins at once.
+    pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
+        self.scrub.set_rate(bytes_per_s);
+    }
+
+    /// Says something to people.
+    pub(crate) fn tell(&mut self, event: String) {
+        self.healing.tell(event);
+    }
+
+    /// Returns what was found out about damage since this was asked last, for people.
+    pub fn drain_events(&mut self) -> Vec<String> {
+        self.healing.drain_events()
+    }
+
+    /// Segments that are damaged. Every entry with its record in one of them must be logged anew;
+    /// the list is empty as soon as nothing needs that.
+    #[must_use]
+    pub fn rewrites(&self) -> Vec<SegmentId> {
+        self.healing.rewrites(&self.segments)
+    }
+
+    /// Makes a mark: what is valid at one LSN, to be read while the log goes on. That is the last
+    /// block, or the open one if it has records: then the mark is made when that is sealed, which
+    /// nothing does for its sake, so that it lies between transactions. `None` while the log is
+    /// frozen: then its bitmaps say nothing ([`Log::set_frozen`]).
+    ///
+    /// What a thawed log retires as garbage from before it was frozen counts as valid until then.
+    pub fn mark(&mut self) -> Option<Mark> {
+        if self.is_frozen {
+            return None;
+        }
+        let slot = Arc::new(Slot::default());
+        let holds = Arc::clone(self.marks.holds());
+        let mark = Mark::new(Arc::clone(&slot), holds, Arc::clone(&self.shared));
+        if self.has_open_records() {
+            self.marks.wait_for_seal(slot);
+        } else {
+            self.begin_mark(slot);
+        }
+        Some(mark)
+    }
+
+    /// Makes a mark at the last block; the open one is empty.
+    fn begin_mark(&mut self, slot: Arc<Slot>) {
+        let lsn = Lsn(self.open_lsn.0 - 1);
+        let active = self.lanes.iter().filter_map(|lane| self.segments.get(lane.active?));
+        let growing = active.map(|segment| Growing {
+            segment: segment.id,
+            record_count: segment.record_count,
+            delete_count: segment.delete_count,
+        });
+        let growing = growing.collect();
+        self.marks.begin(slot, lsn, &self.segments, self.next_segment, growing);
+    }
+
+    /// Whether files on the device are kept for marks.
+    pub(crate) fn has_kept_on(&self, device: usize) -> bool {
+        self.marks.holds().has_on(device)
+    }
+
+    /// Copies bitmaps of marks, about `budget_bytes` of them: [`Log::tick`] does too.
+    pub fn copy_marks(&mut self, budget_bytes: usize) {
+        if self.marks.notes_retirements() {
+            self.marks.copy_some(&self.segments, budget_bytes);
+        }
+        self.marks.publish(self.durable);
+    }
+
+    /// Healing, compaction, and what they work on.
+    fn background(&mut self) -> (&mut Healing, &mut Schedule, Scene<'_>) {
+        let last_lsn = self.last_lsn();
+        let scene = Scene {
+            segments: &mut self.segments,
+            shared: &self.shared,
+            open_lsn: self.open_lsn,
+            last_lsn,
+            object_end: self.object_end,
+            marks: &mut self.marks,
+        };
+        (&mut self.healing, &mut self.schedule, scene)
+    }
+
+    /// The newest block that has records, the open one included.
+    fn last_lsn(&self) -> Lsn {
+        if self.has_open_records() { self.open_lsn } else { Lsn(self.open_lsn.0 - 1) }
+    }
+
+    /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
+    fn schedule_compaction(&mut self, now_us: u64) {
+        if !self.is_frozen && self.schedule.is_due(now_us) {
+            adapt_roll_bytes(&self.segments, &self.shared);
+            let (healing, schedule, mut scene) = self.background();
+            if let Some(SegmentToEnd { device, segment }) = healing.heal(schedule, &mut scene)
+                && self.lanes[device].active == Some(segment)
+            {
+                self.seal();
+                self.end_active_segment(device);
+            }
+            if self.schedule.compacting().is_empty() {
+                let (_, schedule, mut scene) = self.background();
+                schedule.start_best(&mut scene);
+            }
+        }
+        self.update_debt();
+    }
+
+    fn update_debt(&mut self) {
+        self.schedule.update_debt(&self.segments, &self.shared);
     }
 
     /// Compacts everything that has garbage, one segment after the other, in the background;
@@ -488,7 +545,7 @@ impl Log {
         self.is_closed = true;
         self.shared.request_sync(Lsn(self.open_lsn.0 - 1));
         self.shared.devices.iter().for_each(Device::end);
-        self.jobs.end();
+        self.schedule.jobs.end();
         self.scrub.end();
     }
 
@@ -500,33 +557,14 @@ impl Log {
             open_lsn: self.open_lsn,
             durable_lsn: self.durable,
             in_flight_bytes: self.in_flight_bytes,
-            ..self.schedule.stats.clone()
+            ..Stats::default()
         };
-        for segment in self.segments.iter() {
-            stats.segments += 1;
-            stats.files += usize::from(segment.leader == segment.id) + segment.parts.len();
-            stats.bytes += segment.bytes;
-            stats.records += u64::from(segment.present_count);
-            stats.invalid_records += u64::from(segment.invalid_count);
-            stats.delete_records += u64::from(segment.delete_count);
-            stats.bitmap_bytes += segment.bitmap_bytes() as u64;
-        }
-        stats.is_sweeping = self.schedule.is_sweeping();
-        stats.compacting = self.schedule.compacting().first().copied();
-        stats.pins = self.pins.count();
-        stats.scrubbed_bytes = self.scrub.scrubbed_bytes.load(Ordering::Relaxed);
-        stats.scrub_passes = self.scrub.passes.load(Ordering::Relaxed);
-        stats.scrub_pass_ended_at_ms = self.scrub.pass_ended_at_ms.load(Ordering::Relaxed);
-        stats.scrub_errors = self.healing.error_count;
-        stats.scrub_healed = self.healing.healed_count;
-        stats.scrub_error.clone_from(&self.healing.last_error);
-        for (index, device) in self.shared.devices.iter().enumerate() {
-            if device.service() == Service::Gone {
-                continue;
-            }
-            let ours = self.segments.iter().filter(|segment| segment.device == index);
-            stats.devices.push(device.stats(ours.count()));
-        }
+        stats.add_segments(&self.segments);
+        stats.add_compactions(&self.schedule);
+        stats.add_repairs(&self.scrub, &self.healing);
+        stats.marks = self.marks.open_count();
+        stats.kept_files = self.marks.holds().count();
+        stats.add_devices(&self.shared, &self.segments);
         stats
     }
 
@@ -534,7 +572,9 @@ impl Log {
     #[cold]
     fn bind(&mut self) -> Binding {
         assert!(!self.is_closed, "nothing is appended after the shutdown");
-        let device = self.choose_device();
+        let compacting = self.schedule.compacting_device();
+        let device = choose_device(&self.shared, self.next_device, compacting);
+        self.next_device = device + 1;
         let roll_bytes = self.shared.roll_bytes.load(Ordering::Relaxed);
         let lane = &mut self.lanes[device];
         let active = lane.active.and_then(|id| self.segments.get(id)).filter(|segment| {
@@ -554,35 +594,5 @@ impl Log {
         };
         self.open.binding = Some(binding);
         binding
-    }
-
-    /// The next device with a short queue that is healthy and not being compacted; failing that,
-    /// the least bad one.
-    fn choose_device(&mut self) -> usize {
-        let count = self.lanes.len();
-        if count == 1 {
-            return 0;
-        }
-        let compacting = self.schedule.compacting_device();
-        let mut best = 0;
-        let mut best_rank = (u8::MAX, u64::MAX);
-        for step in 0..count {
-            let index = (self.next_device + step) % count;
-            let device = &self.shared.devices[index];
-            let state_rank = match device.state() {
-                _ if device.service() != Service::InUse => 4,
-                DeviceState::Healthy if compacting != Some(index) => 0,
-                DeviceState::Healthy => 1,
-                DeviceState::Full => 2,
-                DeviceState::Poisoned => 3,
-            };
-            let queued = device.queued_bytes.load(Ordering::Relaxed);
-            let rank = (state_rank, queued.saturating_sub(QUEUE_SHORT_BYTES));
-            if rank < best_rank {
-                (best, best_rank) = (index, rank);
-            }
-        }
-        self.next_device = best + 1;
-        best
     }
 }

@@ -1,19 +1,21 @@
 //! The executor's side of the log, and the threads that write it.
 //!
-//! `log` takes records and hands each `sealed_block` to a `flusher` for each `device`, which writes them
-//! (`segment_writer`) and says when they are durable (`durability`). `devices` come and go; each
-//! keeps room for when its disk is full (`reserve`). The blocks' memory is used again (`buffers`), after
-//! they are durable (`unsynced`, `pending_sync`); those that are not for long make writers wait (`lateness`).
+//! `opening` makes a log of what is on disk. `log` takes records into the `open_block` and hands it
+//! to the `flusher` of a device, which writes it (`segment_writer`) and says when it is durable. `devices`
+//! come and go; each keeps room for when its disk is full (`reserve`). The blocks' memory is used
+//! again (`buffers`) after they are durable (`unsynced`, `pending_sync`); blocks that take too long
+//! make writers wait (`lateness`). `stats` are the figures of all that.
 
 pub(crate) mod buffers;
-pub(crate) mod device;
 pub(crate) mod devices;
-pub(crate) mod durability;
 pub(crate) mod flusher;
+pub(crate) mod health;
 pub(crate) mod lateness;
 pub(crate) mod log;
+pub(crate) mod open_block;
+pub(crate) mod opening;
 pub(crate) mod pending_sync;
 pub(crate) mod reserve;
-pub(crate) mod sealed_block;
 pub(crate) mod segment_writer;
+pub(crate) mod stats;
 pub(crate) mod unsynced;

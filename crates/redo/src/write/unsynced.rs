@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use base::Lsn;
 
-use crate::write::device::Shared;
-use crate::write::sealed_block::SealedBlock;
+use crate::shared::device::Shared;
+use crate::shared::sealed_block::SealedBlock;
 
 /// Under `everysec`, so many unsynced bytes are a reason to sync at once: they are kept in memory.
 const BYTES_MAX: usize = 16 << 20;

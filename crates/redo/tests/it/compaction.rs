@@ -355,40 +355,6 @@ fn a_crash_while_small_segments_are_gathered_loses_nothing() {
     }
 }
 
-#[test]
-fn what_is_pinned_stays_as_it_is_until_it_is_let_go() {
-    let disk = SimDisk::new(12, Faults::default());
-    let options = log_of_many_restarts(&disk, 3);
-    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
-    let pin = database.log.pin(Lsn(1)..=Lsn(2)).unwrap();
-    (0..20).for_each(|number| database.delete(&key(number)));
-    database.log.compact_all();
-    database.settle();
-    let stats = database.log.stats();
-    assert_eq!((stats.pins, stats.segments), (1, 4), "{stats:?}");
-    assert_eq!(stats.invalid_records, 20, "the garbage is where it was: {stats:?}");
-    drop(pin);
-    database.settle();
-    let stats = database.log.stats();
-    assert_eq!((stats.pins, stats.invalid_records), (0, 0), "{stats:?}");
-}
-
-#[test]
-fn a_file_that_is_being_compacted_cannot_be_pinned_before_that_is_over() {
-    let disk = SimDisk::new(13, Faults::default());
-    let options = log_of_many_restarts(&disk, 3);
-    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
-    (0..5).for_each(|number| database.delete(&key(number)));
-    database.flush();
-    database.log.compact_all();
-    database.log.tick();
-    assert!(database.log.stats().compacting.is_some());
-    assert!(database.log.pin(Lsn(1)..=Lsn(1)).is_none());
-    assert!(database.log.pin(Lsn(3)..=Lsn(3)).is_some(), "another file can be");
-    database.settle();
-    assert!(database.log.pin(Lsn(1)..=Lsn(1)).is_some());
-}
-
 /// The process dies between a rename and the sync of its directory, or that sync fails: the next start
 /// sees a name that no disk has, and a crash in the middle of it must not lose more than that name.
 #[test]

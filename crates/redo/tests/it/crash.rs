@@ -76,6 +76,7 @@ fn several_lives(seed: u64) -> (u64, World) {
 #[test]
 fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
     let (mut compactions, mut gathered, mut cut_blocks, mut device_changes) = (0, 0, 0, 0);
+    let mut marks_read = 0;
     let seeds = seeds(400);
     let count = seeds.end - seeds.start;
     for seed in seeds {
@@ -83,11 +84,13 @@ fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
         compactions += world.compactions;
         gathered += world.gathered;
         device_changes += world.device_changes;
+        marks_read += world.marks_read;
         cut_blocks += world.cut_blocks;
     }
     assert!(count < 100 || compactions > count, "compactions were part of it: {compactions}");
     assert!(count < 100 || gathered > 0, "files with several segments were: {gathered}");
     assert!(count < 100 || device_changes > count / 2, "devices came and went: {device_changes}");
+    assert!(count < 100 || marks_read > count, "marks were read: {marks_read}");
     assert!(count < 100 || cut_blocks > 0, "blocks behind a missing one were part of it");
 }
 

@@ -4,6 +4,7 @@
 
 mod compaction;
 mod corruption;
+mod costs;
 mod crash;
 mod crowded;
 mod devices;
@@ -12,8 +13,11 @@ mod format;
 mod harness;
 mod inspection;
 mod lifecycle;
+mod marks;
 mod objects;
 mod opening;
+mod racing;
+mod reading;
 mod repairing;
 mod scrubbing;
 mod simulation;

@@ -82,7 +82,7 @@ impl Patient {
             while self.scrubber.step() == Step::Worked {}
             self.rewrite();
             self.database.settle();
-            self.news.extend(self.database.log.take_news());
+            self.news.extend(self.database.log.drain_events());
             let stats = self.database.log.stats();
             if stats.scrub_passes > passes && stats.scrub_healed == stats.scrub_errors {
                 break;
@@ -261,7 +261,7 @@ fn healing_does_not_wait_for_an_open_segment_of_a_failed_device() {
         patient.rewrite();
         patient.database.set(&key(number), b"goes on");
         patient.database.settle();
-        patient.news.extend(patient.database.log.take_news());
+        patient.news.extend(patient.database.log.drain_events());
     }
     let after = patient.database.log.stats();
     assert_eq!((after.scrub_errors, after.scrub_healed), (1, 0), "{:?}", patient.news);

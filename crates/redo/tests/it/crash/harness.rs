@@ -16,8 +16,8 @@ use std::sync::Arc;
 use base::{Lsn, Record, RecordAddr};
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::{
-    CompactionOptions, Compactor, Env, Error, Flusher, Health, Log, Opened, Options, Recovery,
-    Replay, Step, SyncPolicy,
+    CompactionOptions, Compactor, Env, Error, Flusher, Health, Log, Mark, MarkReader, Opened,
+    Options, Recovery, Replay, Step, SyncPolicy,
 };
 
 use super::model::{Model, Visible};
@@ -118,6 +118,18 @@ impl Ledger {
         self.acknowledged = self.acknowledged.max(durable);
     }
 
+    /// What is wrong with what a mark at `lsn` has read, if anything.
+    fn judge_mark(&self, lsn: Lsn, model: &mut Model) -> Result<(), String> {
+        // What no root has is retired when there is time, so a mark may have it.
+        model.collect_garbage();
+        let (found, expected) = (Snapshot::of(model), &self.states[&lsn]);
+        if found == *expected {
+            return Ok(());
+        }
+        let difference = expected.visible.difference(&found.visible);
+        Err(format!("the mark at block {lsn}, expected | found:\n{difference}"))
+    }
+
     /// What is wrong with a recovery that came to `lsn`, if anything.
     pub(crate) fn judge(&self, lsn: Lsn, model: &Model) -> Result<(), String> {
         let (acknowledged, last) = (self.acknowledged, self.last());
@@ -210,6 +222,7 @@ pub(crate) struct World {
     pub(crate) gathered: u64,
     pub(crate) cut_blocks: u64,
     pub(crate) device_changes: u64,
+    pub(crate) marks_read: u64,
     /// Whether the verifier is asked before each recovery, and must agree with it.
     pub(crate) verifies: bool,
 }
@@ -220,6 +233,7 @@ pub(crate) struct Running {
     pub(crate) flushers: Vec<Flusher>,
     pub(crate) compactor: Compactor,
     pub(crate) executor: Executor,
+    pub(crate) marks: Vec<Mark>,
 }
 
 impl World {
@@ -242,6 +256,7 @@ impl World {
             gathered: 0,
             cut_blocks: 0,
             device_changes: 0,
+            marks_read: 0,
             verifies: false,
         }
     }
@@ -269,7 +284,8 @@ impl World {
         let Opened { log, flushers, compactor, summary } = opened;
         self.cut_blocks += summary.cut_blocks;
         let executor = Executor::new(replayed.model, self.rng.next());
-        Ok((Running { log, flushers, compactor, executor }, summary.last_lsn))
+        let marks = Vec::new();
+        Ok((Running { log, flushers, compactor, executor, marks }, summary.last_lsn))
     }
 
     /// Brings the database up and judges what it has found. While `crashes` says so, the recovery
@@ -345,7 +361,8 @@ impl World {
             70..85 => {
                 running.compactor.step();
             }
-            85..98 => self.tick(running),
+            85..94 => self.tick(running),
+            94..98 => self.mark(running),
             98 if self.shape.changes_devices => self.change_devices(running),
             _ => {
                 running.log.seal().inspect(|lsn| self.note(running, *lsn));
@@ -353,6 +370,44 @@ impl World {
             }
         }
         self.poll(running);
+    }
+
+    /// Makes a mark, and reads or drops older ones.
+    fn mark(&mut self, running: &mut Running) {
+        running.marks.extend(running.log.mark());
+        for mark in std::mem::take(&mut running.marks) {
+            match self.rng.below(4) {
+                0 => drop(mark),
+                1 => match mark.read() {
+                    Ok(reader) => self.read_mark(reader),
+                    Err(mark) => running.marks.push(mark),
+                },
+                _ => running.marks.push(mark),
+            }
+        }
+    }
+
+    fn read_mark(&mut self, mut reader: MarkReader) {
+        let mut model = Model::default();
+        loop {
+            match reader.next() {
+                Ok(Some(block)) => {
+                    for (addr, record) in block.records() {
+                        let twice = model.apply(&record, addr);
+                        assert_eq!(twice, None, "seed {}: two records of an entry", self.seed);
+                    }
+                }
+                Ok(None) => break,
+                Err(Error::NotKept { .. }) => return,
+                Err(_) if self.disk.is_crashed() => return,
+                Err(Error::Io { source, .. }) if env::system_number(&source).is_some() => return,
+                Err(error) => panic!("seed {}: {error}", self.seed),
+            }
+        }
+        if let Err(what) = self.ledger.judge_mark(reader.lsn(), &mut model) {
+            panic!("seed {}: {what}", self.seed);
+        }
+        self.marks_read += 1;
     }
 
     /// Lists other devices: one of them may stay, one may be new.

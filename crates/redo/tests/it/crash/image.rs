@@ -20,7 +20,10 @@ impl Image {
         for dir in Self::dirs(devices) {
             for name in disk.list(&dir).unwrap() {
                 let path = dir.join(name);
-                if path.extension().is_some_and(|extension| extension == "lock") {
+                // What is kept for marks means nothing to a start.
+                if path.ends_with("history")
+                    || path.extension().is_some_and(|extension| extension == "lock")
+                {
                     continue;
                 }
                 let file = disk.open(&path, Access::Read).unwrap();

@@ -41,11 +41,11 @@ use crate::format::block::BlockHeader;
 use crate::format::listing::Listed;
 use crate::format::manifest::{self, DeviceMark, Manifest};
 use crate::inspect::verify::{Report, check_file, verify, verify_unlocked};
-use crate::mend::places::{self, Places};
-use crate::mend::rebuild::{Patient, Rebuilder};
-use crate::mend::salvage::{DamagedFile, Salvage, Wound, read_range};
-use crate::recover::recovery::{is_in_use, lock_path};
-use crate::recover::scan::find_block_after;
+use crate::read::in_use::{is_in_use, lock_path};
+use crate::read::scan::find_block_after;
+use crate::repair::places::{self, Places};
+use crate::repair::rebuild::{DamagedSegment, Rebuilder};
+use crate::repair::salvage::{DamagedFile, Salvage, Wound, read_range};
 
 /// Whether a repair is made or only shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct Repair {
     /// What [`verify`] says is wrong; empty for a log that needs no repair.
     pub errors: Vec<Error>,
     /// The segments that are written anew, those together that share files.
-    groups: Vec<Vec<Patient>>,
+    groups: Vec<Vec<DamagedSegment>>,
     /// Damaged files that add nothing: leftovers, and files that were begun and never used.
     discarded: BTreeSet<PathBuf>,
     /// Blocks that were durable and are in no file.
@@ -176,10 +176,10 @@ fn look(
     let next_segment = files.iter().map(|image| image.segment.0 + 1).max().unwrap_or(1);
     let listed = places.listed().iter().copied();
     let missing = listed.filter(|entry| !files.iter().any(|image| image.may_be(entry))).collect();
-    let (groups, intact) = gather_patients(files.into_iter().zip(complaints).collect());
+    let (groups, intact) = gather_damaged(files.into_iter().zip(complaints).collect());
     let mut manifest = places.new_manifest(dir, durable, next_segment, entropy);
     manifest.listed = intact.iter().filter_map(Salvage::listed).collect();
-    manifest.listed.extend(groups.iter().flatten().filter_map(Patient::listed));
+    manifest.listed.extend(groups.iter().flatten().filter_map(DamagedSegment::listed));
     let mut repair = Repair {
         dir: dir.to_owned(),
         errors: report.errors,
@@ -225,9 +225,9 @@ fn take_leftovers(images: &mut Vec<Salvage>) -> Vec<Salvage> {
 
 /// The segments of which something is damaged, each with all of its images. What shares a file
 /// with one of them is written anew as well, and with it. And the images that stay as they are.
-fn gather_patients(
+fn gather_damaged(
     mut images: Vec<(Salvage, Option<String>)>,
-) -> (Vec<Vec<Patient>>, Vec<Salvage>) {
+) -> (Vec<Vec<DamagedSegment>>, Vec<Salvage>) {
     let mut groups = Vec::new();
     while let Some((first, _)) = images.iter().find(|(_, complaint)| complaint.is_some()) {
         let mut paths = BTreeSet::from([first.path.clone()]);
@@ -244,17 +244,17 @@ fn gather_patients(
                 }
             }
         }
-        let mut patients: BTreeMap<SegmentId, Patient> = BTreeMap::new();
+        let mut damaged: BTreeMap<SegmentId, DamagedSegment> = BTreeMap::new();
         for (image, complaint) in
             images.extract_if(.., |(image, _)| segments.contains(&image.segment))
         {
             let segment = image.segment;
-            let new = Patient { segment, images: Vec::new(), complaints: Vec::new() };
-            let patient = patients.entry(segment).or_insert(new);
-            patient.complaints.extend(complaint);
-            patient.images.push(image);
+            let new = DamagedSegment { segment, images: Vec::new(), complaints: Vec::new() };
+            let entry = damaged.entry(segment).or_insert(new);
+            entry.complaints.extend(complaint);
+            entry.images.push(image);
         }
-        groups.push(patients.into_values().collect());
+        groups.push(damaged.into_values().collect());
     }
     (groups, images.into_iter().map(|(image, _)| image).collect())
 }
@@ -328,8 +328,8 @@ fn complaint(
         return at(file.range.end, what);
     }
     let last_lsn = file.blocks.last().map_or(Lsn::ZERO, |block| block.header.lsn);
-    for entry in places.listed().iter().filter(|entry| entry.is_met_by(source)) {
-        if let Err(Error::Corrupt { offset, what, .. }) = entry.check(source, last_lsn) {
+    for entry in places.listed().iter().filter(|entry| entry.is_met_by(header)) {
+        if let Err(Error::Corrupt { offset, what, .. }) = source.check_listed(entry, last_lsn) {
             return at(offset, &what);
         }
     }
@@ -353,7 +353,7 @@ fn complaint(
 
 impl Repair {
     fn images(&self) -> impl Iterator<Item = &Salvage> {
-        self.groups.iter().flatten().flat_map(|patient| &patient.images)
+        self.groups.iter().flatten().flat_map(|damaged| &damaged.images)
     }
 
     fn count(&mut self) {
@@ -395,7 +395,7 @@ impl Repair {
         self.keep_old_files(disk, now_ms)?;
         let mut temps = Vec::new();
         for group in &self.groups {
-            let home = group.first().and_then(|patient| patient.images.first());
+            let home = group.first().and_then(|damaged| damaged.images.first());
             let home = &self.places.devices[home.map_or(0, |image| image.device)];
             let rebuilder = Rebuilder {
                 disk,
@@ -494,8 +494,8 @@ impl fmt::Display for Repair {
         for place in self.places.devices.iter().filter(|place| !place.has_mark) {
             writeln!(f, "{} lost its mark: it gets a new one", place.path.display())?;
         }
-        for patient in self.groups.iter().flatten() {
-            patient.write(f)?;
+        for damaged in self.groups.iter().flatten() {
+            damaged.write(f)?;
         }
         for path in &self.discarded {
             writeln!(f, "{}: superfluous since a compaction; put aside", path.display())?;
@@ -542,7 +542,7 @@ impl Repair {
     }
 }
 
-impl Patient {
+impl DamagedSegment {
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "segment {}:", self.segment)?;
         self.complaints.iter().try_for_each(|what| writeln!(f, "  damaged: {what}"))?;

@@ -28,12 +28,12 @@ use std::time::Duration;
 use base::SegmentId;
 use env::Access;
 
-use crate::compact::large_block::LargeCopy;
+use crate::error::lacks_descriptor;
 use crate::error::{Error, Result};
-use crate::recover::scan::{BlockCursor, Next, SegmentFile, SizedNext};
-use crate::write::device::Shared;
-use crate::write::flusher::Step;
-use crate::write::segment_writer::lacks_descriptor;
+use crate::read::large_block::LargeCopy;
+use crate::read::scan::{BlockCursor, Next, SegmentFile, SizedNext};
+use crate::shared::device::Shared;
+use crate::shared::step::Step;
 
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -68,6 +68,7 @@ pub(crate) struct Finding {
 pub(crate) struct ScrubQueue {
     state: Mutex<State>,
     changed: Condvar,
+    has_findings: AtomicBool,
     /// Set while the scrubber waits for the files of a new pass.
     pub(crate) wants_targets: AtomicBool,
     pub(crate) scrubbed_bytes: AtomicU64,
@@ -79,6 +80,8 @@ pub(crate) struct ScrubQueue {
 #[derive(Default)]
 struct State {
     targets: Option<Vec<Target>>,
+    /// What is damaged, until the executor takes it.
+    findings: Vec<Finding>,
     rate_bytes_per_s: u64,
     /// Counts the changes of the rate.
     rate_changes: u64,
@@ -104,6 +107,20 @@ impl ScrubQueue {
         self.wants_targets.store(false, Ordering::Release);
         self.lock().targets = Some(targets);
         self.changed.notify_one();
+    }
+
+    fn report(&self, finding: Finding) {
+        self.lock().findings.push(finding);
+        self.has_findings.store(true, Ordering::Release);
+    }
+
+    /// What was found since this was asked last. Takes no lock while there is nothing.
+    pub(crate) fn take_findings(&self) -> Vec<Finding> {
+        if !self.has_findings.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.has_findings.store(false, Ordering::Relaxed);
+        std::mem::take(&mut self.lock().findings)
     }
 
     pub(crate) fn end(&self) {
@@ -253,7 +270,7 @@ impl Scrubber {
             self.todo.get_or_insert_default().push_front(target);
             return;
         }
-        self.shared.post(|mail| mail.findings.push(Finding { target, error }));
+        self.queue.report(Finding { target, error });
         (self.shared.waker)();
     }
 }

@@ -19,7 +19,7 @@ use base::Lsn;
 use env::Disk;
 
 use crate::error::Result;
-use crate::recover::scan::{Block, BlockCursor, Next, SegmentFile, Tail};
+use crate::read::scan::{Block, BlockCursor, Next, SegmentFile, Tail};
 
 /// How much of a file is read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -42,6 +42,8 @@ pub(crate) struct DeviceStream {
     /// The oldest block of each open file.
     heads: BinaryHeap<Reverse<(Lsn, usize)>>,
     tails: Vec<(usize, Tail)>,
+    /// Whether files may be replaced between the look at them and their opening.
+    is_running: bool,
 }
 
 struct OpenFile {
@@ -54,7 +56,24 @@ struct OpenFile {
 impl DeviceStream {
     /// A stream over `files`, each with its index.
     pub(crate) fn new(disk: Arc<dyn Disk>, files: Vec<(usize, SegmentFile)>) -> Result<Self> {
+        Self::begin(disk, files, false)
+    }
+
+    /// The same over files of a log that goes on: one that was replaced is an error.
+    pub(crate) fn of_running_log(
+        disk: Arc<dyn Disk>,
+        files: Vec<(usize, SegmentFile)>,
+    ) -> Result<Self> {
+        Self::begin(disk, files, true)
+    }
+
+    fn begin(
+        disk: Arc<dyn Disk>,
+        files: Vec<(usize, SegmentFile)>,
+        is_running: bool,
+    ) -> Result<Self> {
         let mut stream = Self {
+            is_running,
             disk,
             waiting: Vec::new(),
             open: Vec::new(),
@@ -72,7 +91,11 @@ impl DeviceStream {
     }
 
     fn open(&mut self, index: usize, file: SegmentFile) -> Result<()> {
-        let cursor = Some(BlockCursor::open(&*self.disk, file, CHUNK_BYTES)?);
+        let cursor = BlockCursor::open(&*self.disk, file, CHUNK_BYTES)?;
+        if self.is_running {
+            cursor.check_same()?;
+        }
+        let cursor = Some(cursor);
         let free = self.open.iter().position(|open| open.cursor.is_none() && open.head.is_none());
         let open = OpenFile { index, cursor, head: None };
         let slot = match free {

@@ -13,12 +13,13 @@ use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 use env::{Access, Disk, File};
 
-use crate::compact::large_block::LargeBlock;
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
+use crate::format::listing::Listed;
 use crate::format::record;
 use crate::format::segment::{self, Footer, SegmentHeader};
 use crate::format::survivors::Survivors;
+use crate::read::large_block::LargeBlock;
 
 /// A segment's image in a file, as it was found.
 #[derive(Clone)]
@@ -76,6 +77,33 @@ impl SegmentFile {
         Ok(images)
     }
 
+    /// Checks that `file`, opened under the image's name, is the one that it was found in.
+    pub(crate) fn check_same(&self, file: &dyn File) -> Result<()> {
+        let end = file.len().at(&self.path, "read")?;
+        let header =
+            if end < self.start { None } else { read_header(file, self.start, end, &self.path)? };
+        if header == Some(self.header) {
+            return Ok(());
+        }
+        Err(self.corrupt(0, "the file was replaced while it was read"))
+    }
+
+    /// Checks that the image, whose last good block is `last_lsn`, has what `entry` lists.
+    pub(crate) fn check_listed(&self, entry: &Listed, last_lsn: Lsn) -> Result<()> {
+        if self.footer.is_some() {
+            return Ok(());
+        }
+        if entry.is_sealed() {
+            let what = "the segment was sealed, and its footer is damaged or missing";
+            return Err(self.corrupt(self.len, what));
+        }
+        if entry.last_lsn > last_lsn {
+            let what = format!("block {} was durable in it, and it ends before", entry.last_lsn);
+            return Err(self.corrupt(self.len, what));
+        }
+        Ok(())
+    }
+
     /// The error that says what is wrong at `offset` of the image.
     pub(crate) fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
         Error::corrupt(&self.path, self.start + offset, what)
@@ -108,6 +136,34 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Reads the block at `offset` of an image, and compares it with its checksums.
+    pub(crate) fn read(file: &dyn File, image: &SegmentFile, offset: u64) -> Result<Self> {
+        let path = &image.path;
+        let mut bytes = [0; block::HEADER_BYTES];
+        file.read_exact_at(&mut bytes, image.start + offset).at(path, "read")?;
+        let is_ours = |header: &BlockHeader| {
+            header.segment == image.header.segment
+                && header.database_tag == image.header.database.tag()
+        };
+        let header = BlockHeader::decode(&bytes)
+            .filter(is_ours)
+            .ok_or_else(|| image.corrupt(offset, "a block's header is damaged"))?;
+        let payload_bytes = usize::try_from(header.payload_bytes).unwrap_or(usize::MAX);
+        let at = image.start + offset + bytes.len() as u64;
+        let rest = file.len().at(path, "read")?.saturating_sub(at);
+        if header.payload_bytes > rest {
+            return Err(image.corrupt(offset, "a block is longer than its file"));
+        }
+        let mut payload = vec![0; payload_bytes];
+        file.read_exact_at(&mut payload, at).at(path, "read")?;
+        if crc32c(&payload) != header.payload_crc {
+            return Err(image.corrupt(offset, "a block's records are damaged"));
+        }
+        let survivors = image.footer.clone().filter(|_| header.flags & COMPACTED != 0);
+        let chunk = Arc::new(payload);
+        Ok(Self { header, offset, chunk, payload: 0..payload_bytes, survivors })
+    }
+
     /// The records as bytes.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.chunk[self.payload.clone()]
@@ -242,6 +298,12 @@ impl BlockCursor {
             chunk_at: 0,
             chunk_bytes,
         })
+    }
+
+    /// Checks that the file is the one that the image was found in: its name may have come to
+    /// stand for another.
+    pub(crate) fn check_same(&self) -> Result<()> {
+        self.source.check_same(&*self.file)
     }
 
     /// How many bytes lie behind.

@@ -6,7 +6,7 @@
 //!              └───────┴───── good ─────┘
 //! ```
 //!
-//! Unlike [`crate::recover::scan`], which stops at the first thing that is wrong, this goes on: behind a
+//! Unlike [`crate::read::scan`], which stops at the first thing that is wrong, this goes on: behind a
 //! block that is not good the bytes are looked through for the next header of a block of the same
 //! segment and database that is newer than the one before. A block counts as good only as a whole,
 //! because it is a transaction; what can be read of a bad one is for people, to know what was lost.
@@ -29,7 +29,7 @@ use crate::format::listing::Listed;
 use crate::format::manifest::Id;
 use crate::format::record;
 use crate::format::segment::{self, Footer, SegmentHeader};
-use crate::recover::scan::{SegmentFile, find_block_header, read_header};
+use crate::read::scan::{SegmentFile, find_block_header, read_header};
 
 /// So much of a bad block is looked at for the keys in it.
 const LOOKED_AT_BYTES: u64 = 64 << 20;

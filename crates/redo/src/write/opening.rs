@@ -12,64 +12,25 @@
 //! file is cut at the same block, and each is durable before the manifest says that it is done.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
-use env::{Disk, Lock};
+use base::{Lsn, ObjectId, SegmentId};
+use env::Lock;
 
-use crate::compact::compactor::{Compactor, JobQueue};
+use crate::compact::compactor::Compactor;
+use crate::compact::job::JobQueue;
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Id, Manifest, ManifestDevice, ManifestStore};
 use crate::options::{Env, Options, SyncPolicy};
-use crate::recover::catalog::Catalog;
+use crate::read::catalog::Catalog;
 use crate::recover::cut;
-use crate::recover::replay::{LogState, read_log};
-use crate::write::device::{Device, DeviceState, Service, Shared};
-use crate::write::durability::Durability;
+use crate::recover::replay::{LogState, Progress, Replay, read_log};
+use crate::shared::device::{Device, DeviceState, Service, Shared};
+use crate::shared::durability::Durability;
 use crate::write::flusher::Flusher;
 use crate::write::log::Log;
 use crate::write::reserve;
-
-/// Takes the records of the log in order.
-pub trait Replay {
-    /// A record, where it is, and its block. What it makes garbage is pushed onto `retired`: the
-    /// entry's previous record, if there was one. It must be pushed in this call when `record`
-    /// replaces or deletes it.
-    fn apply(
-        &mut self,
-        record: &Record<'_>,
-        addr: RecordAddr,
-        lsn: Lsn,
-        retired: &mut Vec<RecordAddr>,
-    );
-
-    /// A record that will be applied soon. Nothing has to be done; records are announced in groups
-    /// so that whoever looks something up for each can overlap the cache misses.
-    fn announce(&mut self, _record: &Record<'_>) {}
-
-    /// There are no more records. What has turned out to be garbage (elements of objects that have
-    /// no root) is pushed onto `retired`.
-    fn finish(&mut self, retired: &mut Vec<RecordAddr>);
-
-    /// A record that makes no sense to the keyspace, and why, if there was one: recovery then ends
-    /// with an error, before anything on disk is changed. Asked after each block and at the end.
-    fn rejected(&self) -> Option<(RecordAddr, String)> {
-        None
-    }
-}
-
-/// How far recovery is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes read.
-    pub bytes_done: u64,
-    /// Bytes that there are.
-    pub bytes_total: u64,
-    /// Records applied.
-    pub records: u64,
-}
 
 /// What recovery has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +107,8 @@ impl Recovery {
                     object_floor: ObjectId::NONE.next(),
                     devices: Vec::new(),
                     listed: Vec::new(),
+                    history: Vec::new(),
+                    history_floor: Lsn::ZERO,
                 };
                 env.entropy.fill(&mut manifest.database.0);
                 env.entropy.fill(&mut manifest.hash_seed);
@@ -199,7 +162,7 @@ impl Recovery {
         )?;
         self.make_room(&state);
         self.settle_devices()?;
-        self.settle_what_was_seen(&state)?;
+        self.sync_observed_names(&state)?;
         let disk = self.env.disk.clone();
         let cut = cut::tidy(&*disk, &self.catalog, &state)?;
         self.settle_manifest(&state)?;
@@ -284,14 +247,18 @@ impl Recovery {
     /// Before anything is removed because of what was seen: that is made durable. A rename may have
     /// been seen that the process before this one did not live to sync, or could not; if it were lost
     /// now and the removal were not, a file would be missing. Images without a block are about to be
-    /// removed too: whoever starts after a crash must not miss them.
-    fn settle_what_was_seen(&mut self, state: &LogState) -> Result<()> {
+    /// removed too: a start after a crash must not miss them. Files that were kept for marks are not
+    /// needed any more.
+    fn sync_observed_names(&mut self, state: &LogState) -> Result<()> {
         let disk = &*self.env.disk;
         for device in &self.catalog.devices {
             disk.sync_dir(&device.path).at(&device.path, "sync")?;
         }
         let left: BTreeSet<_> = self.left(state).map(|left| (left.segment, left.part)).collect();
         self.manifest.listed.retain(|listed| left.contains(&(listed.segment, listed.part)));
+        for kept in std::mem::take(&mut self.manifest.history) {
+            self.manifest.history_floor = self.manifest.history_floor.max(kept.until);
+        }
         self.manifest.write(disk, &self.options.dir)
     }
 
@@ -334,7 +301,7 @@ impl Recovery {
             cut_bytes: cut.cut_bytes,
             cut_blocks: state.files.iter().map(|file| file.cut_block_count).sum(),
         };
-        let store = ManifestStore::new(env.disk.clone(), options.dir, manifest);
+        let store = ManifestStore::new(env.disk.clone(), options.dir.clone(), manifest);
         let is_always = options.policy == SyncPolicy::Always;
         let durability = Durability::new(state.last_lsn, is_always);
         let shared = Arc::new(Shared::new(
@@ -359,44 +326,24 @@ impl Recovery {
         }
         let jobs = Arc::new(JobQueue::default());
         let compactor = Compactor::new(shared.clone(), jobs.clone());
-        let log = Log::new(
+        let missing = catalog.missing_history();
+        let mut log = Log::new(
             shared,
             segments,
             jobs,
-            state.last_lsn.next(),
+            state.last_lsn,
             next_segment,
             state.object_end,
-            options.policy,
-            options.compaction,
-            options.in_flight_bytes_max,
+            &options,
         );
+        if let Some(path) = missing.first() {
+            log.tell(format!(
+                "{} files that were kept for a mark are missing, {} the first of them: nothing needs \
+                 them any more",
+                missing.len(),
+                path.display()
+            ));
+        }
         Ok(Opened { log, flushers, compactor, summary })
-    }
-}
-
-/// The path of the lock of the log in `dir`.
-#[must_use]
-pub(crate) fn lock_path(dir: &std::path::Path) -> PathBuf {
-    dir.join("redo.lock")
-}
-
-/// Whether there is a log in `dir`.
-#[must_use]
-pub fn is_there(disk: &dyn Disk, dir: &std::path::Path) -> bool {
-    disk.exists(&crate::format::manifest::path_in(dir)).unwrap_or(false)
-}
-
-/// Whether the log in `dir` is open in some process.
-///
-/// # Errors
-/// When the lock cannot be tried.
-pub fn is_in_use(disk: &dyn Disk, dir: &std::path::Path) -> Result<bool> {
-    let path = lock_path(dir);
-    if !disk.exists(&path).at(&path, "look for")? {
-        return Ok(false);
-    }
-    match disk.lock(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
-        lock => lock.at(&path, "lock").map(|_| false),
     }
 }

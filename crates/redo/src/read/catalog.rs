@@ -10,7 +10,7 @@ use env::{Access, Disk};
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest::{self, DeviceMark, Id, Manifest};
 use crate::format::segment;
-use crate::recover::scan::SegmentFile;
+use crate::read::scan::SegmentFile;
 
 /// A device directory as it was found.
 #[derive(Debug, Clone)]
@@ -32,6 +32,9 @@ pub(crate) struct Catalog {
     pub(crate) unborn: Vec<PathBuf>,
     /// Leftovers: temporary files, and parts that a compaction has made superfluous.
     pub(crate) leftovers: Vec<PathBuf>,
+    /// Files that compactions have replaced and that were kept for marks: they are of no use to
+    /// anything that begins after.
+    pub(crate) history: Vec<PathBuf>,
 }
 
 impl Catalog {
@@ -44,6 +47,7 @@ impl Catalog {
             files: Vec::new(),
             unborn: Vec::new(),
             leftovers: Vec::new(),
+            history: Vec::new(),
         };
         for index in 0..catalog.devices.len() {
             catalog.read_device(disk, dir, index)?;
@@ -56,8 +60,20 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// The files that the manifest lists as kept, and that are not there.
+    pub(crate) fn missing_history(&self) -> Vec<PathBuf> {
+        let listed = self.manifest.iter().flat_map(|manifest| &manifest.history);
+        let paths = listed.filter_map(|kept| {
+            let device = self.devices.iter().find(|device| device.id == Some(kept.device))?;
+            let name = segment::history_name(kept.segment, kept.part, kept.generation);
+            Some(segment::history_dir(&device.path).join(name))
+        });
+        paths.filter(|path| !self.history.contains(path)).collect()
+    }
+
     fn read_device(&mut self, disk: &dyn Disk, dir: &Path, index: usize) -> Result<()> {
         let device = self.devices[index].clone();
+        self.history.extend(history_files(disk, &device.path)?);
         let names = match disk.list(&device.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             names => names.at(&device.path, "list")?,
@@ -129,7 +145,7 @@ impl Catalog {
     /// they are read.
     fn check_listed(&self, dir: &Path) -> Result<()> {
         for entry in self.manifest.iter().flat_map(|manifest| &manifest.listed) {
-            let Some(image) = self.files.iter().find(|image| entry.is_met_by(image)) else {
+            let Some(image) = self.files.iter().find(|image| entry.is_met_by(&image.header)) else {
                 let name = segment::file_name(entry.segment, entry.part);
                 let is_damaged = |path: &&PathBuf| path.ends_with(&name);
                 return Err(match self.unborn.iter().find(is_damaged) {
@@ -138,7 +154,7 @@ impl Catalog {
                 });
             };
             if entry.is_sealed() {
-                entry.check(image, Lsn::ZERO)?;
+                image.check_listed(entry, Lsn::ZERO)?;
             }
         }
         Ok(())
@@ -184,6 +200,17 @@ impl Catalog {
         let used = self.files.iter().map(|file| file.header.segment.0 + 1).max().unwrap_or(1);
         SegmentId(claimed.max(used))
     }
+}
+
+/// The files that are kept on a device.
+pub(crate) fn history_files(disk: &dyn Disk, device: &Path) -> Result<Vec<PathBuf>> {
+    let dir = segment::history_dir(device);
+    let names = match disk.list(&dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        names => names.at(&dir, "list")?,
+    };
+    let ours = names.iter().filter(|name| name.to_str().is_some_and(segment::is_history_name));
+    Ok(ours.map(|name| dir.join(name)).collect())
 }
 
 /// Whether the image belongs to this database and lies on the device that it was written to.

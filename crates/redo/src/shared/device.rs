@@ -3,7 +3,7 @@
 //! ```text
 //!   executor ──orders──► inbox of a device ──► its flusher ──► file
 //!      ▲                                          │
-//!      └── mailbox: buffers to reuse, sealed segments, finished compactions
+//!      └── mailbox: buffers to reuse, sealed segments, new parts
 //! ```
 //!
 //! Lock order: `reroute` before an inbox; a failing device's inbox before its successor's; nothing
@@ -18,15 +18,11 @@ use std::time::Duration;
 use base::{Lsn, SegmentId};
 use env::{Clock, Disk, Lock};
 
-use crate::compact::compactor::Outcome;
-use crate::compact::segments::Part;
 use crate::format::manifest::{Id, Manifest, ManifestStore};
-use crate::inspect::stats::DeviceStats;
-use crate::mend::scrubber::Finding;
 use crate::options::Waker;
-use crate::write::devices::Devices;
-use crate::write::durability::Durability;
-use crate::write::sealed_block::SealedBlock;
+use crate::shared::devices::Devices;
+use crate::shared::durability::Durability;
+use crate::shared::sealed_block::SealedBlock;
 
 /// What a flusher is to do.
 pub(crate) enum Order {
@@ -258,6 +254,31 @@ impl Device {
     }
 }
 
+/// What there is to say about one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceStats {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its id.
+    pub id: Id,
+    /// How it is.
+    pub state: DeviceState,
+    /// It is taken out of use: its segments are written to the others.
+    pub is_draining: bool,
+    /// How many segments have their file on it.
+    pub segments: usize,
+    /// Bytes waiting to be written.
+    pub queued_bytes: u64,
+    /// Bytes written since the start.
+    pub written_bytes: u64,
+    /// Blocks written since the start.
+    pub written_blocks: u64,
+    /// Syncs since the start.
+    pub syncs: u64,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}
+
 /// Tells when a flusher has something to do.
 pub struct Bell {
     shared: Arc<Shared>,
@@ -275,6 +296,15 @@ impl Bell {
     }
 }
 
+/// A further file of a segment, with blocks that its own device could not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The index of the device that it is on.
+    pub(crate) device: usize,
+    /// What its name says. It was given in another life perhaps, when devices had other indices.
+    pub(crate) number: u32,
+}
+
 /// A file that a flusher has sealed.
 pub(crate) struct Sealed {
     pub(crate) segment: SegmentId,
@@ -290,9 +320,6 @@ pub(crate) struct Mailbox {
     pub(crate) sealed: Vec<Sealed>,
     /// Segments that got a further part.
     pub(crate) parts: Vec<(SegmentId, Part)>,
-    pub(crate) compaction: Option<Outcome>,
-    /// What the scrubber has found.
-    pub(crate) findings: Vec<Finding>,
 }
 
 /// What the threads of one log share.
@@ -319,6 +346,8 @@ pub(crate) struct Shared {
     pub(crate) reroute: Mutex<()>,
     /// Why nothing can be written any more.
     fatal: Mutex<Option<String>>,
+    /// Whether there is such a reason: the executor asks for every command.
+    is_fatal: AtomicBool,
     mailbox: Mutex<Mailbox>,
     has_mail: AtomicBool,
     /// Nobody else opens the log while any of its threads is alive.
@@ -356,6 +385,7 @@ impl Shared {
             is_compaction_behind: AtomicBool::new(false),
             reroute: Mutex::default(),
             fatal: Mutex::default(),
+            is_fatal: AtomicBool::new(false),
             mailbox: Mutex::default(),
             has_mail: AtomicBool::new(false),
             _lock: lock,
@@ -377,13 +407,15 @@ impl Shared {
         true
     }
 
+    /// Why the log has become read-only, if it has. Takes no lock while it has not.
     pub(crate) fn fatal(&self) -> Option<String> {
-        lock(&self.fatal).clone()
+        self.is_fatal.load(Ordering::Acquire).then(|| lock(&self.fatal).clone())?
     }
 
     /// Says that the log has become read-only. The first reason stays.
     pub(crate) fn set_fatal(&self, reason: String) {
         lock(&self.fatal).get_or_insert(reason);
+        self.is_fatal.store(true, Ordering::Release);
     }
 
     /// Asks every device to sync what it has written up to `lsn`.

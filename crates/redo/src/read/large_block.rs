@@ -14,7 +14,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::block::{self, BlockHeader};
 use crate::format::record::{self, BODY_BYTES_MIN};
 use crate::format::segment::Footer;
-use crate::recover::scan::SegmentFile;
+use crate::read::scan::SegmentFile;
 
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -13,22 +13,22 @@ use env::{Access, Disk, File};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{BlockHeader, COMPACTED, HEADER_BYTES};
+use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::listing::Listed;
 use crate::format::manifest::Id;
 use crate::format::record;
 use crate::format::segment::{self, SegmentHeader};
-use crate::mend::salvage::{GoodBlock, Salvage, read_range};
-use crate::write::segment_writer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::repair::salvage::{GoodBlock, Salvage, read_range};
 
 /// A segment, and what there is of it.
-pub(crate) struct Patient {
+pub(crate) struct DamagedSegment {
     pub(crate) segment: SegmentId,
     /// All of its images that count, good or not.
     pub(crate) images: Vec<Salvage>,
     pub(crate) complaints: Vec<String>,
 }
 
-impl Patient {
+impl DamagedSegment {
     /// How it is to be listed, if anything of it is good.
     pub(crate) fn listed(&self) -> Option<Listed> {
         let is_good = self.images.iter().any(|image| !image.blocks.is_empty());
@@ -57,10 +57,10 @@ pub(crate) struct Rebuilder<'a> {
 }
 
 impl Rebuilder<'_> {
-    /// Writes what is good of `patients`, in ascending order, under a temporary name; that and the
+    /// Writes what is good of `damaged`, in ascending order, under a temporary name; that and the
     /// name that it is to get. `None` if nothing is good.
-    pub(crate) fn write(&self, patients: &[Patient]) -> Result<Option<(PathBuf, PathBuf)>> {
-        let Some(leader) = patients.iter().find(|patient| !patient.blocks().is_empty()) else {
+    pub(crate) fn write(&self, damaged: &[DamagedSegment]) -> Result<Option<(PathBuf, PathBuf)>> {
+        let Some(leader) = damaged.iter().find(|segment| !segment.blocks().is_empty()) else {
             return Ok(None);
         };
         let path = self.dir.join(segment::file_name(leader.segment, 0));
@@ -70,8 +70,8 @@ impl Rebuilder<'_> {
         }
         let file = self.disk.create(&temp).at(&temp, "create")?;
         let mut end = 0;
-        for patient in patients {
-            end = self.write_image(patient, &*file, &temp, end)?;
+        for segment in damaged {
+            end = self.write_image(segment, &*file, &temp, end)?;
         }
         file.sync_data().at(&temp, "sync")?;
         Ok(Some((temp, path)))
@@ -80,22 +80,22 @@ impl Rebuilder<'_> {
     /// Writes an image at `start`; where it ends.
     fn write_image(
         &self,
-        patient: &Patient,
+        damaged: &DamagedSegment,
         output: &dyn File,
         temp: &Path,
         start: u64,
     ) -> Result<u64> {
-        let blocks = patient.blocks();
+        let blocks = damaged.blocks();
         if blocks.is_empty() {
             return Ok(start);
         }
         let header = SegmentHeader {
             database: self.database,
             device: self.device,
-            segment: patient.segment,
+            segment: damaged.segment,
             part: 0,
-            generation: patient.images.iter().map(Salvage::generation).max().unwrap_or(0) + 1,
-            is_moved: self.is_moved(patient),
+            generation: damaged.images.iter().map(Salvage::generation).max().unwrap_or(0) + 1,
+            is_moved: self.is_moved(damaged),
             durable_lsn: self.durable_lsn,
             compaction_lsn: Lsn::ZERO,
             horizon: self.durable_lsn,
@@ -105,7 +105,7 @@ impl Rebuilder<'_> {
         let mut first_ordinal = 0;
         let mut footer = FooterBuilder::default();
         for (image, block) in blocks.values() {
-            let path = &patient.images[*image].path;
+            let path = &damaged.images[*image].path;
             let input = self.disk.open(path, Access::Read).at(path, "open")?;
             let records_at = block.offset + HEADER_BYTES as u64;
             let records = records_at..records_at + block.header.payload_bytes;
@@ -136,11 +136,11 @@ impl Rebuilder<'_> {
 
     /// Whether the segment says nothing about how far the device had come: it did not begin there,
     /// so that an older one of the device may still have been taking the log.
-    fn is_moved(&self, patient: &Patient) -> bool {
+    fn is_moved(&self, damaged: &DamagedSegment) -> bool {
         let began_here = |image: &Salvage| {
             image.header.is_some_and(|header| header.part == 0 && header.device == self.device)
         };
-        patient.images.iter().any(Salvage::is_moved) || !patient.images.iter().any(began_here)
+        damaged.images.iter().any(Salvage::is_moved) || !damaged.images.iter().any(began_here)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where a damaged log is: like [`crate::recover::catalog`], but a manifest or a mark may be lost.
+//! Where a damaged log is: like [`crate::read::catalog`], but a manifest or a mark may be lost.
 //!
 //! What the manifest would say is taken from whoever repeats it: the devices' marks and the
 //! headers of segments both name database and device. What nothing repeats is made anew: the seed
@@ -181,10 +181,15 @@ impl Places {
                 object_floor: ObjectId::NONE.next(),
                 devices: devices.clone().collect(),
                 listed: Vec::new(),
+                history: Vec::new(),
+                history_floor: Lsn::ZERO,
             }
         });
         manifest.durable_lsn = durable;
         manifest.horizon = durable;
+        // Records get new ordinals: what was kept is of another log.
+        manifest.history.clear();
+        manifest.history_floor = durable;
         manifest.next_segment = manifest.next_segment.max(SegmentId(next_segment));
         manifest
     }

@@ -1,0 +1,179 @@
+//! Keeping a file that is about to be replaced, and letting go of it.
+//!
+//! ```text
+//!   keep   link in each device's history/ ─► sync those ─► (the compaction announces, renames)
+//!   drop   manifest without it ─► unlink ─► sync the device's directory ─► give back
+//! ```
+//!
+//! At a start nothing holds anything: what is in `history/` is removed, once the manifest does not
+//! list it and the floor says so.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use base::{Lsn, SegmentId};
+use env::{Access, File};
+
+use crate::compact::holds::{Holds, Kept, MarkId};
+use crate::error::{IoContext, Result};
+use crate::format::manifest::KeptFile;
+use crate::format::segment;
+use crate::shared::device::{DeviceState, Shared};
+
+/// Files that nobody needs any more are given back so many bytes at a time: a file system that frees a
+/// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
+const SHRINK_BYTES: u64 = 1 << 20;
+
+/// A file that a compaction replaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    /// The index of its device.
+    pub(crate) device: usize,
+    /// The segment and part that it is named after, and how often that was compacted.
+    pub(crate) name: (SegmentId, u32),
+    pub(crate) generation: u32,
+    /// The segments that it has images of.
+    pub(crate) segments: Vec<SegmentId>,
+}
+
+/// Keeps those of `sources` that `marks` need, as the log was made of them until `until`. Marks
+/// that a file could not be kept for have lost it. What is kept; `None` stands for a file that is
+/// not.
+pub(crate) fn keep(
+    shared: &Shared,
+    holds: &Holds,
+    sources: &[Source],
+    marks: &[MarkId],
+    until: Lsn,
+) -> Vec<Option<KeptFile>> {
+    let needed: Vec<BTreeSet<MarkId>> =
+        sources.iter().map(|source| holds.holders(marks, &source.segments)).collect();
+    let mut linked: Vec<Option<PathBuf>> = sources
+        .iter()
+        .zip(&needed)
+        .map(|(source, holders)| (!holders.is_empty()).then(|| link(shared, source))?.ok())
+        .collect();
+    let dirs: BTreeSet<usize> = sources
+        .iter()
+        .zip(&linked)
+        .filter_map(|(source, path)| path.as_ref().map(|_| source.device))
+        .collect();
+    for device in dirs {
+        let dir = segment::history_dir(&shared.devices[device].path);
+        if shared.disk.sync_dir(&dir).is_err() {
+            for (source, path) in sources.iter().zip(&mut linked) {
+                if source.device == device
+                    && let Some(path) = path.take()
+                {
+                    let _leftover = shared.disk.remove(&path);
+                }
+            }
+        }
+    }
+    let mut kept = Vec::new();
+    let mut listed = Vec::new();
+    for ((source, holders), path) in sources.iter().zip(needed).zip(linked) {
+        let file = KeptFile {
+            segment: source.name.0,
+            part: source.name.1,
+            generation: source.generation,
+            device: shared.devices[source.device].id,
+            until,
+        };
+        listed.push(path.is_some().then_some(file));
+        match path {
+            Some(path) => {
+                let (device, segments) = (source.device, source.segments.clone());
+                kept.push(Kept { file, path, device, segments, holders, turn: 0 });
+            }
+            None => holds.lose(&holders, &source.segments),
+        }
+    }
+    holds.keep(kept);
+    listed
+}
+
+fn link(shared: &Shared, source: &Source) -> Result<PathBuf> {
+    let device = &shared.devices[source.device];
+    let dir = segment::history_dir(&device.path);
+    let (segment, part) = source.name;
+    let path = dir.join(segment::history_name(segment, part, source.generation));
+    if device.state() == DeviceState::Full {
+        // What is kept there would keep it full.
+        return Err(std::io::Error::from(ErrorKind::StorageFull)).at(&path, "keep");
+    }
+    let disk = &*shared.disk;
+    if !disk.exists(&dir).at(&dir, "look for")? {
+        disk.create_dir_all(&dir).at(&dir, "make")?;
+    }
+    // From a compaction that has failed, or a mark that has been dropped since.
+    if disk.exists(&path).at(&path, "look for")? {
+        disk.remove(&path).at(&path, "remove")?;
+    }
+    disk.link(&source.path, &path).at(&path, "link")?;
+    Ok(path)
+}
+
+/// Takes files off the manifest's list and takes their names away; what is left is to be given
+/// back. An error says that nothing has happened.
+pub(crate) fn drop_kept(shared: &Shared, kept: &[Kept], nameless: &mut Nameless) -> Result<()> {
+    shared.manifest.update(|manifest| {
+        let files: Vec<KeptFile> = kept.iter().map(|kept| kept.file).collect();
+        for file in &files {
+            manifest.history_floor = manifest.history_floor.max(file.until);
+        }
+        manifest.history.retain(|listed| !files.iter().any(|file| is_same(file, listed)));
+        true
+    })?;
+    for device in kept.iter().map(|kept| kept.device).collect::<BTreeSet<_>>() {
+        let mut opened = Nameless::default();
+        for kept in kept.iter().filter(|kept| kept.device == device) {
+            opened.open(shared, &kept.path);
+            // One that stays is removed by the next start.
+            let _leftover = shared.disk.remove(&kept.path);
+        }
+        // The compaction may have failed before its removal of the name in place was durable: a crash
+        // must not bring that back for a file that is cut.
+        if shared.disk.sync_dir(&shared.devices[device].path).is_ok() {
+            nameless.0.append(&mut opened.0);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the two are one file.
+pub(crate) fn is_same(a: &KeptFile, b: &KeptFile) -> bool {
+    (a.segment, a.part, a.generation, a.device) == (b.segment, b.part, b.generation, b.device)
+}
+
+/// Files that have no name any more, and how much of them is left.
+#[derive(Default)]
+pub(crate) struct Nameless(Vec<(Box<dyn File>, u64)>);
+
+impl Nameless {
+    /// Opens a file that is about to lose its name: the handle keeps the file system from freeing it.
+    pub(crate) fn open(&mut self, shared: &Shared, path: &std::path::Path) {
+        let Ok(file) = shared.disk.open(path, Access::ReadWrite) else { return };
+        let Ok(len) = file.len() else { return };
+        self.0.push((file, len));
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives back some of the last one.
+    pub(crate) fn shrink(&mut self) {
+        if let Some((file, len)) = self.0.last_mut() {
+            *len = len.saturating_sub(SHRINK_BYTES);
+            // Under another name, of a backup or of ours, it is still read: then it is not to be cut.
+            let is_ours = !file.has_name().unwrap_or(true);
+            if !is_ours || file.set_len(*len).is_err() || *len == 0 {
+                // Closing it gives back the rest.
+                self.0.pop();
+            }
+        }
+    }
+}

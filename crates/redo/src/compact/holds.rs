@@ -1,0 +1,238 @@
+//! Files that a mark still needs: compaction keeps them under a second name, and never waits.
+//!
+//! ```text
+//!   mark at N ──► Holds ◄── ordered after it: a compaction of segment 7
+//!                   │            1  history/7.g0.redo is linked to the old file, durably
+//!                   │            2  the mark is told where it is        ┐ or that it is lost,
+//!                   │            3  the manifest lists it               ┘ if a link fails
+//!                   ▼            4  the new file is renamed over 7.redo
+//!   reader: opens 7.redo, and then asks whether it was replaced
+//! ```
+//!
+//! A compaction that was ordered before the mark has copied its bitmaps before: what it keeps has
+//! everything that is valid at N, so its old files need not be kept. One that was ordered after the
+//! mark keeps the old files if anything became garbage in between.
+//!
+//! **Told before the rename.** A reader that finds no word of a replacement *after* it has opened
+//! the file under its name has the file that it needs: the rename comes after the word.
+//!
+//! **An error never fails a compaction.** Where no link can be made, or the device is full and the
+//! old file would keep it so, the mark loses the segment: its reader gets an error.
+//!
+//! A file that nothing needs any more is first taken off the manifest's list, then loses its name,
+//! then gives its bytes back; all by the compactor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::SegmentId;
+
+use crate::format::manifest::KeptFile;
+
+/// The number of a mark in the life of a log.
+pub(crate) type MarkId = u64;
+
+/// Where a mark finds a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// In the files that are in place.
+    InPlace,
+    /// In these, on the devices with these indices.
+    Kept(Vec<(PathBuf, usize)>),
+    /// Its file was replaced and could not be kept.
+    Lost,
+}
+
+/// A file that was replaced and is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) file: KeptFile,
+    pub(crate) path: PathBuf,
+    /// The index of its device.
+    pub(crate) device: usize,
+    /// The segments that it has images of.
+    pub(crate) segments: Vec<SegmentId>,
+    /// The marks that it is kept for.
+    pub(crate) holders: BTreeSet<MarkId>,
+    /// The compaction that has replaced it: files of one belong together. [`Holds::keep`] says.
+    pub(crate) turn: u64,
+}
+
+/// What a mark needs.
+struct Held {
+    /// Segments from here on have begun after it.
+    segment_end: SegmentId,
+    /// Those that it has read.
+    released: BTreeSet<SegmentId>,
+    lost: BTreeSet<SegmentId>,
+}
+
+impl Held {
+    fn needs(&self, segment: SegmentId) -> bool {
+        segment < self.segment_end && !self.released.contains(&segment)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    next: MarkId,
+    turn: u64,
+    held: BTreeMap<MarkId, Held>,
+    kept: Vec<Kept>,
+}
+
+/// See the file's top.
+#[derive(Default)]
+pub(crate) struct Holds {
+    state: Mutex<State>,
+    kept_count: AtomicUsize,
+    /// Something may be kept that nothing needs.
+    has_superfluous: AtomicBool,
+}
+
+impl Holds {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds what is in segments before `segment_end`, until [`Holds::close`].
+    pub(crate) fn open(&self, segment_end: SegmentId) -> MarkId {
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        let (released, lost) = (BTreeSet::new(), BTreeSet::new());
+        state.held.insert(id, Held { segment_end, released, lost });
+        id
+    }
+
+    /// Whether the mark still needs anything.
+    pub(crate) fn is_open(&self, id: MarkId) -> bool {
+        self.lock().held.contains_key(&id)
+    }
+
+    /// The mark needs nothing any more.
+    pub(crate) fn close(&self, id: MarkId) {
+        self.lock().held.remove(&id);
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// The mark does not need this segment any more.
+    pub(crate) fn release(&self, id: MarkId, segment: SegmentId) {
+        if let Some(held) = self.lock().held.get_mut(&id) {
+            held.released.insert(segment);
+        }
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Those of `marks` that need one of `segments` as it is in place now.
+    pub(crate) fn holders(&self, marks: &[MarkId], segments: &[SegmentId]) -> BTreeSet<MarkId> {
+        let state = self.lock();
+        let has_older = |id: MarkId, segment: &SegmentId| {
+            let mut kept = state.kept.iter();
+            kept.any(|kept| kept.holders.contains(&id) && kept.segments.contains(segment))
+        };
+        let needs = |id: &&MarkId| {
+            state.held.get(id).is_some_and(|held| {
+                let mut needed = segments.iter().filter(|segment| held.needs(**segment));
+                needed.any(|segment| !held.lost.contains(segment) && !has_older(**id, segment))
+            })
+        };
+        marks.iter().filter(needs).copied().collect()
+    }
+
+    /// Says that files are about to be replaced and are kept. One that is kept already, because its
+    /// replacement failed before, is kept for more.
+    pub(crate) fn keep(&self, kept: Vec<Kept>) {
+        let mut state = self.lock();
+        state.turn += 1;
+        let turn = state.turn;
+        for new in kept {
+            let new = Kept { turn, ..new };
+            match state.kept.iter_mut().find(|old| old.path == new.path) {
+                Some(old) => {
+                    old.holders.extend(new.holders);
+                    (old.file, old.turn) = (new.file, turn);
+                }
+                None => state.kept.push(new),
+            }
+        }
+        self.note_count(&state);
+        // A mark may have been dropped since it was looked for.
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Says that the files of these segments are about to be replaced and are not kept.
+    pub(crate) fn lose(&self, marks: &BTreeSet<MarkId>, segments: &[SegmentId]) {
+        let mut state = self.lock();
+        for id in marks {
+            if let Some(held) = state.held.get_mut(id) {
+                let needed: Vec<_> = segments.iter().filter(|s| held.needs(**s)).collect();
+                held.lost.extend(needed);
+            }
+        }
+    }
+
+    /// Where the mark finds the segment now.
+    pub(crate) fn find(&self, id: MarkId, segment: SegmentId) -> Whereabouts {
+        let state = self.lock();
+        if state.held.get(&id).is_none_or(|held| held.lost.contains(&segment)) {
+            return Whereabouts::Lost;
+        }
+        let has = |kept: &&Kept| kept.holders.contains(&id) && kept.segments.contains(&segment);
+        // A later compaction may have kept a file with the segment for the sake of another one.
+        let first = state.kept.iter().filter(has).map(|kept| kept.turn).min();
+        let files = state.kept.iter().filter(has).filter(|kept| Some(kept.turn) == first);
+        let files: Vec<_> = files.map(|kept| (kept.path.clone(), kept.device)).collect();
+        if files.is_empty() { Whereabouts::InPlace } else { Whereabouts::Kept(files) }
+    }
+
+    /// Gives up what is kept on a device, because it is full.
+    pub(crate) fn give_up(&self, device: usize) {
+        let mut state = self.lock();
+        let State { held, kept, .. } = &mut *state;
+        for kept in kept.iter().filter(|kept| kept.device == device) {
+            for (_, held) in held.iter_mut().filter(|(id, _)| kept.holders.contains(id)) {
+                let needed: Vec<_> = kept.segments.iter().filter(|s| held.needs(**s)).collect();
+                held.lost.extend(needed);
+            }
+        }
+        self.has_superfluous.store(true, Ordering::Release);
+    }
+
+    /// Takes out what nothing needs any more. Takes no lock when that cannot be.
+    pub(crate) fn take_superfluous(&self) -> Vec<Kept> {
+        if self.count() == 0 || !self.has_superfluous.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.has_superfluous.store(false, Ordering::Relaxed);
+        let mut state = self.lock();
+        let State { held, kept, .. } = &mut *state;
+        let is_superfluous = |kept: &mut Kept| {
+            let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
+            let needs = |held: &Held| {
+                let mut segments = kept.segments.iter();
+                segments.any(|segment| held.needs(*segment) && !held.lost.contains(segment))
+            };
+            !holders.any(needs)
+        };
+        let taken = kept.extract_if(.., is_superfluous).collect();
+        self.note_count(&state);
+        taken
+    }
+
+    /// Whether anything is kept on the device.
+    pub(crate) fn has_on(&self, device: usize) -> bool {
+        self.count() > 0 && self.lock().kept.iter().any(|kept| kept.device == device)
+    }
+
+    /// How many files are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.kept_count.load(Ordering::Acquire)
+    }
+
+    fn note_count(&self, state: &State) {
+        self.kept_count.store(state.kept.len(), Ordering::Release);
+    }
+}

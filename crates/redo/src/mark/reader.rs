@@ -1,0 +1,240 @@
+//! Reads every record that was valid at a mark, segment by segment.
+//!
+//! ```text
+//!   segment ─► kept files, or those in place ─► parts by LSN, each block once ─► valid records
+//!                     ▲        opened, and then: was it replaced? │
+//!                     └───────────────────────────────────────────┘
+//! ```
+//!
+//! The order is by segment, and by LSN within a segment; it does not matter, because of every entry
+//! there is one record. A file that goes away while it is read was not needed by the mark: its
+//! successor has the same, and the reader goes on in it behind the last block that it gave out. A
+//! segment that is read is let go. How many records it must have had is known: another number is an
+//! error.
+
+use std::sync::Arc;
+
+use base::{Lsn, Record, RecordAddr};
+
+use crate::compact::holds::Whereabouts;
+use crate::compact::mark_slot::Marked;
+use crate::error::{Error, Result};
+use crate::format::record;
+use crate::mark::handle::Hold;
+use crate::mark::validity::{SegmentValidity, as_of};
+use crate::read::images::{self, ATTEMPTS_MAX};
+use crate::read::reader::LogBlock;
+use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
+use crate::shared::device::Shared;
+
+/// How much of a file is read at a time.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// See the file's top.
+pub struct MarkReader {
+    shared: Arc<Shared>,
+    hold: Hold,
+    lsn: Lsn,
+    segments: Vec<SegmentValidity>,
+    /// The segment that is read.
+    at: usize,
+    parts: Option<Vec<Part>>,
+    /// The last block of it that was given out, or passed over.
+    last: Lsn,
+    /// How many of its valid records were met.
+    met_count: u32,
+    failures: usize,
+}
+
+struct Part {
+    cursor: BlockCursor,
+    source: Arc<SegmentFile>,
+    next: Option<Block>,
+}
+
+impl Part {
+    fn advance(&mut self) -> Result<()> {
+        self.next = match self.cursor.next()? {
+            Next::Block(block) => Some(block),
+            Next::End | Next::Tail(_) => None,
+        };
+        Ok(())
+    }
+}
+
+/// A block, of which only what was valid at the mark is shown.
+pub struct MarkedBlock {
+    block: LogBlock,
+    /// The valid records: their ordinals, and where in the block they are.
+    valid: Vec<(u32, std::ops::Range<usize>)>,
+}
+
+impl MarkedBlock {
+    /// Its number.
+    #[must_use]
+    pub const fn lsn(&self) -> Lsn {
+        self.block.lsn()
+    }
+
+    /// Its valid records with their addresses.
+    ///
+    /// # Panics
+    /// Never: they were decoded before.
+    pub fn records(&self) -> impl Iterator<Item = (RecordAddr, Record<'_>)> {
+        let block = &self.block.block;
+        self.valid.iter().map(|(ordinal, body)| {
+            let record = record::decode_body(&block.payload()[body.clone()]);
+            let addr = RecordAddr::new(block.header.segment, *ordinal);
+            (addr, record.expect("it was decoded when it was found"))
+        })
+    }
+}
+
+impl MarkReader {
+    pub(crate) fn new(shared: Arc<Shared>, hold: Hold, mut marked: Marked) -> Self {
+        let lsn = marked.lsn;
+        let segments = as_of(&mut marked);
+        for empty in segments.iter().filter(|segment| segment.valid_count() == 0) {
+            hold.holds.release(hold.id, empty.segment());
+        }
+        let (last, met_count) = (Lsn::ZERO, 0);
+        Self { shared, hold, lsn, segments, at: 0, parts: None, last, met_count, failures: 0 }
+    }
+
+    /// Returns the last block that is part of the mark.
+    #[must_use]
+    pub const fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// Returns how many records will be read: all that are valid and no delete records.
+    #[must_use]
+    pub fn record_count(&self) -> u64 {
+        self.segments.iter().map(|segment| u64::from(segment.valid_count())).sum()
+    }
+
+    /// Returns the validity bitmaps, ascending by segment. A segment that is missing has nothing
+    /// that is valid.
+    #[must_use]
+    pub fn segments(&self) -> &[SegmentValidity] {
+        &self.segments
+    }
+
+    /// Returns the next block with valid records; `None` when all were read.
+    ///
+    /// # Errors
+    /// When a file cannot be read, is damaged, or was replaced and could not be kept.
+    #[expect(clippy::should_implement_trait, reason = "after an error it can go on")]
+    pub fn next(&mut self) -> Result<Option<MarkedBlock>> {
+        while let Some(segment) = self.segments.get(self.at) {
+            if segment.valid_count() == 0 {
+                self.at += 1;
+                continue;
+            }
+            match self.step() {
+                Ok(Some(block)) => {
+                    self.failures = 0;
+                    return Ok(Some(block));
+                }
+                Ok(None) => self.end_segment()?,
+                Err(error) => {
+                    self.parts = None;
+                    self.failures += 1;
+                    let is_final = matches!(error, Error::NotKept { .. });
+                    if is_final || self.failures >= ATTEMPTS_MAX {
+                        self.failures = 0;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn end_segment(&mut self) -> Result<()> {
+        let segment = &self.segments[self.at];
+        if self.met_count != segment.valid_count() {
+            let (id, expected) = (segment.segment(), segment.valid_count());
+            return Err(Error::Incomplete { segment: id, expected, found: self.met_count });
+        }
+        self.hold.holds.release(self.hold.id, segment.segment());
+        self.at += 1;
+        (self.parts, self.last, self.met_count) = (None, Lsn::ZERO, 0);
+        Ok(())
+    }
+
+    /// The next block of the segment with valid records.
+    fn step(&mut self) -> Result<Option<MarkedBlock>> {
+        if self.parts.is_none() {
+            self.parts = Some(self.open()?);
+        }
+        let segment = &self.segments[self.at];
+        let parts = self.parts.as_mut().expect("opened above");
+        loop {
+            let heads = parts.iter().enumerate();
+            let lsns = heads.filter_map(|(at, part)| Some((part.next.as_ref()?.header.lsn, at)));
+            let Some((lsn, at)) = lsns.min().filter(|(lsn, _)| *lsn <= self.lsn) else {
+                return Ok(None);
+            };
+            let part = &mut parts[at];
+            let block = part.next.take().expect("it has the smallest LSN");
+            part.advance()?;
+            // A block may be in two parts; and after a file was replaced, what comes first is known.
+            if lsn <= self.last {
+                continue;
+            }
+            let corrupt = |what: &str| part.source.corrupt(block.offset, what);
+            let mut valid = Vec::new();
+            let payload_at = block.payload().as_ptr() as usize;
+            for body in block.bodies() {
+                let (ordinal, _, body) = body.map_err(corrupt)?;
+                let record = record::decode_body(body).map_err(corrupt)?;
+                if segment.is_valid(ordinal) && !record.kind.is_delete() {
+                    let start = body.as_ptr() as usize - payload_at;
+                    valid.push((ordinal, start..start + body.len()));
+                }
+            }
+            self.last = lsn;
+            if !valid.is_empty() {
+                self.met_count += u32::try_from(valid.len()).expect("no more than ordinals");
+                let source = Arc::clone(&part.source);
+                return Ok(Some(MarkedBlock { block: LogBlock { block, source }, valid }));
+            }
+        }
+    }
+
+    /// Opens the files that the mark needs of the segment.
+    fn open(&self) -> Result<Vec<Part>> {
+        let id = self.segments[self.at].segment();
+        for _ in 0..ATTEMPTS_MAX {
+            let whereabouts = self.hold.holds.find(self.hold.id, id);
+            let images = match &whereabouts {
+                Whereabouts::Lost => return Err(Error::NotKept { segment: id }),
+                Whereabouts::InPlace => images::find_segment(&self.shared, id)?,
+                Whereabouts::Kept(files) => {
+                    let mut images = Vec::new();
+                    for (path, device) in files {
+                        images.extend(SegmentFile::read(&*self.shared.disk, path, *device)?);
+                    }
+                    images.retain(|image| image.header.segment == id);
+                    images
+                }
+            };
+            let parts: Result<Vec<Part>> =
+                images.into_iter().map(|image| self.open_part(image)).collect();
+            // Of a file that was opened before this, no word of a replacement means: it is the one.
+            if self.hold.holds.find(self.hold.id, id) == whereabouts {
+                return parts;
+            }
+        }
+        Err(Error::Changing { path: crate::format::manifest::path_in(self.shared.manifest.dir()) })
+    }
+
+    fn open_part(&self, image: SegmentFile) -> Result<Part> {
+        let cursor = BlockCursor::open(&*self.shared.disk, image.clone(), CHUNK_BYTES)?;
+        cursor.check_same()?;
+        let mut part = Part { cursor, source: Arc::new(image), next: None };
+        part.advance()?;
+        Ok(part)
+    }
+}

@@ -1,0 +1,122 @@
+//! Blocks in the order of their LSNs, of a log that goes on meanwhile.
+//!
+//! The images that there are now are merged. When one of them is replaced under the reader it finds
+//! the new ones and goes on behind the last block that it gave out. A number that is missing above
+//! the horizon is no end and no gap but a sign of the same; only if it is missing again and again it
+//! is an error.
+
+use std::sync::Arc;
+
+use base::Lsn;
+
+use crate::error::{Error, Result};
+use crate::read::images::{self, ATTEMPTS_MAX};
+use crate::read::merge::{DeviceStream, Merge};
+use crate::read::reader::LogBlock;
+use crate::read::scan::SegmentFile;
+use crate::shared::device::Shared;
+
+/// See the file's top.
+pub struct Blocks {
+    shared: Arc<Shared>,
+    /// The first block that was not given out.
+    next: Lsn,
+    /// The last one that will be.
+    end: Lsn,
+    pass: Option<Pass>,
+    /// How often in a row something was replaced before anything was read.
+    failures: usize,
+}
+
+/// A merge of the images that there were at one time.
+struct Pass {
+    images: Vec<Arc<SegmentFile>>,
+    merge: Merge,
+    /// Blocks up to this one may be missing.
+    horizon: Lsn,
+}
+
+impl Blocks {
+    pub(crate) fn new(shared: Arc<Shared>, from: Lsn) -> Self {
+        let end = shared.durability.durable_lsn();
+        Self { shared, next: from.max(Lsn(1)), end, pass: None, failures: 0 }
+    }
+
+    /// Returns the last block that will be given out: what was durable when the reading began.
+    #[must_use]
+    pub const fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// Returns the next block; `None` behind the last one.
+    ///
+    /// # Errors
+    /// When a file cannot be read, is damaged or missing. Calling it again tries again.
+    #[expect(clippy::should_implement_trait, reason = "after an error it can go on")]
+    pub fn next(&mut self) -> Result<Option<LogBlock>> {
+        loop {
+            if self.next > self.end {
+                return Ok(None);
+            }
+            match self.step() {
+                Ok(block) => {
+                    self.failures = 0;
+                    self.next = block.as_ref().map_or(self.end, LogBlock::lsn).next();
+                    return Ok(block);
+                }
+                Err(error) => {
+                    self.pass = None;
+                    self.failures += 1;
+                    if self.failures >= ATTEMPTS_MAX {
+                        self.failures = 0;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<LogBlock>> {
+        if self.pass.is_none() {
+            self.pass = Some(Pass::begin(&self.shared, self.next)?);
+        }
+        let pass = self.pass.as_mut().expect("begun above");
+        loop {
+            let found = pass.merge.next()?;
+            let lsn = found.as_ref().map_or(self.end.next(), |(_, block)| block.header.lsn);
+            if lsn < self.next {
+                continue;
+            }
+            // Every number above the horizon is there, or a file of it was not seen.
+            let first_needed = self.next.max(pass.horizon.next());
+            if first_needed < lsn && first_needed <= self.end {
+                let file = crate::format::manifest::path_in(self.shared.manifest.dir());
+                let durable = self.end;
+                return Err(Error::Hole { missing: first_needed, durable, next: lsn, file });
+            }
+            return Ok(found
+                .filter(|_| lsn <= self.end)
+                .map(|(file, block)| LogBlock { block, source: Arc::clone(&pass.images[file]) }));
+        }
+    }
+}
+
+impl Pass {
+    fn begin(shared: &Shared, from: Lsn) -> Result<Self> {
+        let images = images::find_all(shared)?;
+        // After the images: before a file goes away the horizon covers what was in it.
+        let horizon = shared.manifest.get().horizon;
+        let horizon = images.iter().map(|image| image.header.horizon).fold(horizon, Lsn::max);
+        let ends_before =
+            |image: &SegmentFile| image.footer.as_ref().is_some_and(|f| f.max_lsn < from);
+        let mut by_device = vec![Vec::new(); shared.devices.len()];
+        for (index, image) in images.iter().enumerate().filter(|(_, image)| !ends_before(image)) {
+            by_device[image.device].push((index, image.clone()));
+        }
+        let streams = by_device
+            .into_iter()
+            .map(|files| DeviceStream::of_running_log(Arc::clone(&shared.disk), files));
+        let merge = Merge::sequential(streams.collect::<Result<_>>()?)?;
+        Ok(Self { images: images.into_iter().map(Arc::new).collect(), merge, horizon })
+    }
+}

@@ -1,0 +1,34 @@
+//! Whether there is a log in a directory, and whether a process has it open.
+
+use std::path::{Path, PathBuf};
+
+use env::Disk;
+
+use crate::error::{IoContext, Result};
+
+/// The path of the lock of the log in `dir`.
+#[must_use]
+pub(crate) fn lock_path(dir: &Path) -> PathBuf {
+    dir.join("redo.lock")
+}
+
+/// Whether there is a log in `dir`.
+#[must_use]
+pub fn is_there(disk: &dyn Disk, dir: &Path) -> bool {
+    disk.exists(&crate::format::manifest::path_in(dir)).unwrap_or(false)
+}
+
+/// Whether the log in `dir` is open in some process.
+///
+/// # Errors
+/// When the lock cannot be tried.
+pub fn is_in_use(disk: &dyn Disk, dir: &Path) -> Result<bool> {
+    let path = lock_path(dir);
+    if !disk.exists(&path).at(&path, "look for")? {
+        return Ok(false);
+    }
+    match disk.lock(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
+        lock => lock.at(&path, "lock").map(|_| false),
+    }
+}

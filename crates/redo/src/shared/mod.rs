@@ -1,0 +1,11 @@
+//! What the threads of a log share: executor, flushers, compactor, scrubber, readers.
+//!
+//! `device` has one device with its queue, the mailbox of the executor, and all of it together;
+//! `devices` the devices in their order. `durability` is how far the log is written and synced,
+//! `sealed_block` what goes from the executor to a flusher, `step` what step machines say.
+
+pub(crate) mod device;
+pub(crate) mod devices;
+pub(crate) mod durability;
+pub(crate) mod sealed_block;
+pub(crate) mod step;

@@ -1,0 +1,43 @@
+//! Whether the log takes records.
+
+use crate::shared::device::{Device, DeviceState, Service, Shared};
+
+/// Whether the log takes records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    Writable,
+    /// Every device is full: refuse writes until there is room, it is looked for all the time.
+    DiskFull {
+        /// What the system said.
+        reason: String,
+    },
+    /// Nothing can be made durable until the next start.
+    ReadOnly {
+        /// What has happened and what to do.
+        reason: String,
+    },
+}
+
+/// The health of a log as of now. Takes no lock while it is writable: the executor asks for every
+/// command.
+pub(crate) fn of(shared: &Shared) -> Health {
+    if let Some(reason) = shared.fatal() {
+        return Health::ReadOnly { reason };
+    }
+    let (mut full, mut is_writable) = (None, false);
+    for device in shared.devices.iter() {
+        match device.state() {
+            _ if device.service() != Service::InUse => {}
+            DeviceState::Healthy => is_writable = true,
+            DeviceState::Full => full = full.or(device.last_error()),
+            DeviceState::Poisoned => {}
+        }
+    }
+    // Blocks that a full device cannot get rid of hold up all later ones, wherever those are.
+    let is_held_up = shared.devices.iter().any(Device::is_stuck);
+    if is_writable && !is_held_up {
+        return Health::Writable;
+    }
+    Health::DiskFull { reason: full.unwrap_or_else(|| "no room on any log device".to_owned()) }
+}

@@ -1,0 +1,267 @@
+//! Whatever is replaced at whichever call of a reader: what it says is right.
+//!
+//! A disk that at its n-th call lets compactions run to their end before it goes on with the call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use base::{Lsn, RecordAddr};
+use env::{Access, Disk, File, Lock};
+use env_sim::{Faults, SimDisk};
+use redo::{Mark, Step};
+
+use crate::harness::{Database, key, options};
+
+/// What happens at which call from now on.
+type Event = Option<(u64, Box<dyn FnOnce() + Send>)>;
+
+#[derive(Clone)]
+struct Busy {
+    disk: SimDisk,
+    event: Arc<Mutex<Event>>,
+}
+
+impl Busy {
+    fn new(seed: u64) -> Self {
+        let disk = SimDisk::new(seed, Faults::default());
+        Self { disk, event: Arc::default() }
+    }
+
+    /// Lets `event` happen right before the call after `calls` others.
+    fn after(&self, calls: u64, event: impl FnOnce() + Send + 'static) {
+        *self.event.lock().unwrap() = Some((calls, Box::new(event)));
+    }
+
+    /// Whether it has not happened.
+    fn is_waiting(&self) -> bool {
+        self.event.lock().unwrap().is_some()
+    }
+
+    fn call(&self) {
+        let taken = self.event.lock().unwrap().take();
+        match taken {
+            Some((0, event)) => event(),
+            Some((left, event)) => *self.event.lock().unwrap() = Some((left - 1, event)),
+            None => {}
+        }
+    }
+
+    fn wrap(&self, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(BusyFile { file: file?, disk: self.clone() }))
+    }
+}
+
+struct BusyFile {
+    file: Box<dyn File>,
+    disk: Busy,
+}
+
+impl File for BusyFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.call();
+        self.file.read_at(buf, offset)
+    }
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.disk.call();
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(offset, len)
+    }
+    fn has_name(&self) -> io::Result<bool> {
+        self.file.has_name()
+    }
+}
+
+impl Disk for Busy {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        self.call();
+        self.disk.list(dir)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        self.wrap(self.disk.create(path))
+    }
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn File>> {
+        self.call();
+        self.wrap(self.disk.open(path, access))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk::link(&self.disk, from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn has_other_names(&self, path: &Path) -> io::Result<bool> {
+        self.disk.has_other_names(path)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.disk.exists(path)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.disk.lock(path)
+    }
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.available_bytes(dir)
+    }
+}
+
+type Found = BTreeMap<RecordAddr, (Vec<u8>, Vec<u8>)>;
+
+/// Where everything is that is needed.
+fn found(database: &Database) -> Found {
+    let entries = database.keyspace.entries.iter();
+    entries.map(|(key, (value, addr))| (*addr, (key.clone(), value.clone()))).collect()
+}
+
+/// What compactions do for a while, to their end.
+fn run(database: Database) {
+    let Database { mut log, mut flushers, mut compactor, clock, .. } = database;
+    for _ in 0..400 {
+        clock.advance_us(200_000);
+        log.poll();
+        log.tick();
+        flushers.iter_mut().for_each(|flusher| _ = flusher.step());
+        while compactor.step() == Step::Worked {}
+    }
+    assert!(log.stats().compactions > 1, "{:?}", log.stats());
+    // It goes on, so that its threads' end changes nothing.
+    std::mem::forget((log, flushers, compactor));
+}
+
+/// A log of two devices, half of it garbage, small files among it that are about to be gathered.
+fn busy_log(disk: &Busy) -> Database {
+    let mut options = options(Path::new("/data"));
+    options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    options.segment_bytes = 3000;
+    options.compaction.invalid_count_min = 2;
+    options.compaction.gathered_min = 2;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    for number in 0..90 {
+        database.set(&key(number), &[b'a'; 70]);
+        if number % 4 == 0 {
+            database.flush();
+        }
+    }
+    database
+}
+
+fn make_garbage(database: &mut Database) {
+    for number in (0..90).filter(|number| number % 3 != 0) {
+        database.set(&key(number), &[b'b'; 60]);
+        if number % 8 == 0 {
+            database.flush();
+        }
+    }
+    database.flush();
+    database.log.compact_all();
+}
+
+/// Reads all of a mark.
+fn read_mark(mark: Mark) -> Found {
+    let mut reader = mark.read().ok().expect("it is ready");
+    let mut found = Found::new();
+    while let Some(block) = reader.next().unwrap() {
+        for (addr, record) in block.records() {
+            let twice = found.insert(addr, (record.key.to_vec(), record.value.to_vec()));
+            assert_eq!(twice, None);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_mark_is_read_right_whenever_its_files_are_replaced() {
+    // The compaction is ordered before the mark, or after it.
+    for is_ordered_before in [false, true] {
+        for calls in 0.. {
+            let disk = Busy::new(calls);
+            let mut database = busy_log(&disk);
+            database.flush();
+            let early = (!is_ordered_before).then(|| database.log.mark().unwrap());
+            let mut expected = found(&database);
+            make_garbage(&mut database);
+            database.log.copy_marks(usize::MAX);
+            database.log.tick();
+            let mark = early.unwrap_or_else(|| {
+                expected = found(&database);
+                let mark = database.log.mark().unwrap();
+                database.log.copy_marks(usize::MAX);
+                mark
+            });
+            disk.after(calls, move || run(database));
+            assert_eq!(read_mark(mark), expected, "after {calls} calls");
+            if disk.is_waiting() {
+                assert!(calls > 20, "{calls}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_and_records_are_read_right_whenever_their_files_are_replaced() {
+    for calls in 0.. {
+        let disk = Busy::new(calls);
+        let mut database = busy_log(&disk);
+        make_garbage(&mut database);
+        database.log.tick();
+        let (expected, mut reader) = (found(&database), database.log.reader());
+        let end = database.log.durable_lsn();
+        disk.after(calls, move || run(database));
+        let mut blocks = reader.blocks(Lsn(1));
+        let (mut last, mut seen) = (Lsn::ZERO, BTreeSet::new());
+        while let Some(block) = blocks.next().unwrap() {
+            assert!(block.lsn() > last && block.lsn() <= end);
+            last = block.lsn();
+            for record in block.records() {
+                let (addr, record) = record.unwrap();
+                if let Some((key, value)) = expected.get(&addr) {
+                    assert_eq!((record.key, record.value), (&key[..], &value[..]));
+                    seen.insert(addr);
+                }
+            }
+        }
+        assert!(expected.keys().all(|addr| seen.contains(addr)), "after {calls} calls");
+        if disk.is_waiting() {
+            break;
+        }
+        for (addr, (key, value)) in expected {
+            let found = reader.record(addr).unwrap().expect("it is needed");
+            assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]));
+        }
+    }
+    for calls in 0..60 {
+        let disk = Busy::new(calls);
+        let mut database = busy_log(&disk);
+        make_garbage(&mut database);
+        database.log.tick();
+        let (expected, mut reader) = (found(&database), database.log.reader());
+        disk.after(calls, move || run(database));
+        for (addr, (key, value)) in expected {
+            let found = reader.record(addr).unwrap().expect("it is needed");
+            assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]));
+        }
+        assert!(!disk.is_waiting());
+    }
+}

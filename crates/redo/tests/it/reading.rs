@@ -1,0 +1,209 @@
+//! Reading a log while it is written, compacted and moved: right or an error, and nothing that a
+//! crash could take back.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Lsn, RecordAddr, SegmentId};
+use env::Disk;
+use env_sim::{Faults, SimDisk, SimEntropy};
+use redo::{Blocks, Reader, SyncPolicy};
+
+use crate::harness::{Counter, Database, index, key, options};
+
+/// What was written where: the block, the key, and the value unless the record says "deleted".
+type Written = HashMap<RecordAddr, (Lsn, Vec<u8>, Option<Vec<u8>>)>;
+
+struct World {
+    database: Database,
+    written: Written,
+    rng: SimEntropy,
+    keys: u64,
+}
+
+impl World {
+    fn new(seed: u64, devices: usize) -> Self {
+        let mut options = options(Path::new("/data"));
+        options.devices = (0..devices).map(|n| PathBuf::from(format!("/disk{n}"))).collect();
+        // Small segments end often; of large ones little is left, which is gathered in one file.
+        options.segment_bytes = if seed.is_multiple_of(2) { 3000 } else { 20_000 };
+        options.policy = SyncPolicy::No;
+        options.compaction.invalid_count_min = 2;
+        options.compaction.invalid_share_min = if seed.is_multiple_of(2) { 0.2 } else { 0.6 };
+        options.compaction.garbage_share_min = 0.0;
+        options.compaction.gathered_min = 3;
+        let disk = SimDisk::new(seed, Faults::default());
+        let database = Database::open_on(Arc::new(disk), options).unwrap();
+        Self { database, written: HashMap::new(), rng: SimEntropy::new(seed), keys: 60 }
+    }
+
+    fn write(&mut self) {
+        for _ in 0..=self.rng.below(6) {
+            let name = key(index(self.rng.below(self.keys)));
+            let lsn = self.database.log.open_lsn();
+            if self.rng.below(5) == 0 && self.database.keyspace.entries.contains_key(&name) {
+                self.database.delete(&name);
+                continue;
+            }
+            let value = vec![b'a' + (lsn.0 % 26) as u8; index(self.rng.below(90))];
+            self.database.set(&name, &value);
+            let addr = self.database.keyspace.entries[&name].1;
+            self.written.insert(addr, (lsn, name, Some(value)));
+        }
+        self.database.log.seal();
+    }
+
+    /// Something goes on.
+    fn step(&mut self) {
+        let database = &mut self.database;
+        match self.rng.below(10) {
+            0..3 => self.write(),
+            3..6 => {
+                let which = index(self.rng.below(database.flushers.len() as u64));
+                database.flushers[which].step();
+            }
+            6..8 => _ = database.compactor.step(),
+            8 => {
+                database.clock.advance_us(200_000);
+                database.log.tick();
+            }
+            _ => {
+                let sealed = Lsn(database.log.open_lsn().0 - 1);
+                database.log.request_sync(sealed);
+                if self.rng.below(4) == 0 {
+                    database.log.compact_all();
+                }
+            }
+        }
+        self.database.log.poll();
+    }
+
+    fn check_record(&mut self, reader: &mut Reader) {
+        let entries = &self.database.keyspace.entries;
+        if entries.is_empty() {
+            return;
+        }
+        let mut names: Vec<_> = entries.keys().cloned().collect();
+        names.sort();
+        let name = &names[index(self.rng.below(names.len() as u64))];
+        let (value, addr) = &entries[name];
+        let (lsn, ..) = self.written[addr];
+        let is_durable = lsn <= self.database.log.durable_lsn();
+        let found = reader.record(*addr).unwrap();
+        assert_eq!(found.is_some(), is_durable, "{addr:?} of block {lsn}");
+        if let Some(found) = found {
+            let record = found.record();
+            assert_eq!((record.key, record.value), (&name[..], &value[..]));
+            assert_eq!(found.lsn, lsn);
+        }
+    }
+
+    /// Takes a block, compares it with what was written. Whether there was one.
+    fn check_block(&self, blocks: &mut Blocks, last: &mut Lsn, seen: &mut Vec<RecordAddr>) -> bool {
+        let Some(block) = blocks.next().unwrap() else { return false };
+        assert!(block.lsn() > *last, "block {} after block {last}", block.lsn());
+        *last = block.lsn();
+        assert!(*last <= self.database.log.durable_lsn());
+        for record in block.records() {
+            let (addr, record) = record.unwrap();
+            if record.kind.is_delete() {
+                continue;
+            }
+            let (lsn, name, value) = &self.written[&addr];
+            assert_eq!((*lsn, &name[..]), (block.lsn(), record.key));
+            assert_eq!(value.as_deref(), Some(record.value));
+            seen.push(addr);
+        }
+        true
+    }
+}
+
+#[test]
+fn what_is_read_meanwhile_is_what_was_written() {
+    let (mut compactions, mut gathered) = (0, 0);
+    for seed in 0..40 {
+        let mut world = World::new(seed, 1 + index(seed % 3));
+        let mut reader = world.database.log.reader();
+        for _ in 0..6 {
+            for _ in 0..60 {
+                world.step();
+                world.check_record(&mut reader);
+            }
+            let from = Lsn(1 + world.rng.below(world.database.log.durable_lsn().0 + 2));
+            let mut blocks = reader.blocks(from);
+            let (mut last, mut seen) = (Lsn(from.0 - 1), Vec::new());
+            while world.check_block(&mut blocks, &mut last, &mut seen) {
+                (0..world.rng.below(6)).for_each(|_| world.step());
+            }
+            let stats = world.database.log.stats();
+            gathered += u64::from(stats.files < stats.segments);
+            // What is needed to the end was needed all the time.
+            for (_, addr) in world.database.keyspace.entries.values() {
+                let (lsn, ..) = world.written[addr];
+                let is_due = lsn >= from && lsn <= blocks.end();
+                assert_eq!(seen.contains(addr), is_due, "seed {seed}: {addr:?} of block {lsn}");
+            }
+        }
+        compactions += world.database.log.stats().compactions;
+    }
+    assert!(compactions > 200 && gathered > 0, "{compactions} compactions, {gathered} gathered");
+}
+
+#[test]
+fn a_reader_follows_segments_to_other_devices() {
+    let mut world = World::new(7, 2);
+    let mut reader = world.database.log.reader();
+    (0..100).for_each(|_| world.write());
+    world.database.settle();
+    (0..50).for_each(|_| world.check_record(&mut reader));
+    let mut entropy = Counter(9);
+    let added = world.database.log.set_devices(&[PathBuf::from("/disk1")], &mut entropy).unwrap();
+    world.database.flushers.extend(added);
+    for _ in 0..300 {
+        world.database.clock.advance_us(100_000);
+        world.database.log.tick();
+        world.database.compactor.step();
+        world.database.flushers.iter_mut().for_each(|flusher| _ = flusher.step());
+        world.database.log.poll();
+        world.check_record(&mut reader);
+    }
+    assert_eq!(world.database.log.stats().devices.len(), 1, "the drain has come to its end");
+}
+
+#[test]
+fn a_turned_bit_is_an_error_and_no_answer() {
+    let disk = SimDisk::new(3, Faults::default());
+    let mut database =
+        Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
+    (0..40).for_each(|number| database.set(&key(number), &[7; 50]));
+    database.flush();
+    let (_, addr) = database.keyspace.entries[&key(20)];
+    let mut reader = database.log.reader();
+    assert!(reader.record(addr).unwrap().is_some());
+    let path = Path::new("/data/redo/0000000001.redo");
+    let len = disk.open(path, env::Access::Read).unwrap().len().unwrap();
+    assert!(disk.flip_bit(path, len.min(1500), 2));
+    assert!(reader.record(addr).is_err());
+    assert!(reader.blocks(Lsn(1)).next().is_err());
+    assert!(disk.flip_bit(path, len.min(1500), 2));
+    assert!(reader.record(addr).unwrap().is_some());
+}
+
+#[test]
+fn what_is_not_there_is_none() {
+    let disk = SimDisk::new(4, Faults::default());
+    let mut database = Database::open_on(Arc::new(disk), options(Path::new("/data"))).unwrap();
+    let mut reader = database.log.reader();
+    assert!(reader.blocks(Lsn(1)).next().unwrap().is_none());
+    database.set(b"a", b"1");
+    let (_, addr) = database.keyspace.entries[&b"a"[..]];
+    assert!(reader.record(addr).unwrap().is_none(), "it is in the open block");
+    database.log.seal();
+    assert!(reader.record(addr).unwrap().is_none(), "it is on its way");
+    database.flush();
+    assert!(reader.record(addr).unwrap().is_some());
+    for addr in [RecordAddr::new(SegmentId(9), 0), RecordAddr::new(addr.segment(), 5)] {
+        assert!(reader.record(addr).unwrap().is_none());
+    }
+}
