@@ -56,6 +56,8 @@ pub(crate) fn disk_of(input: &[u8]) -> Option<Arc<dyn Disk>> {
             is_leaving: false,
         }],
         listed: Vec::new(),
+        history: Vec::new(),
+        history_floor: Lsn::ZERO,
     };
     manifest.write(&disk, directory()).expect("a disk without faults");
     let mark = DeviceMark { database: DATABASE, device: DEVICE };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, ObjectId, SegmentId};
-use redo::manifest::{Manifest, ManifestDevice};
+use redo::manifest::{KeptFile, Manifest, ManifestDevice};
 use redo::{Id, Listed};
 
 use crate::checksums;
@@ -30,6 +30,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         object_floor: ObjectId(9),
         devices: Vec::new(),
         listed: Vec::new(),
+        history: Vec::new(),
+        history_floor: Lsn::ZERO,
     };
     let empty = manifest.encode();
     for (number, path) in [(7, "redo"), (8, "/somewhere/else")] {
@@ -42,6 +44,14 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     for (segment, last_lsn) in [(1, Listed::SEALED), (2, Lsn(4))] {
         manifest.listed.push(Listed { segment: SegmentId(segment), part: segment - 1, last_lsn });
     }
+    manifest.history_floor = Lsn(2);
+    manifest.history.push(KeptFile {
+        segment: SegmentId(1),
+        part: 0,
+        generation: 1,
+        device: Id([7; 16]),
+        until: Lsn(3),
+    });
     // Without devices and images.
     let version_1 = [b"INDELMAN\x01\0\0\0".to_vec(), vec![0; 80]].concat();
     vec![empty, manifest.encode(), version_1]
