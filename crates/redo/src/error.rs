@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Lsn, RecordAddr, SegmentId};
 
-use crate::format::manifest::Id;
+use crate::id::Id;
 
 /// Why a log could not be opened, read or checked.
 #[derive(Debug, thiserror::Error)]

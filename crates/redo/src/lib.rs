@@ -39,7 +39,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Block n is durable only when all blocks before it are; nobody is told otherwise.
+//! 1. Block n is durable only when all blocks before it are; nothing says otherwise.
 //! 2. An address never changes while its record lives, whatever is compacted or moved.
 //! 3. Of what differs between an old segment and its compacted self, everything is superseded by
 //!    records that were durable before the rename (`compactor`).
@@ -52,7 +52,7 @@
 //! 7. The executor takes locks only for moments, never while one is held during I/O. Lock order:
 //!    `reroute`, then the inbox of a failing device, then that of its successor.
 //! 8. Nothing here starts a thread but parallel loaders, and those only if asked to: [`Flusher`]
-//!    and [`Compactor`] are stepped by whoever owns them, in any order.
+//!    and [`Compactor`] are stepped by their owners, in any order.
 //!
 //! # Use
 //!
@@ -79,6 +79,7 @@
 mod compact;
 mod error;
 mod format;
+mod id;
 mod inspect;
 mod mark;
 mod options;
@@ -91,8 +92,8 @@ mod write;
 pub use compact::compactor::Compactor;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
-pub use format::manifest::Id;
 pub use format::{block, manifest, record, segment, survivors};
+pub use id::Id;
 pub use inspect::dump::{DumpFormat, dump};
 pub use inspect::verify::{Report, verify};
 pub use mark::handle::Mark;
@@ -112,4 +113,4 @@ pub use write::health::Health;
 pub use write::log::Log;
 pub use write::opening::{Opened, Recovery, Summary};
 pub use write::pending_sync::{PendingSync, Turn};
-pub use write::stats::Stats;
+pub use write::stats::{MarkStats, Stats};

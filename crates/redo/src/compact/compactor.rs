@@ -23,7 +23,7 @@
 //!
 //! **Crash at any point.** Until the rename is durable the old files are there, after it the new
 //! one; both give the same state, because what they differ by is superseded by durable records.
-//! An old file that is still there beside the new one is told by its older generation. A leftover
+//! An old file that is still there next to the new one is told by its older generation. A leftover
 //! temporary file is removed at the next start. Before a segment is gone, the manifest says that
 //! blocks up to its last one may be missing.
 

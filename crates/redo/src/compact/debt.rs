@@ -11,7 +11,7 @@
 //! fast it may read; so clients that write are held back, as they are when a device does not keep up,
 //! until what they have written before is compacted.
 //!
-//! Nobody is punished for what he deletes: when the live data shrink under the log that is there,
+//! Deleting is not punished: when the live data shrink under the log that is there,
 //! the log must not grow until compaction has caught up, but writers may have what it gives back.
 //! Nor does anybody wait while nothing is being compacted: there is nothing to wait for.
 
@@ -25,8 +25,8 @@ use crate::shared::device::Shared;
 /// Compaction is behind when garbage is more than this share of the live data's bytes.
 const BEHIND_SHARE: f64 = 0.5;
 
-/// However little data there is, the log may have so many segments beside it: the least are 64 MiB,
-/// which nobody misses, and with a quarter of that clients that overwrite 10 MB again and again
+/// However little data there is, the log may have so many segments more: the least are 64 MiB,
+/// which no disk lacks, and with a quarter of that clients that overwrite 10 MB again and again
 /// were a fifth slower.
 const ROOM_SEGMENTS: u64 = 16;
 

@@ -21,7 +21,7 @@ use crate::format::manifest::KeptFile;
 use crate::format::segment;
 use crate::shared::device::{DeviceState, Shared};
 
-/// Files that nobody needs any more are given back so many bytes at a time: a file system that frees a
+/// Files that nothing needs any more are given back so many bytes at a time: a file system that frees a
 /// whole segment at once makes the syncs of a flusher wait for it (20 ms were seen for 64 MB).
 const SHRINK_BYTES: u64 = 1 << 20;
 

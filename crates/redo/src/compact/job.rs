@@ -24,7 +24,7 @@ pub(crate) struct Job {
     pub(crate) rate_bytes_per_s: u64,
     pub(crate) bytes_before: u64,
     /// The old files are damaged and superfluous: they are not read, and go to a directory of this
-    /// name beside them.
+    /// name next to them.
     pub(crate) aside: Option<String>,
     /// Marks that were made before and may need the old files.
     pub(crate) marks: Vec<MarkId>,

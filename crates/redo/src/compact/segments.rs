@@ -165,7 +165,7 @@ impl Segment {
         self.bitmap.compress(self.record_count, present - self.invalid_count);
     }
 
-    /// That compaction has come to nothing.
+    /// That compaction has failed.
     pub(crate) fn note_compaction_failed(&mut self) {
         let before = self.first_invalidation_before_copy.take();
         self.first_invalidation = match (before, self.first_invalidation) {

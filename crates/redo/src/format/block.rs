@@ -94,7 +94,7 @@ impl BlockHeader {
     /// The length of the whole block.
     #[must_use]
     pub const fn block_bytes(&self) -> u64 {
-        // What a header says may be anything; whoever reads a file compares it with what is left.
+        // What a header says may be anything; a reader compares it with what is left of the file.
         (HEADER_BYTES as u64).saturating_add(self.payload_bytes)
     }
 }

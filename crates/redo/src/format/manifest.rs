@@ -1,13 +1,12 @@
 //! The manifest: one small file that says what the database consists of.
 //!
-//! It is only ever replaced as a whole: a new one is written beside it, synced, and renamed over
+//! It is only ever replaced as a whole: a new one is written next to it, synced, and renamed over
 //! it. What is in it is what must be known even when the files that it is about are gone: the
 //! devices, the segment numbers that may not be given out again, and how far the log was durable
 //! and compacted when something was removed.
 //!
 //! A small file `device` in each device's directory says whose it is.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,36 +18,13 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::block::{u32_at, u64_at};
 use crate::format::listing::{Listed, Listing};
 use crate::format::sections::{self, Tag};
+use crate::id::Id;
 
 /// The newest format of the manifest: 2 has sections, the object floor among them.
 const MANIFEST_VERSION: u32 = 2;
 
 /// The newest format of a device's mark.
 const DEVICE_VERSION: u32 = 1;
-
-/// Sixteen random bytes that name a database or a device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id(pub [u8; 16]);
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Id {
-    /// The first four bytes, as block headers hold them.
-    #[must_use]
-    pub fn tag(self) -> u32 {
-        u32_at(&self.0, 0)
-    }
-}
 
 /// A device as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]

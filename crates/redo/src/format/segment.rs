@@ -26,8 +26,9 @@ use env::File;
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{lsn_at, u32_at, u64_at};
-use crate::format::manifest::{Id, id_at};
+use crate::format::manifest::id_at;
 use crate::format::survivors::Survivors;
+use crate::id::Id;
 
 /// The length of a segment's header.
 pub const HEADER_BYTES: usize = 128;
@@ -114,7 +115,7 @@ impl SegmentHeader {
         Ok(Self::decode_fields(bytes))
     }
 
-    /// `None` for numbers that nobody counts to: there must be a next one of each.
+    /// `None` for numbers that no log counts to: there must be a next one of each.
     fn decode_fields(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let segment = SegmentId(u32_at(bytes, 48));
         let generation = u32_at(bytes, 56);

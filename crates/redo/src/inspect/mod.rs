@@ -1,4 +1,4 @@
-//! For those who look: `verify` checks a log, `dump` shows it, `stats` counts.
+//! Looking at a log that is not open: `verify` checks it, `dump` shows it.
 
 pub(crate) mod dump;
 pub(crate) mod verify;

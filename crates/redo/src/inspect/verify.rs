@@ -85,7 +85,7 @@ pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<R
     Ok(verify_unlocked(disk, dir, devices))
 }
 
-/// The same for who has the log's lock.
+/// The same for a caller that has the log's lock.
 pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Report {
     let mut report = Report::default();
     let catalog = match read_catalog(&**disk, dir, devices) {

@@ -8,8 +8,9 @@ use base::{Lsn, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::manifest::{self, DeviceMark, Id, Manifest};
+use crate::format::manifest::{self, DeviceMark, Manifest};
 use crate::format::segment;
+use crate::id::Id;
 use crate::read::scan::SegmentFile;
 
 /// A device directory as it was found.
@@ -18,7 +19,7 @@ pub(crate) struct FoundDevice {
     pub(crate) path: PathBuf,
     /// Its id, if the directory says one.
     pub(crate) id: Option<Id>,
-    /// It was being drained, and nobody has asked for it since.
+    /// It was being drained, and was not asked for since.
     pub(crate) is_leaving: bool,
 }
 

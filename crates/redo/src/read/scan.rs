@@ -48,7 +48,7 @@ impl SegmentFile {
         let leader = first.segment;
         let image = |header, start, end, footer: Option<Footer>| {
             let footer = footer.map(|mut footer| {
-                // Nobody who reads all of a file needs them, and there may be many files.
+                // What reads all of a file does not need them, and there may be many files.
                 footer.offsets = Vec::new();
                 Arc::new(footer)
             });
@@ -457,7 +457,7 @@ impl BlockCursor {
         }
         let rest = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
         let want = self.chunk_bytes.max(bytes).min(rest);
-        // Whoever reads blocks in turn has let go of the one before the last.
+        // A caller that reads blocks in turn has let go of the one before the last.
         let previous = std::mem::replace(&mut self.previous, std::mem::take(&mut self.chunk));
         let mut buffer = Arc::try_unwrap(previous).unwrap_or_default();
         buffer.resize(want, 0);

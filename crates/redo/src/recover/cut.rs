@@ -84,7 +84,7 @@ fn tidy_file(
     if is_whole {
         if source.header.generation == 0 && (is_newest || undurable_start < state.end) {
             let file = open_own(disk, path)?;
-            // The length as well: what was cut off may still be there for who comes after a crash.
+            // The length as well: what was cut off may still be there for a start after a crash.
             file.set_len(source.len).at(path, "cut")?;
             rewrite(&*file, path, undurable_start, source.len)?;
             // The length too: a cut may be what the kernel has given up.
@@ -106,7 +106,7 @@ fn tidy_file(
 }
 
 /// Opens a file to change it in place. One that has another name, as in a data directory that is a
-/// copy by hard links, is copied first: whoever has the other name still uses what is there.
+/// copy by hard links, is copied first: what is there is still used under the other name.
 fn open_own(disk: &dyn Disk, path: &Path) -> Result<Box<dyn File>> {
     if disk.has_other_names(path).at(path, "look at")? {
         let mut temp = path.as_os_str().to_owned();

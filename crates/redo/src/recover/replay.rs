@@ -9,7 +9,7 @@
 //!   horizon M   no segment that was compacted or removed ever held a block above M
 //!               (headers of compacted segments; the manifest, written before a removal)
 //!   durable K   every block up to K was durable at some time, or superseded by durable ones
-//!               (manifest, segment headers, block headers: whoever writes anything writes it)
+//!               (manifest, segment headers, block headers: all of them repeat it)
 //!
 //!   1 ─────────────────── M ──────────────── K ───────────────────
 //!      gaps are legitimate   a gap is damage   the first gap ends the log
@@ -65,7 +65,7 @@ pub trait Replay {
     );
 
     /// A record that will be applied soon. Nothing has to be done; records are announced in groups
-    /// so that whoever looks something up for each can overlap the cache misses.
+    /// so that an implementation that looks each of them up can overlap the cache misses.
     fn announce(&mut self, _record: &Record<'_>) {}
 
     /// There are no more records. What has turned out to be garbage (elements of objects that have
@@ -434,7 +434,7 @@ impl<'a> Reader<'a> {
         Err(Error::corrupt(&path, 0, what))
     }
 
-    /// Looks behind the ends of files without a footer for who knows what was durable.
+    /// Looks behind the ends of files without a footer for blocks that know what was durable.
     fn collect_durable_evidence(&mut self, disk: &dyn Disk) -> Result<()> {
         let mut durable = self.state.durable;
         for (source, file) in self.catalog.files.iter().zip(&self.state.files) {

@@ -9,10 +9,10 @@
 //!              (Log::rewrites)         records back         gaps are legitimate
 //! ```
 //!
-//! **Delete records.** Which of them are in the bad blocks nobody knows, and memory does not hold
+//! **Delete records.** Which of them are in the bad blocks is not known, and memory does not hold
 //! what is gone. But none is needed once no other file can still hold an older record of any entry:
 //! that is the rule by which compaction drops delete records (`segments`), applied to the newest
-//! block of the file. Whoever holds them back is compacted first; then all that was retired before
+//! block of the file. A file that holds them back is compacted first; then all that was retired before
 //! is physically gone. If another damaged file does, that one is put aside first. If damaged files
 //! hold one another back, one may go first that only files with bad bytes hold back: as long as
 //! those are there, every start is refused. What only could not be read may be readable again at

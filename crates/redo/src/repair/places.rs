@@ -1,6 +1,6 @@
 //! Where a damaged log is: like [`crate::read::catalog`], but a manifest or a mark may be lost.
 //!
-//! What the manifest would say is taken from whoever repeats it: the devices' marks and the
+//! What the manifest would say is taken from what repeats it: the devices' marks and the
 //! headers of segments both name database and device. What nothing repeats is made anew: the seed
 //! of the hashes, which nothing on disk depends on.
 
@@ -12,8 +12,9 @@ use env::{Access, Disk, Entropy};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
-use crate::format::manifest::{self, DeviceMark, Id, Manifest, ManifestDevice};
+use crate::format::manifest::{self, DeviceMark, Manifest, ManifestDevice};
 use crate::format::segment::{self, SegmentHeader};
+use crate::id::Id;
 
 /// Segment numbers that a lost manifest may have claimed beyond those that are seen.
 const CLAIMED_MAX: u32 = 1024;
@@ -66,7 +67,7 @@ pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Pla
             continue;
         }
         let path = dir.join(&known.path);
-        // Nobody has to ask for a device that was being drained.
+        // A device that was being drained need not be asked for.
         match finder.look_at(&path)?.filter(|place| known.is_leaving && place.id == known.id) {
             Some(place) => devices.push(place),
             None => return Err(Error::MissingDevice { id: known.id, path }),
@@ -85,7 +86,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Whose directory this is; `None` if there is nothing in it and nobody misses it.
+    /// Whose directory this is; `None` if there is nothing in it and it is not missed.
     fn look_at(&mut self, path: &Path) -> Result<Option<Place>> {
         let (disk, path_buf) = (self.disk, path.to_owned());
         let mark = match DeviceMark::read(disk, path) {

@@ -15,9 +15,9 @@ use crate::error::{Error, IoContext, Result};
 use crate::format::block::{BlockHeader, COMPACTED, HEADER_BYTES};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::listing::Listed;
-use crate::format::manifest::Id;
 use crate::format::record;
 use crate::format::segment::{self, SegmentHeader};
+use crate::id::Id;
 use crate::repair::salvage::{GoodBlock, Salvage, read_range};
 
 /// A segment, and what there is of it.

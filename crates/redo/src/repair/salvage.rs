@@ -26,9 +26,9 @@ use env::{Access, Disk, File};
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
 use crate::format::listing::Listed;
-use crate::format::manifest::Id;
 use crate::format::record;
 use crate::format::segment::{self, Footer, SegmentHeader};
+use crate::id::Id;
 use crate::read::scan::{SegmentFile, find_block_header, read_header};
 
 /// So much of a bad block is looked at for the keys in it.

@@ -17,7 +17,7 @@
 //!
 //! It is a step machine like the compactor, and only ever reads. A file may be replaced or removed
 //! by a compaction while it is read: what is found then is about a generation that is no more, and
-//! the executor, who knows, ignores it.
+//! the executor, which knows, ignores it.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -295,7 +295,7 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Tells the kernel that nobody needs the file's pages.
+    /// Tells the kernel that the file's pages are not needed.
     fn forget_pages(&self, shared: &Shared) {
         if let Ok(file) = shared.disk.open(&self.target.path, Access::Read)
             && let Ok(len) = file.len()

@@ -18,7 +18,8 @@ use std::time::Duration;
 use base::{Lsn, SegmentId};
 use env::{Clock, Disk, Lock};
 
-use crate::format::manifest::{Id, Manifest, ManifestStore};
+use crate::format::manifest::{Manifest, ManifestStore};
+use crate::id::Id;
 use crate::options::Waker;
 use crate::shared::devices::Devices;
 use crate::shared::durability::Durability;
@@ -350,7 +351,7 @@ pub(crate) struct Shared {
     is_fatal: AtomicBool,
     mailbox: Mutex<Mailbox>,
     has_mail: AtomicBool,
-    /// Nobody else opens the log while any of its threads is alive.
+    /// No other process opens the log while any of its threads is alive.
     _lock: Box<dyn Lock>,
 }
 

@@ -68,7 +68,7 @@ impl Index<usize> for Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::manifest::Id;
+    use crate::id::Id;
     use std::path::PathBuf;
 
     #[test]

@@ -20,8 +20,9 @@ use env::{Disk, Entropy};
 
 use crate::error::is_full;
 use crate::error::{Error, IoContext, Result};
-use crate::format::manifest::{DeviceMark, Id, ManifestDevice};
+use crate::format::manifest::{DeviceMark, ManifestDevice};
 use crate::format::segment;
+use crate::id::Id;
 use crate::options::default_device;
 use crate::read::catalog::history_files;
 use crate::shared::device::{Device, DeviceState, Order, Service, Shared};

@@ -8,7 +8,7 @@
 //!        Full: tried again   Poisoned: every block that is not synced goes to the successor
 //! ```
 //!
-//! It is a step machine: whoever owns it calls [`Flusher::step`], on a thread of its own or from a
+//! It is a step machine: its owner calls [`Flusher::step`], on a thread of its own or from a
 //! simulator. While one step waits for a sync the inbox fills, and the next step writes all of it
 //! and syncs once: group commit without a timer.
 //!

@@ -390,9 +390,9 @@ impl Log {
         self.schedule.options = options;
     }
 
-    /// Forbids, or allows again, that anything on disk is compacted, moved or put aside. Whoever has
-    /// read a log without retiring what its records made garbage must forbid it: what may go is not
-    /// known then.
+    /// Forbids, or allows again, that anything on disk is compacted, moved or put aside. An owner that
+    /// has read a log without retiring what its records made garbage must forbid it: what may go is
+    /// not known then.
     pub fn set_frozen(&mut self, frozen: bool) {
         self.is_frozen = frozen;
     }
@@ -562,8 +562,8 @@ impl Log {
         stats.add_segments(&self.segments);
         stats.add_compactions(&self.schedule);
         stats.add_repairs(&self.scrub, &self.healing);
-        stats.marks = self.marks.open_count();
-        stats.kept_files = self.marks.holds().count();
+        stats.marks.count = self.marks.open_count();
+        stats.marks.kept_files = self.marks.holds().count();
         stats.add_devices(&self.shared, &self.segments);
         stats
     }

@@ -116,7 +116,7 @@ pub(crate) fn remove_all(disk: &dyn Disk, dir: &Path) {
 fn remove(disk: &dyn Disk, dir: &Path, path: &Path) -> bool {
     let is_removed = disk.remove(path).is_ok();
     if is_removed {
-        // Only now may a file system give the blocks to somebody else.
+        // Only now may a file system give the blocks to other files.
         let _ = disk.sync_dir(dir);
     }
     is_removed

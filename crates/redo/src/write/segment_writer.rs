@@ -9,8 +9,8 @@ use env::{Disk, File};
 
 use crate::error::{IoContext, Result};
 use crate::format::footer::{FooterBuilder, WrittenBlock, write_footer};
-use crate::format::manifest::Id;
 use crate::format::segment::{self, SegmentHeader};
+use crate::id::Id;
 use crate::shared::device::Shared;
 
 /// A segment's file that still takes blocks.
@@ -49,7 +49,7 @@ impl SegmentWriter {
                 Err(error) if error.kind() == ErrorKind::StorageFull => {
                     return Err(error).at(&path, "reserve space for");
                 }
-                // Reserving is an optimisation; whoever cannot do it says so when writing.
+                // Reserving is an optimisation; where it cannot be done, a write says so.
                 _ => {}
             }
         }

@@ -21,10 +21,8 @@ pub struct Stats {
     pub durable_lsn: Lsn,
     /// Bytes in blocks that were handed over and are not given back yet.
     pub in_flight_bytes: u64,
-    /// How many marks hold files.
-    pub marks: usize,
-    /// How many files that were replaced are kept for them.
-    pub kept_files: usize,
+    /// Marks, and what they cost.
+    pub marks: MarkStats,
     /// How many segments there are.
     pub segments: usize,
     /// How many files they are in.
@@ -65,6 +63,15 @@ pub struct Stats {
     pub scrub_error: Option<String>,
     /// Each device.
     pub devices: Vec<DeviceStats>,
+}
+
+/// What there is to say about marks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MarkStats {
+    /// How many marks hold files.
+    pub count: usize,
+    /// How many files that were replaced are kept for them.
+    pub kept_files: usize,
 }
 
 impl Stats {

@@ -149,7 +149,7 @@ fn a_log_is_opened_on_a_full_disk_again_and_again() {
     drop(database);
     disk.kill();
     for start in 0..4 {
-        // Somebody else takes what this start has not used.
+        // Another program takes what this start has not used.
         let capacity_bytes = Some(disk.used_bytes());
         disk.set_faults(Faults { capacity_bytes, ..Faults::default() });
         let opened = Database::open_on(Arc::new(disk.clone()), options.clone());

@@ -133,7 +133,7 @@ impl World {
             }
         }
         self.database.log.poll();
-        self.kept_most = self.kept_most.max(self.database.log.stats().kept_files);
+        self.kept_most = self.kept_most.max(self.database.log.stats().marks.kept_files);
     }
 
     /// Begins to read marks that are ready, and reads some.
@@ -197,7 +197,7 @@ impl World {
         assert!(self.marks.is_empty() && self.reading.is_empty(), "seed {}", self.seed);
         self.database.settle();
         let stats = self.database.log.stats();
-        assert_eq!((stats.marks, stats.kept_files), (0, 0), "seed {}", self.seed);
+        assert_eq!((stats.marks.count, stats.marks.kept_files), (0, 0), "seed {}", self.seed);
         for device in world_options(self.seed).devices {
             let names = env::Disk::list(&self.disk, &device.join("history"));
             assert!(names.is_ok_and(|names| names.is_empty()) || self.kept_most == 0);
@@ -272,10 +272,10 @@ fn what_a_mark_needs_is_kept_until_it_is_read_or_dropped() {
     database.log.compact_all();
     database.settle();
     assert!(database.log.stats().compactions > 2, "{:?}", database.log.stats());
-    assert!(history(&disk) > 2 && database.log.stats().kept_files == history(&disk));
+    assert!(history(&disk) > 2 && database.log.stats().marks.kept_files == history(&disk));
     assert_eq!(read_mark(mark).unwrap(), entries);
     database.settle();
-    assert_eq!((history(&disk), database.log.stats().marks), (0, 0));
+    assert_eq!((history(&disk), database.log.stats().marks.count), (0, 0));
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn a_full_device_keeps_nothing_for_marks() {
         assert!(number < 2000, "the disk is never full");
     }
     compact_some(&mut database);
-    assert_eq!((history(&disk), database.log.stats().kept_files), (0, 0));
+    assert_eq!((history(&disk), database.log.stats().marks.kept_files), (0, 0));
     assert_eq!(database.log.health(), redo::Health::Writable, "there is room again");
     assert!(matches!(read_mark(mark).unwrap_err(), Error::NotKept { .. }));
 }
@@ -576,5 +576,5 @@ fn a_drained_device_stays_until_nothing_on_it_is_kept() {
     assert_eq!(count(&database), 2, "the mark needs what is kept there");
     assert_eq!(read_mark(mark).unwrap(), entries);
     (0..20).for_each(|_| database.settle());
-    assert_eq!((count(&database), database.log.stats().kept_files), (1, 0));
+    assert_eq!((count(&database), database.log.stats().marks.kept_files), (1, 0));
 }

@@ -122,7 +122,7 @@ fn judge(shape: &Shape, damage: &Damage) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Every file is as it was, or as it was beside.
+/// Every file is as it was, or is kept as it was.
 fn is_kept(before: &Image, after: &Image) -> Result<(), String> {
     for (path, bytes) in before.iter().filter(|(path, _)| !path.ends_with("reserve")) {
         let is_copy = |(other, found): (&PathBuf, &Vec<u8>)| {

@@ -49,7 +49,7 @@ fn a_strict_read_waits_for_the_block_of_what_it_read() {
 #[test]
 fn under_everysec_a_device_that_syncs_too_late_makes_writers_wait() {
     let (_, mut database) = simulated(SyncPolicy::EverySec);
-    // A block each half second; nobody steps the flusher, as if it hung in a sync.
+    // A block each half second; the flusher takes no step, as if it hung in a sync.
     for number in 0..5 {
         database.set(&key(number), b"1");
         database.log.seal();

@@ -148,17 +148,21 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["bin"],
         ],
     },
-    // When the folders of `redo` import in one direction (`mend` is `repair` then):
-    // FolderOrder {
-    //     krate: "redo",
-    //     layers: &[
-    //         &["error", "options"],
-    //         &["format"],
-    //         &["read"],
-    //         &["compact", "recover", "repair", "inspect"],
-    //         &["write"],
-    //     ],
-    // },
+    FolderOrder {
+        krate: "redo",
+        layers: &[
+            &["id", "options"],
+            &["error"],
+            &["format"],
+            &["shared"],
+            &["read"],
+            &["compact"],
+            &["mark", "recover"],
+            &["inspect"],
+            &["repair"],
+            &["write"],
+        ],
+    },
 ];
 
 /// Words that name no actor or sound translated; matched as whole words in any case. `whose` is not

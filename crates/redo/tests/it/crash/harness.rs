@@ -7,7 +7,7 @@
 //!   Ledger: the state after each block · what was acknowledged
 //! ```
 //!
-//! Everything runs on one thread; the seed decides who takes the next step.
+//! Everything runs on one thread; the seed decides what takes the next step.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -442,7 +442,7 @@ impl World {
 
     pub(crate) fn tick(&mut self, running: &mut Running) {
         self.clock.advance_ms(150);
-        // The wall clock is nobody's business, wherever it jumps.
+        // The log does not mind where the wall clock jumps.
         if self.rng.below(10) == 0 {
             let wall_ms = i64::try_from(self.rng.below(1 << 41)).expect("fits");
             self.clock.set_wall_ms(wall_ms);

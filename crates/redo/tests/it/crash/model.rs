@@ -1,7 +1,7 @@
 //! What the log should mean: a database of plain maps that records are applied to.
 //!
 //! The same model stands on both sides of a crash. Before, the workload applies to it every record
-//! that it appends; after, recovery replays into an empty one. Addresses are kept beside the
+//! that it appends; after, recovery replays into an empty one. Addresses are kept next to the
 //! entries as the keyspace keeps them, and are no part of what a client sees ([`Visible`]).
 
 use std::collections::BTreeMap;
