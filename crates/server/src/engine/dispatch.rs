@@ -45,8 +45,8 @@ impl Engine {
     /// Executes the complete requests in `input` and returns how many bytes they had.
     pub(super) fn run(&mut self, key: ClientKey, input: &[u8]) -> usize {
         let mut parser = std::mem::take(&mut self.sessions[key].connection.parser);
-        let mut batch = Batch::recycle(std::mem::take(&mut self.batch));
-        self.was_log_good = self.shard.write_refusal().is_none();
+        let mut batch: Batch<'_> = std::mem::take(&mut self.batch);
+        self.was_log_good = self.shard.is_writable();
         self.sessions[key].connection.in_process_bytes = input.len();
         let mut at = 0;
         while self.may_execute(key) {

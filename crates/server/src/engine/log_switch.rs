@@ -88,6 +88,9 @@ impl Engine {
             self.close_log();
             self.abort_enable("its devices take nothing");
         }
+        if !self.shard.log_state().is_turning_on() {
+            return;
+        }
         let clock = std::sync::Arc::clone(&self.deps.clock);
         let block_bytes_max = self.options.log.block_bytes;
         let step = self.shard.enable_step(self.time.unix_ms(), clock.as_ref(), block_bytes_max);

@@ -100,9 +100,6 @@ impl Shard {
         clock: &dyn Clock,
         block_bytes_max: u64,
     ) -> EnableStep {
-        if !self.log_state().is_turning_on() {
-            return EnableStep::Unchanged;
-        }
         let (next, step) = match std::mem::take(self.keyspace.journal_mut()) {
             LogState::Freeing { log, survey } if self.keyspace.freeing() == 0 => {
                 let relog = self.keyspace.begin_relog(log, survey);

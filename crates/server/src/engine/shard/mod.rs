@@ -95,7 +95,7 @@ impl Shard {
         !matches!(self.data, DataState::Ready)
     }
 
-    /// Whether the log takes writes, or there is none.
+    /// How the log is; good if there is none.
     pub(super) fn log_health(&self) -> LogHealth {
         self.log().map_or(LogHealth::Good, ShardLog::health)
     }
@@ -103,6 +103,11 @@ impl Shard {
     /// Whether more is on its way to the devices than there should be.
     pub(super) fn is_log_congested(&self) -> bool {
         self.log().is_some_and(ShardLog::is_congested)
+    }
+
+    /// Whether the log takes writes, or there is none.
+    pub(super) fn is_writable(&self) -> bool {
+        self.log().is_none_or(|log| log.health() == LogHealth::Good)
     }
 
     /// Why nothing can be written now, or `None`.
