@@ -214,7 +214,11 @@ impl MarkReader {
                 Whereabouts::Kept(files) => {
                     let mut images = Vec::new();
                     for (path, device) in files {
-                        images.extend(SegmentFile::read(&*self.shared.disk, path, *device)?);
+                        images.extend(SegmentFile::read_running(
+                            &*self.shared.disk,
+                            path,
+                            *device,
+                        )?);
                     }
                     images.retain(|image| image.header.segment == id);
                     images

@@ -38,19 +38,21 @@ pub(crate) enum Wanted {
 
 /// The images of all segments, complete, by segment and part.
 pub(crate) fn find_all(shared: &Shared) -> Result<Vec<SegmentFile>> {
+    let mut error = None;
     for _ in 0..ATTEMPTS_MAX {
         let listed = shared.manifest.listing().ids();
-        let Some(images) = look(shared, Wanted::All)? else { continue };
-        let is_met = |(segment, part): &(SegmentId, u32)| meets(&images, *segment, *part);
-        if listed.iter().all(is_met) {
-            return Ok(images);
+        let found = look(shared, Wanted::All);
+        if listed.iter().all(|(segment, part)| meets(&found.images, *segment, *part)) {
+            return Ok(found.images);
         }
+        error = found.error;
     }
-    Err(keeps_changing(shared))
+    Err(error.unwrap_or_else(|| keeps_changing(shared)))
 }
 
 /// The images of one segment, complete; none if there is no such segment (any more).
 pub(crate) fn find_segment(shared: &Shared, id: SegmentId) -> Result<Vec<SegmentFile>> {
+    let mut error = None;
     for _ in 0..ATTEMPTS_MAX {
         let parts: Vec<u32> = {
             let listed = shared.manifest.listing().ids();
@@ -58,13 +60,15 @@ pub(crate) fn find_segment(shared: &Shared, id: SegmentId) -> Result<Vec<Segment
         };
         // Nearly every segment has a file of its own name.
         for wanted in [Wanted::Named(id), Wanted::All] {
-            let Some(images) = look(shared, wanted)? else { continue };
+            let Look { mut images, error: met } = look(shared, wanted);
             if parts.iter().all(|part| meets(&images, id, *part)) {
-                return Ok(images.into_iter().filter(|i| i.header.segment == id).collect());
+                images.retain(|image| image.header.segment == id);
+                return Ok(images);
             }
+            error = met;
         }
     }
-    Err(keeps_changing(shared))
+    Err(error.unwrap_or_else(|| keeps_changing(shared)))
 }
 
 fn meets(images: &[SegmentFile], segment: SegmentId, part: u32) -> bool {
@@ -76,46 +80,64 @@ fn meets(images: &[SegmentFile], segment: SegmentId, part: u32) -> bool {
 }
 
 fn keeps_changing(shared: &Shared) -> Error {
-    let path = manifest::path_in(shared.manifest.dir());
-    Error::Changing { path }
+    Error::Changing { path: manifest::path_in(shared.manifest.dir()) }
 }
 
-/// What a look at every device shows; `None` if a file went away meanwhile.
-fn look(shared: &Shared, wanted: Wanted) -> Result<Option<Vec<SegmentFile>>> {
-    let mut images = Vec::new();
-    for (index, device) in shared.devices.iter().enumerate() {
-        if device.service() == Service::Gone {
-            continue;
-        }
-        let names = match shared.disk.list(&device.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            names => names.at(&device.path, "list")?,
+/// What a look at every device has shown.
+#[derive(Default)]
+struct Look {
+    images: Vec<SegmentFile>,
+    /// Why something is not among them: it went away meanwhile, or is damaged. That matters only to
+    /// a caller that wants it.
+    error: Option<Error>,
+}
+
+impl Look {
+    fn device(&mut self, shared: &Shared, index: usize, wanted: Wanted) -> Result<()> {
+        let dir = &shared.devices[index].path;
+        let names = match shared.disk.list(dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            names => names.at(dir, "list")?,
         };
         for name in names.iter().filter_map(|name| name.to_str()) {
             let Some((segment, _)) = segment::parse_file_name(name) else { continue };
-            if wanted != Wanted::All && wanted != Wanted::Named(segment) {
-                continue;
-            }
-            match SegmentFile::read(&*shared.disk, &device.path.join(name), index) {
-                // Without a header it has no block.
-                Ok(found) => images.extend(found),
-                Err(error) if is_gone(&error) => return Ok(None),
-                Err(error) => return Err(error),
+            if wanted == Wanted::All || wanted == Wanted::Named(segment) {
+                let path = dir.join(name);
+                match SegmentFile::read_running(&*shared.disk, &path, index) {
+                    Ok(found) if found.is_empty() => {
+                        // That is an error if it has a block: then it is listed.
+                        let what = "the segment's header is damaged";
+                        self.error = Some(Error::corrupt(&path, 0, what));
+                    }
+                    Ok(found) => self.images.extend(found),
+                    Err(error) => self.error = Some(error),
+                }
             }
         }
+        Ok(())
     }
-    let mut generations: HashMap<SegmentId, u32> = HashMap::new();
-    for image in &images {
-        let generation = generations.entry(image.header.segment).or_default();
-        *generation = (*generation).max(image.header.generation);
+
+    /// Forgets older generations of segments that are there in two.
+    fn keep_youngest(&mut self) {
+        let mut generations: HashMap<SegmentId, u32> = HashMap::new();
+        for image in &self.images {
+            let generation = generations.entry(image.header.segment).or_default();
+            *generation = (*generation).max(image.header.generation);
+        }
+        self.images.retain(|image| image.header.generation == generations[&image.header.segment]);
+        self.images.sort_by_key(|image| (image.header.segment, image.header.part));
     }
-    images.retain(|image| image.header.generation == generations[&image.header.segment]);
-    images.sort_by_key(|image| (image.header.segment, image.header.part));
-    Ok(Some(images))
 }
 
-/// Whether the error says that the file has no such name, or is being cut because it has none.
-pub(crate) fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. }
-        if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof))
+fn look(shared: &Shared, wanted: Wanted) -> Look {
+    let mut look = Look::default();
+    for (index, device) in shared.devices.iter().enumerate() {
+        if device.service() != Service::Gone
+            && let Err(error) = look.device(shared, index, wanted)
+        {
+            look.error = Some(error);
+        }
+    }
+    look.keep_youngest();
+    look
 }

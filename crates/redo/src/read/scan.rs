@@ -77,6 +77,19 @@ impl SegmentFile {
         Ok(images)
     }
 
+    /// The same, of a log that is open: a compacted image without its footer is an error, because
+    /// only that says which ordinals its records have.
+    pub(crate) fn read_running(disk: &dyn Disk, path: &Path, device: usize) -> Result<Vec<Self>> {
+        let images = Self::read(disk, path, device)?;
+        let is_damaged = |image: &&Self| image.header.generation > 0 && image.footer.is_none();
+        match images.iter().find(is_damaged) {
+            Some(image) => {
+                Err(image.corrupt(image.len, "the segment's footer is damaged or missing"))
+            }
+            None => Ok(images),
+        }
+    }
+
     /// Checks that `file`, opened under the image's name, is the one that it was found in.
     pub(crate) fn check_same(&self, file: &dyn File) -> Result<()> {
         let end = file.len().at(&self.path, "read")?;

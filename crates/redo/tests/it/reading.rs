@@ -207,3 +207,28 @@ fn what_is_not_there_is_none() {
         assert!(reader.record(addr).unwrap().is_none());
     }
 }
+
+/// Only the footer says which ordinals the records of a compacted segment have.
+#[test]
+fn a_compacted_segment_without_its_footer_is_an_error() {
+    let disk = SimDisk::new(5, Faults::default());
+    let mut database =
+        Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
+    (0..40).for_each(|number| database.set(&key(number), &[number as u8; 50]));
+    database.flush();
+    (1..30).for_each(|number| database.set(&key(number), &[7; 50]));
+    database.log.seal();
+    database.log.compact_all();
+    database.settle();
+    let addrs = [0, 35].map(|number| database.keyspace.entries[&key(number)].1);
+    let mut reader = database.log.reader();
+    assert!(addrs.iter().all(|addr| reader.record(*addr).unwrap().is_some()));
+    let path = Path::new("/data/redo/0000000001.redo");
+    let len = disk.open(path, env::Access::Read).unwrap().len().unwrap();
+    assert!(disk.flip_bit(path, len - 30, 1));
+    let mut reader = database.log.reader();
+    for addr in addrs {
+        assert!(reader.record(addr).is_err(), "{addr:?}");
+    }
+    assert!(reader.blocks(Lsn(1)).next().is_err());
+}
