@@ -1,7 +1,7 @@
 //! How what a command did reaches a replica.
 //!
 //! A replica executes what it is sent, later than the master and on a clock of its own. So a call
-//! whose effect depends on the time, on chance, on the clients that wait, or on rounding is sent as other calls
+//! whose effect depends on the time, on chance, on which client waits, or on rounding is sent as other calls
 //! that say what it did. This column is what Redis 7.2 to 8 and Valkey 9 do.
 
 /// What is sent to replicas after a call.
