@@ -1,7 +1,7 @@
 //! What is known about a command before it runs.
 //!
 //! ```text
-//!   Spec ── name, arity, flags, categories, tips            how it may be called
+//!   Spec ── name, arity, flags, categories, tips            which calls are allowed, and when
 //!     ├──── keys: [KeySpec]     begin search → find keys    which arguments are keys
 //!     ├──── summary, since, complexity, arguments: [Arg]    what COMMAND DOCS tells
 //!     ├──── origin, history: [Change]                       which servers have it since when

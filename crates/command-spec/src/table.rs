@@ -107,7 +107,7 @@ impl Command {
     /// Its subcommand called `name`, in any case of letters.
     #[must_use]
     pub fn subcommand(self, name: &[u8]) -> Option<Self> {
-        self.known_subcommands().find(|sub| sub.is_called(name) && sub.served)
+        self.known_subcommand(name).filter(|sub| sub.served)
     }
 
     /// Its subcommands that are served.
@@ -122,9 +122,14 @@ impl Command {
             .map(|(ordinal, spec)| Self { spec, ordinal })
     }
 
-    /// Whether this is what a container calls `name`.
-    fn is_called(self, name: &[u8]) -> bool {
-        self.short_name().as_bytes().eq_ignore_ascii_case(name)
+    /// Its subcommand called `name`, served or not.
+    fn known_subcommand(self, name: &[u8]) -> Option<Self> {
+        // Most names differ in length already, which needs no look at their letters.
+        let prefix_len = self.spec.name.len() + 1;
+        self.known_subcommands().find(|sub| {
+            let whole = sub.spec.name.as_bytes();
+            whole.len() == prefix_len + name.len() && whole[prefix_len..].eq_ignore_ascii_case(name)
+        })
     }
 }
 
@@ -150,8 +155,7 @@ pub fn lookup(name: &[u8]) -> Option<Command> {
 #[must_use]
 pub fn find(name: &[u8]) -> Option<Command> {
     let Some(bar) = name.iter().position(|&byte| byte == b'|') else { return find_word(name) };
-    let container = find_word(&name[..bar])?;
-    container.known_subcommands().find(|sub| sub.is_called(&name[bar + 1..]))
+    find_word(&name[..bar])?.known_subcommand(&name[bar + 1..])
 }
 
 /// The command that a call means, served or not: a container's subcommand if it has the one that
@@ -159,9 +163,7 @@ pub fn find(name: &[u8]) -> Option<Command> {
 #[must_use]
 pub fn find_call(arguments: &[&[u8]]) -> Option<Command> {
     let command = find_word(arguments.first()?)?;
-    let sub = arguments
-        .get(1)
-        .and_then(|word| command.known_subcommands().find(|sub| sub.is_called(word)));
+    let sub = arguments.get(1).and_then(|word| command.known_subcommand(word));
     Some(sub.unwrap_or(command))
 }
 

@@ -95,7 +95,7 @@ bit_set! {
         MAY_REPLICATE = 14 "";
         /// Its keys may all be left out.
         NO_MANDATORY_KEYS = 15 "no_mandatory_keys";
-        /// Only for clients that the configuration trusts (DEBUG).
+        /// Only for the clients that the configuration trusts (DEBUG).
         PROTECTED = 16 "";
         /// Refused while a replica loads a new data set next to the old one.
         NO_ASYNC_LOADING = 17 "no_async_loading";

@@ -3,8 +3,8 @@
 pub(super) mod expiry;
 
 use crate::spec::{
-    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, flags, key_flags,
-    when,
+    Arg, Change, Deprecation, Group, KeySpec, Origin, Propagation, Spec, acl, always, flags,
+    key_flags, when,
 };
 
 const BASE: Spec = Spec { group: Group::Hash, ..Spec::BLANK };
@@ -86,7 +86,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Rewritten(&[
             when("fields of the hash expire", "HSETEX key KEEPTTL FIELDS 1 field value"),
-            when("", "HSET key field value"),
+            always("HSET key field value"),
         ]),
         since: "2.6.0",
         summary: "Adds a floating point number to the number in a field.",

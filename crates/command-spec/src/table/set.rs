@@ -189,8 +189,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW ACCESS DELETE])],
         propagation: Propagation::Rewritten(&[
             when("without a count", "SREM key member"),
-            when("the set becomes empty", "DEL key"),
-            when("with a count", "SREM key member ..."),
+            when("with a count, and no member is left", "DEL key"),
+            when("with a count, and members are left", "SREM key member ..."),
         ]),
         since: "1.0.0",
         summary: "Removes random members from a set and returns them.",

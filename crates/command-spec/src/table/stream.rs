@@ -61,10 +61,10 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![STREAM],
         tips: &["nondeterministic_output"],
         keys: &[KeySpec::one(1, key_flags![RW UPDATE])],
-        propagation: Propagation::Rewritten(&[
-            when("without a whole id", "XADD key id field value ..."),
-            when("trims about", "XADD key MAXLEN = threshold id field value ..."),
-        ]),
+        propagation: Propagation::Rewritten(&[when(
+            "without a whole id, or trims about",
+            "XADD key MAXLEN = threshold id field value ...",
+        )]),
         since: "5.0.0",
         history: &[
             Change::new("7.0.0", "An id whose second part is `*`."),
@@ -420,7 +420,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         }],
         propagation: Propagation::Rewritten(&[
             when(
-                "an entry is delivered",
+                "an entry is delivered, without NOACK",
                 "XCLAIM key group consumer 0 id TIME unix-time-milliseconds RETRYCOUNT count FORCE JUSTID LASTID lastid",
             ),
             when("with NOACK", "XGROUP SETID key group id ENTRIESREAD entries-read"),

@@ -137,7 +137,7 @@ pub(super) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Rewritten(&[
             EXPIRED,
-            when("with a time", "PEXPIREAT key unix-time-milliseconds"),
+            when("with a time to come", "PEXPIREAT key unix-time-milliseconds"),
             when("with PERSIST", "PERSIST key"),
         ]),
         since: "6.2.0",
@@ -234,8 +234,8 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![STRING],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Rewritten(&[
-            when("with BYFLOAT", "SET key value KEEPTTL"),
-            when("with a time", "SET key value PXAT unix-time-milliseconds"),
+            when("with BYFLOAT and no time", "SET key value KEEPTTL"),
+            when("with a time to come", "SET key value PXAT unix-time-milliseconds"),
         ]),
         since: "8.8.0",
         origin: Origin::Redis,
@@ -392,9 +392,9 @@ pub(super) static COMMANDS: &[Spec] = &[
         acl: acl![STRING],
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE VARIABLE_FLAGS])],
         propagation: Propagation::Rewritten(&[
-            when("with a time", "SET key value PXAT unix-time-milliseconds"),
+            when("with a time to come", "SET key value PXAT unix-time-milliseconds"),
             EXPIRED,
-            when("with GET", "SET key value"),
+            when("with GET and no time", "SET key value"),
         ]),
         since: "1.0.0",
         history: &[

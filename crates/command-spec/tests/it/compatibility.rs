@@ -112,8 +112,8 @@ fn page() -> String {
     let refused = count(&|command| command.limit.starts_with("Refused"));
     let _infallible = writeln!(
         out,
-        "Of {} commands and subcommands {here} are here, {refused} of them only to be refused as a \
-         server\nrefuses them that has no cluster, modules or users; and {own} are Indelible's own.\n",
+        "Of {} commands and subcommands {here} are here; {refused} of these are refused, as by a \
+         server without\ncluster mode, modules or ACL users. {own} more are Indelible's own.\n",
         all.len() - own
     );
     for (group, title) in CHAPTERS {

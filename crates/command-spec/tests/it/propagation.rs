@@ -92,3 +92,15 @@ fn times_are_sent_as_points_in_time() {
         }
     }
 }
+
+#[test]
+fn the_cases_of_a_command_differ_and_the_rest_comes_last() {
+    for command in known() {
+        let cases: Vec<&str> =
+            command.propagation.rewrites().iter().map(|rewrite| rewrite.when).collect();
+        for (index, case) in cases.iter().enumerate() {
+            assert!(!cases[..index].contains(case), "{}: {case}", command.name);
+            assert!(!case.is_empty() || index + 1 == cases.len(), "{}", command.name);
+        }
+    }
+}

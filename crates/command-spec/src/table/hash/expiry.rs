@@ -118,7 +118,10 @@ pub(in crate::table) static COMMANDS: &[Spec] = &[
         keys: &[KeySpec::one(1, key_flags![RW ACCESS UPDATE])],
         propagation: Propagation::Rewritten(&[
             when("the time is past", "HDEL key field ..."),
-            when("with a time", "HPEXPIREAT key unix-time-milliseconds FIELDS numfields field ..."),
+            when(
+                "with a time to come",
+                "HPEXPIREAT key unix-time-milliseconds FIELDS numfields field ...",
+            ),
             when("with PERSIST", "HPERSIST key FIELDS numfields field ..."),
         ]),
         since: "8.0.0",
