@@ -32,6 +32,7 @@
 
 use base::{Lsn, ObjectId, Record, RecordAddr, RecordKind};
 
+use crate::access;
 use crate::database_map::DatabaseMap;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
@@ -206,14 +207,14 @@ impl Keyspace {
     ) {
         let hasher = self.recorder.hasher;
         entry.set_addr(Some(addr));
-        let fresh = crate::access::fresh(self.settings(), self.now_ms());
+        let fresh = access::fresh(&self.settings, self.now_ms);
         let (index, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
         let (place, old) = match db.keys.locate(hash, record.key) {
             Some(place) => {
                 db.set_expiry(place, hash, None);
                 let at = db.keys.at_mut(place);
-                // The key is used as much as before.
-                entry.set_access(at.access());
+                let (settings, now_ms) = (&self.settings, self.now_ms);
+                entry.set_access(access::used(at.access(), settings, now_ms, &mut self.rng));
                 (place, Some(std::mem::replace(at, entry)))
             }
             None => {
