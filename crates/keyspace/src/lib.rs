@@ -35,6 +35,7 @@ mod databases;
 mod db;
 pub mod effects;
 mod element;
+mod elements;
 mod entry;
 mod expire;
 mod free;
