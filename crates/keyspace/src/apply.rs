@@ -17,7 +17,7 @@
 //! Whole blocks: the caller applies a block in one piece, between two commands, and a transaction is
 //! one block. An expired key is absent but stays until a record deletes it. A root whose elements
 //! come in later blocks has those that have come; no command logs one like that, and what
-//! [`crate::Relog`] logs lies in databases that no index maps to.
+//! [`crate::FullRewrite`] logs lies in databases that no index maps to.
 //!
 //! # What others are told
 //! Keys that are watched are touched and keys that are waited for are ready, as if a command had

@@ -136,8 +136,8 @@ impl Elements {
         self.table.remove(hasher, hasher.hash(name), name)?.addr()
     }
 
-    /// See [`crate::object::Large::relog`].
-    pub(crate) fn relog(
+    /// See [`crate::object::Large::rewrite`].
+    pub(crate) fn rewrite(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
@@ -152,8 +152,8 @@ impl Elements {
         Some(count)
     }
 
-    /// See [`crate::object::Large::rewrite`].
-    pub(crate) fn rewrite(
+    /// See [`crate::object::Large::rewrite_lost`].
+    pub(crate) fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,

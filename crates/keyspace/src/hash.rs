@@ -308,18 +308,18 @@ impl Large for LargeHash {
         copy
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        self.fields.relog(id, recorder, piece)
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        self.fields.rewrite(id, recorder, piece)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        self.fields.rewrite(id, recorder, piece, is_lost)
+        self.fields.rewrite_lost(id, recorder, piece, is_lost)
     }
 
     fn encoding(&self) -> &'static str {

@@ -325,18 +325,18 @@ impl Large for LargeSet {
         copy
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        self.members.relog(id, recorder, piece)
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        self.members.rewrite(id, recorder, piece)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        self.members.rewrite(id, recorder, piece, is_lost)
+        self.members.rewrite_lost(id, recorder, piece, is_lost)
     }
 
     fn encoding(&self) -> &'static str {

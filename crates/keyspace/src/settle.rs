@@ -106,7 +106,7 @@ impl Keyspace {
                 db.keys.find_mut_by(home.hash, |entry| entry.addr() == Some(addr))
             });
             match entry {
-                // An empty collection does not exist: no command logs one. But of one that a relog
+                // An empty collection does not exist: no command logs one. But of one that a full rewrite
                 // has just begun there is only the root.
                 Some(_) if is_empty && !goes_on => empty.push((home, addr)),
                 Some(entry) => {
