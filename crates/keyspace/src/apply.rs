@@ -17,7 +17,7 @@
 //! Whole blocks: the caller applies a block in one piece, between two commands, and a transaction is
 //! one block. An expired key is absent but stays until a record deletes it. A root whose elements
 //! come in later blocks has those that have come; no command logs one like that, and what
-//! [`crate::Relog`] logs lies in databases that no index maps to.
+//! [`crate::FullRewrite`] logs lies in databases that no index maps to.
 //!
 //! # What others are told
 //! Keys that are watched are touched and keys that are waited for are ready, as if a command had
@@ -32,6 +32,7 @@
 
 use base::{Lsn, ObjectId, Record, RecordAddr, RecordKind};
 
+use crate::access;
 use crate::database_map::DatabaseMap;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
@@ -206,14 +207,14 @@ impl Keyspace {
     ) {
         let hasher = self.recorder.hasher;
         entry.set_addr(Some(addr));
-        let fresh = crate::access::fresh(self.settings(), self.now_ms());
+        let fresh = access::fresh(&self.settings, self.now_ms);
         let (index, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
         let (place, old) = match db.keys.locate(hash, record.key) {
             Some(place) => {
                 db.set_expiry(place, hash, None);
                 let at = db.keys.at_mut(place);
-                // The key is used as much as before.
-                entry.set_access(at.access());
+                let (settings, now_ms) = (&self.settings, self.now_ms);
+                entry.set_access(access::used(at.access(), settings, now_ms, &mut self.rng));
                 (place, Some(std::mem::replace(at, entry)))
             }
             None => {

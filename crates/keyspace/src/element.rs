@@ -13,8 +13,9 @@
 //!
 //! # Invariants
 //! - The block was allocated with exactly [`Element::layout`] of its own header.
-//! - An [`ElementRef`] is only followed while the table that owns the element holds it; the
-//!   holder of both (a sorted set) removes the reference before the element.
+//! - An [`ElementRef`] is only followed while the table that owns the element holds it; what holds
+//!   both (a sorted set) removes the reference before the element. Following one is `unsafe`, so that
+//!   each place where it is done says why that holds.
 #![expect(unsafe_code, reason = "a thin pointer to a block of variable size has no safe form")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -32,7 +33,7 @@ const ALIGN: usize = 8;
 /// An owning thin pointer to the block of one element.
 pub(crate) struct Element(NonNull<u8>);
 
-// SAFETY: an element owns its block, and shares it with nobody but the sorted set that owns it.
+// SAFETY: an element owns its block, and shares it with nothing but the sorted set that owns it.
 unsafe impl Send for Element {}
 
 impl Element {
@@ -137,8 +138,8 @@ impl Drop for Element {
     }
 }
 
-/// A pointer to an [`Element`] that somebody else owns.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A pointer to an [`Element`] that a table owns. It cannot be copied, so that the order which holds
+/// it knows of every one that there is.
 pub(crate) struct ElementRef(NonNull<u8>);
 
 // SAFETY: it moves between threads only together with the table that owns the element.
@@ -147,11 +148,11 @@ unsafe impl Send for ElementRef {}
 impl ElementRef {
     /// The element's name.
     ///
-    /// The caller holds the table that owns the element for as long as it uses the name; `_owner`
-    /// ties the two together.
-    pub(crate) fn name<'a, T>(&self, _owner: &'a T) -> &'a [u8] {
-        // SAFETY: by the invariant on top the element is alive while its owner is, and the owner
-        // is borrowed for 'a; an element's name never changes or moves while it is referred to.
+    /// # Safety
+    /// As long as the name is used the element must live, and its value must keep its length: a name
+    /// lies in the element's block, which moves when the length of the value changes.
+    pub(crate) unsafe fn name<'a>(&self) -> &'a [u8] {
+        // SAFETY: the block is there, as the caller promises, and begins with its lengths.
         unsafe {
             let at = self.0.as_ptr();
             let len = at.add(NAME_LEN_AT).cast::<u32>().read() as usize;
@@ -175,6 +176,7 @@ mod tests {
         element.set_value(b"");
         assert_eq!((element.name(), element.value()), (&b"field"[..], &b""[..]));
         assert_eq!(element.addr(), Some(RecordAddr::new(SegmentId(1), 2)));
-        assert_eq!(element.as_ref().name(&element), b"field");
+        // SAFETY: the element lives, and does not change.
+        assert_eq!(unsafe { element.as_ref().name() }, b"field");
     }
 }

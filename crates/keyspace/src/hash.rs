@@ -10,6 +10,7 @@ use base::{ObjectId, RecordAddr, RecordKind};
 
 use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::element::Element;
+use crate::elements::Elements;
 use crate::entry::{Kind, Payload};
 use crate::hasher::KeyHasher;
 use crate::keyspace::body_of;
@@ -17,7 +18,6 @@ use crate::object::{Body, Large, Object};
 use crate::packed::{self, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
 use crate::recorder::Recorder;
 use crate::sample;
-use crate::table::Table;
 use crate::value_type::Type;
 
 /// The marker of hashes, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
@@ -26,7 +26,7 @@ pub struct Hash;
 
 /// A hash with an entry a field.
 pub(crate) struct LargeHash {
-    fields: Table<Element>,
+    fields: Elements,
     large_encoding: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'a> HashView<'a> {
         match self.0 {
             View::Packed(packed) => sample::select(pairs(packed), self.len(), count, rng).collect(),
             View::Large(hash, _) => {
-                let fields = sample::distinct(&hash.fields, count, rng);
+                let fields = hash.fields.sample(count, rng);
                 fields.into_iter().map(|field| (field.name(), field.value())).collect()
             }
         }
@@ -109,16 +109,7 @@ impl<'a> HashView<'a> {
             self.for_each(visit);
             return 0;
         };
-        let (mut cursor, mut visited) = (cursor, 0);
-        loop {
-            cursor = hash.fields.scan(hasher, cursor, |field| {
-                visited += 1;
-                visit(field.name(), field.value());
-            });
-            if cursor == 0 || visited >= count {
-                return cursor;
-            }
-        }
+        hash.fields.scan(hasher, cursor, count, |field| visit(field.name(), field.value()))
     }
 }
 
@@ -172,14 +163,10 @@ impl HashGuard<'_> {
             self.changed = true;
             return true;
         }
-        let hasher = self.cell.recorder.hasher;
-        let (id, hash) = self.large();
-        let Some(removed) = hash.fields.remove(hasher, hasher.hash(field), field) else {
-            return false;
-        };
-        self.cell.recorder.log_element_deleted(id, field, removed.addr());
-        self.changed = true;
-        true
+        let (id, hash, recorder) = self.large();
+        let is_removed = hash.fields.remove(id, recorder, field);
+        self.changed |= is_removed;
+        is_removed
     }
 
     /// Rebuilds the packed bytes with `field` in its new state, in its old place.
@@ -213,58 +200,36 @@ impl HashGuard<'_> {
         hash.large_encoding = packed.flags() & LARGE_ENCODING != 0;
         let id = recorder.new_object_id();
         for (field, value) in pairs(packed) {
-            hash.insert(id, recorder, field, value);
+            hash.fields.add(id, recorder, recorder.hasher.hash(field), field, value);
         }
         entry.replace_object(Box::new(Object::new(id, Body::Hash(hash))));
         self.cell.log_key();
         self.unlogged = false;
     }
 
-    fn large(&mut self) -> (ObjectId, &mut LargeHash) {
-        let object = self.cell.entry.object_mut().expect("a hash that is not packed is large");
+    fn large(&mut self) -> (ObjectId, &mut LargeHash, &mut Recorder) {
+        let Cell { entry, recorder, .. } = &mut self.cell;
+        let object = entry.object_mut().expect("a hash that is not packed is large");
         let id = object.id();
         match &mut object.body {
-            Body::Hash(hash) => (id, hash),
+            Body::Hash(hash) => (id, hash, recorder),
             _ => unreachable!("the type was checked at lookup"),
         }
     }
 
     fn set_large(&mut self, name: &[u8], value: &[u8], is_long: bool) -> bool {
         let limit = self.cell.settings.hash_max_listpack_entries;
-        let Cell { entry, recorder, .. } = &mut self.cell;
-        let object = entry.object_mut().expect("a hash that is not packed is large");
-        let id = object.id();
-        let Body::Hash(hash) = &mut object.body else {
-            unreachable!("the type was checked at lookup")
-        };
+        let (id, hash, recorder) = self.large();
         let key_hash = recorder.hasher.hash(name);
-        let is_new = match hash.fields.find_mut(key_hash, name) {
-            Some(field) => {
-                let kind = RecordKind::HashField;
-                let addr = recorder.log_element(kind, id, name, value, field.addr());
-                field.set_value(value);
-                field.set_addr(addr);
-                false
-            }
-            None => {
-                hash.insert(id, recorder, name, value);
-                true
-            }
-        };
+        let is_new = !hash.fields.change(id, recorder, key_hash, name, value);
+        if is_new {
+            hash.fields.add(id, recorder, key_hash, name, value);
+        }
         if !hash.large_encoding && (is_long || hash.fields.len() > limit) {
             hash.large_encoding = true;
             self.cell.log_key();
         }
         is_new
-    }
-}
-
-impl LargeHash {
-    /// Adds a field that is not there, logged.
-    fn insert(&mut self, id: ObjectId, recorder: &mut Recorder, name: &[u8], value: &[u8]) {
-        let mut field = Element::new(name, value);
-        field.set_addr(recorder.log_element(RecordKind::HashField, id, name, value, None));
-        self.fields.insert(recorder.hasher, recorder.hasher.hash(name), field);
     }
 }
 
@@ -305,7 +270,7 @@ impl Collection for Hash {
 
 impl Large for LargeHash {
     fn empty() -> Self {
-        Self { fields: Table::new(), large_encoding: false }
+        Self { fields: Elements::new(RecordKind::HashField), large_encoding: false }
     }
 
     fn root_value(&self, out: &mut Vec<u8>) {
@@ -323,21 +288,11 @@ impl Large for LargeHash {
         value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
-        let hash = hasher.hash(sub);
-        if let Some(field) = self.fields.find_mut(hash, sub) {
-            let old = field.addr();
-            field.set_value(value);
-            field.set_addr(Some(addr));
-            return old;
-        }
-        let mut field = Element::new(sub, value);
-        field.set_addr(Some(addr));
-        self.fields.insert(hasher, hash, field);
-        None
+        self.fields.apply(hasher, sub, value, addr)
     }
 
     fn gather_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
-        self.fields.remove(hasher, hasher.hash(sub), sub)?.addr()
+        self.fields.apply_deleted(hasher, sub)
     }
 
     fn len(&self) -> usize {
@@ -345,27 +300,26 @@ impl Large for LargeHash {
     }
 
     fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self {
-        let mut copy = Self { fields: Table::new(), large_encoding: self.large_encoding };
+        let mut copy = Self { large_encoding: self.large_encoding, ..Self::empty() };
         for field in self.fields.iter() {
-            copy.insert(id, recorder, field.name(), field.value());
+            let hash = recorder.hasher.hash(field.name());
+            copy.fields.add(id, recorder, hash, field.name(), field.value());
         }
         copy
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        let elements = self.fields.page_mut(piece)?;
-        Some(recorder.relog_elements(RecordKind::HashField, id, elements))
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        self.fields.rewrite(id, recorder, piece)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        let elements = self.fields.page_mut(piece)?;
-        Some(recorder.rewrite_elements(RecordKind::HashField, id, elements, is_lost))
+        self.fields.rewrite_lost(id, recorder, piece, is_lost)
     }
 
     fn encoding(&self) -> &'static str {
@@ -373,11 +327,10 @@ impl Large for LargeHash {
     }
 
     fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
-        Box::new(self.fields.into_items().map(|field| field.addr()))
+        Box::new(self.fields.into_addrs())
     }
 
     fn allocated_bytes(&self, samples: usize) -> usize {
-        self.fields.allocated_bytes()
-            + crate::inspect::sampled(self.fields.iter(), self.len(), samples, Element::block_bytes)
+        self.fields.allocated_bytes(samples)
     }
 }

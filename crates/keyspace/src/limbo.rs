@@ -257,3 +257,36 @@ fn waiting_in<'a>(
 
 /// What is wrong with a record of an object that is something else.
 pub(crate) const OTHER_TYPE: &str = "an object of another type";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::NoJournal;
+    use crate::keyspace::Keyspace;
+    use base::{Lsn, SegmentId};
+
+    #[test]
+    fn what_is_freed_with_its_database_leaves_its_home() {
+        let mut keyspace = Keyspace::new(NoJournal, [1; 16], 1);
+        let (mut retired, mut ordinal) = (Vec::new(), 0);
+        let mut block = |keyspace: &mut Keyspace<NoJournal>, record: &Record<'_>| {
+            ordinal += 1;
+            let addr = RecordAddr::new(SegmentId(1), ordinal);
+            keyspace.apply(record, addr, Lsn(1), &mut retired).expect("well-formed");
+            keyspace.end_block(&mut retired).expect("well-formed");
+        };
+        for number in 1..=100u64 {
+            let (id, key) = (ObjectId(number), number.to_be_bytes());
+            block(&mut keyspace, &Record::root(RecordKind::Hash, DbId(0), &key, id, &[0], None));
+            block(&mut keyspace, &Record::element(RecordKind::HashField, id, b"f", b"v"));
+        }
+        let homes = |keyspace: &Keyspace| keyspace.limbo.as_ref().map(|limbo| limbo.homes.len());
+        assert_eq!(homes(&keyspace), Some(100));
+        let map = Record::whole(RecordKind::Databases, DbId(0), &[], &[2, 1], None);
+        block(&mut keyspace, &map);
+        assert!(keyspace.free_step(60));
+        assert!(homes(&keyspace).is_some_and(|count| count < 100));
+        while keyspace.free_step(60) {}
+        assert_eq!(homes(&keyspace), Some(0));
+    }
+}

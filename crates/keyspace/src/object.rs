@@ -67,11 +67,11 @@ pub(crate) trait Large: Sized {
 
     /// Logs some elements anew, under the incarnation `id`, whatever records they had: those of
     /// the `piece`th piece. How many they were; `None` when there are not so many pieces.
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize>;
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize>;
 
     /// Logs those elements of the `piece`th piece anew whose records are where `is_lost` says. How
     /// many elements the piece has; `None` when there are not so many pieces.
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
@@ -248,27 +248,27 @@ impl Object {
         Self { id, changed_at: recorder.open_lsn(), body }
     }
 
-    /// Takes a new incarnation, for [`Object::relog`].
+    /// Takes a new incarnation, for [`Object::rewrite`].
     pub(crate) fn renew(&mut self, recorder: &mut Recorder) {
         self.id = recorder.new_object_id();
         self.changed_at = Lsn::ZERO;
     }
 
-    /// See [`Large::relog`].
-    pub(crate) fn relog(&mut self, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+    /// See [`Large::rewrite`].
+    pub(crate) fn rewrite(&mut self, recorder: &mut Recorder, piece: usize) -> Option<usize> {
         let id = self.id;
-        body!(&mut self.body, inner => inner.relog(id, recorder, piece))
+        body!(&mut self.body, inner => inner.rewrite(id, recorder, piece))
     }
 
-    /// See [`Large::rewrite`].
-    pub(crate) fn rewrite(
+    /// See [`Large::rewrite_lost`].
+    pub(crate) fn rewrite_lost(
         &mut self,
         recorder: &mut Recorder,
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
         let id = self.id;
-        body!(&mut self.body, inner => inner.rewrite(id, recorder, piece, is_lost))
+        body!(&mut self.body, inner => inner.rewrite_lost(id, recorder, piece, is_lost))
     }
 
     /// See [`Large::encoding`].

@@ -11,7 +11,6 @@
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashMap;
 
-use crate::element::Element;
 use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
@@ -155,42 +154,6 @@ impl Recorder {
         let addr = self.journal.append(&Record::element(kind, object, sub, value));
         self.retire(old);
         addr
-    }
-
-    /// Logs all of `elements` as if they had never been logged; how many they are.
-    pub(crate) fn relog_elements<'a>(
-        &mut self,
-        kind: RecordKind,
-        object: ObjectId,
-        elements: impl Iterator<Item = &'a mut Element>,
-    ) -> usize {
-        let mut count = 0;
-        for element in elements {
-            let addr = self.log_element(kind, object, element.name(), element.value(), None);
-            element.set_addr(addr);
-            count += 1;
-        }
-        count
-    }
-
-    /// Logs those of `elements` again whose record is lost; how many there are in all.
-    pub(crate) fn rewrite_elements<'a>(
-        &mut self,
-        kind: RecordKind,
-        object: ObjectId,
-        elements: impl Iterator<Item = &'a mut Element>,
-        is_lost: &dyn Fn(RecordAddr) -> bool,
-    ) -> usize {
-        let mut count = 0;
-        for element in elements {
-            count += 1;
-            if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
-                let (name, value) = (element.name(), element.value());
-                let addr = self.log_element(kind, object, name, value, Some(old));
-                element.set_addr(addr);
-            }
-        }
-        count
     }
 
     /// Logs that an element is gone whose record was at `old`.

@@ -11,6 +11,7 @@ use base::{ObjectId, RecordAddr, RecordKind};
 
 use crate::collection::{Cell, Closed, Collection, PackedKind, ValueRef};
 use crate::element::Element;
+use crate::elements::Elements;
 use crate::entry::{Kind, Payload};
 use crate::hasher::KeyHasher;
 use crate::keyspace::body_of;
@@ -19,7 +20,6 @@ use crate::packed::{self, LARGE_ENCODING, PACKED_BYTES_MAX, Packed};
 use crate::recorder::Recorder;
 use crate::sample;
 use crate::string::parse_int;
-use crate::table::Table;
 use crate::value_type::Type;
 
 /// The marker of sets, for [`crate::Keyspace::read`] and [`crate::Keyspace::update`].
@@ -28,7 +28,7 @@ pub struct Set;
 
 /// A set with an entry a member.
 pub(crate) struct LargeSet {
-    members: Table<Element>,
+    members: Elements,
     large_encoding: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a> SetView<'a> {
         match self.0 {
             View::Packed(packed) => sample::select(packed.iter(), self.len(), count, rng).collect(),
             View::Large(set, _) => {
-                sample::distinct(&set.members, count, rng).into_iter().map(Element::name).collect()
+                set.members.sample(count, rng).into_iter().map(Element::name).collect()
             }
         }
     }
@@ -102,16 +102,7 @@ impl<'a> SetView<'a> {
             self.iter().for_each(visit);
             return 0;
         };
-        let (mut cursor, mut visited) = (cursor, 0);
-        loop {
-            cursor = set.members.scan(hasher, cursor, |member| {
-                visited += 1;
-                visit(member.name());
-            });
-            if cursor == 0 || visited >= count {
-                return cursor;
-            }
-        }
+        set.members.scan(hasher, cursor, count, |member| visit(member.name()))
     }
 }
 
@@ -171,11 +162,9 @@ impl SetGuard<'_> {
             });
         } else {
             let (id, set, recorder) = self.large();
-            let hasher = recorder.hasher;
-            let Some(removed) = set.members.remove(hasher, hasher.hash(member), member) else {
+            if !set.members.remove(id, recorder, member) {
                 return false;
-            };
-            recorder.log_element_deleted(id, member, removed.addr());
+            }
         }
         self.changed = true;
         true
@@ -251,9 +240,7 @@ impl LargeSet {
         if self.members.find(hash, name).is_some() {
             return false;
         }
-        let mut member = Element::new(name, &[]);
-        member.set_addr(recorder.log_element(RecordKind::SetMember, id, name, &[], None));
-        self.members.insert(recorder.hasher, hash, member);
+        self.members.add(id, recorder, hash, name, &[]);
         true
     }
 
@@ -301,7 +288,7 @@ impl Collection for Set {
 
 impl Large for LargeSet {
     fn empty() -> Self {
-        Self { members: Table::new(), large_encoding: false }
+        Self { members: Elements::new(RecordKind::SetMember), large_encoding: false }
     }
 
     fn root_value(&self, out: &mut Vec<u8>) {
@@ -319,20 +306,11 @@ impl Large for LargeSet {
         _value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
-        let hash = hasher.hash(sub);
-        if let Some(member) = self.members.find_mut(hash, sub) {
-            let old = member.addr();
-            member.set_addr(Some(addr));
-            return old;
-        }
-        let mut member = Element::new(sub, &[]);
-        member.set_addr(Some(addr));
-        self.members.insert(hasher, hash, member);
-        None
+        self.members.apply(hasher, sub, &[], addr)
     }
 
     fn gather_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
-        self.members.remove(hasher, hasher.hash(sub), sub)?.addr()
+        self.members.apply_deleted(hasher, sub)
     }
 
     fn len(&self) -> usize {
@@ -340,27 +318,25 @@ impl Large for LargeSet {
     }
 
     fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self {
-        let mut copy = Self { members: Table::new(), large_encoding: self.large_encoding };
+        let mut copy = Self { large_encoding: self.large_encoding, ..Self::empty() };
         for member in self.members.iter() {
             copy.insert(id, recorder, member.name());
         }
         copy
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        let elements = self.members.page_mut(piece)?;
-        Some(recorder.relog_elements(RecordKind::SetMember, id, elements))
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        self.members.rewrite(id, recorder, piece)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        let elements = self.members.page_mut(piece)?;
-        Some(recorder.rewrite_elements(RecordKind::SetMember, id, elements, is_lost))
+        self.members.rewrite_lost(id, recorder, piece, is_lost)
     }
 
     fn encoding(&self) -> &'static str {
@@ -368,16 +344,10 @@ impl Large for LargeSet {
     }
 
     fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
-        Box::new(self.members.into_items().map(|member| member.addr()))
+        Box::new(self.members.into_addrs())
     }
 
     fn allocated_bytes(&self, samples: usize) -> usize {
-        self.members.allocated_bytes()
-            + crate::inspect::sampled(
-                self.members.iter(),
-                self.len(),
-                samples,
-                Element::block_bytes,
-            )
+        self.members.allocated_bytes(samples)
     }
 }

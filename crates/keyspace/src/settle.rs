@@ -101,16 +101,21 @@ impl Keyspace {
                 limbo.waiting.insert(id, waiting);
                 continue;
             };
+            let is_empty = waiting.object.len() == 0;
             let entry = limbo.db(&mut self.dbs, home.db).and_then(|(_, db)| {
                 db.keys.find_mut_by(home.hash, |entry| entry.addr() == Some(addr))
             });
             match entry {
-                // An empty collection does not exist: no command logs one.
-                Some(_) if waiting.object.len() == 0 => empty.push((home, addr)),
+                // An empty collection does not exist: no command logs one. But of one that a full rewrite
+                // has just begun there is only the root.
+                Some(_) if is_empty && !goes_on => empty.push((home, addr)),
                 Some(entry) => {
                     entry.replace_object(Box::new(waiting.into_object(hasher)));
                     if goes_on {
                         limbo.homes.insert(id, home);
+                    }
+                    if is_empty {
+                        limbo.hollow.push(id);
                     }
                 }
                 None => self.free.object(retired, waiting.into_object(hasher)),

@@ -173,7 +173,7 @@ impl Large for LargeString {
         copy
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
         let from = piece * CHUNK_BYTES;
         if from >= self.bytes.len() {
             return None;
@@ -185,7 +185,7 @@ impl Large for LargeString {
         Some(1)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,

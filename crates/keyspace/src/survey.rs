@@ -2,7 +2,7 @@
 //!
 //! When the journal is connected to a keyspace that has lived without one, the log in the directory
 //! may hold an older state. That state stays what a crash brings back until the new one is complete
-//! (see [`crate::Relog`]), so nothing of it may be retired before, and no id that it uses may be
+//! (see [`crate::FullRewrite`]), so nothing of it may be retired before, and no id that it uses may be
 //! used again.
 
 use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};

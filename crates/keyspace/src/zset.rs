@@ -185,21 +185,13 @@ impl<'a> ZSetView<'a> {
 
     /// Visits about `count` members, from `cursor` on (0 to begin), and returns the cursor to go
     /// on from (0 at the end). A member that is there all the while is visited.
-    pub fn scan(self, cursor: u64, count: usize, mut visit: impl FnMut(&'a [u8], f64)) -> u64 {
+    pub fn scan(self, cursor: u64, count: usize, visit: impl FnMut(&'a [u8], f64)) -> u64 {
         let Repr::Large(large, hasher) = self.0 else {
+            let mut visit = visit;
             self.iter().for_each(|(member, score)| visit(member, score));
             return 0;
         };
-        let (mut cursor, mut visited) = (cursor, 0);
-        loop {
-            cursor = large.scan(hasher, cursor, |member, score| {
-                visited += 1;
-                visit(member, score);
-            });
-            if cursor == 0 || visited >= count {
-                return cursor;
-            }
-        }
+        large.scan(hasher, cursor, count, visit)
     }
 }
 

@@ -440,7 +440,7 @@ impl Large for LargeList {
         Self { nodes: copies.collect(), arrived: BTreeMap::new() }
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
         if piece >= self.nodes.len() {
             return None;
         }
@@ -448,7 +448,7 @@ impl Large for LargeList {
         Some(1)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,

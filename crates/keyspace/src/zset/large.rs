@@ -13,23 +13,25 @@
 //! - Once it is arranged, `order` refers to exactly the elements of `members`, ordered by score and
 //!   then by the bytes of the name, and each [`Ranked::score`] is the score in its element.
 //! - While records are gathered `order` is empty; [`Large::arrange`] sorts once.
-//! - A reference leaves `order` before its element leaves `members`.
+//! - A reference leaves `order` before its element leaves `members`, and there is no other one: a
+//!   [`Ranked`] can be moved, not copied. The block of an element does not move while it is referred
+//!   to: a score always takes eight bytes.
+#![expect(unsafe_code, reason = "the order refers to elements that the table owns")]
 
 use std::cmp::Ordering;
 
 use base::{ObjectId, RecordAddr, RecordKind};
 
 use super::range::{Cut, indexes};
-use crate::element::{Element, ElementRef};
+use crate::element::ElementRef;
+use crate::elements::Elements;
 use crate::hasher::KeyHasher;
 use crate::object::Large;
 use crate::packed::LARGE_ENCODING;
 use crate::rank_tree::{self, RankTree, Weighted};
 use crate::recorder::Recorder;
-use crate::table::Table;
 
 /// A member in the order.
-#[derive(Clone, Copy)]
 pub(super) struct Ranked {
     score: f64,
     element: ElementRef,
@@ -43,7 +45,7 @@ impl Weighted for Ranked {
 
 /// See the file's top.
 pub(crate) struct LargeZSet {
-    members: Table<Element>,
+    members: Elements,
     order: RankTree<Ranked>,
     /// Redis would report the encoding `skiplist`.
     pub(super) is_skiplist: bool,
@@ -60,6 +62,13 @@ pub(super) fn score_from(bytes: &[u8]) -> f64 {
 }
 
 impl LargeZSet {
+    /// The name of a member that is, or was until now, in the order.
+    fn name(&self, ranked: &Ranked) -> &[u8] {
+        // SAFETY: by the invariants on top the element is in `members`, which is borrowed as long as
+        // the name is used.
+        unsafe { ranked.element.name() }
+    }
+
     /// The score of a member.
     pub(super) fn score(&self, hasher: KeyHasher, member: &[u8]) -> Option<f64> {
         let element = self.members.find(hasher.hash(member), member)?;
@@ -69,31 +78,33 @@ impl LargeZSet {
     /// How many members come before one with this score and name.
     pub(super) fn rank(&self, score: f64, member: &[u8]) -> usize {
         self.order.partition_point(|ranked| {
-            compare((ranked.score, ranked.element.name(&self.members)), (score, member)).is_lt()
+            compare((ranked.score, self.name(ranked)), (score, member)).is_lt()
         })
     }
 
     /// The indexes of the members in a range.
     pub(super) fn range(&self, cut: &impl Cut) -> std::ops::Range<usize> {
-        let name = |ranked: &Ranked| ranked.element.name(&self.members);
-        let start = self.order.partition_point(|ranked| cut.is_below(ranked.score, name(ranked)));
-        let end = self.order.partition_point(|ranked| !cut.is_above(ranked.score, name(ranked)));
+        let is_below = |ranked: &Ranked| cut.is_below(ranked.score, self.name(ranked));
+        let is_above = |ranked: &Ranked| cut.is_above(ranked.score, self.name(ranked));
+        let start = self.order.partition_point(is_below);
+        let end = self.order.partition_point(|ranked| !is_above(ranked));
         indexes(start, end)
     }
 
     /// The members with these indexes.
     pub(super) fn iter(&self, range: std::ops::Range<usize>) -> Iter<'_> {
-        Iter { members: &self.members, order: self.order.range(range) }
+        Iter { zset: self, order: self.order.range(range) }
     }
 
-    /// Visits the members of one page of the table; see [`Table::scan`].
+    /// Visits about `count` members, in no order; see [`Elements::scan`].
     pub(super) fn scan<'a>(
         &'a self,
         hasher: KeyHasher,
         cursor: u64,
+        count: usize,
         mut visit: impl FnMut(&'a [u8], f64),
     ) -> u64 {
-        self.members.scan(hasher, cursor, |element| {
+        self.members.scan(hasher, cursor, count, |element| {
             visit(element.name(), score_from(element.value()));
         })
     }
@@ -106,27 +117,19 @@ impl LargeZSet {
         member: &[u8],
         score: f64,
     ) -> Option<f64> {
-        let hasher = recorder.hasher;
-        let hash = hasher.hash(member);
+        let hash = recorder.hasher.hash(member);
         let value = score.to_le_bytes();
         let Some(old) = self.members.find(hash, member).map(|el| score_from(el.value())) else {
-            let mut element = Element::new(member, &value);
-            let addr = recorder.log_element(RecordKind::ZSetMember, id, member, &value, None);
-            element.set_addr(addr);
             let at = self.rank(score, member);
-            self.order.insert(at, Ranked { score, element: element.as_ref() });
-            self.members.insert(hasher, hash, element);
+            let element = self.members.add(id, recorder, hash, member, &value).as_ref();
+            self.order.insert(at, Ranked { score, element });
             return None;
         };
         if old != score {
             let ranked = self.order.remove(self.rank(old, member));
             let at = self.rank(score, member);
             self.order.insert(at, Ranked { score, ..ranked });
-            let element = self.members.find_mut(hash, member).expect("it was just found");
-            element.set_value(&value);
-            let old = element.addr();
-            let addr = recorder.log_element(RecordKind::ZSetMember, id, member, &value, old);
-            element.set_addr(addr);
+            self.members.change(id, recorder, hash, member, &value);
         }
         Some(old)
     }
@@ -137,10 +140,7 @@ impl LargeZSet {
         let Some(element) = self.members.find(hash, member) else { return false };
         let at = self.rank(score_from(element.value()), member);
         self.order.remove(at);
-        let element = self.members.remove(recorder.hasher, hash, member);
-        let addr = element.expect("it was just found").addr();
-        recorder.log_element_deleted(id, member, addr);
-        true
+        self.members.remove(id, recorder, member)
     }
 
     /// Removes the member at `index`, which must be there, and logs that. `name` receives its
@@ -154,10 +154,8 @@ impl LargeZSet {
     ) -> f64 {
         let ranked = self.order.remove(index);
         name.clear();
-        name.extend_from_slice(ranked.element.name(&self.members));
-        let element = self.members.remove(recorder.hasher, recorder.hasher.hash(name), name);
-        let addr = element.expect("the order refers to members").addr();
-        recorder.log_element_deleted(id, name, addr);
+        name.extend_from_slice(self.name(&ranked));
+        self.members.remove(id, recorder, name);
         ranked.score
     }
 
@@ -169,16 +167,12 @@ impl LargeZSet {
         is_skiplist: bool,
     ) -> Self {
         let hasher = recorder.hasher;
-        let mut members = Table::new();
+        let mut members = Elements::new(RecordKind::ZSetMember);
         let order = sorted
             .map(|(member, score)| {
                 let value = score.to_le_bytes();
-                let mut element = Element::new(member, &value);
-                let kind = RecordKind::ZSetMember;
-                element.set_addr(recorder.log_element(kind, id, member, &value, None));
-                let ranked = Ranked { score, element: element.as_ref() };
-                members.insert(hasher, hasher.hash(member), element);
-                ranked
+                let element = members.add(id, recorder, hasher.hash(member), member, &value);
+                Ranked { score, element: element.as_ref() }
             })
             .collect();
         Self { members, order, is_skiplist }
@@ -187,7 +181,8 @@ impl LargeZSet {
 
 impl Large for LargeZSet {
     fn empty() -> Self {
-        Self { members: Table::new(), order: RankTree::new(), is_skiplist: false }
+        let members = Elements::new(RecordKind::ZSetMember);
+        Self { members, order: RankTree::new(), is_skiplist: false }
     }
 
     fn root_value(&self, out: &mut Vec<u8>) {
@@ -205,21 +200,11 @@ impl Large for LargeZSet {
         value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
-        let hash = hasher.hash(sub);
-        if let Some(element) = self.members.find_mut(hash, sub) {
-            let old = element.addr();
-            element.set_value(value);
-            element.set_addr(Some(addr));
-            return old;
-        }
-        let mut element = Element::new(sub, value);
-        element.set_addr(Some(addr));
-        self.members.insert(hasher, hash, element);
-        None
+        self.members.apply(hasher, sub, value, addr)
     }
 
     fn gather_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
-        self.members.remove(hasher, hasher.hash(sub), sub)?.addr()
+        self.members.apply_deleted(hasher, sub)
     }
 
     fn apply_element(
@@ -229,13 +214,12 @@ impl Large for LargeZSet {
         value: &[u8],
         addr: RecordAddr,
     ) -> Option<RecordAddr> {
-        let hash = hasher.hash(sub);
         let (score, old) = (score_from(value), self.score(hasher, sub));
         if let Some(old) = old {
             self.order.remove(self.rank(old, sub));
         }
-        let superseded = self.gather(hasher, sub, value, addr);
-        let element = self.members.find(hash, sub).expect("it was just put there").as_ref();
+        let superseded = self.members.apply(hasher, sub, value, addr);
+        let element = self.members.find(hasher.hash(sub), sub).expect("just applied").as_ref();
         let at = self.rank(score, sub);
         self.order.insert(at, Ranked { score, element });
         superseded
@@ -244,7 +228,7 @@ impl Large for LargeZSet {
     fn apply_deleted(&mut self, hasher: KeyHasher, sub: &[u8]) -> Option<RecordAddr> {
         let score = self.score(hasher, sub)?;
         self.order.remove(self.rank(score, sub));
-        self.gather_deleted(hasher, sub)
+        self.members.apply_deleted(hasher, sub)
     }
 
     fn arrange(&mut self, _: KeyHasher) {
@@ -253,8 +237,9 @@ impl Large for LargeZSet {
             .iter()
             .map(|element| Ranked { score: score_from(element.value()), element: element.as_ref() })
             .collect();
-        let name = |ranked: &Ranked| ranked.element.name(&self.members);
-        order.sort_unstable_by(|a, b| compare((a.score, name(a)), (b.score, name(b))));
+        let by_rank =
+            |a: &Ranked, b: &Ranked| compare((a.score, self.name(a)), (b.score, self.name(b)));
+        order.sort_unstable_by(by_rank);
         self.order = order.into_iter().collect();
     }
 
@@ -266,20 +251,18 @@ impl Large for LargeZSet {
         Self::from_sorted(id, recorder, self.iter(0..self.len()), self.is_skiplist)
     }
 
-    fn relog(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
-        let elements = self.members.page_mut(piece)?;
-        Some(recorder.relog_elements(RecordKind::ZSetMember, id, elements))
+    fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize> {
+        self.members.rewrite(id, recorder, piece)
     }
 
-    fn rewrite(
+    fn rewrite_lost(
         &mut self,
         id: ObjectId,
         recorder: &mut Recorder,
         piece: usize,
         is_lost: &dyn Fn(RecordAddr) -> bool,
     ) -> Option<usize> {
-        let elements = self.members.page_mut(piece)?;
-        Some(recorder.rewrite_elements(RecordKind::ZSetMember, id, elements, is_lost))
+        self.members.rewrite_lost(id, recorder, piece, is_lost)
     }
 
     fn encoding(&self) -> &'static str {
@@ -288,31 +271,27 @@ impl Large for LargeZSet {
 
     fn into_addrs(self) -> Box<dyn Iterator<Item = Option<RecordAddr>> + Send> {
         let Self { members, mut order, .. } = self;
-        Box::new(members.into_items().map(move |element| {
-            // Whose reference it is does not matter: none is followed any more.
+        Box::new(members.into_addrs().inspect(move |_| {
+            // Which reference it is does not matter: none is followed any more.
             order.pop_back();
-            element.addr()
         }))
     }
 
     fn allocated_bytes(&self, samples: usize) -> usize {
-        let count = if samples == 0 { self.len() } else { samples.min(self.len()) };
-        let sampled: usize = self.members.iter().take(count).map(Element::block_bytes).sum();
-        let elements = sampled.checked_div(count).unwrap_or(0) * self.len();
-        self.members.allocated_bytes() + self.order.allocated_bytes() + elements
+        self.members.allocated_bytes(samples) + self.order.allocated_bytes()
     }
 }
 
 /// Members of a large sorted set in order.
 #[derive(Clone)]
 pub(super) struct Iter<'a> {
-    members: &'a Table<Element>,
+    zset: &'a LargeZSet,
     order: rank_tree::Iter<'a, Ranked>,
 }
 
 impl<'a> Iter<'a> {
     fn member(&self, ranked: &Ranked) -> (&'a [u8], f64) {
-        (ranked.element.name(self.members), ranked.score)
+        (self.zset.name(ranked), ranked.score)
     }
 }
 

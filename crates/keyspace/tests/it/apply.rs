@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::hash::Hash;
 use keyspace::zset::ZSet;
-use keyspace::{ApplyError, Journal, Keyspace, NoJournal, StringRef};
+use keyspace::{ApplyError, EvictionPolicy, Journal, Keyspace, NoJournal, StringRef};
 
 const ID: ObjectId = ObjectId(5);
 
@@ -245,6 +245,19 @@ fn expired_keys_are_absent_until_a_record_deletes_them() {
 }
 
 #[test]
+fn a_key_that_a_record_changes_is_used_as_much_as_before() {
+    let mut fed = Fed::new(1);
+    fed.keyspace.settings_mut().eviction = EvictionPolicy::AllKeysLfu;
+    fed.block(&[string(0, b"a", b"x")]);
+    let new = fed.keyspace.frequency(0, b"a");
+    (0..1000).for_each(|_| _ = fed.keyspace.exists(0, b"a", true));
+    let often = fed.keyspace.frequency(0, b"a");
+    fed.block(&[string(0, b"a", b"y"), string(0, b"b", b"x")]);
+    assert!(often > new && fed.keyspace.frequency(0, b"a") >= often);
+    assert_eq!(fed.keyspace.frequency(0, b"b"), new);
+}
+
+#[test]
 fn watched_keys_are_touched_and_awaited_ones_are_ready() {
     let mut fed = Fed::new(2);
     fed.block(&[string(1, b"other", b"x"), field(b"f"), root(b"h")]);
@@ -338,16 +351,20 @@ fn what_never_gets_a_root_is_garbage_at_the_end() {
 
 #[test]
 fn a_root_may_come_long_before_its_elements() {
-    let mut fed = Fed::new(1);
-    fed.block(&[]);
-    fed.block(&[root(b"k"), string(0, b"a", b"x")]);
-    fed.block(&[field(b"f")]);
-    assert!(fed.get(b"k", b"f").is_some());
-    fed.block(&[Record::element_deleted(ID, b"f")]);
-    assert!(fed.keyspace.exists(0, b"k", false), "more may come");
-    fed.keyspace.settle(&mut fed.retired).expect("well-formed");
-    assert!(!fed.keyspace.exists(0, b"k", false), "nothing more comes");
-    assert_eq!(fed.retired(), [0, 2]);
+    for is_read in [false, true] {
+        let mut fed = Fed::new(1);
+        if is_read {
+            fed.block(&[]);
+        }
+        fed.block(&[root(b"k"), string(0, b"a", b"x")]);
+        fed.block(&[field(b"f")]);
+        assert!(fed.get(b"k", b"f").is_some());
+        fed.block(&[Record::element_deleted(ID, b"f")]);
+        assert!(fed.keyspace.exists(0, b"k", false), "more may come");
+        fed.keyspace.settle(&mut fed.retired).expect("well-formed");
+        assert!(!fed.keyspace.exists(0, b"k", false), "nothing more comes");
+        assert_eq!(fed.retired(), [0, 2]);
+    }
 }
 
 #[test]

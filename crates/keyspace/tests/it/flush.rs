@@ -59,11 +59,11 @@ fn the_log_is_begun_anew_beyond_thirty_two_bits() {
     keyspace.begin_command(1000);
     keyspace.set_string(1, b"a", b"1", Expiry::Clear);
     let journal: Box<dyn Journal> = Box::new(log.clone());
-    let mut relog = keyspace.begin_relog(journal, log.survey());
-    while !keyspace.relog_step(&mut relog, 100) {}
-    let (journal, relogged) = relog.finish();
+    let mut rewrite = keyspace.begin_full_rewrite(journal, log.survey());
+    while !keyspace.full_rewrite_step(&mut rewrite, 100) {}
+    let (journal, rewritten) = rewrite.finish();
     keyspace.set_journal(journal);
-    let survey = keyspace.finish_relog(relogged);
+    let survey = keyspace.finish_full_rewrite(rewritten);
     keyspace.retire_surveyed(survey);
     while keyspace.free_step(100) {}
     assert_eq!(keyspace.database_id(3), DbId(next + 3));

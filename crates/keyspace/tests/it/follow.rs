@@ -391,15 +391,16 @@ fn a_log_that_is_turned_on_is_followed() {
     while keyspace.free_step(100) {}
     let survey = old.survey();
     let state = all(&follower.keyspace);
-    let mut relog = keyspace.begin_relog(Box::new(old.clone()) as Box<dyn Journal>, survey);
-    while !keyspace.relog_step(&mut relog, 3) {
+    let mut rewrite =
+        keyspace.begin_full_rewrite(Box::new(old.clone()) as Box<dyn Journal>, survey);
+    while !keyspace.full_rewrite_step(&mut rewrite, 3) {
         follower.catch_up(&old);
         assert_eq!(all(&follower.keyspace), state, "nothing counts before the end");
     }
-    let (journal, relogged) = relog.finish();
+    let (journal, rewritten) = rewrite.finish();
     keyspace.set_journal(journal);
     keyspace.begin_command(0);
-    let survey = keyspace.finish_relog(relogged);
+    let survey = keyspace.finish_full_rewrite(rewritten);
     follower.catch_up(&old);
     assert_eq!(all(&follower.keyspace), all(&keyspace));
     keyspace.retire_surveyed(survey);

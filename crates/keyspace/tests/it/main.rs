@@ -3,11 +3,11 @@
 mod apply;
 mod flush;
 mod follow;
+mod full_rewrite;
 mod journal;
 mod list;
 mod members;
 mod model;
-mod relog;
-mod rewrite;
+mod rewrite_lost;
 mod speed;
 mod zset;

@@ -203,6 +203,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "crates/env-os/src/residency.rs",
     "crates/keyspace/src/element.rs",
     "crates/keyspace/src/entry.rs",
+    "crates/keyspace/src/zset/large.rs",
     "crates/snapshot/src/cells.rs",
     "crates/snapshot/src/fork.rs",
     "crates/tap/src/capture/ring.rs",

@@ -9,14 +9,14 @@
 //! ```
 //!
 //! Until the end of Switching a crash brings back what the log held before: see
-//! [`keyspace::Relog`]. Therefore nothing is compacted until then, replies of writes made while
+//! [`keyspace::FullRewrite`]. Therefore nothing is compacted until then, replies of writes made while
 //! Opening are held for nothing, and the end of the process, unless forced, waits. The executor
 //! logs for about a millisecond an iteration and stops while the devices cannot keep up. A log that
 //! fails in Copying stays off; one that fails in Switching is on, and failed, as at any other time.
 
 use base::Lsn;
 use env::Clock;
-use keyspace::{Relog, Survey};
+use keyspace::{FullRewrite, Survey};
 
 use super::{BoxedLog, LogHealth, LogState, Shard};
 
@@ -102,11 +102,11 @@ impl Shard {
     ) -> EnableStep {
         let (next, step) = match std::mem::take(self.keyspace.journal_mut()) {
             LogState::Freeing { log, survey } if self.keyspace.freeing() == 0 => {
-                let relog = self.keyspace.begin_relog(log, survey);
-                (LogState::Copying(Box::new(relog)), EnableStep::Unchanged)
+                let rewrite = self.keyspace.begin_full_rewrite(log, survey);
+                (LogState::Copying(Box::new(rewrite)), EnableStep::Unchanged)
             }
-            LogState::Copying(relog) => {
-                return self.copy_slice(relog, unix_ms, clock, block_bytes_max);
+            LogState::Copying(rewrite) => {
+                return self.copy_slice(rewrite, unix_ms, clock, block_bytes_max);
             }
             LogState::Switching { mut log, lsn, survey } if lsn <= self.reach.durable => {
                 self.keyspace.retire_surveyed(survey);
@@ -124,18 +124,18 @@ impl Shard {
 
     fn copy_slice(
         &mut self,
-        mut relog: Box<Relog<BoxedLog>>,
+        mut rewrite: Box<FullRewrite<BoxedLog>>,
         unix_ms: i64,
         clock: &dyn Clock,
         block_bytes_max: u64,
     ) -> EnableStep {
         let start_us = clock.monotonic_us();
-        while !relog.journal().is_congested() {
-            if self.keyspace.relog_step(&mut relog, SLICE_RECORDS) {
-                self.switch(*relog, unix_ms);
+        while !rewrite.journal().is_congested() {
+            if self.keyspace.full_rewrite_step(&mut rewrite, SLICE_RECORDS) {
+                self.switch(*rewrite, unix_ms);
                 return EnableStep::Switched;
             }
-            let log = relog.journal_mut();
+            let log = rewrite.journal_mut();
             if log.open_bytes() as u64 > block_bytes_max {
                 log.seal();
             }
@@ -143,16 +143,16 @@ impl Shard {
                 break;
             }
         }
-        *self.keyspace.journal_mut() = LogState::Copying(relog);
+        *self.keyspace.journal_mut() = LogState::Copying(rewrite);
         EnableStep::Unchanged
     }
 
     /// Everything is logged: from here on changes are, and the last record makes it count.
-    fn switch(&mut self, relog: Relog<BoxedLog>, unix_ms: i64) {
-        let (log, relogged) = relog.finish();
+    fn switch(&mut self, rewrite: FullRewrite<BoxedLog>, unix_ms: i64) {
+        let (log, rewritten) = rewrite.finish();
         self.keyspace.set_journal(LogState::On(log));
         self.keyspace.begin_command(unix_ms);
-        let survey = self.keyspace.finish_relog(relogged);
+        let survey = self.keyspace.finish_full_rewrite(rewritten);
         let (lsn, _) = self.keyspace.end_command();
         self.set_switching(lsn, survey);
     }

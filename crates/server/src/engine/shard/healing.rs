@@ -6,7 +6,7 @@
 //! takes nothing. Clients notice nothing: no value changes.
 
 use env::Clock;
-use keyspace::Rewrite;
+use keyspace::RewriteLost;
 
 use super::{LogHealth, Shard};
 use crate::logger::Logger;
@@ -21,7 +21,7 @@ const SLICE_ENTRIES: usize = 256;
 /// Where the walk is, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Healing {
-    walk: Option<Rewrite>,
+    walk: Option<RewriteLost>,
     next_slice_us: u64,
 }
 
@@ -52,20 +52,20 @@ impl Shard {
         if is_busy || self.log_health() != LogHealth::Good {
             return;
         }
-        let walk = self.healing.walk.take().unwrap_or_else(|| Rewrite::new(segments));
+        let walk = self.healing.walk.take().unwrap_or_else(|| RewriteLost::new(segments));
         self.healing.walk = self.rewrite_slice(walk, clock, block_bytes_max);
     }
 
     /// Returns the walk if it goes on.
     fn rewrite_slice(
         &mut self,
-        mut walk: Rewrite,
+        mut walk: RewriteLost,
         clock: &dyn Clock,
         block_bytes_max: u64,
-    ) -> Option<Rewrite> {
+    ) -> Option<RewriteLost> {
         let start_us = clock.monotonic_us();
         while !self.is_log_congested() {
-            if self.keyspace.rewrite_step(&mut walk, SLICE_ENTRIES) {
+            if self.keyspace.rewrite_lost_step(&mut walk, SLICE_ENTRIES) {
                 // If anything is left, it was moved about meanwhile: the next walk meets it.
                 return None;
             }

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! The state is the keyspace's journal. From Switching on it passes records on to the log; before,
-//! nothing is logged but what [`Relog`] logs itself, to the log that it holds. See
+//! nothing is logged but what [`FullRewrite`] logs itself, to the log that it holds. See
 //! [`super::enable_log`] for what happens in which state.
 
 use base::{Lsn, Record, RecordAddr};
-use keyspace::{Journal, NoJournal, Relog, Survey};
+use keyspace::{FullRewrite, Journal, NoJournal, Survey};
 
 use super::log::ShardLog;
 
@@ -39,7 +39,7 @@ pub enum LogState {
         survey: Survey,
     },
     /// The keyspace is being logged.
-    Copying(Box<Relog<BoxedLog>>),
+    Copying(Box<FullRewrite<BoxedLog>>),
     /// All of it is logged.
     Switching {
         /// The log.
@@ -61,7 +61,7 @@ impl LogState {
             Self::Freeing { log, .. } | Self::Switching { log, .. } | Self::On(log) => {
                 Some(log.as_ref())
             }
-            Self::Copying(relog) => Some(relog.journal().as_ref()),
+            Self::Copying(rewrite) => Some(rewrite.journal().as_ref()),
         }
     }
 
@@ -72,7 +72,7 @@ impl LogState {
             Self::Freeing { log, .. } | Self::Switching { log, .. } | Self::On(log) => {
                 Some(log.as_mut())
             }
-            Self::Copying(relog) => Some(relog.journal_mut().as_mut()),
+            Self::Copying(rewrite) => Some(rewrite.journal_mut().as_mut()),
         }
     }
 
@@ -81,7 +81,7 @@ impl LogState {
         match self {
             Self::Off | Self::Opening { .. } => None,
             Self::Freeing { log, .. } | Self::Switching { log, .. } | Self::On(log) => Some(log),
-            Self::Copying(relog) => Some(relog.finish().0),
+            Self::Copying(rewrite) => Some(rewrite.finish().0),
         }
     }
 

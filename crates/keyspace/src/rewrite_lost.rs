@@ -11,7 +11,7 @@ use crate::keyspace::Keyspace;
 
 /// How far a walk is.
 #[derive(Debug)]
-pub struct Rewrite {
+pub struct RewriteLost {
     /// Ascending.
     segments: Vec<SegmentId>,
     db: usize,
@@ -21,7 +21,7 @@ pub struct Rewrite {
     piece: usize,
 }
 
-impl Rewrite {
+impl RewriteLost {
     /// A walk that logs anew what has its record in one of `segments`.
     #[must_use]
     pub fn new(mut segments: Vec<SegmentId>) -> Self {
@@ -32,7 +32,7 @@ impl Rewrite {
 
 impl Keyspace {
     /// Looks at about `entries_max` further entries. Whether the walk is at its end.
-    pub fn rewrite_step(&mut self, walk: &mut Rewrite, entries_max: usize) -> bool {
+    pub fn rewrite_lost_step(&mut self, walk: &mut RewriteLost, entries_max: usize) -> bool {
         let segments = &walk.segments;
         let is_lost = |addr: RecordAddr| segments.binary_search(&addr.segment()).is_ok();
         if self.databases_addr.is_some_and(is_lost) {
@@ -47,7 +47,7 @@ impl Keyspace {
             for entry in entries.skip(walk.item) {
                 if let Some(object) = entry.object_mut() {
                     let recorder = &mut self.recorder;
-                    while let Some(count) = object.rewrite(recorder, walk.piece, &is_lost) {
+                    while let Some(count) = object.rewrite_lost(recorder, walk.piece, &is_lost) {
                         walk.piece += 1;
                         left = left.saturating_sub(count);
                         if left == 0 {

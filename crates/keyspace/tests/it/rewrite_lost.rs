@@ -1,12 +1,12 @@
 //! Segments that are damaged: everything that memory has is logged elsewhere, while it is used.
 
-use keyspace::Rewrite;
+use keyspace::RewriteLost;
 use keyspace::hash::Hash;
 
 use base::SegmentId;
 
+use crate::full_rewrite::{contents, fill};
 use crate::journal::MemoryLog;
-use crate::relog::{contents, fill};
 
 #[test]
 fn nothing_but_deletes_is_left_where_the_damage_is() {
@@ -18,9 +18,9 @@ fn nothing_but_deletes_is_left_where_the_damage_is() {
     while keyspace.free_step(100) {}
     let damaged = log.records().len();
     // All records are in one segment here, so each walk rewrites all; one is enough.
-    let mut walk = Rewrite::new(vec![SegmentId(1)]);
+    let mut walk = RewriteLost::new(vec![SegmentId(1)]);
     let mut slices = 0;
-    while !keyspace.rewrite_step(&mut walk, 50) {
+    while !keyspace.rewrite_lost_step(&mut walk, 50) {
         slices += 1;
         if slices % 2 == 0 {
             // It is used meanwhile, but for keys and fields that would be moved about.
@@ -29,8 +29,8 @@ fn nothing_but_deletes_is_left_where_the_damage_is() {
         }
     }
     assert!(slices > 4, "{slices}");
-    let mut again = Rewrite::new(vec![SegmentId(1)]);
-    while !keyspace.rewrite_step(&mut again, 1000) {}
+    let mut again = RewriteLost::new(vec![SegmentId(1)]);
+    while !keyspace.rewrite_lost_step(&mut again, 1000) {}
     let left = |logged: &&crate::journal::Logged| !logged.is_retired && !logged.kind.is_delete();
     let records = log.records();
     let kinds: Vec<_> = records[..damaged].iter().filter(left).map(|l| l.kind).collect();
@@ -46,7 +46,7 @@ fn what_is_elsewhere_is_left_alone() {
     let mut keyspace = log.keyspace();
     fill(&mut keyspace, 0);
     let records = log.records().len();
-    let mut walk = Rewrite::new(vec![SegmentId(2), SegmentId(3)]);
-    assert!(keyspace.rewrite_step(&mut walk, usize::MAX));
+    let mut walk = RewriteLost::new(vec![SegmentId(2), SegmentId(3)]);
+    assert!(keyspace.rewrite_lost_step(&mut walk, usize::MAX));
     assert_eq!(log.records().len(), records);
 }

@@ -9,7 +9,7 @@ use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
-use keyspace::{Expiry, Keyspace, NoJournal, Relog, Survey, Type};
+use keyspace::{Expiry, FullRewrite, Keyspace, NoJournal, Survey, Type};
 
 use crate::journal::{LoggedKeyspace, MemoryLog};
 
@@ -88,10 +88,10 @@ pub(crate) fn fill(keyspace: &mut Keyspace, round: u8) {
     keyspace.set_string(3, b"small", b"7", Expiry::Clear);
 }
 
-fn finish(keyspace: &mut LoggedKeyspace, relog: Relog<MemoryLog>) -> Survey {
-    let (log, relogged) = relog.finish();
+fn finish(keyspace: &mut LoggedKeyspace, rewrite: FullRewrite<MemoryLog>) -> Survey {
+    let (log, rewritten) = rewrite.finish();
     keyspace.set_journal(Box::new(log));
-    keyspace.finish_relog(relogged)
+    keyspace.finish_full_rewrite(rewritten)
 }
 
 #[test]
@@ -114,15 +114,15 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     let new = contents(&mut keyspace);
     assert_eq!(log.records().len(), records, "nothing is logged meanwhile");
 
-    let mut relog = keyspace.begin_relog(log.clone(), log.survey());
+    let mut rewrite = keyspace.begin_full_rewrite(log.clone(), log.survey());
     loop {
         assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), old);
-        if keyspace.relog_step(&mut relog, 500) {
+        if keyspace.full_rewrite_step(&mut rewrite, 500) {
             break;
         }
     }
     assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), old);
-    let survey = finish(&mut keyspace, relog);
+    let survey = finish(&mut keyspace, rewrite);
     assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), new);
 
     keyspace.retire_surveyed(survey);
@@ -141,12 +141,12 @@ fn a_log_that_was_empty_shows_nothing_until_everything_is_in_it() {
     fill(&mut keyspace, 0);
     let all = contents(&mut keyspace);
     let log = MemoryLog::default();
-    let mut relog = keyspace.begin_relog(log.clone(), log.survey());
-    while !keyspace.relog_step(&mut relog, 1000) {
+    let mut rewrite = keyspace.begin_full_rewrite(log.clone(), log.survey());
+    while !keyspace.full_rewrite_step(&mut rewrite, 1000) {
         let mut crashed = log.snapshot().replay_after_crash(|_| true);
         assert_eq!((crashed.database_count(), contents(&mut crashed)), (4, BTreeMap::new()));
     }
-    let survey = finish(&mut keyspace, relog);
+    let survey = finish(&mut keyspace, rewrite);
     keyspace.retire_surveyed(survey);
     while keyspace.free_step(100) {}
     assert_eq!(contents(&mut log.replay(|_| false)), all);

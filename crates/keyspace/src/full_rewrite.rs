@@ -26,10 +26,10 @@ use crate::recorder::Recorder;
 use crate::survey::Survey;
 
 /// See the file's top.
-pub struct Relog<J> {
+pub struct FullRewrite<J> {
     recorder: Recorder<J>,
     survey: Survey,
-    /// Where the record of [`Keyspace::begin_relog`] is.
+    /// Where the record of [`Keyspace::begin_full_rewrite`] is.
     databases_addr: Option<RecordAddr>,
     db: usize,
     page: usize,
@@ -38,14 +38,14 @@ pub struct Relog<J> {
     piece: Option<usize>,
 }
 
-/// What a relog that is done leaves for [`Keyspace::finish_relog`].
-pub struct Relogged {
+/// What a full rewrite that is done leaves for [`Keyspace::finish_full_rewrite`].
+pub struct FullRewritten {
     next_object: u64,
     survey: Survey,
     databases_addr: Option<RecordAddr>,
 }
 
-impl<J: Journal> Relog<J> {
+impl<J: Journal> FullRewrite<J> {
     /// The journal that everything is logged to.
     pub const fn journal(&self) -> &J {
         &self.recorder.journal
@@ -56,11 +56,11 @@ impl<J: Journal> Relog<J> {
         &mut self.recorder.journal
     }
 
-    /// Ends: returns the journal, to be connected before [`Keyspace::finish_relog`].
-    pub fn finish(self) -> (J, Relogged) {
+    /// Ends: returns the journal, to be connected before [`Keyspace::finish_full_rewrite`].
+    pub fn finish(self) -> (J, FullRewritten) {
         let Self { recorder, survey, databases_addr, .. } = self;
         let next_object = recorder.next_object;
-        (recorder.journal, Relogged { next_object, survey, databases_addr })
+        (recorder.journal, FullRewritten { next_object, survey, databases_addr })
     }
 }
 
@@ -70,7 +70,11 @@ impl Keyspace {
     /// # Panics
     /// When something waits to be freed.
     #[must_use]
-    pub fn begin_relog<J: Journal + 'static>(&mut self, journal: J, survey: Survey) -> Relog<J> {
+    pub fn begin_full_rewrite<J: Journal + 'static>(
+        &mut self,
+        journal: J,
+        survey: Survey,
+    ) -> FullRewrite<J> {
         assert!(self.freeing() == 0, "addresses of another log are gone");
         let (old_ids, next) = survey.databases(self.database_count());
         self.next_db_id = self.next_db_id.max(next);
@@ -82,24 +86,24 @@ impl Keyspace {
         recorder.next_object = self.recorder.next_object.max(survey.next_object);
         let map = self.databases_value(old_ids.into_iter());
         let databases_addr = (&mut recorder as &mut Recorder).log_databases(&map);
-        Relog { recorder, survey, databases_addr, db: 0, page: 0, item: 0, piece: None }
+        FullRewrite { recorder, survey, databases_addr, db: 0, page: 0, item: 0, piece: None }
     }
 
     /// Logs about `records_max` further records. Whether everything is logged now.
-    pub fn relog_step<J: Journal + 'static>(
+    pub fn full_rewrite_step<J: Journal + 'static>(
         &mut self,
-        relog: &mut Relog<J>,
+        rewrite: &mut FullRewrite<J>,
         records_max: usize,
     ) -> bool {
-        let recorder: &mut Recorder = &mut relog.recorder;
+        let recorder: &mut Recorder = &mut rewrite.recorder;
         let mut left = records_max;
-        while let Some(db) = self.dbs.get_mut(relog.db) {
-            let Some(entries) = db.keys.page_mut(relog.page) else {
-                (relog.db, relog.page) = (relog.db + 1, 0);
+        while let Some(db) = self.dbs.get_mut(rewrite.db) {
+            let Some(entries) = db.keys.page_mut(rewrite.page) else {
+                (rewrite.db, rewrite.page) = (rewrite.db + 1, 0);
                 continue;
             };
-            for entry in entries.skip(relog.item) {
-                if relog.piece.is_none() {
+            for entry in entries.skip(rewrite.item) {
+                if rewrite.piece.is_none() {
                     if let Some(object) = entry.object_mut() {
                         object.renew(recorder);
                     }
@@ -108,10 +112,10 @@ impl Keyspace {
                     recorder.log_key(db.id, entry);
                     left = left.saturating_sub(1);
                 }
-                let piece = relog.piece.get_or_insert(0);
+                let piece = rewrite.piece.get_or_insert(0);
                 if let Some(object) = entry.object_mut() {
                     while left > 0
-                        && let Some(count) = object.relog(recorder, *piece)
+                        && let Some(count) = object.rewrite(recorder, *piece)
                     {
                         *piece += 1;
                         left = left.saturating_sub(count);
@@ -120,17 +124,17 @@ impl Keyspace {
                 if left == 0 {
                     return false;
                 }
-                (relog.item, relog.piece) = (relog.item + 1, None);
+                (rewrite.item, rewrite.piece) = (rewrite.item + 1, None);
             }
-            (relog.page, relog.item) = (relog.page + 1, 0);
+            (rewrite.page, rewrite.item) = (rewrite.page + 1, 0);
         }
         true
     }
 
     /// Makes what was logged count, once its journal is connected. What the log had before is
     /// garbage as soon as the block that is open now is durable.
-    pub fn finish_relog(&mut self, relogged: Relogged) -> Survey {
-        let Relogged { next_object, survey, databases_addr } = relogged;
+    pub fn finish_full_rewrite(&mut self, rewritten: FullRewritten) -> Survey {
+        let FullRewritten { next_object, survey, databases_addr } = rewritten;
         self.recorder.next_object = next_object;
         self.databases_addr = databases_addr;
         self.log_databases();

@@ -1,0 +1,186 @@
+//! The elements of a large hash, set or sorted set by name, each with a record of its own.
+//!
+//! # Invariants
+//! - No name is there twice.
+//! - An element that was logged has the address of its newest record.
+
+use base::{ObjectId, RecordAddr, RecordKind};
+
+use crate::element::Element;
+use crate::hasher::KeyHasher;
+use crate::inspect;
+use crate::recorder::Recorder;
+use crate::sample;
+use crate::table::Table;
+
+/// See the file's top.
+pub(crate) struct Elements {
+    table: Table<Element>,
+    /// The kind of their records.
+    kind: RecordKind,
+}
+
+impl Elements {
+    /// None yet; their records will be of this kind.
+    pub(crate) fn new(kind: RecordKind) -> Self {
+        Self { table: Table::new(), kind }
+    }
+
+    /// How many there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The element with this name, whose hash is `hash`.
+    pub(crate) fn find(&self, hash: u64, name: &[u8]) -> Option<&Element> {
+        self.table.find(hash, name)
+    }
+
+    /// All of them, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Element> {
+        self.table.iter()
+    }
+
+    /// A random one; every one is as likely.
+    pub(crate) fn random(&self, rng: &mut fastrand::Rng) -> Option<&Element> {
+        self.table.random(rng)
+    }
+
+    /// `count` different random ones, or all when there are not so many.
+    pub(crate) fn sample(&self, count: usize, rng: &mut fastrand::Rng) -> Vec<&Element> {
+        sample::distinct(&self.table, count, rng)
+    }
+
+    /// Visits about `count` elements, as [`crate::Keyspace::scan`] visits keys.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        hasher: KeyHasher,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&'a Element),
+    ) -> u64 {
+        let (mut cursor, mut visited) = (cursor, 0);
+        loop {
+            cursor = self.table.scan(hasher, cursor, |element| {
+                visited += 1;
+                visit(element);
+            });
+            if cursor == 0 || visited >= count {
+                return cursor;
+            }
+        }
+    }
+
+    /// Adds an element that is not there, and logs it.
+    pub(crate) fn add(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        hash: u64,
+        name: &[u8],
+        value: &[u8],
+    ) -> &Element {
+        let mut element = Element::new(name, value);
+        element.set_addr(recorder.log_element(self.kind, id, name, value, None));
+        let place = self.table.insert(recorder.hasher, hash, element);
+        self.table.at(place)
+    }
+
+    /// Gives an element another value, and logs that. Whether it is there.
+    pub(crate) fn change(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        hash: u64,
+        name: &[u8],
+        value: &[u8],
+    ) -> bool {
+        let Some(element) = self.table.find_mut(hash, name) else { return false };
+        let addr = recorder.log_element(self.kind, id, name, value, element.addr());
+        element.set_value(value);
+        element.set_addr(addr);
+        true
+    }
+
+    /// Removes an element, and logs that. Whether it was there.
+    pub(crate) fn remove(&mut self, id: ObjectId, recorder: &mut Recorder, name: &[u8]) -> bool {
+        let hash = recorder.hasher.hash(name);
+        let Some(element) = self.table.remove(recorder.hasher, hash, name) else { return false };
+        recorder.log_element_deleted(id, name, element.addr());
+        true
+    }
+
+    /// Takes over an element's record. Returns the address of the one that it supersedes.
+    pub(crate) fn apply(
+        &mut self,
+        hasher: KeyHasher,
+        name: &[u8],
+        value: &[u8],
+        addr: RecordAddr,
+    ) -> Option<RecordAddr> {
+        let hash = hasher.hash(name);
+        if let Some(element) = self.table.find_mut(hash, name) {
+            let old = element.addr();
+            element.set_value(value);
+            element.set_addr(Some(addr));
+            return old;
+        }
+        let mut element = Element::new(name, value);
+        element.set_addr(Some(addr));
+        self.table.insert(hasher, hash, element);
+        None
+    }
+
+    /// Takes over a record that says that an element is gone. Returns the address of its record.
+    pub(crate) fn apply_deleted(&mut self, hasher: KeyHasher, name: &[u8]) -> Option<RecordAddr> {
+        self.table.remove(hasher, hasher.hash(name), name)?.addr()
+    }
+
+    /// See [`crate::object::Large::rewrite`].
+    pub(crate) fn rewrite(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+    ) -> Option<usize> {
+        let mut count = 0;
+        for element in self.table.page_mut(piece)? {
+            let addr = recorder.log_element(self.kind, id, element.name(), element.value(), None);
+            element.set_addr(addr);
+            count += 1;
+        }
+        Some(count)
+    }
+
+    /// See [`crate::object::Large::rewrite_lost`].
+    pub(crate) fn rewrite_lost(
+        &mut self,
+        id: ObjectId,
+        recorder: &mut Recorder,
+        piece: usize,
+        is_lost: &dyn Fn(RecordAddr) -> bool,
+    ) -> Option<usize> {
+        let mut count = 0;
+        for element in self.table.page_mut(piece)? {
+            count += 1;
+            if let Some(old) = element.addr().filter(|addr| is_lost(*addr)) {
+                let (name, value) = (element.name(), element.value());
+                let addr = recorder.log_element(self.kind, id, name, value, Some(old));
+                element.set_addr(addr);
+            }
+        }
+        Some(count)
+    }
+
+    /// Takes them apart one by one, yielding the addresses of their records.
+    pub(crate) fn into_addrs(self) -> impl Iterator<Item = Option<RecordAddr>> + Send {
+        self.table.into_items().map(|element| element.addr())
+    }
+
+    /// See [`crate::object::Large::allocated_bytes`].
+    pub(crate) fn allocated_bytes(&self, samples: usize) -> usize {
+        let elements = self.table.iter();
+        self.table.allocated_bytes()
+            + inspect::sampled(elements, self.len(), samples, Element::block_bytes)
+    }
+}
