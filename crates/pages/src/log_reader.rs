@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         let measure = |file: Box<dyn File>| {
             file.advise_sequential();
             let len = file.len().map_err(Error::io(&path, "measure"))?;
-            Ok((file, len / LOG_PAGE_BYTES as u64))
+            Ok::<_, Error>((file, len / LOG_PAGE_BYTES as u64))
         };
         self.segment = Some((segment, file.map(measure).transpose()?));
         Ok(())

@@ -25,6 +25,8 @@
 
 use std::cmp::Ordering;
 
+use base::bytes;
+
 use crate::position::{Lsn, PageId};
 
 /// The size of a page.
@@ -200,11 +202,11 @@ impl Page {
     }
 
     fn u16_at(&self, at: usize) -> usize {
-        usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
+        usize::from(bytes::u16_at(&self.bytes[..], at))
     }
 
     fn u64_at(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
+        bytes::u64_at(&self.bytes[..], at)
     }
 
     fn put_u16(&mut self, at: usize, value: usize) {

@@ -109,6 +109,12 @@ pub enum Error {
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl From<env::FailedStep> for Error {
+    fn from(failed: env::FailedStep) -> Self {
+        Self::io(failed.path.display().to_string(), failed.source)
+    }
+}
+
 impl Error {
     /// A failed call, with what it was about.
     pub(crate) fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {

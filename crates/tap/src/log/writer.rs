@@ -224,16 +224,9 @@ fn begin_segment(
 ) -> Result<(PathBuf, Box<dyn File>, u64)> {
     let path = segment::path(dir, header.segment);
     let unfinished = dir.join("next.tmp");
-    if disk.exists(&unfinished).map_err(Error::on(&unfinished))? {
-        disk.remove(&unfinished).map_err(Error::on(&unfinished))?;
-    }
-    let file = disk.create(&unfinished).map_err(Error::on(&unfinished))?;
     let mut bytes = header.encode().to_vec();
     bytes.extend_from_slice(first.seal(header.first_batch, header.first_batch - 1));
-    file.write_all_at(&bytes, 0).map_err(Error::on(&unfinished))?;
-    file.sync_data().map_err(Error::on(&unfinished))?;
-    disk.rename(&unfinished, &path).map_err(Error::on(&path))?;
-    disk.sync_dir(dir).map_err(Error::on(dir))?;
+    let file = env::publish(disk, &unfinished, &path, &bytes)?;
     Ok((path, file, bytes.len() as u64))
 }
 
