@@ -124,7 +124,7 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Dumps the snapshot without [`Algorithm::snapshot_row`], where somebody else can do that.
+    /// Dumps the snapshot without [`Algorithm::snapshot_row`], where another process can do that.
     fn dump_elsewhere(&self, path: &Path, sequence: u64) -> Option<Result<Summary>> {
         let _ = (path, sequence);
         None

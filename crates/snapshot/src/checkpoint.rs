@@ -40,7 +40,7 @@ pub trait Source: Sized {
     /// The first one of `visit`.
     fn traverse(&mut self, visit: impl FnMut(usize, &[u64]) -> Result<()>) -> Result<()>;
 
-    /// Dumps the snapshot without traversing it, where somebody else can do that.
+    /// Dumps the snapshot without traversing it, where another process can do that.
     fn dump_elsewhere(&mut self, path: &Path) -> Option<Result<Summary>> {
         let _ = path;
         None

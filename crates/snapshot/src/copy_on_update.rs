@@ -24,7 +24,7 @@ pub struct CopyOnUpdate {
     shadow: Rows,
     /// 1: the row was written in this period, its old value is in `shadow`. Only the client sets it.
     copied: Flags,
-    /// 1: somebody has the row.
+    /// 1: a thread has the row.
     locks: Flags,
 }
 

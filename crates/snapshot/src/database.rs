@@ -1,4 +1,4 @@
-//! Rows, a client and a snapshotter: who may do what when, as types.
+//! Rows, a client and a snapshotter: which may do what when, as types.
 //!
 //! ```text
 //!   Database ── split ──► Client ── tick ──► Tick: read, write             one thread
@@ -161,7 +161,7 @@ impl<A: Algorithm> Snapshot<'_, A> {
         self.outstanding.as_mut().expect("a snapshot exists as long as it is outstanding")
     }
 
-    /// Does some of what has to be done before the next snapshot can be taken, beside the traversal:
+    /// Does some of what has to be done before the next snapshot can be taken, next to the traversal:
     /// true when there is nothing left, or when the client has to make a move first.
     pub fn write_to_online_step(&mut self) -> bool {
         let from = self.cursor().online;

@@ -347,7 +347,7 @@ impl Reader {
         }
         self.block = block;
         self.at = 0;
-        // What was read is not needed again: leave the cache to who needs it.
+        // What was read is not needed again: leave the cache to what needs it.
         self.file.drop_cache(start, (BLOCK_HEADER_BYTES + bytes) as u64);
         Ok(())
     }

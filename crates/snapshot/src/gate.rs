@@ -31,7 +31,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate with nobody inside.
+    /// A gate with no thread inside.
     pub(crate) fn new() -> Self {
         Self { state: Mutex::new(State::default()), changed: Condvar::new() }
     }

@@ -4,7 +4,7 @@
 //!   D, D̄     client writes *pU;  reads D̄ if D̄b[i] = 2, else D
 //!            taken phase: swap(pU, pD)
 //!            WriteToOnline: rows that only *pD has the latest of are copied to *pU
-//!            TraverseSnapshot: *pD, all of it: nobody writes there until the next swap
+//!            TraverseSnapshot: *pD, all of it: no thread writes there until the next swap
 //! ```
 //!
 //! At the end of a period `*pU` is the latest of everything, either because the client wrote a row or
@@ -28,7 +28,7 @@
 //!
 //! Each arrow out of "latest in *pD" is a compare-and-swap, so one of them wins. The client marks the
 //! row *before* it writes it, and waits for a copy under way: that of one row. The snapshotter says
-//! "both the same" *after* it has copied. When the pass is over nobody but the client changes flags
+//! "both the same" *after* it has copied. When the pass is over only the client changes flags
 //! until the next swap, and a plain store does: a compare-and-swap makes the processor wait for the
 //! stores before it, which for rows that are in no cache is most of the cost of an update.
 

@@ -34,7 +34,7 @@ pub(crate) struct Window {
     published: Apart<AtomicUsize>,
     /// The one that the client knows of.
     adopted: Apart<AtomicUsize>,
-    /// Who has it may write rows of the window.
+    /// Its holder may write rows of the window.
     held: Apart<AtomicBool>,
     rows: usize,
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Packets that find no room in the ring are counted by the kernel, and a count above 0 is a gap of
-//! which nobody knows whose it is; what was lost of each connection shows in its sequence numbers.
+//! an unknown connection; what was lost of each connection shows in its sequence numbers.
 //!
 //! The filter is classic BPF, which every kernel runs for every socket, whether or not it lets programs
 //! in eBPF be loaded. It is attached before the socket receives, so nothing else ever comes in.
@@ -101,7 +101,7 @@ impl Capture {
                 }
             }
             blocks += 1;
-            // Whoever listens has other things to do now and then, also when the ring is never empty.
+            // The listener has other things to do now and then, also when the ring is never empty.
             if blocks == BLOCKS_MAX {
                 break;
             }

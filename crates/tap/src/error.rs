@@ -34,7 +34,7 @@ pub enum Error {
         /// Its version.
         version: u32,
     },
-    /// Somebody writes the log already.
+    /// Another process writes the log already.
     #[error("{}: another process writes this log", dir.display())]
     InUse {
         /// The directory.

@@ -69,7 +69,7 @@ impl FromStr for Protocol {
     }
 }
 
-/// A direction of a connection, by who sends.
+/// A direction of a connection, by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// From the client to the server.

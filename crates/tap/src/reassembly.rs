@@ -8,7 +8,7 @@
 //!
 //! A segment may come twice, late, early, or overlap others; sequence numbers wrap. Bytes that are missing
 //! are waited for, as the sender will send them again, until the other end acknowledges them: then it has
-//! them and nobody will send them again, so the sidecar has lost them. An acknowledgement cannot pass by
+//! them and they are not sent again, so the sidecar has lost them. An acknowledgement cannot pass by
 //! before what it acknowledges has: capture takes place in front of the receiver, in the order of events.
 //!
 //! A connection begins with SYN, or in its middle if the sidecar came later (a gap then). It ends when
@@ -39,7 +39,7 @@ pub struct Segment<'a> {
     pub client: SocketAddr,
     /// The server's end.
     pub server: SocketAddr,
-    /// Who sent it.
+    /// The sender.
     pub side: Side,
     /// Its sequence number.
     pub sequence: u32,
@@ -163,7 +163,7 @@ impl<C> Table<C> {
             connection.end(at, handler);
         }
         // Without bytes it is the rest of a connection that has ended, or is too quiet to matter; and
-        // behind the first SYN everybody acknowledges.
+        // behind the first SYN both ends acknowledge.
         let is_middle = !segment.payload.is_empty() && segment.acknowledgment.is_some();
         if segment.rst || !(segment.syn || is_middle) {
             return;
@@ -214,7 +214,7 @@ impl<C> Connection<C> {
         }
         match own.place(segment.sequence) {
             Placed::Elsewhere => true,
-            // Bytes that nobody had sent when it ended.
+            // Bytes that were not sent when it ended.
             Placed::Ahead(_) => self.kept.is_none(),
             Placed::Behind(behind) => self.kept.is_none() && behind < segment.payload.len() as u64,
             Placed::Unknown => false,

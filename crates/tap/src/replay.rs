@@ -3,11 +3,11 @@
 //! ```text
 //!   log ─► plan: order of sending, what may overlap ─► replay ═► target a ═► server
 //!            └ footprint, partial                        ╘═════► target b ═►
-//!                          waiting: who is in whose way         dialect: the request as it must be now
+//!                          waiting: which blocks which          dialect: the request as it must be now
 //! ```
 //!
 //! One request at a time is sent, over all connections, as in the paper (section 6.3.1, "Recovery
-//! Procedure"); with `parallel` also those beside it whose order cannot matter ([`plan`](self)). A
+//! Procedure"); with `parallel` also those next to it whose order cannot matter ([`plan`](self)). A
 //! request that the server does not answer as it waits for another connection (BLPOP, a row that another
 //! transaction has locked) is left to wait, and what was recorded while it waited is sent. A server that
 //! is merely slow is waited for: the next request could overtake the one that it has not begun with.
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// After this a request is taken to wait where the server cannot be asked.
 const PATIENCE_UNASKED: Duration = Duration::from_millis(5);
 
-/// How many steps are looked at for what may be sent beside others.
+/// How many steps are looked at for what may be sent together with others.
 const STEPS_AHEAD: usize = 64;
 
 /// How many differences are described; the others are counted.
@@ -67,7 +67,7 @@ pub struct Settings {
     pub to: SocketAddr,
     /// What it speaks.
     pub protocol: Protocol,
-    /// As whom to log in.
+    /// The user to log in as.
     pub credentials: Credentials,
     /// The backup that the server was restored from; nothing of it is sent.
     pub base: Option<Base>,

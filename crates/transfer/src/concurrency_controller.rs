@@ -182,7 +182,7 @@ impl Schedule {
     }
 
     /// The next ranges to verify, at least one if there is one, as many as a verifier reads at once:
-    /// thousands of small files would otherwise be thousands of times that somebody is woken.
+    /// thousands of small files would otherwise be thousands of wake-ups.
     fn take_some(&mut self) -> Vec<Range> {
         let mut some: Vec<Range> = self.take().into_iter().collect();
         let mut bytes = some.first().map_or(0, |range| range.bytes);
@@ -246,14 +246,14 @@ impl ConcurrencyController {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the schedule, or asks it something, and lets everybody look again.
+    /// Changes the schedule, or asks it something, and wakes all threads that wait for it.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Schedule) -> T) -> T {
         let result = change(&mut self.lock().0);
         self.changed.notify_all();
         result
     }
 
-    /// Counts what is about to be written. Nobody waits for that.
+    /// Counts what is about to be written. No thread waits for that.
     pub(crate) fn writing(&self, bytes: u64) {
         self.lock().0.writing(bytes);
     }
@@ -290,7 +290,7 @@ impl ConcurrencyController {
         }
     }
 
-    /// The end: whoever waits stops waiting.
+    /// The end: all waiting threads return.
     pub(crate) fn close(&self) {
         self.lock().1 = true;
         self.changed.notify_all();

@@ -15,7 +15,7 @@ use crate::token::Token;
 
 /// What gathers before it goes to the socket.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// How long a peer may say nothing before it has said who it is.
+/// How long a peer may say nothing before it has authenticated itself.
 const GREETING: Duration = Duration::from_secs(20);
 /// How long the other end has to hear why it is hung up on.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     pub(crate) hangup: Hangup,
 }
 
-/// Ends a connection from any thread: whoever waits for it stops waiting.
+/// Ends a connection from any thread: a thread that waits for it returns.
 pub(crate) struct Hangup(TcpStream);
 
 impl Hangup {
@@ -72,7 +72,7 @@ impl Hangup {
 }
 
 impl Connection {
-    /// Takes a connected socket; `side` says who has connected to whom.
+    /// Takes a connected socket; `side` says which end has connected.
     pub(crate) fn new(socket: TcpStream, token: Option<&Token>, side: Side) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("socket", error);
         socket.set_nodelay(true).map_err(failed)?;

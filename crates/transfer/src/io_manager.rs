@@ -86,7 +86,7 @@ impl<'a> IoManager<'a> {
         }
     }
 
-    /// Works until nobody is left who could ask for something.
+    /// Works until no thread is left that could ask for something.
     pub(crate) fn run(mut self, requests: &Receiver<Work>) -> Result<()> {
         self.reserve_filler()?;
         loop {
@@ -229,7 +229,7 @@ impl<'a> IoManager<'a> {
         self.orders.send(Order::Sync(batch)).map_err(|_ended| Error::BrokenOff)
     }
 
-    /// Takes the room for filler at the beginning: if somebody else fills the disk later, files fail, but
+    /// Takes the room for filler at the beginning: if another program fills the disk later, files fail, but
     /// those that have come are verified.
     fn reserve_filler(&mut self) -> Result<()> {
         let receiving = self.receiving;

@@ -78,7 +78,7 @@ impl MemoryManager {
         Some(Buffer { memory, start, len: 0, owner: Arc::clone(self) })
     }
 
-    /// Whoever waits for a buffer gets none.
+    /// Threads that wait for a buffer get none.
     pub fn close(&self) {
         self.pool().closed = true;
         self.returned.notify_all();

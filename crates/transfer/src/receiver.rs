@@ -149,7 +149,7 @@ impl Receiving<'_> {
         self.hangup.writing();
     }
 
-    /// Whoever waits for anything stops waiting.
+    /// All waiting threads return.
     fn stop(&self) {
         self.controller.close();
         self.memory.close();

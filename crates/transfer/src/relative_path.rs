@@ -3,7 +3,7 @@
 //! A [`RelativePath`] that exists is harmless by itself: no component is empty, `.` or `..`, none is
 //! longer than a file system takes, none has a NUL in it, and none is the directory in which transfers
 //! keep what is not whole yet. What it may still meet on the way are symbolic links; those are the
-//! business of whoever opens it ([`crate::beneath`]).
+//! business of the code that opens it ([`crate::beneath`]).
 
 use std::ffi::OsStr;
 use std::fmt;

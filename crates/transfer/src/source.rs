@@ -1,4 +1,4 @@
-//! What is sent: the files and trees that somebody named, found once, opened one by one.
+//! What is sent: the files and trees that the caller named, found once, opened one by one.
 //!
 //! ```text
 //!   /data/photos  ──►  root { directory /data, name photos }  ──►  photos, photos/a.jpg, ...

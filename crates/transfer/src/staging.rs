@@ -1,4 +1,4 @@
-//! The directory in which files wait until they are whole and verified, and who may use which of them.
+//! The directory in which files wait until they are whole and verified, and which transfer may use which.
 //!
 //! ```text
 //!   DIR/.indelible-transfer/lock          locked by the process that receives into DIR

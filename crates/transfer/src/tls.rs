@@ -154,7 +154,7 @@ impl ClientCertVerifier for ThisKey {
     }
 }
 
-/// The key that a token stands for, and who accepts it.
+/// The key that a token stands for, and which end accepts it.
 fn identity(token: &Token) -> (Arc<CertifiedKey>, Arc<ThisKey>, Arc<CryptoProvider>) {
     let provider = Arc::new(ring::default_provider());
     let pkcs8 = [PKCS8_PREFIX.as_slice(), token.secret()].concat();

@@ -13,7 +13,7 @@
 //! At the point all that is committed is in the snapshot. A transaction that began in *prepare* does
 //! not know yet on which side it will be, so it keeps the old values; when it commits in *prepare*
 //! they are forgotten, and when it commits in *resolve* they are *made available*: the snapshot has
-//! them. Who begins later is behind the point for certain, and makes available what it keeps.
+//! them. A transaction that begins later is behind the point for certain, and makes available what it keeps.
 //!
 //! The snapshot of a row is the old value if one is available, and else the latest. The snapshotter
 //! takes no lock for that: it reads the latest value and looks at the flag *afterwards*. A

@@ -5,7 +5,7 @@
 //! some are given, that has bytes in it or SYN, FIN or RST. Acknowledgements alone do not pass: what
 //! they say the next segment with bytes says too.
 //!
-//! It runs in whoever sends the packet, and what it costs is what it reads: each read is a call. So it
+//! It runs in the sender of the packet, and what it costs is what it reads: each read is a call. So it
 //! reads four times, whole words, and takes them apart.
 
 use std::net::IpAddr;

@@ -28,7 +28,7 @@ impl Server {
 }
 
 /// Takes an IP packet apart; `None` if it is not a whole TCP header to or from the server. Bytes that
-/// were cut off at the end are not in the payload. `checks`: whether nobody has checked its checksum yet;
+/// were cut off at the end are not in the payload. `checks`: whether its checksum is still unchecked;
 /// a segment with a wrong one was never heard by its receiver.
 #[must_use]
 pub fn parse<'a>(packet: &'a [u8], server: &Server, checks: bool) -> Option<Segment<'a>> {

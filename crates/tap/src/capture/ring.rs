@@ -36,7 +36,7 @@ pub(super) const BLOCK_BYTES: usize = 1 << 20;
 /// A hint for the kernel's own arithmetic; frames of the third version have any length.
 const FRAME_BYTES: u32 = 2048;
 /// The kernel gives a block over after this time even if it is not full. Each time takes a processor from
-/// whoever it was with, and a block of the ring however little is in it.
+/// another thread, and a block of the ring however little is in it.
 const RETIRE_MS: u32 = 40;
 /// Where the status word of a block is.
 const STATUS_AT: usize =
@@ -273,8 +273,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length and nobody has a reference into it: blocks
-        // borrow the ring. A failure leaves it mapped, which harms nobody.
+        // SAFETY: the mapping was made with this length and there is no reference into it: blocks
+        // borrow the ring. A failure leaves it mapped, which harms nothing.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.blocks * BLOCK_BYTES) };
     }
 }

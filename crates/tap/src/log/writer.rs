@@ -1,7 +1,7 @@
 //! Writing the log: batches, syncs, segments.
 //!
 //! A full disk leaves the writer as it was: the same batch can be written again. Any other failure is
-//! final: after a failed sync nobody knows what of the file is on the device, and the next start finds out.
+//! final: after a failed sync it is unknown what of the file is on the device, and the next start finds out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,10 +45,10 @@ pub struct Writer {
 
 impl Writer {
     /// Opens the log in `dir` for writing behind what is there, in a new segment, or begins one. A torn
-    /// tail is cut; a log that is continued gets a gap, as nobody listened meanwhile.
+    /// tail is cut; a log that is continued gets a gap, as nothing was captured meanwhile.
     ///
     /// # Errors
-    /// If somebody else writes it, if it is of another protocol, if its last segment is damaged, or if a
+    /// If another process writes it, if it is of another protocol, if its last segment is damaged, or if a
     /// file cannot be written.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, settings: Settings, now: Time) -> Result<Self> {
         disk.create_dir_all(dir).map_err(Error::on(dir))?;

@@ -16,7 +16,7 @@
 //! Which id the server gave a prepared statement is only in its answer. It is told as one more request of
 //! class Connection, an execution without values ([`command::Execute::naming`]), which follows the request
 //! that prepared and which recovery does not execute. So are the types of its parameters, which the client
-//! tells with some execution and later ones rely on: whoever leaves that execution out must know them.
+//! tells with some execution and later ones rely on: a replay without that execution must know them.
 //!
 //! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask for it.
 //! That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows the request that

@@ -3,7 +3,7 @@
 //! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not known,
 //! but the log proves it: if both were answered while both transactions were open, neither needed a lock
 //! of the other. Two that insert never overlap, as they may draw numbers from the same AUTO_INCREMENT. The
-//! end of a transaction, whose statements are all done by then, may be sent beside whatever was answered
+//! end of a transaction, whose statements are all done by then, may be sent together with what was answered
 //! before it: what needs its locks waits for it in any case. So the server makes several durable at once.
 
 use std::collections::{HashMap, VecDeque};

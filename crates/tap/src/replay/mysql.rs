@@ -158,7 +158,7 @@ impl MysqlSession {
         payload[STATEMENT_ID_AT].copy_from_slice(&statement.id.to_le_bytes());
         let mut bytes = Vec::new();
         if code == Code::Execute {
-            // Without a cursor, as nobody fetches its rows.
+            // Without a cursor, as its rows are not fetched.
             payload[STATEMENT_ID_AT.end] = 0;
             if let Some(execute) = Execute::parse(&payload, statement.parameters) {
                 match execute.types {
@@ -339,7 +339,7 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
     }
 }
 
-/// What to do about a user who is to prove itself in a way that is not known.
+/// What to do about a user that must authenticate in a way that is not known.
 fn unknown_plugin(user: &[u8], plugin: &[u8]) -> String {
     let user = String::from_utf8_lossy(user);
     format!(

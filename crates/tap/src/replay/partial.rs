@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A transaction is one thing: if its end was not answered, nothing of it may have stayed, and all of it
-//! is sent again. One that was not ended before the log did is not, as nobody was promised it. A request
+//! is sent again. One that was not ended before the log did is not, as no client was promised it. A request
 //! that was answered is not sent again, one that was not answered is: a server that had executed it and
 //! could not say so any more executes it twice.
 

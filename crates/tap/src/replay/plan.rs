@@ -6,7 +6,7 @@
 //! ```
 //!
 //! R3 came after C1: it may depend on R1, and waits until R1 is answered again. R2 was under way when C1
-//! and R3 happened: the log does not say who was first.
+//! and R3 happened: the log does not say which was first.
 //!
 //! *Which order is taken.* Servers that hold locks until the end of a transaction (SQL) answer a request
 //! only once it has its locks, so of two that conflict the one that was answered first came first: the

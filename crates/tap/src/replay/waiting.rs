@@ -16,8 +16,8 @@ use crate::protocol::Protocol;
 /// The server is asked about a request that is late at least this often.
 const PATIENCE_MAX: Duration = Duration::from_millis(20);
 
-/// How long nothing may get on before the server is asked who is in whose way. What it says is by up to
-/// 100 ms older than the question before, and who is waited for no longer may not have woken up yet.
+/// How long nothing may get on before the server is asked which one blocks which. What it says is by up to
+/// 100 ms older than the question before, and a request that is no longer blocked may not have woken up yet.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_millis(150);
 
 impl Replayer<'_> {
@@ -33,7 +33,7 @@ impl Replayer<'_> {
         let waiting = match self.settings.protocol {
             Protocol::Resp => self.waiting_in_redis(&late)?,
             Protocol::Mysql => self.waiting_in_mysql(&late)?,
-            // Nobody can be asked.
+            // There is no connection to ask on.
             Protocol::Raw => late.iter().map(|(place, _)| *place).collect(),
         };
         for (place, _) in late {
@@ -65,7 +65,7 @@ impl Replayer<'_> {
     }
 
     /// Those of the late requests that wait, for rows or for something else that is locked. The server
-    /// counts those that wait for rows and does not say at once which they are; but who does not wait is
+    /// counts those that wait for rows and does not say at once which they are; but one that does not wait is
     /// answered some time, and then only those are left that do.
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();

@@ -316,7 +316,7 @@ fn a_reset_ends_a_connection_unless_its_number_is_wrong() {
     assert_eq!(feed(&segments, Limits::default())[0].client.bytes, known(b"onetwo"));
     segments.push(CLIENT.rst(6));
     assert!(feed(&segments, Limits::default())[0].is_closed);
-    // Whoever sends on after it was not reset after all.
+    // An end that sends on after it was not reset after all.
     segments.push(CLIENT.segment(6, b"three", Some(SERVER.number(0))));
     let conversations = feed(&segments, Limits::default());
     assert_eq!(conversations.len(), 2);

@@ -26,7 +26,7 @@ impl Drop for Process {
     }
 }
 
-/// A port that nobody listens on, not even for a moment: a process that another thread starts meanwhile
+/// A port that has no listener, not even for a moment: a process that another thread starts meanwhile
 /// would go on listening for a while.
 fn free_port() -> u16 {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -19,7 +19,7 @@ pub(super) enum Change {
     Prepare { reads: bool },
     /// COM_CHANGE_USER: nothing of what was stays, but the login.
     NewUser,
-    /// COM_RESET_CONNECTION: only who and where stays.
+    /// COM_RESET_CONNECTION: only user and address stay.
     Reset,
 }
 

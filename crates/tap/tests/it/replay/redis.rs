@@ -134,7 +134,7 @@ fn give(address: SocketAddr) {
     }
 }
 
-/// Two that change a key by turns, the second one only if nobody did in between.
+/// Two that change a key by turns, the second one only if no other client did in between.
 fn compare_and_set(address: SocketAddr) {
     let (mut one, mut other) = (Client::connect(address), Client::connect(address));
     for round in 0..20 {
