@@ -6,11 +6,11 @@
 //!   │ groups ……… │ zeros │ groups …         did not come to its end, ignored as a whole
 //! ```
 //!
-//! A page of the log is never written twice with different contents once it is durable (its place in
-//! a file is, when the file is used again), so a torn write can hurt only
-//! what nobody was told is durable. Every page names the flush that it belongs to and the checksum
-//! of the page before, so that pages of a flush that was cut off never mix with later ones.
-//! Byte by byte: `docs/format/pages.md`.
+//! A page of the log is never written twice with different contents once it is durable (its place
+//! in a file is, when the file is used again), so a torn write can hurt only what was never
+//! reported durable. Every page names the flush that it belongs to and the checksum of the page
+//! before, so that pages of a flush that was cut off never mix with later ones. Byte by byte:
+//! `docs/format/pages.md`.
 
 use base::{bytes, checksum, varint};
 

@@ -9,10 +9,10 @@
 //! # Hazards
 //!
 //! A client may write a row while the snapshotter reads or copies it. With plain memory that would
-//! be undefined behaviour whatever is done with the bytes afterwards. Here every word of a row is an
-//! `AtomicU64`, read and written with `Relaxed`: the same instructions as plain loads and stores on
-//! x86-64 and AArch64, so it costs nothing but the compiler's freedom to use wider ones. What can
-//! go wrong is therefore no memory error but a *torn row* (words of two values), and that the
+//! be undefined behaviour whatever is done with the bytes afterwards. Here every word of a row is
+//! an `AtomicU64`, read and written with `Relaxed`: the same instructions as plain loads and stores
+//! on x86-64 and AArch64, so it costs nothing but the compiler's freedom to use wider ones. What
+//! can go wrong is therefore no memory error but a *torn row* (words of two values), and that the
 //! algorithms prevent, each by its own hand-over.
 //!
 //! # Orderings
@@ -402,9 +402,9 @@ impl Flags {
     #[cfg(not(loom))]
     fn exclusively(&self, _closed: &Closed<'_>, change: impl FnOnce(&mut [u8])) {
         // SAFETY: `AtomicU8` is a byte that may be changed through a shared reference, so the
-        // pointer may be written through; it covers `len` of them. No other thread uses the flags: they
-        // are private to an algorithm, and algorithms are private to a `Database` with one gate,
-        // whose client is kept out as long as there is a `Closed`; the one snapshotter is the
+        // pointer may be written through; it covers `len` of them. No other thread uses the flags:
+        // they are private to an algorithm, and algorithms are private to a `Database` with one
+        // gate, whose client is kept out as long as there is a `Closed`; the one snapshotter is the
         // caller. The two arrays of `fill_with_negation` are different ones of one algorithm.
         let flags = unsafe {
             std::slice::from_raw_parts_mut(self.cells.as_ptr().cast_mut().cast(), self.cells.len())

@@ -28,8 +28,8 @@ const BLOCK_HEADER_BYTES: usize = 8;
 const BLOCK_BYTES: usize = 1 << 20;
 /// No block is longer: a block has at least one cell, and rows are at most this long.
 const BLOCK_BYTES_MAX: usize = 1 << 26;
-/// Written bytes are synced, and dropped from the cache, this many at a time: so that a dump does not
-/// push everything else out of memory, or make its last sync a long one.
+/// Written bytes are synced, and dropped from the cache, this many at a time: so that a dump does
+/// not push everything else out of memory, or make its last sync a long one.
 const SYNC_BYTES: u64 = 64 << 20;
 
 /// What a dump came to.

@@ -54,9 +54,9 @@ impl Hangup {
         let _gone = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Hangs up after something was said that the other end should hear. If a socket is closed while
-    /// there is something unread in it, the other end is told that it was reset, and may lose what it
-    /// has not read; so what still comes is read and thrown away, for a while.
+    /// Hangs up after something was said that the other end should hear. If a socket is closed
+    /// while there is something unread in it, the other end is told that it was reset, and may lose
+    /// what it has not read; so what still comes is read and thrown away, for a while.
     pub(crate) fn after_refusal(&self, reader: &mut Input) {
         self.writing();
         if self.0.set_read_timeout(Some(FAREWELL)).is_ok() {
@@ -65,7 +65,8 @@ impl Hangup {
         self.all();
     }
 
-    /// The greeting is over: from now on silence is allowed, and the kernel looks whether anybody is there.
+    /// The greeting is over: from now on silence is allowed, and the kernel looks whether anybody
+    /// is there.
     pub(crate) fn greeted(&self) -> Result<()> {
         self.0.set_read_timeout(None).map_err(|error| Error::io("socket", error))
     }

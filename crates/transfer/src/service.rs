@@ -1,8 +1,8 @@
-//! The two ends: a server that receives into and sends from one directory, and a client that sends to
-//! it and fetches from it.
+//! The two ends: a server that receives into and sends from one directory, and a client that sends
+//! to it and fetches from it.
 //!
-//! Without a token any client that can connect may read and write the directory. So a token is wanted on
-//! every address but loopback's, unless the caller says in so many words that it is not
+//! Without a token any client that can connect may read and write the directory. So a token is
+//! wanted on every address but loopback's, unless the caller says in so many words that it is not
 //! ([`Trust::Anybody`]).
 
 use std::fmt;
@@ -310,7 +310,8 @@ fn receive_into(
     receive(connection, entries, &tree, verification, memory_bytes, progress)
 }
 
-/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its directory.
+/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its
+/// directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     address: String,

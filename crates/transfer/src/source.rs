@@ -4,8 +4,8 @@
 //!   /data/photos  ──►  root { directory /data, name photos }  ──►  photos, photos/a.jpg, ...
 //! ```
 //!
-//! Below a named path no symbolic link is followed, neither when the tree is listed nor when a file is
-//! opened: links are sent as links. Sockets, pipes and devices are left out and reported.
+//! Below a named path no symbolic link is followed, neither when the tree is listed nor when a file
+//! is opened: links are sent as links. Sockets, pipes and devices are left out and reported.
 
 use std::ffi::OsStr;
 use std::fs::File as OsHandle;

@@ -1,5 +1,5 @@
-//! The syncer (part of the I/O manager, 4.3.2): makes durable what was written, while the I/O manager
-//! writes what comes next, and tells the concurrency controller what is on the device now.
+//! The syncer (part of the I/O manager, 4.3.2): makes durable what was written, while the I/O
+//! manager writes what comes next, and tells the concurrency controller what is on the device now.
 //!
 //! ```text
 //!   I/O manager   write batch 2 ─────────► write batch 3 ─────────► ...
@@ -8,9 +8,9 @@
 //!                                  └─► controller: these ranges are on the device
 //! ```
 //!
-//! Batches are synced in the order in which they were written, one at a time; the I/O manager is never
-//! more than two ahead, so that what waits for a sync is bounded. Large files are synced each by itself;
-//! thousands of small ones by one `syncfs`, which is what makes them cheap.
+//! Batches are synced in the order in which they were written, one at a time; the I/O manager is
+//! never more than two ahead, so that what waits for a sync is bounded. Large files are synced each
+//! by itself; thousands of small ones by one `syncfs`, which is what makes them cheap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Row locks for strict two-phase locking.
 //!
-//! A byte a row: 0 free, n shared by n readers, 255 exclusive. A transaction without the lock after some
-//! tries gives up and lets go of everything, so there are no deadlocks to find.
+//! A byte a row: 0 free, n shared by n readers, 255 exclusive. A transaction without the lock after
+//! some tries gives up and lets go of everything, so there are no deadlocks to find.
 
 use crate::sync::{AtomicU8, Backoff, Ordering};
 

@@ -1,7 +1,8 @@
 //! Where in the table a connection is: its two ends multiplied together, with a secret seed,
 //! so that an attacker cannot choose addresses that all come to the same place.
 //!
-//! This is done for every packet, and the standard library's hash was a seventh of what a packet cost.
+//! This is done for every packet, and the standard library's hash was a seventh of what a packet
+//! cost.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

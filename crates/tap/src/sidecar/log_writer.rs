@@ -1,5 +1,5 @@
-//! The log writer: a thread of its own that writes batches and makes them durable at an interval, so that
-//! the capturing thread never waits for a disk.
+//! The log writer: a thread of its own that writes batches and makes them durable at an interval,
+//! so that the capturing thread never waits for a disk.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};

@@ -141,7 +141,8 @@ fn known(bytes: &[u8]) -> Vec<Option<u8>> {
     bytes.iter().copied().map(Some).collect()
 }
 
-/// A part of a stream that is sent: from where, how long, and how far back in the order it is moved.
+/// A part of a stream that is sent: from where, how long, and how far back in the order it is
+/// moved.
 type Part = (usize, usize, usize);
 
 /// Cuts a stream into parts that cover it, and more parts from anywhere.

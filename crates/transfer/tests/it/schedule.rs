@@ -1,8 +1,8 @@
 //! The concurrency controller's promises, under random runs.
 //!
-//! The model keeps the history: when each write began and whether it is synced. A range may be handed
-//! out when the writes that began after the end of its sync, and are synced, are as many bytes as the
-//! device's cache holds; how the schedule counts that is its own affair.
+//! The model keeps the history: when each write began and whether it is synced. A range may be
+//! handed out when the writes that began after the end of its sync, and are synced, are as many
+//! bytes as the device's cache holds; how the schedule counts that is its own affair.
 
 use std::collections::VecDeque;
 
