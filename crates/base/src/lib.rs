@@ -5,11 +5,13 @@
 //!  record     Record · RecordKind               what the log says about one entry
 //!  varint     LEB128                            how lengths are written
 //!  glob       patterns of names                 how KEYS and PSUBSCRIBE match
+//!  bytes      u16_at · u32_at · u64_at         numbers at fixed places of a header
 //!  checksum   CRC32C                            how every byte is believed
 //! ```
 //!
 //! Everything here is pure: no I/O, no clock, no allocation beyond what a caller hands in.
 
+pub mod bytes;
 pub mod checksum;
 pub mod glob;
 pub mod position;

@@ -9,6 +9,7 @@
 //!   LayeredDevice  another one: host memory, the device's cache and flash, each of which may damage
 //!     │          what passes; it never crashes
 //!     └ cells    its flash, in memory or in a file
+//!   sweep        every damage to every file, a crash at every I/O: what each format's tests run
 //!   SimClock     stands still until a test moves it, forward or back
 //!   SimEntropy   the generator behind it all
 //! ```
@@ -27,6 +28,7 @@ mod inode;
 mod layers;
 mod links;
 mod names;
+pub mod sweep;
 
 pub use clock::SimClock;
 pub use disk::SimDisk;

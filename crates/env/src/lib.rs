@@ -10,6 +10,8 @@
 //!      ones         faulty on purpose
 //! ```
 //!
+//! [`publish()`] is the one way to make a file that appears under its name complete and durable.
+//!
 //! Whatever has an effect, or an answer that differs from run to run, goes through here, so that a
 //! whole database can run inside a test with a disk that loses, tears and reorders writes, and the
 //! same seed gives the same run again. The traits are object safe: a program holds an
@@ -19,8 +21,10 @@ mod clock;
 mod disk;
 mod entropy;
 mod error;
+mod publish;
 
 pub use clock::Clock;
 pub use disk::{Access, Disk, File, Lock, ReadBuffer};
 pub use entropy::Entropy;
 pub use error::{about, lacks_descriptor, opening, reason, system_number};
+pub use publish::{FailedStep, Unpublished, publish};

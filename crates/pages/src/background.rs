@@ -1,8 +1,8 @@
-//! The thread in the background: checkpoints, and the delay of commits that nobody waits for.
+//! The thread in the background: checkpoints, and the delay of commits that no thread waits for.
 //!
 //! It ends with the last handle of the store. A transaction that is still open then does its own
-//! upkeep, as all do with [`crate::Upkeep::Inline`]: who finds the online log table full takes a
-//! checkpoint.
+//! upkeep, as all do with [`crate::Upkeep::Inline`]: the thread that finds the online log table
+//! full takes a checkpoint.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -27,7 +27,8 @@ impl Background {
         let thread = std::thread::Builder::new()
             .name(String::from("pages-upkeep"))
             .spawn(move || {
-                // An error has poisoned the store, or will be met again by who needs the page.
+                // An error has poisoned the store, or will be met again by the next reader of the
+                // page.
                 while run(&of_thread).is_err() && of_thread.log.healthy().is_ok() {}
             })
             .map_err(Error::io(std::path::Path::new("pages-upkeep"), "start the thread"))?;
@@ -63,7 +64,7 @@ fn run(inner: &Inner) -> Result<()> {
             Work::Settle => inner.log.rest(SETTLE_PAUSE),
             Work::Checkpoint => {
                 inner.advance_checkpoint(None)?;
-                // Those who want to commit come first.
+                // Waiting commits come first.
                 inner.give_way();
             }
             Work::Reclaim => {

@@ -31,7 +31,7 @@ const LOG_PERCENT_KEPT: u64 = 75;
 /// A checkpoint that leaves less than this free makes the next one try harder.
 const FREE_PERCENT_GOOD: usize = 30;
 
-/// A step writes so many pages at most: their images are in memory beside the pool.
+/// A step writes so many pages at most: their images are in memory in addition to the pool.
 const STEP_WRITES_MAX: usize = 64;
 
 /// A checkpoint that is being taken.

@@ -1,4 +1,5 @@
-//! Everything below the latch: pool, trees; and how a transaction's changes get there and into the log.
+//! Everything below the latch: pool, trees; and how a transaction's changes get there and into the
+//! log.
 //!
 //! A [`Change`] is the group of redo records of a transaction that is being committed. While it
 //! is made, its records are in the online log table and its frames show them; if it fails (a page
@@ -201,7 +202,7 @@ impl Core {
         self.look().meta()
     }
 
-    /// A page for something new: a free one, or one more. What it holds is up to the caller, who
+    /// A page for something new: a free one, or one more. What it holds is up to the caller, which
     /// gives it all of its content.
     pub(crate) fn allocate(&mut self, change: &mut Change) -> Result<PageId> {
         let mut meta = self.meta()?;
@@ -271,7 +272,7 @@ impl Core {
         self.roots().insert(table.to_vec(), root);
     }
 
-    /// The table is deleted; if that comes to nothing, its root is found again.
+    /// The table is deleted; if that fails, its root is found again.
     pub(crate) fn forget_root(&self, table: &[u8]) {
         self.roots().remove(table);
     }

@@ -14,6 +14,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base::bytes;
 use base::checksum::crc32c;
 use env::{Access, Disk, File};
 
@@ -104,8 +105,8 @@ fn block(magic: &[u8; 8], words: &[u64]) -> Vec<u8> {
 
 /// The words of a block; `Err` with the version if it is another than ours.
 fn words(bytes: &[u8], magic: &[u8; 8]) -> std::result::Result<Option<[u64; 4]>, u32> {
-    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
-    let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
+    let u32_at = |at| bytes::u32_at(bytes, at);
+    let u64_at = |at| bytes::u64_at(bytes, at);
     if bytes[..8] != magic[..] || crc32c(&bytes[16..]) != u32_at(12) {
         return Ok(None);
     }
@@ -150,20 +151,11 @@ impl DataFile {
 
     fn create(disk: &dyn Disk, dir: &Path, header: &[u64; 2], first: Lsn) -> Result<()> {
         let (path, tmp) = (dir.join(NAME), dir.join("pages.data.tmp"));
-        match disk.remove(&tmp) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io(&tmp, "remove")(error));
-            }
-            _ => {}
-        }
-        let file = disk.create(&tmp).map_err(Error::io(&tmp, "create"))?;
         let mut bytes = block(MAGIC, header);
         bytes.extend(block(MASTER_MAGIC, &[1, 0, first.0, header[0]]));
         bytes.resize(4 * BLOCK_BYTES, 0);
-        file.write_all_at(&bytes, 0).map_err(Error::io(&tmp, "write"))?;
-        file.sync_data().map_err(Error::io(&tmp, "sync"))?;
-        disk.rename(&tmp, &path).map_err(Error::io(&tmp, "rename"))?;
-        disk.sync_dir(dir).map_err(Error::io(dir, "sync"))
+        env::publish(disk, &tmp, &path, &bytes)?;
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {

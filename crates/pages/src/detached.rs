@@ -1,7 +1,7 @@
 //! A disk in front of another: what is written stays in memory, and the other is only read.
 //!
 //! So a store can be recovered, walked and read without a byte of its files being touched: for
-//! looking at a store that may be damaged, or belongs to somebody else.
+//! looking at a store that may be damaged, or belongs to another program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -109,6 +109,12 @@ pub enum Error {
 /// The result of everything here that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl From<env::FailedStep> for Error {
+    fn from(failed: env::FailedStep) -> Self {
+        Self::Io { path: failed.path, doing: failed.doing, source: failed.source }
+    }
+}
+
 impl Error {
     /// Whether aborting the transaction and running it again may help.
     #[must_use]

@@ -1,21 +1,21 @@
 //! What all handles of a store share: the latch, and what is done with it and without it.
 //!
-//! One latch protects [`Core`]: shared by who looks at pages, exclusive for who changes them. As a
+//! One latch protects [`Core`]: shared for looking at pages, exclusive for changing them. As a
 //! transaction changes only its overlay until it commits, nearly everything is done shared. It is
-//! never held while anything is written or synced, nor while a page is read, but by who is alone or
-//! in the middle of a commit:
+//! never held while anything is written or synced, nor while a page is read, but by a thread that
+//! is alone or in the middle of a commit:
 //!
 //! ```text
-//!   look        who finds a page in no frame reads it without the latch, brings it into a frame,
-//!               and asks again
+//!   look        a thread that finds a page in no frame reads it without the latch, brings it
+//!               into a frame, and asks again
 //!   log         [`crate::shared_log`]
-//!   checkpoint  the one thread whose turn it is writes pages without the latch; who has seen the
-//!               last page syncs data file, checkpoint record and master record
+//!   checkpoint  the one thread that has the turn writes pages without the latch; after the
+//!               last page it syncs data file, checkpoint record and master record
 //! ```
 //!
 //! Order: the turn to move a checkpoint on, a transaction's own state, the latch, the lock table or
-//! the log. Nobody who holds one of the last four waits for a lock of a transaction, or for a device
-//! to sync. Nobody takes the latch twice, shared or not.
+//! the log. No thread that holds one of the last four waits for a lock of a transaction, or for a
+//! device to sync. No thread takes the latch twice, shared or not.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -38,7 +38,7 @@ const UNLATCHED_READS_MAX: usize = 16;
 /// So many pages of deleted tables are given back at a time.
 pub(crate) const RECLAIM_PAGES: usize = 8;
 
-/// Those who wait for the latch. Who has got it is counted while it holds it.
+/// How many threads wait for the latch, and how often one has got it.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
@@ -94,8 +94,9 @@ impl Inner {
         latched
     }
 
-    /// Without the latch, before taking it again: returns after one of those who wait for it has
-    /// got it, if any do. Merely let go it would be taken again before who waits has woken up.
+    /// Without the latch, before taking it again: returns after one of the threads that wait for it
+    /// has got it, if any do. Merely let go it would be taken again before a waiting thread has
+    /// woken up.
     pub(crate) fn give_way(&self) {
         let served = self.queue.served.load(Ordering::Relaxed);
         while self.queue.waiting.load(Ordering::Relaxed) > 0
@@ -115,7 +116,7 @@ impl Inner {
     }
 
     /// Asks what is committed. A page that is in no frame is read without the latch, if there is
-    /// anybody who may want that meanwhile; then everything is asked again.
+    /// a thread that may want it meanwhile; then everything is asked again.
     pub(crate) fn ask<T>(
         &self,
         last: &LastFrame,
@@ -141,13 +142,13 @@ impl Inner {
                 break;
             }
         }
-        // Who is unlucky, and finds pages gone as soon as they were read, keeps the latch.
+        // After so many attempts it keeps the latch, so that eviction cannot starve the caller.
         let mut core = self.latch();
         self.log.healthy()?;
         ask(&mut core.look())
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for who is doing so.
+    /// Writes the log until the group at `lsn` is durable, or waits for the thread that does.
     pub(crate) fn flush_past(&self, lsn: Lsn) -> Result<()> {
         self.log.flush_past(self.log.lock(), lsn, || self.share())
     }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Strict two-phase: everything is held until the transaction ends. A scan locks each record that
-//! it returns and the gap before it, and the gap that it ended in; inserting or removing `k`
-//! locks the gap that `k` is in (and removing, the gap before `k` too), so nothing that was
-//! scanned changes (no phantoms), and what is about to appear blocks who would miss it.
+//! it returns and the gap before it, and the gap that it ended in; inserting or removing `k` locks
+//! the gap that `k` is in (and removing, the gap before `k` too), so nothing that was scanned
+//! changes (no phantoms), and what is about to appear blocks the transaction that would miss it.
 //! The *next key* that names a gap is a committed one: when a commit inserts or removes it, the
 //! holders of the gap are passed on ([`LockTable::inherit`]).
 //!
@@ -22,12 +22,13 @@
 //! ```
 //!
 //! A claim is granted if it agrees with all others at its place, granted or ahead in the queue, but
-//! who has something in the record or the gap already is ahead of who waits for it. Before a claim
-//! waits, the graph of who waits for whom is searched from it: if it leads back, the claim is
-//! refused. As inheriting adds edges too, waiters look again from time to time.
+//! a transaction that has something in the record or the gap already is ahead of those that wait.
+//! Before a claim waits, the graph of waiting transactions is searched from it: if it leads back,
+//! the claim is refused. As inheriting adds edges too, waiters look again from time to time.
 //!
-//! Places are known by a hash of 64 bits with a random seed, and nothing else is kept of them. Should
-//! two have the same (3 in 100 million, for a million locks at once), they are locked together.
+//! Places are known by a hash of 64 bits with a random seed, and nothing else is kept of them.
+//! Should two have the same (3 in 100 million, for a million locks at once), they are locked
+//! together.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -37,7 +38,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 /// What can be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockName<'a> {
-    /// All of a table: shared by whoever uses it, exclusive for who deletes it.
+    /// All of a table: shared for using it, exclusive for deleting it.
     Table(u32),
     /// A key of a table, there or not.
     Record(u32, &'a [u8]),
@@ -129,7 +130,7 @@ impl Rights {
         !is_written && !is_disturbed
     }
 
-    /// What of these is missing to who has `own`.
+    /// What of these the holder of `own` lacks.
     fn without(self, own: Self) -> Self {
         let implied = if own.has(Self::WRITE) { Self::READ } else { 0 };
         Self(self.0 & !own.0 & !implied)
@@ -182,7 +183,7 @@ impl LockTable {
         self.ask(id, name, mode, true)
     }
 
-    /// Takes a lock if nobody is in the way; true if it is held then. Nothing waits for it
+    /// Takes a lock if no other is in the way; true if it is held then. Nothing waits for it
     /// otherwise.
     pub(crate) fn take_if_free(
         &mut self,
@@ -209,7 +210,7 @@ impl LockTable {
             Some(_) => _ = self.cancel(id),
             None => {}
         }
-        // Who holds some of it already goes ahead: the others wait for it in any case.
+        // A holder of some of it goes ahead: the others wait for it in any case.
         let ahead = if own.meets(claim.rights) { 0 } else { self.queue.len() };
         if self.is_free(claim, ahead) {
             self.grant(claim);
@@ -260,8 +261,8 @@ impl LockTable {
         Outcome::Waiting
     }
 
-    /// Whether somebody else may insert into a gap that a transaction may insert into: otherwise
-    /// what it inserts and removes leaves nothing to inherit.
+    /// Whether another transaction may insert into a gap that a transaction may insert into:
+    /// otherwise what it inserts and removes leaves nothing to inherit.
     pub(crate) fn shares_a_gap(&self, id: TransactionId) -> bool {
         let may_insert = |place: Place, is_own: bool| {
             let mut claims = self.granted_at(place).filter(|claim| (claim.id == id) == is_own);
@@ -285,7 +286,7 @@ impl LockTable {
         false
     }
 
-    /// Whom a transaction waits for.
+    /// The transactions that one waits for.
     fn blockers(&self, id: TransactionId) -> Vec<TransactionId> {
         let Some(ahead) = self.queue.iter().position(|claim| claim.id == id) else {
             return Vec::new();
@@ -314,8 +315,8 @@ impl LockTable {
         self.queue.len() < waiting
     }
 
-    /// Gives back everything that a transaction holds or waits for; true if somebody who waited
-    /// has got something.
+    /// Gives back everything that a transaction holds or waits for; true if a transaction that
+    /// waited has got something.
     pub(crate) fn release(&mut self, id: TransactionId) -> bool {
         self.queue.retain(|claim| claim.id != id);
         let mut held = self.held.remove(&id).unwrap_or_default();
@@ -328,7 +329,7 @@ impl LockTable {
         self.pump()
     }
 
-    /// Keeps memory for who comes, but not that of a transaction that had very much.
+    /// Keeps memory for later transactions, but not that of a transaction that had very much.
     fn recycle(&mut self, list: Vec<Place>) {
         if list.capacity() <= SPARE_CLAIMS && self.spare.len() < SPARE_LISTS {
             self.spare.push(list);
@@ -339,8 +340,8 @@ impl LockTable {
         }
     }
 
-    /// Lets everybody but `except` who may insert into gap `from` insert into gap `to` as well: a
-    /// commit has divided or united the two.
+    /// Lets every transaction but `except` that may insert into gap `from` insert into gap `to` as
+    /// well: a commit has divided or united the two.
     pub(crate) fn inherit(&mut self, from: LockName<'_>, to: LockName<'_>, except: TransactionId) {
         let (from, place) = (from.place(&self.hasher), to.place(&self.hasher));
         let inserters = self.granted_at(from).filter(|claim| claim.rights.has(Rights::INSERT));

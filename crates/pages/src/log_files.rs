@@ -115,7 +115,7 @@ impl LogFiles {
 
     /// Gives the segments that end before `start` to what will be written next, or removes them
     /// if more are waiting for that than this checkpoint set free. They may come back under their
-    /// old names after a crash: nobody reads them then. Their new names are durable before
+    /// old names after a crash, and are not read then. Their new names are durable before
     /// anything is written to them.
     pub(crate) fn recycle_before(&mut self, start: Lsn) -> Result<()> {
         let first = page_of(start) / self.pages_per_segment;

@@ -6,13 +6,13 @@
 //!   │ groups ……… │ zeros │ groups …         did not come to its end, ignored as a whole
 //! ```
 //!
-//! A page of the log is never written twice with different contents once it is durable (its place in
-//! a file is, when the file is used again), so a torn write can hurt only
-//! what nobody was told is durable. Every page names the flush that it belongs to and the checksum
-//! of the page before, so that pages of a flush that was cut off never mix with later ones.
-//! Byte by byte: `docs/format/pages.md`.
+//! A page of the log is never written twice with different contents once it is durable (its place
+//! in a file is, when the file is used again), so a torn write can hurt only what was never
+//! reported durable. Every page names the flush that it belongs to and the checksum of the page
+//! before, so that pages of a flush that was cut off never mix with later ones. Byte by byte:
+//! `docs/format/pages.md`.
 
-use base::{checksum, varint};
+use base::{bytes, checksum, varint};
 
 use crate::position::{Lsn, PageId};
 
@@ -206,8 +206,8 @@ pub(crate) struct LogPage<'a> {
 impl<'a> LogPage<'a> {
     /// Reads the page; `None` if this is not page `number` of this log.
     pub(crate) fn parse(bytes: &'a [u8], number: u64, salt: u64) -> Option<Self> {
-        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
-        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
+        let u32_at = |at| bytes::u32_at(bytes, at);
+        let u64_at = |at| bytes::u64_at(bytes, at);
         // What is left of an earlier life of the file is told by its number, without a checksum.
         if bytes.len() != LOG_PAGE_BYTES || u64_at(8) != number || u64_at(32) != salt {
             return None;
@@ -251,7 +251,7 @@ pub(crate) fn groups<'a>(
         let (start, lsn) = starts[starts.partition_point(|(start, _)| *start <= at) - 1];
         let lsn = Lsn(lsn.0 + (at - start) as u64);
         let group = bytes[at..].split_at_checked(GROUP_HEADER_BYTES).and_then(|(header, rest)| {
-            let len = u32::from_le_bytes(header[..4].try_into().expect("four bytes"));
+            let len = bytes::u32_at(header, 0);
             let body = rest.get(..usize::try_from(len).ok()?)?;
             Some(Group { lsn, kind: GroupKind::of(header[4])?, body })
         });

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A restart waits for this, so a byte is touched as few times as can be: read past the page cache,
-//! where a log that was written past it is not, summed, and put beside the rest of its flush.
-//! Memory that nobody has used yet costs a restart more than anything else it does, so there is
-//! little of it.
+//! where a log that was written past it is not, summed, and put next to the rest of its flush.
+//! Memory that is used for the first time costs a restart more than anything else it does, so there
+//! is little of it.
 
 use std::io;
 use std::ops::Range;
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         let measure = |file: Box<dyn File>| {
             file.advise_sequential();
             let len = file.len().map_err(Error::io(&path, "measure"))?;
-            Ok((file, len / LOG_PAGE_BYTES as u64))
+            Ok::<_, Error>((file, len / LOG_PAGE_BYTES as u64))
         };
         self.segment = Some((segment, file.map(measure).transpose()?));
         Ok(())

@@ -1,20 +1,20 @@
 //! The log from a position to its end, read by many side by side.
 //!
 //! ```text
-//!   segments ─► ranges of 4 MiB ─► whoever is free takes the next ─► what is gathered of each
+//!   segments ─► ranges of 4 MiB ─► a free reader takes the next    ─► what is gathered of each
 //!                                                                    │ joined by their checksums
 //!                       the ranges behind the end prove that it is ◄─┘ the end
 //! ```
 //!
-//! [`LogFiles::scan`] gives the groups of every whole flush from a position on, and tells the end of
-//! the log from damage in it: a bad page is damage if any page after it was written after it had
+//! [`LogFiles::scan`] gives the groups of every whole flush from a position on, and tells the end
+//! of the log from damage in it: a bad page is damage if any page after it was written after it had
 //! become durable, or if the master record knows of it.
 //!
 //! A restart waits for this. A flush belongs to the range that it begins in. A range is joined to
 //! those before it if its first flush goes on from their last; where one does not, the log ends, or
 //! is damaged. While one reader waits for the device another sums what it has read, and the
-//! segments that may have nothing of the log are looked at by the same readers: nobody knows where
-//! the log ends before all is read.
+//! segments that may have nothing of the log are looked at by the same readers: it is not known
+//! where the log ends before all is read.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::log_page::{self, Group, LOG_PAGE_BYTES, page_of};
 use crate::log_reader::{LogEnd, Reader, Visited, WINDOW_BYTES};
 use crate::position::Lsn;
 
-/// Who reads a log.
+/// The readers of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// One thread, range after range.

@@ -1,4 +1,4 @@
-//! Committed content, for who looks at it: under the shared latch, or under the exclusive one.
+//! Committed content, to be looked at: under the shared latch, or under the exclusive one.
 //!
 //! ```text
 //!   shared      page in a frame ─► seen;   in none ─► wanted: the caller reads it, and looks again
@@ -56,7 +56,7 @@ impl Drop for Look<'_> {
 }
 
 impl Core {
-    /// A look by who may change everything.
+    /// A look under the exclusive latch.
     pub(crate) fn look(&mut self) -> Look<'_> {
         Look { latch: Latch::Exclusive(self), wanted: None }
     }

@@ -38,18 +38,18 @@ pub enum Durability {
     Group,
     /// The commit returns at once. A crash may lose the transaction whole, and all that were
     /// committed after it, until the log is written: when its buffer is 80 % full, when
-    /// somebody else's commit waits for that, or after the delay (which only
+    /// another thread's commit waits for that, or after the delay (which only
     /// [`Upkeep::Background`] knows of). [`crate::PageStore::wait_durable`] makes sure of it.
     None,
 }
 
-/// Who takes checkpoints and writes the log when nobody waits for that.
+/// What takes checkpoints and writes the log when no commit waits for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
     /// A thread in the background.
     Background,
-    /// Whoever commits, a little at a time. The store starts no thread: what happens depends on
-    /// the calls and nothing else, which is how it is simulated.
+    /// The committing threads, a little at a time. The store starts no thread: what happens depends
+    /// on the calls and nothing else, which is how it is simulated.
     Inline,
 }
 
@@ -87,7 +87,7 @@ pub struct Options {
     pub flush_on_eviction: bool,
     /// What a call does when a lock is taken.
     pub lock_wait: LockWait,
-    /// Who takes checkpoints.
+    /// What takes checkpoints.
     pub upkeep: Upkeep,
 }
 

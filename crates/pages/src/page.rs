@@ -12,9 +12,9 @@
 //! A search that compared keys would wait for another cell out of memory at every step. So it goes
 //! by the heads, which lie side by side, and looks only at cells whose heads are equal; mostly one.
 //! The heads begin where keys begin to differ: the header says how many bytes all keys of the page
-//! have in common (the empty key aside, which is below all and has no bytes to compare; every branch
-//! has one). A key that lacks the prefix shortens it, and all heads are made anew. A removal does
-//! not lengthen it; moving the cells together does.
+//! have in common (the empty key aside, which is below all and has no bytes to compare; every
+//! branch has one). A key that lacks the prefix shortens it, and all heads are made anew. A removal
+//! does not lengthen it; moving the cells together does.
 //!
 //! Every change is a function of the bytes before and of one redo record, so that the same
 //! records on the same image give the same bytes wherever that happens (`redo`); `check` relies
@@ -25,6 +25,8 @@
 
 use std::cmp::Ordering;
 
+use base::bytes;
+
 use crate::position::{Lsn, PageId};
 
 /// The size of a page.
@@ -33,7 +35,7 @@ pub const PAGE_BYTES: usize = 8192;
 pub const KEY_BYTES_MAX: usize = 1024;
 /// The largest cell: four of them and their slots fit on a page.
 pub(crate) const CELL_BYTES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / 4 - SLOT_BYTES;
-/// What a page has beside its header.
+/// What a page has besides its header.
 pub(crate) const BODY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 
 const HEADER_BYTES: usize = 40;
@@ -200,11 +202,11 @@ impl Page {
     }
 
     fn u16_at(&self, at: usize) -> usize {
-        usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
+        usize::from(bytes::u16_at(&self.bytes[..], at))
     }
 
     fn u64_at(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
+        bytes::u64_at(&self.bytes[..], at)
     }
 
     fn put_u16(&mut self, at: usize, value: usize) {
@@ -418,7 +420,7 @@ impl Page {
             return Ok(low);
         }
         // Heads tell nothing of keys without the prefix. It is compared with that of a cell which
-        // was looked at just now, or which whoever goes down a branch looks at next.
+        // was looked at just now, or which a descent looks at next.
         let near = if is_tied { low } else { low.saturating_sub(1) };
         match self.compare_prefix(near, key) {
             Ordering::Less => return Err(self.count()),

@@ -10,12 +10,12 @@
 //!   a page wanted: EvictedDirty ─► image in storage, if its records need one, + its records
 //! ```
 //!
-//! Invariants: a page is dirty in the PFAT exactly when it has records in the table. After a restart
-//! a page is settled ([`crate::unsettled`]) before it is in a frame. A frame
-//! equals, byte for byte, what on-the-fly redo would make. An image is written to storage only
-//! with records whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame
-//! is referenced across a call that may evict: callers name pages, not frames. A frame has a page
-//! exactly when it is not in `unused`, and then the replacement knows it.
+//! Invariants: a page is dirty in the PFAT exactly when it has records in the table. After a
+//! restart a page is settled ([`crate::unsettled`]) before it is in a frame. A frame equals, byte
+//! for byte, what on-the-fly redo would make. An image is written to storage only with records
+//! whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame is referenced
+//! across a call that may evict: callers name pages, not frames. A frame has a page exactly when it
+//! is not in `unused`, and then the replacement knows it.
 
 mod unlatched;
 
@@ -54,7 +54,7 @@ struct Frame {
     image: Page,
 }
 
-/// What somebody has looked at.
+/// What was looked at.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
     /// The frame that was looked at last: looking at it again is no other use of it.
@@ -69,7 +69,7 @@ pub(crate) struct Pool {
     frame_count_max: usize,
     unused: Vec<usize>,
     replacement: Replacement,
-    /// Who holds the latch exclusively, or has held it last.
+    /// The thread that holds the latch exclusively, or has held it last.
     uses: Uses,
     /// [`Pool::shape`], of all pages whose numbers are alike.
     shapes: Vec<u64>,
@@ -88,7 +88,7 @@ pub(crate) struct Pool {
     pub(crate) log: Arc<SharedLog>,
     flush_on_eviction: bool,
     pub(crate) has_unsynced_pages: bool,
-    /// Pages that somebody writes without the latch.
+    /// Pages that are being written without the latch.
     being_written: Vec<PageId>,
     reads: Reads,
     /// A page could not be written: the store is to be poisoned.
@@ -143,7 +143,7 @@ impl Pool {
         Ok(&self.frames[frame].image)
     }
 
-    /// The page as it is now, if it is in a frame: for who holds the latch exclusively.
+    /// The page as it is now, if it is in a frame: for the holder of the exclusive latch.
     pub(crate) fn own_page_in_frame(&mut self, id: PageId) -> Option<&Page> {
         let frame = self.find_own(id)?;
         Some(&self.frames[frame].image)
@@ -155,7 +155,7 @@ impl Pool {
         Some(&self.frames[frame].image)
     }
 
-    /// `page_hits` is of those who held the latch exclusively.
+    /// `page_hits` is of the holders of the exclusive latch.
     pub(crate) fn stats(&self) -> Stats {
         Stats { page_hits: self.uses.hits, ..self.stats }
     }
@@ -199,7 +199,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes changes back that came to nothing (section 3.3): the frames are dropped, and what
+    /// Takes changes back that were given up (section 3.3): the frames are dropped, and what
     /// was there before comes back by on-the-fly redo.
     pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
         for id in pages {

@@ -11,7 +11,7 @@ impl PageId {
     pub(crate) const META: Self = Self(0);
     /// The root of the tree that maps the names of tables to their roots.
     pub(crate) const CATALOG: Self = Self(1);
-    /// No store has more pages (1 EiB); whoever reads a larger number reads nonsense.
+    /// No store has more pages (1 EiB); a larger number in a file is damage.
     pub(crate) const END: Self = Self(1 << 47);
 }
 

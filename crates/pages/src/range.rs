@@ -5,11 +5,11 @@
 //!          own changes laid over both
 //! ```
 //!
-//! What is returned stays so until the transaction ends: each committed entry is locked with the gap
-//! before it, and the gap that the range ends in. Going up, entries are read ahead: one, then two,
-//! four and so on from one leaf under one hold of the latch. So who takes the first entry locks no
-//! other, and who takes many finds most of them read already. What somebody else has locked is not
-//! waited for before its turn.
+//! What is returned stays so until the transaction ends: each committed entry is locked with the
+//! gap before it, and the gap that the range ends in. Going up, entries are read ahead: one, then
+//! two, four and so on from one leaf under one hold of the latch. So a caller that takes the first
+//! entry locks no other, and one that takes many finds most of them read already. What another
+//! transaction has locked is not waited for before its turn.
 
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
@@ -37,7 +37,7 @@ pub struct Range<'t> {
     ahead_count: usize,
 }
 
-/// A key that somebody else has locked, or the gap before it; none is the end.
+/// A key that another transaction has locked, or the gap before it; none is the end.
 type Taken = Option<Vec<u8>>;
 
 /// A change of the transaction: a key, and its value or that it is gone.
@@ -71,7 +71,8 @@ impl<'t> Range<'t> {
         (slice(&self.low), slice(&self.high)).contains(key)
     }
 
-    /// What is locked where a key, or the end, was found: the gap before it, and in the range itself.
+    /// What is locked where a key, or the end, was found: the gap before it, and in the range
+    /// itself.
     fn lock_name<'k>(&self, names: LockNames, key: Option<&'k [u8]>) -> LockName<'k> {
         match key {
             Some(key) if self.has(key) => names.next_key(key),
@@ -106,8 +107,8 @@ impl<'t> Range<'t> {
     }
 
     /// Reads so many committed entries from the lower end on and locks them, up to the end of a
-    /// leaf or of the range, or to what somebody else has locked; says what that is if it is the
-    /// first.
+    /// leaf or of the range, or to what another transaction has locked; says what that is if it is
+    /// the first.
     fn read_ahead(&mut self, count: usize) -> Result<Option<Taken>> {
         let (table, transaction) = (self.table, self.table.transaction);
         let mut committed = table.committed(&table.state());
@@ -201,7 +202,7 @@ impl<'t> Range<'t> {
         }
     }
 
-    /// A step; there is none after an error, so that nobody counts errors for ever.
+    /// A step; there is none after an error, so that a caller that counts errors ends.
     fn step_or_end(&mut self, from_above: bool) -> Option<Result<Entry>> {
         if self.is_done {
             return None;

@@ -10,8 +10,8 @@
 //! Lines 11 to 13 of the paper read each page to compare its LSN with the record's. Here that
 //! comparison is made by on-the-fly redo when the page is first used ([`crate::pool`]), so that
 //! starting reads no page at all. Records go to the online log table when their pages are wanted,
-//! and beside the first transactions ([`crate::unsettled`]). Until line 18's checkpoint, which saves
-//! the dirty page table, another crash is recovered from where this one was.
+//! and concurrently with the first transactions ([`crate::unsettled`]). Until line 18's checkpoint,
+//! which saves the dirty page table, another crash is recovered from where this one was.
 //!
 //! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
 //! the log and the master record are written and synced again before anything relies on them.

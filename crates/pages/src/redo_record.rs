@@ -161,7 +161,7 @@ impl<'a> Op<'a> {
         )
     }
 
-    /// Changes the page. An error means that the record is not one of this page. Whoever has
+    /// Changes the page. An error means that the record is not one of this page. A caller that has
     /// searched for the record's key and changed nothing since says its place.
     pub(crate) fn apply(
         &self,

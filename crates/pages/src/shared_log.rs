@@ -1,16 +1,16 @@
-//! The log as transactions share it: who has begun, what is to be written, who writes it, who waits.
+//! The log as transactions share it: which have begun, what must be written, by which thread.
 //!
 //! ```text
-//!   commit ─► append ─► buffer ─► whoever finds the files here takes them out, writes and syncs
+//!   commit ─► append ─► buffer ─► a thread that finds the files here takes them out, writes and syncs
 //!                                 everything that has gathered, and puts them back; the others
 //!                                 wait, and go on together: group commit among threads
 //! ```
 //!
-//! Invariants: the files are gone while somebody writes them, and nobody holds this while anything
-//! is written or synced. Only who holds the latch exclusively appends, and while a group is open the
-//! buffer is not sealed: so nothing comes between the LSN that a group is made for and the group.
-//! What is durable only grows. The first failure of a write or sync is remembered, and nothing is
-//! done after it.
+//! Invariants: the files are gone while a thread writes them, and no thread holds this while
+//! anything is written or synced. Only the holder of the exclusive latch appends, and while a group
+//! is open the buffer is not sealed: so nothing comes between the LSN that a group is made for and
+//! the group. What is durable only grows. The first failure of a write or sync is remembered, and
+//! nothing is done after it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ enum Sleep {
     Awake,
     /// For the delay of a commit in the log buffer.
     UntilLate,
-    /// For somebody to have something to do.
+    /// Signals that there is something to do.
     UntilWoken,
 }
 
@@ -39,9 +39,9 @@ enum Sleep {
 pub(crate) struct LogState {
     pub(crate) buffer: LogBuffer,
     buffer_bytes_max: usize,
-    /// A group is being made for the LSN that is next, by who holds the latch exclusively.
+    /// A group is being made for the LSN that is next, by the holder of the exclusive latch.
     is_group_open: bool,
-    /// Gone while somebody writes the log.
+    /// Gone while a thread writes the log.
     files: Option<LogFiles>,
     /// When the oldest commit in the buffer was seen first.
     group_since_us: Option<u64>,
@@ -66,8 +66,8 @@ pub(crate) type LogGuard<'a> = MutexGuard<'a, LogState>;
 
 pub(crate) struct SharedLog {
     state: Mutex<LogState>,
-    /// The log was written, the store has failed, or nobody is active any more whom a group commit
-    /// could wait for.
+    /// The log was written, the store has failed, or no transaction is active any more that a group
+    /// commit could wait for.
     changed: Condvar,
     /// There is something to do for the thread in the background.
     upkeep_wanted: Condvar,
@@ -93,7 +93,7 @@ impl LogState {
         self.is_fuller_than(GROUP_PERCENT)
     }
 
-    /// Whether it is worth writing the buffer: there is enough, or nobody who could join.
+    /// Whether it is worth writing the buffer: there is enough, or no transaction that could join.
     fn is_group_ripe(&self) -> bool {
         self.active.is_empty() || self.is_full()
     }
@@ -169,7 +169,7 @@ impl SharedLog {
         log.buffer.append(kind, body)
     }
 
-    /// The group that is open comes to nothing.
+    /// The group that is open is given up.
     pub(crate) fn drop_group(&self) {
         self.lock().is_group_open = false;
     }
@@ -189,7 +189,7 @@ impl SharedLog {
         self.lock().active.iter().copied().collect()
     }
 
-    /// Whether somebody who is active is so alone.
+    /// Whether at most one transaction is active.
     pub(crate) fn is_alone(&self) -> bool {
         self.active_count.load(Ordering::Relaxed) <= 1
     }
@@ -203,7 +203,7 @@ impl SharedLog {
         }
     }
 
-    /// Remembers the first failure, and wakes whoever waits for what will not come.
+    /// Remembers the first failure, and wakes the threads that wait for what will not come.
     pub(crate) fn poison_by<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.poison.get_or_init(|| error.to_string());
@@ -227,7 +227,7 @@ impl SharedLog {
         self.wake_group(log);
     }
 
-    /// Takes the files, to write without holding anything; waits for who has them.
+    /// Takes the files, to write without holding anything; waits for the thread that has them.
     pub(crate) fn take_files<'a>(&'a self, mut log: LogGuard<'a>) -> LogFiles {
         loop {
             if let Some(files) = log.files.take() {
@@ -250,8 +250,8 @@ impl SharedLog {
         log
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for who is doing so. `latch`
-    /// takes the latch, at least shared: nobody has a group open then.
+    /// Writes the log until the group at `lsn` is durable, or waits for the thread that does.
+    /// `latch` takes the latch, at least shared: no group is open then.
     pub(crate) fn flush_past<'a, L>(
         &'a self,
         mut log: LogGuard<'a>,
@@ -290,7 +290,7 @@ impl SharedLog {
                 self.changed.notify_all();
             }
             written?;
-            // Who has written it has written its own.
+            // The thread that has written it has written its own.
             if lsn < self.durable_end() {
                 return Ok(());
             }
@@ -307,7 +307,7 @@ impl SharedLog {
     }
 
     /// Waits until the group at `lsn` is durable or it is time to write it: the buffer is full
-    /// enough, the delay is over, or there is nobody who could join the group.
+    /// enough, the delay is over, or there is no transaction that could join the group.
     pub(crate) fn wait_for_group<'a>(
         &'a self,
         mut log: LogGuard<'a>,

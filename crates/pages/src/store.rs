@@ -183,7 +183,7 @@ impl PageStore {
     }
 
     /// What the changes of one transaction may take: keys, values, and 64 bytes for each change.
-    /// Who has more to change commits several times:
+    /// A caller with more changes commits several times:
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {

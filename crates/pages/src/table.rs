@@ -155,14 +155,15 @@ impl<'t> Table<'t> {
     /// The value of `key`.
     ///
     /// # Errors
-    /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked, [`crate::Error::Corrupt`] or
-    /// [`crate::Error::Io`] if a page cannot be read.
+    /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked,
+    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_locked(key.as_ref(), Mode::Shared)
     }
 
-    /// The value of `key`, which nobody else may read before this transaction has ended: for who
-    /// is going to write it. Two that both get a value and then write it would wait for each other.
+    /// The value of `key`, which no other transaction may read before this one has ended: for a
+    /// caller that is going to write it. Two that both get a value and then write it would wait for
+    /// each other.
     ///
     /// # Errors
     /// As [`Table::get`].

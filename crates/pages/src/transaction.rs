@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Strict two-phase locking ([`crate::locks`]). Locks are given back when the group is in the log
-//! buffer, before it is durable: whoever reads it then commits behind it in the log, and a commit
-//! that promises durability waits for everything before it, a reader's too.
+//! buffer, before it is durable: a transaction that reads it then commits behind it in the log, and
+//! a commit that promises durability waits for everything before it, a reader's too.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,7 +28,7 @@ use crate::page::KEY_BYTES_MAX;
 use crate::position::{Lsn, PageId};
 use crate::table::{ReadTable, Table};
 
-/// What an entry of an overlay costs beside its key and value.
+/// What an entry of an overlay costs besides its key and value.
 const WRITE_OVERHEAD_BYTES: usize = 64;
 /// How long a thread waits before it looks again whether it is in a circle.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ pub(crate) struct UsedTable {
     pub(crate) name: Vec<u8>,
     /// What the lock table calls it.
     pub(crate) lock_name: u32,
-    /// The lock of the table is held: nobody else deletes it.
+    /// The lock of the table is held: no other transaction deletes it.
     is_entered: bool,
     /// What is committed in it is deleted, before the other changes.
     pub(crate) is_deleted: bool,
@@ -139,7 +139,7 @@ impl ReadTransaction {
         Self { transaction }
     }
 
-    /// The table of this name; one that nobody has made yet is empty.
+    /// The table of this name; one that does not exist yet is empty.
     #[must_use]
     pub fn table<'t>(&'t self, name: impl AsRef<[u8]>) -> ReadTable<'t> {
         ReadTable::new(Table::new(&self.transaction, name.as_ref()))
@@ -203,7 +203,7 @@ impl Transaction {
         state.tables.len() - 1
     }
 
-    /// Makes sure that a table can be used: the transaction is in order, and nobody deletes the
+    /// Makes sure that a table can be used: the transaction is in order, and no other deletes the
     /// table before it ends.
     pub(crate) fn enter(&self, table: usize) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state();
@@ -259,7 +259,7 @@ impl Transaction {
         Ok(is_there || overlay.values().any(Option::is_some))
     }
 
-    /// Asks for a lock without waiting for it, for who holds the latch: on anything but a grant,
+    /// Asks for a lock without waiting for it, under the latch: on anything but a grant,
     /// let it go and ask with [`Transaction::lock`].
     pub(crate) fn try_lock(&self, name: LockName<'_>, mode: Mode) -> bool {
         self.inner.lock_table().request(self.id, name, mode) == Outcome::Granted
@@ -339,7 +339,7 @@ impl Transaction {
         for table in tables.iter().filter(|table| table.is_deleted) {
             core.delete_table(change, &table.name)?;
         }
-        // Who has nothing in these gaps yet looks again for the one it wants after this.
+        // A transaction with nothing in these gaps yet looks again for the one it wants after this.
         let is_gap_shared = self.inner.lock_table().shares_a_gap(self.id);
         for table in tables.iter().filter(|table| !table.writes.is_empty()) {
             let root = core.root_for_writing(change, &table.name)?;
@@ -356,8 +356,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// A key has appeared and divided a gap, or has disappeared and united two: who may insert
-    /// there. Nobody sees the one before the other, as this is done under the latch.
+    /// A key has appeared and divided a gap, or has disappeared and united two: which transactions
+    /// may insert there. None sees the one before the other, as this is done under the latch.
     fn pass_gap_on(
         &self,
         core: &mut Core,

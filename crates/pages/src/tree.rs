@@ -9,10 +9,10 @@
 //! Every change is a list of redo records in the group of the transaction that is being committed;
 //! pending changes of other transactions are not here but in their own overlays, by key, so that
 //! there is nothing to re-home when keys move. A split or merge is complete before the next one
-//! begins; whoever needed it descends again from the root. Where a page is split: `split`.
+//! begins; the caller descends again from the root. Where a page is split: `split`.
 //!
-//! Nodes have no links to their siblings: whoever runs over the end of a leaf descends again with
-//! the separator it saw on the way down.
+//! Nodes have no links to their siblings: a search that runs over the end of a leaf descends again
+//! with the separator it saw on the way down.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -33,7 +33,7 @@ const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// A bound of keys that somebody else owns.
+/// A bound of keys that is owned elsewhere.
 pub(crate) fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
@@ -139,7 +139,7 @@ impl Look<'_> {
         }
         let leaf = self.leaf_of(root, Some(key), false)?;
         self.core().leaf_hints.set(root, hash, leaf, self.shape(leaf));
-        // If it is in no frame, whoever asks again goes there at once.
+        // If it is in no frame, the next attempt goes there at once.
         Ok((leaf, self.leaf(leaf)?.search(key)))
     }
 
@@ -159,7 +159,7 @@ impl Look<'_> {
         is_inside.then_some((leaf, place))
     }
 
-    /// As [`Core::find`], for who is likely to stay in the leaf that the last one was in.
+    /// As [`Core::find`], for a caller that is likely to stay in the leaf that the last one was in.
     fn find_near(&mut self, root: PageId, key: &[u8]) -> Result<(PageId, Place)> {
         let near = hash(root, &[]);
         if let Some(found) = self.find_by_hint(root, key, near) {
@@ -190,7 +190,7 @@ impl Look<'_> {
         if is_overflow { self.read_overflow(leaf, &value) } else { Ok(value) }
     }
 
-    /// Whether `key` is there: for who is about to write it, maybe near the last one.
+    /// Whether `key` is there: for a caller about to write it, maybe near the last one.
     pub(crate) fn tree_has(&mut self, root: PageId, key: &[u8]) -> Result<bool> {
         let near = self.find_by_hint(root, key, hash(root, &[]));
         let (_, place) = near.map_or_else(|| self.find(root, key), Ok)?;

@@ -12,8 +12,9 @@
 //! have records is known when a part is settled: the part of a page is settled before the page is
 //! looked up anywhere else, and all parts are before a checkpoint begins.
 //!
-//! Memory that nobody has used yet is what costs a restart most. So the records of a range are in
-//! one piece of memory, which has few bytes beside them, and what is sorted is where they are.
+//! Memory that is used for the first time is what costs a restart most. So the records of a range
+//! are in one piece of memory, which has few bytes besides them, and what is sorted is where they
+//! are.
 
 use crate::log_page::take_record;
 use crate::online_log::OnlineLog;

@@ -9,10 +9,10 @@
 //! # Hazards
 //!
 //! A client may write a row while the snapshotter reads or copies it. With plain memory that would
-//! be undefined behaviour whatever is done with the bytes afterwards. Here every word of a row is an
-//! `AtomicU64`, read and written with `Relaxed`: the same instructions as plain loads and stores on
-//! x86-64 and AArch64, so it costs nothing but the compiler's freedom to use wider ones. What can
-//! go wrong is therefore no memory error but a *torn row* (words of two values), and that the
+//! be undefined behaviour whatever is done with the bytes afterwards. Here every word of a row is
+//! an `AtomicU64`, read and written with `Relaxed`: the same instructions as plain loads and stores
+//! on x86-64 and AArch64, so it costs nothing but the compiler's freedom to use wider ones. What
+//! can go wrong is therefore no memory error but a *torn row* (words of two values), and that the
 //! algorithms prevent, each by its own hand-over.
 //!
 //! # Orderings
@@ -38,7 +38,7 @@
 //!   other.
 //! - *In bulk under the closed gate.* Filling or negating all flags, or copying all rows, with atomic
 //!   stores one by one is several times slower than `memset` and `memcpy`, which would be unfair to
-//!   Copy-on-Update, Zigzag and Naive. While the gate is closed nobody else is there, and
+//!   Copy-on-Update, Zigzag and Naive. While the gate is closed no other thread is there, and
 //!   [`Flags::exclusively`] and [`Rows::copy_all`] treat them as plain memory.
 //! - `madvise` says what size of pages rows and flags shall have.
 
@@ -161,7 +161,7 @@ mod lines {
     ///
     /// # Safety
     /// There are 64 bytes at `from` that may be read and 64 at `to` that may be written, through
-    /// atomics or because nobody else is there.
+    /// atomics or because no other thread is there.
     #[inline]
     unsafe fn copy_64_bytes(to: *mut u64, from: *const u64) {
         if std::arch::is_x86_feature_detected!("avx") {
@@ -204,7 +204,7 @@ mod lines {
 
     #[inline]
     pub(super) fn load(from: &Line, into: &mut [u64; LINE_WORDS]) {
-        // SAFETY: a line is 64 bytes of atomics; `into` is nobody else's.
+        // SAFETY: a line is 64 bytes of atomics; `into` is borrowed exclusively.
         unsafe { copy_64_bytes(into.as_mut_ptr(), from.0.as_ptr().cast()) }
     }
 
@@ -223,7 +223,7 @@ mod lines {
     /// As `copy`, past the caches. [`end_stream`] comes before anything that hands the line over.
     #[inline]
     pub(super) fn stream(to: &Line, from: &Line) {
-        // SAFETY: both are 64 bytes of atomics, aligned to 64. Who calls ends the stream.
+        // SAFETY: both are 64 bytes of atomics, aligned to 64. The caller ends the stream.
         unsafe {
             asm!(
                 "movups {a}, [{from}]",
@@ -301,7 +301,7 @@ impl Rows {
     }
 
     /// Writes some rows with what `from` has there, and leaves the caches alone: for rows that
-    /// nobody will soon look at.
+    /// are not read again soon.
     #[inline]
     pub(crate) fn stream_rows(&self, rows: impl Iterator<Item = usize>, from: &Rows) {
         for row in rows {
@@ -312,12 +312,12 @@ impl Rows {
         lines::end_stream();
     }
 
-    /// Writes every row with what `from` has. The gate is closed, so nobody else is there.
+    /// Writes every row with what `from` has. The gate is closed, so no other thread is there.
     #[cfg(not(loom))]
     pub(crate) fn copy_all(&self, from: &Rows, _closed: &Closed<'_>) {
         assert_eq!(self.lines.len(), from.lines.len(), "rows of one shape");
         // SAFETY: different allocations of the same length. Lines are atomics, so they may be
-        // written through a shared reference. Nobody else uses either: they are private to an
+        // written through a shared reference. No other thread uses either: they are private to an
         // algorithm whose client the gate keeps out, and its one snapshotter is the caller.
         unsafe {
             let to = self.lines.as_ptr().cast_mut();
@@ -363,7 +363,7 @@ impl Flags {
         self.cells[row].load(Ordering::Acquire)
     }
 
-    /// Hands a row over with the flag: what was done to the row is seen by who looks.
+    /// Hands a row over with the flag: what was done to the row is seen by a thread that looks.
     #[inline]
     pub(crate) fn hand_over(&self, row: usize, value: u8) {
         self.cells[row].store(value, Ordering::Release);
@@ -382,12 +382,12 @@ impl Flags {
         }
     }
 
-    /// Gives every flag the same value while nobody else is there.
+    /// Gives every flag the same value while no other thread is there.
     pub(crate) fn fill(&self, value: u8, closed: &Closed<'_>) {
         self.exclusively(closed, |flags| flags.fill(value));
     }
 
-    /// Makes 1 of every 0 in `from`, and 0 of everything else, while nobody else is there.
+    /// Makes 1 of every 0 in `from`, and 0 of everything else, while no other thread is there.
     pub(crate) fn fill_with_negation(&self, from: &Flags, closed: &Closed<'_>) {
         self.exclusively(closed, |flags| {
             from.exclusively(closed, |from| {
@@ -402,9 +402,9 @@ impl Flags {
     #[cfg(not(loom))]
     fn exclusively(&self, _closed: &Closed<'_>, change: impl FnOnce(&mut [u8])) {
         // SAFETY: `AtomicU8` is a byte that may be changed through a shared reference, so the
-        // pointer may be written through; it covers `len` of them. Nobody else uses the flags: they
-        // are private to an algorithm, and algorithms are private to a `Database` with one gate,
-        // whose client is kept out as long as there is a `Closed`; the one snapshotter is the
+        // pointer may be written through; it covers `len` of them. No other thread uses the flags:
+        // they are private to an algorithm, and algorithms are private to a `Database` with one
+        // gate, whose client is kept out as long as there is a `Closed`; the one snapshotter is the
         // caller. The two arrays of `fill_with_negation` are different ones of one algorithm.
         let flags = unsafe {
             std::slice::from_raw_parts_mut(self.cells.as_ptr().cast_mut().cast(), self.cells.len())

@@ -22,9 +22,10 @@ use crate::sync::Backoff;
 pub struct CopyOnUpdate {
     d: Rows,
     shadow: Rows,
-    /// 1: the row was written in this period, its old value is in `shadow`. Only the client sets it.
+    /// 1: the row was written in this period, its old value is in `shadow`. Only the client sets
+    /// it.
     copied: Flags,
-    /// 1: somebody has the row.
+    /// 1: a thread has the row.
     locks: Flags,
 }
 

@@ -1,12 +1,12 @@
-//! Rows, a client and a snapshotter: who may do what when, as types.
+//! Rows, a client and a snapshotter: which may do what when, as types.
 //!
 //! ```text
 //!   Database ── split ──► Client ── tick ──► Tick: read, write             one thread
 //!                    └──► Snapshotter ── take ──► Snapshot: traverse, finish    another
 //! ```
 //!
-//! A `Snapshot` borrows its snapshotter, so there is one at a time: the paper's "if previous snapshot
-//! done". One that is dropped without [`Source::finish`] (a full disk, say) is not lost:
+//! A `Snapshot` borrows its snapshotter, so there is one at a time: the paper's "if previous
+//! snapshot done". One that is dropped without [`Source::finish`] (a full disk, say) is not lost:
 //! [`Snapshotter::unfinished`] gives it back, to be traversed from the beginning once more. With an
 //! algorithm whose snapshots hold changes only, skipping it would lose them.
 
@@ -161,8 +161,8 @@ impl<A: Algorithm> Snapshot<'_, A> {
         self.outstanding.as_mut().expect("a snapshot exists as long as it is outstanding")
     }
 
-    /// Does some of what has to be done before the next snapshot can be taken, beside the traversal:
-    /// true when there is nothing left, or when the client has to make a move first.
+    /// Does some of what has to be done before the next snapshot can be taken, next to the
+    /// traversal: true when there is nothing left, or when the client has to make a move first.
     pub fn write_to_online_step(&mut self) -> bool {
         let from = self.cursor().online;
         if from >= self.shape.rows() {

@@ -12,8 +12,9 @@
 
 use std::path::{Path, PathBuf};
 
+use base::bytes::{u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_append};
-use env::{Access, Disk, File};
+use env::{Access, Disk, File, Unpublished};
 
 use crate::algorithm::Content;
 use crate::cells::Shape;
@@ -27,8 +28,8 @@ const BLOCK_HEADER_BYTES: usize = 8;
 const BLOCK_BYTES: usize = 1 << 20;
 /// No block is longer: a block has at least one cell, and rows are at most this long.
 const BLOCK_BYTES_MAX: usize = 1 << 26;
-/// Written bytes are synced, and dropped from the cache, this many at a time: so that a dump does not
-/// push everything else out of memory, or make its last sync a long one.
+/// Written bytes are synced, and dropped from the cache, this many at a time: so that a dump does
+/// not push everything else out of memory, or make its last sync a long one.
 const SYNC_BYTES: u64 = 64 << 20;
 
 /// What a dump came to.
@@ -106,14 +107,6 @@ impl Header {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
 /// The CRC of a block: where it stands, how long it is, what is in it.
 fn block_crc(offset: u64, length: u32, cells: &[u8]) -> u32 {
     crc32c_append(crc32c_append(crc32c(&offset.to_le_bytes()), &length.to_le_bytes()), cells)
@@ -122,10 +115,7 @@ fn block_crc(offset: u64, length: u32, cells: &[u8]) -> u32 {
 /// Writes a dump. Dropped before [`Writer::finish`], it leaves only a file with a temporary name,
 /// which the next writer replaces.
 pub struct Writer<'a> {
-    disk: &'a dyn Disk,
-    file: Box<dyn File>,
-    path: PathBuf,
-    temporary: PathBuf,
+    unpublished: Unpublished<'a>,
     header: Header,
     block: Vec<u8>,
     offset: u64,
@@ -148,36 +138,26 @@ impl<'a> Writer<'a> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = PathBuf::from(temporary);
-        let io = |error| Error::Io { path: temporary.clone(), error };
-        if disk.exists(&temporary).map_err(io)? {
-            disk.remove(&temporary).map_err(io)?;
-        }
-        let file = disk.create(&temporary).map_err(io)?;
+        let unpublished = Unpublished::create(disk, &temporary, path)?;
         let header = Header {
             table_rows: shape.rows() as u64,
             row_bytes: shape.row_bytes() as u64,
             content,
             sequence,
         };
-        file.write_all_at(&header.encode(), 0).map_err(io)?;
+        let written = unpublished.file().write_all_at(&header.encode(), 0);
+        written.map_err(|error| Error::Io { path: temporary, error })?;
         let mut block =
             Vec::with_capacity(BLOCK_BYTES + shape.row_bytes() + BLOCK_HEADER_BYTES * 2);
         block.resize(BLOCK_HEADER_BYTES, 0);
-        Ok(Self {
-            disk,
-            file,
-            path: path.to_owned(),
-            temporary,
-            header,
-            block,
-            offset: HEADER_BYTES as u64,
-            synced: 0,
-            rows: 0,
-        })
+        Ok(Self { unpublished, header, block, offset: HEADER_BYTES as u64, synced: 0, rows: 0 })
     }
 
     fn io<T>(&self, result: std::io::Result<T>) -> Result<T> {
-        result.map_err(|error| Error::Io { path: self.temporary.clone(), error })
+        result.map_err(|error| {
+            let path = self.unpublished.temporary().to_owned();
+            Error::Io { path, error }
+        })
     }
 
     /// Adds a row. Rows come in ascending order; a full dump has all of them.
@@ -202,15 +182,16 @@ impl<'a> Writer<'a> {
         let crc = block_crc(self.offset, length, &self.block[BLOCK_HEADER_BYTES..]);
         self.block[..4].copy_from_slice(&length.to_le_bytes());
         self.block[4..8].copy_from_slice(&crc.to_le_bytes());
-        self.io(self.file.write_all_at(&self.block, self.offset))?;
+        self.io(self.unpublished.file().write_all_at(&self.block, self.offset))?;
         self.offset += self.block.len() as u64;
         self.block.truncate(BLOCK_HEADER_BYTES);
         if self.offset - self.synced >= SYNC_BYTES { self.sync() } else { Ok(()) }
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.io(self.file.sync_data())?;
-        self.file.drop_cache(self.synced, self.offset - self.synced);
+        let file = self.unpublished.file();
+        self.io(file.sync_data())?;
+        file.drop_cache(self.synced, self.offset - self.synced);
         self.synced = self.offset;
         Ok(())
     }
@@ -230,13 +211,10 @@ impl<'a> Writer<'a> {
         let mut footer = [0; BLOCK_HEADER_BYTES + 8];
         footer[4..8].copy_from_slice(&block_crc(self.offset, 0, &rows).to_le_bytes());
         footer[8..].copy_from_slice(&rows);
-        self.io(self.file.write_all_at(&footer, self.offset))?;
+        self.io(self.unpublished.file().write_all_at(&footer, self.offset))?;
         self.offset += footer.len() as u64;
-        self.sync()?;
-        self.io(self.disk.rename(&self.temporary, &self.path))?;
-        if let Some(directory) = self.path.parent() {
-            self.io(self.disk.sync_dir(directory))?;
-        }
+        let file = self.unpublished.publish()?;
+        file.drop_cache(self.synced, self.offset - self.synced);
         Ok(Summary { rows: self.rows, bytes: self.offset })
     }
 }
@@ -369,7 +347,7 @@ impl Reader {
         }
         self.block = block;
         self.at = 0;
-        // What was read is not needed again: leave the cache to who needs it.
+        // What was read is not needed again: leave the cache to what needs it.
         self.file.drop_cache(start, (BLOCK_HEADER_BYTES + bytes) as u64);
         Ok(())
     }

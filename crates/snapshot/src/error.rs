@@ -64,5 +64,11 @@ pub enum Error {
     },
 }
 
+impl From<env::FailedStep> for Error {
+    fn from(failed: env::FailedStep) -> Self {
+        Self::Io { path: failed.path, error: failed.source }
+    }
+}
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   threads    Transaction: read, write ──locks──► commit ──► VirtualAlgorithm: install
-//!   snapshotter            take: a point in the order of commits; nobody stands still for it
+//!   snapshotter            take: a point in the order of commits; no transaction stands still for it
 //!
 //!   commits    1   2   3   4 │ 5   6   7 …          the snapshot: 1 to 4, and nothing of 5, 6, 7
 //!                            └ virtual point of consistency
@@ -12,7 +12,7 @@
 //! exclusive ones for rows that are written, all held until the end. Writes are gathered and
 //! installed at the commit, when the transaction has all of its locks; so an abort has nothing to
 //! undo. One that finds a lock taken for too long gives up ([`Error::Conflict`]) and is run again:
-//! nobody waits in a circle.
+//! no transactions wait in a circle.
 //!
 //! With such locks the order in which transactions commit is an order in which they could have run
 //! one after the other. [`commits`] numbers it. A snapshot is consistent if it is the state after
@@ -21,14 +21,15 @@
 //!
 //! # Where this is not what the paper says
 //!
-//! In the paper's vHG and vPB a transaction that began before the trigger writes the old copy and one
-//! that began later writes the new one. That is no consistent cut. Let N begin after the trigger,
-//! write x and commit; then O, which began before it, reads x, writes y and commits. The snapshot has
-//! y, which was computed from N's x, and has not x. And if O overwrites x, the latest value is in the
-//! old copy, while the next snapshot takes N's from the new one. (`tests/it/transactions.rs` shows
-//! both.) So a transaction here belongs to the period of its *commit*, when it has all of its locks:
-//! whoever conflicts with it commits clearly before or after it, and its period agrees with the
-//! order. What the snapshotter waits for is only those that were just installing their writes.
+//! In the paper's vHG and vPB a transaction that began before the trigger writes the old copy and
+//! one that began later writes the new one. That is no consistent cut. Let N begin after the
+//! trigger, write x and commit; then O, which began before it, reads x, writes y and commits. The
+//! snapshot has y, which was computed from N's x, and has not x. And if O overwrites x, the latest
+//! value is in the old copy, while the next snapshot takes N's from the new one.
+//! (`tests/it/transactions.rs` shows both.) So a transaction here belongs to the period of its
+//! *commit*, when it has all of its locks: a transaction that conflicts with it commits clearly
+//! before or after it, and its period agrees with the order. What the snapshotter waits for is only
+//! those that were just installing their writes.
 
 pub mod calc;
 pub mod commits;
@@ -50,8 +51,8 @@ pub type Writes = BTreeMap<usize, Vec<u64>>;
 
 /// A way to take snapshots while transactions go on.
 ///
-/// Who calls `read` or `install` has the lock of the row: two calls for one row at the same time are
-/// two reads.
+/// The caller of `read` or `install` has the lock of the row: two calls for one row at the same
+/// time are two reads.
 pub trait VirtualAlgorithm: Send + Sync + Sized + 'static {
     /// The name in commands, files and figures.
     const NAME: &'static str;

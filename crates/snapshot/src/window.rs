@@ -5,19 +5,19 @@
 //!            the client's own again  │ locks  │ not begun: the client's own
 //! ```
 //!
-//! [`crate::Windowed`] copies rows in the background to the copy that the client writes. Handing over
-//! each row with an atomic read-modify-write of the client's, as [`crate::Piggyback`] does, makes the
-//! processor finish all earlier stores before it goes on, so that cache misses do not overlap any
-//! more: an update takes longer for as long as the pass runs. So rows are handed over a window at a
-//! time. The snapshotter publishes the window where it is going to copy, and begins only
-//! when the client has *adopted* it. From then on
+//! [`crate::Windowed`] copies rows in the background to the copy that the client writes. Handing
+//! over each row with an atomic read-modify-write of the client's, as [`crate::Piggyback`] does,
+//! makes the processor finish all earlier stores before it goes on, so that cache misses do not
+//! overlap any more: an update takes longer for as long as the pass runs. So rows are handed over a
+//! window at a time. The snapshotter publishes the window where it is going to copy, and begins
+//! only when the client has *adopted* it. From then on
 //!
 //! - it sees everything that the client did before: [`Window::adopt`] releases it;
 //! - the client takes a lock for each write to a row inside, and nowhere else.
 //!
 //! When the window goes on, the client sees what was copied: it acquires the new window before its
-//! next write. It adopts a window at its next write or tick, or the snapshotter does it for a client
-//! that is between two ticks.
+//! next write. It adopts a window at its next write or tick, or the snapshotter does it for a
+//! client that is between two ticks.
 
 use crate::gate::Gate;
 use crate::sync::{Apart, AtomicBool, AtomicUsize, Backoff, Ordering};
@@ -34,7 +34,7 @@ pub(crate) struct Window {
     published: Apart<AtomicUsize>,
     /// The one that the client knows of.
     adopted: Apart<AtomicUsize>,
-    /// Who has it may write rows of the window.
+    /// Its holder may write rows of the window.
     held: Apart<AtomicBool>,
     rows: usize,
 }

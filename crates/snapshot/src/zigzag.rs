@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   D, D̄   client writes the copy D̄bw[i], reads the copy D̄br[i]
-//!          snapshotter reads the copy ¬D̄bw[i], which nobody writes in this period
+//!          snapshotter reads the copy ¬D̄bw[i], which is not written in this period
 //!          taken phase: D̄bw ← ¬D̄br, all of it
 //! ```
 //!

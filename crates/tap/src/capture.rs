@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Packets that find no room in the ring are counted by the kernel, and a count above 0 is a gap of
-//! which nobody knows whose it is; what was lost of each connection shows in its sequence numbers.
+//! an unknown connection; what was lost of each connection shows in its sequence numbers.
 //!
-//! The filter is classic BPF, which every kernel runs for every socket, whether or not it lets programs
-//! in eBPF be loaded. It is attached before the socket receives, so nothing else ever comes in.
+//! The filter is classic BPF, which every kernel runs for every socket, whether or not it lets
+//! programs in eBPF be loaded. It is attached before the socket receives, so nothing else ever
+//! comes in.
 
 mod filter;
 mod packet;
@@ -79,8 +80,8 @@ impl Capture {
         Ok(Self { ring, server, interface: interface.into() })
     }
 
-    /// Gives every segment that has come to `hear`, after waiting for some for `patience` at most, and says
-    /// how many blocks they filled.
+    /// Gives every segment that has come to `hear`, after waiting for some for `patience` at most,
+    /// and says how many blocks they filled.
     ///
     /// # Errors
     /// If the interface is gone or was shut down.
@@ -101,7 +102,7 @@ impl Capture {
                 }
             }
             blocks += 1;
-            // Whoever listens has other things to do now and then, also when the ring is never empty.
+            // The listener has other things to do now and then, also when the ring is never empty.
             if blocks == BLOCKS_MAX {
                 break;
             }

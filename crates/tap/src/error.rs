@@ -34,7 +34,7 @@ pub enum Error {
         /// Its version.
         version: u32,
     },
-    /// Somebody writes the log already.
+    /// Another process writes the log already.
     #[error("{}: another process writes this log", dir.display())]
     InUse {
         /// The directory.
@@ -108,6 +108,12 @@ pub enum Error {
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<env::FailedStep> for Error {
+    fn from(failed: env::FailedStep) -> Self {
+        Self::io(failed.path.display().to_string(), failed.source)
+    }
+}
 
 impl Error {
     /// A failed call, with what it was about.

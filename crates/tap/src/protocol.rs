@@ -1,5 +1,5 @@
-//! A protocol, seen from the middle: a [`Conversation`] is given the bytes of both directions of one
-//! connection and tells a [`Listener`] which requests and responses they are.
+//! A protocol, seen from the middle: a [`Conversation`] is given the bytes of both directions of
+//! one connection and tells a [`Listener`] which requests and responses they are.
 //!
 //! # Invariants
 //! 1. Bytes are given in the order in which the ends sent them, without a hole; a hole is told by
@@ -69,7 +69,7 @@ impl FromStr for Protocol {
     }
 }
 
-/// A direction of a connection, by who sends.
+/// A direction of a connection, by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// From the client to the server.
@@ -97,8 +97,8 @@ pub trait Listener {
     /// The `number`th request of this conversation (from 0, in the order told) was answered.
     fn response(&mut self, number: u64, outcome: Outcome, at: Time);
 
-    /// The bytes of a side are not what the protocol allows, or their meaning is lost after a gap, up to
-    /// where it can be found again.
+    /// The bytes of a side are not what the protocol allows, or their meaning is lost after a gap,
+    /// up to where it can be found again.
     fn unintelligible(&mut self, side: Side, why: &str, at: Time);
 
     /// The connection goes over to TLS, or began with it: nothing more can be read.
@@ -113,7 +113,7 @@ pub trait Conversation {
     /// `missing` bytes of `side` will never come (0 if it is not known how many).
     fn gap(&mut self, side: Side, missing: u64, at: Time, listener: &mut dyn Listener);
 
-    /// Bytes that establish the state of the connection so far, for a new log file: whole requests of
-    /// [`Class::Connection`] that are still in force, oldest first.
+    /// Bytes that establish the state of the connection so far, for a new log file: whole requests
+    /// of [`Class::Connection`] that are still in force, oldest first.
     fn connection_requests(&self) -> Vec<Vec<u8>>;
 }

@@ -1,20 +1,21 @@
-//! TCP as its two ends see it, from the segments that pass by: for each connection the bytes of both
-//! directions, in order and each once, or a gap.
+//! TCP as its two ends see it, from the segments that pass by: for each connection the bytes of
+//! both directions, in order and each once, or a gap.
 //!
 //! ```text
 //!   segment ─► table ─► connection ─┬─ client's stream ─► bytes, gaps ─┐
 //!              by addresses         └─ server's stream ─► bytes, gaps ─┴─► Handler
 //! ```
 //!
-//! A segment may come twice, late, early, or overlap others; sequence numbers wrap. Bytes that are missing
-//! are waited for, as the sender will send them again, until the other end acknowledges them: then it has
-//! them and nobody will send them again, so the sidecar has lost them. An acknowledgement cannot pass by
-//! before what it acknowledges has: capture takes place in front of the receiver, in the order of events.
+//! A segment may come twice, late, early, or overlap others; sequence numbers wrap. Bytes that are
+//! missing are waited for, as the sender will send them again, until the other end acknowledges
+//! them: then it has them and they are not sent again, so the sidecar has lost them. An
+//! acknowledgement cannot pass by before what it acknowledges has: capture takes place in front of
+//! the receiver, in the order of events.
 //!
-//! A connection begins with SYN, or in its middle if the sidecar came later (a gap then). It ends when
-//! both ends have sent all and FIN, with RST, with a new SYN on the same ports, or when sequence numbers
-//! jump so far that it must be another one whose SYN was lost. For a while it is remembered as ended, so
-//! that late repetitions do not look like a new one.
+//! A connection begins with SYN, or in its middle if the sidecar came later (a gap then). It ends
+//! when both ends have sent all and FIN, with RST, with a new SYN on the same ports, or when
+//! sequence numbers jump so far that it must be another one whose SYN was lost. For a while it is
+//! remembered as ended, so that late repetitions do not look like a new one.
 //!
 //! # Invariants
 //! 1. The bytes and the missing bytes of a stream, one after the other, have the places in the stream that
@@ -39,7 +40,7 @@ pub struct Segment<'a> {
     pub client: SocketAddr,
     /// The server's end.
     pub server: SocketAddr,
-    /// Who sent it.
+    /// The sender.
     pub side: Side,
     /// Its sequence number.
     pub sequence: u32,
@@ -73,7 +74,8 @@ pub trait Handler {
         at: Time,
     );
 
-    /// So many bytes of a side from this sequence number on will never come (0: not known how many).
+    /// So many bytes of a side from this sequence number on will never come (0: not known how
+    /// many).
     fn gap(
         &mut self,
         connection: &mut Self::Connection,
@@ -162,8 +164,8 @@ impl<C> Table<C> {
             }
             connection.end(at, handler);
         }
-        // Without bytes it is the rest of a connection that has ended, or is too quiet to matter; and
-        // behind the first SYN everybody acknowledges.
+        // Without bytes it is the rest of a connection that has ended, or is too quiet to matter;
+        // and behind the first SYN both ends acknowledge.
         let is_middle = !segment.payload.is_empty() && segment.acknowledgment.is_some();
         if segment.rst || !(segment.syn || is_middle) {
             return;
@@ -182,8 +184,8 @@ impl<C> Table<C> {
         self.connections.insert(key, connection);
     }
 
-    /// Forgets the connections that ended a while ago, and if there are none, ends the one that has been
-    /// quiet for longest.
+    /// Forgets the connections that ended a while ago, and if there are none, ends the one that has
+    /// been quiet for longest.
     fn make_room<H: Handler<Connection = C>>(&mut self, now: Time, handler: &mut H) {
         self.connections.retain(|_, connection| {
             connection.kept.is_some() || now.0.saturating_sub(connection.seen.0) < LINGER_NS
@@ -214,7 +216,7 @@ impl<C> Connection<C> {
         }
         match own.place(segment.sequence) {
             Placed::Elsewhere => true,
-            // Bytes that nobody had sent when it ended.
+            // Bytes that were not sent when it ended.
             Placed::Ahead(_) => self.kept.is_none(),
             Placed::Behind(behind) => self.kept.is_none() && behind < segment.payload.len() as u64,
             Placed::Unknown => false,

@@ -1,16 +1,18 @@
-//! Bringing a server back: its recorded requests are sent again, over a connection for each original one.
+//! Bringing a server back: its recorded requests are sent again, over a connection for each
+//! original one.
 //!
 //! ```text
 //!   log ─► plan: order of sending, what may overlap ─► replay ═► target a ═► server
 //!            └ footprint, partial                        ╘═════► target b ═►
-//!                          waiting: who is in whose way         dialect: the request as it must be now
+//!                          waiting: which blocks which          dialect: the request as it must be now
 //! ```
 //!
 //! One request at a time is sent, over all connections, as in the paper (section 6.3.1, "Recovery
-//! Procedure"); with `parallel` also those beside it whose order cannot matter ([`plan`](self)). A
-//! request that the server does not answer as it waits for another connection (BLPOP, a row that another
-//! transaction has locked) is left to wait, and what was recorded while it waited is sent. A server that
-//! is merely slow is waited for: the next request could overtake the one that it has not begun with.
+//! Procedure"); with `parallel` also those next to it whose order cannot matter ([`plan`](self)). A
+//! request that the server does not answer as it waits for another connection (BLPOP, a row that
+//! another transaction has locked) is left to wait, and what was recorded while it waited is sent.
+//! A server that is merely slow is waited for: the next request could overtake the one that it has
+//! not begun with.
 //!
 //! # Invariants
 //! 1. A request is sent when all that were answered before it arrived are answered again.
@@ -44,14 +46,14 @@ use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// After this the server is asked whether a request that is not answered waits for another connection;
-/// and then after twice the time, and so on ([`waiting`]).
+/// After this the server is asked whether a request that is not answered waits for another
+/// connection; and then after twice the time, and so on ([`waiting`]).
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// After this a request is taken to wait where the server cannot be asked.
 const PATIENCE_UNASKED: Duration = Duration::from_millis(5);
 
-/// How many steps are looked at for what may be sent beside others.
+/// How many steps are looked at for what may be sent together with others.
 const STEPS_AHEAD: usize = 64;
 
 /// How many differences are described; the others are counted.
@@ -67,7 +69,7 @@ pub struct Settings {
     pub to: SocketAddr,
     /// What it speaks.
     pub protocol: Protocol,
-    /// As whom to log in.
+    /// The user to log in as.
     pub credentials: Credentials,
     /// The backup that the server was restored from; nothing of it is sent.
     pub base: Option<Base>,
@@ -103,8 +105,9 @@ pub struct Difference {
 pub struct Report {
     /// Requests that were sent.
     pub sent: u64,
-    /// Requests of the log that were not, though they may have changed something: those after the end that
-    /// was asked for, those that concerned the original connection only, those of lost connections.
+    /// Requests of the log that were not, though they may have changed something: those after the
+    /// end that was asked for, those that concerned the original connection only, those of lost
+    /// connections.
     pub left_out: u64,
     /// Of those sent, how many were answered by an error, then and now.
     pub errors_as_recorded: u64,
@@ -116,7 +119,8 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// Requests that waited for another connection.
     pub waited: u64,
-    /// Requests that were sent before one that was answered earlier, as it waited for their transaction.
+    /// Requests that were sent before one that was answered earlier, as it waited for their
+    /// transaction.
     pub out_of_order: u64,
     /// How often answers were waited for.
     pub polls: u64,
@@ -136,8 +140,8 @@ pub struct Report {
 pub enum Extent<'a> {
     /// All of them, on a server as it was when the log began.
     All,
-    /// Those that were not completed, on a server that has kept what it had completed; the log is read
-    /// once more for them.
+    /// Those that were not completed, on a server that has kept what it had completed; the log is
+    /// read once more for them.
     NotCompleted(&'a mut dyn Iterator<Item = Result<Entry>>),
 }
 
@@ -257,8 +261,8 @@ impl Replayer<'_> {
         }
     }
 
-    /// The steps that may be sent now, in their order: one, or with `parallel` all that may be under way
-    /// together.
+    /// The steps that may be sent now, in their order: one, or with `parallel` all that may be
+    /// under way together.
     fn due(&self) -> Vec<u64> {
         let mut due = Vec::new();
         let is_busy = self.under_way.values().any(|one| !one.waits);
@@ -268,7 +272,8 @@ impl Replayer<'_> {
         let (mut before, mut is_behind_waiting) = (Before::new(&self.plan), false);
         for place in self.plan.ordered().take(STEPS_AHEAD + self.under_way.len()) {
             let under_way = self.under_way.get(&place);
-            // What waits for a row waits for the end of a transaction; what wakes others may be anything.
+            // What waits for a row waits for the end of a transaction; what wakes others may be
+            // anything.
             let waits_for_row = under_way.is_some_and(|one| one.waits_for_row);
             if under_way.is_some_and(|one| one.waits) && !waits_for_row {
                 continue;
@@ -344,7 +349,8 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Whether a request was refused to break a deadlock: here there is none, and it would wait or make one.
+    /// Whether a request was refused to break a deadlock: here there is none, and it would wait or
+    /// make one.
     fn broke_deadlock(&self, place: u64, request: &Request) -> bool {
         request.recorded == Some(Outcome::Error) && self.plan.broke_deadlock(place)
     }
@@ -460,8 +466,8 @@ impl Replayer<'_> {
         }
     }
 
-    /// Sends a request that blocks, and makes sure that the server has understood it before any other is
-    /// sent.
+    /// Sends a request that blocks, and makes sure that the server has understood it before any
+    /// other is sent.
     fn begin_blocking(
         &mut self,
         place: u64,
@@ -522,8 +528,8 @@ impl Replayer<'_> {
         Ok(self.control.as_mut().expect("it was just made"))
     }
 
-    /// Nothing can be sent before the answer to a request that blocks: it was by its timeout that it
-    /// ended. False if there is none such, and thus nothing left to do.
+    /// Nothing can be sent before the answer to a request that blocks: it was by its timeout that
+    /// it ended. False if there is none such, and thus nothing left to do.
     fn unpark(&mut self) -> Result<bool> {
         // What a push has woken is answered before the push's connection is asked anything else.
         let parked = self.under_way.iter().filter(|(_, one)| one.is_parked);

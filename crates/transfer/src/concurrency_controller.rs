@@ -11,11 +11,11 @@
 //!                                          device's cache holds
 //! ```
 //!
-//! The paper accounts by files; here it is by ranges of files of one frame, so that a file larger than
-//! the cache is verified while it is still coming in. Counted is only what is synced: what sits in the
-//! host's memory displaces nothing. Because one sync runs while the next files are written, what was
-//! written before the end of the sync that covered a range does not count as newer than that range,
-//! whichever of the two the device had first:
+//! The paper accounts by files; here it is by ranges of files of one frame, so that a file larger
+//! than the cache is verified while it is still coming in. Counted is only what is synced: what
+//! sits in the host's memory displaces nothing. Because one sync runs while the next files are
+//! written, what was written before the end of the sync that covered a range does not count as
+//! newer than that range, whichever of the two the device had first:
 //!
 //! ```text
 //!   written  ├────── batch 1 ──────┤├─────── batch 2 ───────┤├─────── batch 3 ───────┤
@@ -24,8 +24,8 @@
 //!   batch 1 may be verified when what is synced reaches its mark and the size of the cache
 //! ```
 //!
-//! The state is plain data without clocks, threads or files ([`Schedule`]); [`ConcurrencyController`]
-//! puts it behind a lock and lets threads wait.
+//! The state is plain data without clocks, threads or files ([`Schedule`]);
+//! [`ConcurrencyController`] puts it behind a lock and lets threads wait.
 //!
 //! # Invariants (tests/it/schedule.rs)
 //! - No range is handed out before the displacement rule allows it.
@@ -109,8 +109,8 @@ impl Schedule {
         self.written_bytes += bytes;
     }
 
-    /// The next `bytes` of those that were written have been synced, and with them these ranges (some
-    /// of which may have been on the device before).
+    /// The next `bytes` of those that were written have been synced, and with them these ranges
+    /// (some of which may have been on the device before).
     pub fn synced(&mut self, ranges: Vec<Range>, bytes: u64) {
         self.synced_bytes += bytes;
         for range in ranges {
@@ -181,8 +181,8 @@ impl Schedule {
         Some(range)
     }
 
-    /// The next ranges to verify, at least one if there is one, as many as a verifier reads at once:
-    /// thousands of small files would otherwise be thousands of times that somebody is woken.
+    /// The next ranges to verify, at least one if there is one, as many as a verifier reads at
+    /// once: thousands of small files would otherwise be thousands of wake-ups.
     fn take_some(&mut self) -> Vec<Range> {
         let mut some: Vec<Range> = self.take().into_iter().collect();
         let mut bytes = some.first().map_or(0, |range| range.bytes);
@@ -246,14 +246,14 @@ impl ConcurrencyController {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the schedule, or asks it something, and lets everybody look again.
+    /// Changes the schedule, or asks it something, and wakes all threads that wait for it.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Schedule) -> T) -> T {
         let result = change(&mut self.lock().0);
         self.changed.notify_all();
         result
     }
 
-    /// Counts what is about to be written. Nobody waits for that.
+    /// Counts what is about to be written. No thread waits for that.
     pub(crate) fn writing(&self, bytes: u64) {
         self.lock().0.writing(bytes);
     }
@@ -290,7 +290,7 @@ impl ConcurrencyController {
         }
     }
 
-    /// The end: whoever waits stops waiting.
+    /// The end: all waiting threads return.
     pub(crate) fn close(&self) {
         self.lock().1 = true;
         self.changed.notify_all();

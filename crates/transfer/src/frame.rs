@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use base::bytes::u32_at;
 use base::checksum::crc32c;
 
 use crate::error::{Error, Result};
@@ -108,10 +109,7 @@ impl<R: Read> FrameReader<R> {
         assert_eq!(self.body_left, 0, "a body is read before the next message");
         let mut header = [0; HEADER_BYTES];
         self.fill(&mut header)?;
-        let word = |at: usize| {
-            let bytes = header[at..at + 4].try_into().expect("four bytes are four bytes");
-            u32::from_le_bytes(bytes)
-        };
+        let word = |at| u32_at(&header, at);
         if crc32c(&header[..16]) != word(16) {
             return Err(Error::protocol("a frame with a wrong checksum"));
         }

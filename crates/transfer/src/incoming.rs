@@ -283,7 +283,7 @@ impl Incoming {
         self.lock().is_done()
     }
 
-    /// Nobody waits any longer.
+    /// No thread waits any longer.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();

@@ -1,10 +1,10 @@
 //! The memory manager (4.3.2): buffers for what comes in and for what is read back, never more than
 //! a stated number of bytes; and the invalidation of what the host's cache holds of a written file.
 //!
-//! The paper buffers whole files in mappings and unmaps them. Here pages pass through buffers of one
-//! frame each, which is enough, because pages are verified singly; what the kernel keeps of a written
-//! file is dropped with `fadvise`, and whether it is gone is asked of `cachestat`, as the paper asks
-//! `mincore`.
+//! The paper buffers whole files in mappings and unmaps them. Here pages pass through buffers of
+//! one frame each, which is enough, because pages are verified singly; what the kernel keeps of a
+//! written file is dropped with `fadvise`, and whether it is gone is asked of `cachestat`, as the
+//! paper asks `mincore`.
 //!
 //! Buffers begin at a page boundary, so that they can be read into past the host's cache.
 
@@ -78,7 +78,7 @@ impl MemoryManager {
         Some(Buffer { memory, start, len: 0, owner: Arc::clone(self) })
     }
 
-    /// Whoever waits for a buffer gets none.
+    /// Threads that wait for a buffer get none.
     pub fn close(&self) {
         self.pool().closed = true;
         self.returned.notify_all();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   client                      server
-//!     Hello ─────────────────────►            who sends: the client (send) or the server (fetch)
+//!     Hello ─────────────────────►            the sender: the client (send) or the server (fetch)
 //!     ◄───────────────────── Welcome
 //!
 //!   sender                     receiver

@@ -1,9 +1,9 @@
 //! Paths as they go over the wire: bytes between slashes, always below where they are put.
 //!
-//! A [`RelativePath`] that exists is harmless by itself: no component is empty, `.` or `..`, none is
-//! longer than a file system takes, none has a NUL in it, and none is the directory in which transfers
-//! keep what is not whole yet. What it may still meet on the way are symbolic links; those are the
-//! business of whoever opens it ([`crate::beneath`]).
+//! A [`RelativePath`] that exists is harmless by itself: no component is empty, `.` or `..`, none
+//! is longer than a file system takes, none has a NUL in it, and none is the directory in which
+//! transfers keep what is not whole yet. What it may still meet on the way are symbolic links;
+//! those are the business of the code that opens it ([`crate::beneath`]).
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! The two ends: a server that receives into and sends from one directory, and a client that sends to
-//! it and fetches from it.
+//! The two ends: a server that receives into and sends from one directory, and a client that sends
+//! to it and fetches from it.
 //!
-//! Without a token anybody who can connect may read and write the directory. So a token is wanted on
-//! every address but loopback's, unless somebody says in so many words that it shall not be
+//! Without a token any client that can connect may read and write the directory. So a token is
+//! wanted on every address but loopback's, unless the caller says in so many words that it is not
 //! ([`Trust::Anybody`]).
 
 use std::fmt;
@@ -33,19 +33,19 @@ use crate::tree::{Limits, Tree};
 /// How soon accepting is tried again after it failed, and how often the log says that it fails.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const SAID_AGAIN: Duration = Duration::from_secs(1);
-/// Transfers at a time; whoever comes then is sent away.
+/// Transfers at a time; a client beyond that is sent away.
 const TRANSFERS_MAX: usize = 64;
 /// How long an address may take to answer.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whom an end talks to.
+/// The peers that an end talks to.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Whoever has the same token; everything is encrypted.
+    /// Peers with the same token; everything is encrypted.
     Token(Token),
-    /// Whoever is on this machine.
+    /// Processes on this machine.
     Loopback,
-    /// Whoever can connect, in the clear.
+    /// All that can connect, in the clear.
     Anybody,
 }
 
@@ -74,7 +74,7 @@ impl Trust {
 pub struct Service {
     /// The directory that is received into and sent from.
     pub dir: PathBuf,
-    /// Whom it talks to.
+    /// The peers that it talks to.
     pub trust: Trust,
     /// What it takes at most.
     pub limits: Limits,
@@ -310,7 +310,8 @@ fn receive_into(
     receive(connection, entries, &tree, verification, memory_bytes, progress)
 }
 
-/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its directory.
+/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its
+/// directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     address: String,

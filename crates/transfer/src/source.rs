@@ -1,11 +1,11 @@
-//! What is sent: the files and trees that somebody named, found once, opened one by one.
+//! What is sent: the files and trees that the caller named, found once, opened one by one.
 //!
 //! ```text
 //!   /data/photos  ──►  root { directory /data, name photos }  ──►  photos, photos/a.jpg, ...
 //! ```
 //!
-//! Below a named path no symbolic link is followed, neither when the tree is listed nor when a file is
-//! opened: links are sent as links. Sockets, pipes and devices are left out and reported.
+//! Below a named path no symbolic link is followed, neither when the tree is listed nor when a file
+//! is opened: links are sent as links. Sockets, pipes and devices are left out and reported.
 
 use std::ffi::OsStr;
 use std::fs::File as OsHandle;

@@ -1,4 +1,5 @@
-//! The directory in which files wait until they are whole and verified, and who may use which of them.
+//! The directory in which files wait until they are whole and verified, and which transfer may use
+//! which.
 //!
 //! ```text
 //!   DIR/.indelible-transfer/lock          locked by the process that receives into DIR
@@ -132,7 +133,8 @@ impl Staging {
         let oldest = oldest.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |age| age.as_secs());
         for name in self.names() {
             let Ok(stat) = statat(&self.dir, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            // Times of change, not of modification: the latter is the sender's once a file is settled.
+            // Times of change, not of modification: the latter is the sender's once a file is
+            // settled.
             let is_old = u64::try_from(stat.st_ctime).is_ok_and(|changed| changed < oldest);
             if is_old && name != "lock" {
                 // Another attempt is made at the next start.
@@ -141,8 +143,8 @@ impl Staging {
         }
     }
 
-    /// Claims files for a transfer; the place in the list of one that another transfer has. A transfer
-    /// that has just broken off takes a moment to notice, so that moment is waited for.
+    /// Claims files for a transfer; the place in the list of one that another transfer has. A
+    /// transfer that has just broken off takes a moment to notice, so that moment is waited for.
     pub(crate) fn claim(
         self: &Arc<Self>,
         keys: Vec<Key>,

@@ -1,8 +1,9 @@
 //! The shared token: 256 random bits that both ends know.
 //!
-//! It is never sent. Each end makes the same Ed25519 key of it, shows that it has the key, and wants
-//! to see the same of the other ([`crate::tls`]). So it must be random: whoever could guess it could
-//! try guesses against a server. That is why a token is made here and not chosen by a person.
+//! It is never sent. Each end makes the same Ed25519 key of it, shows that it has the key, and
+//! wants to see the same of the other ([`crate::tls`]). So it must be random: an attacker that can
+//! guess it can try guesses against a server. That is why a token is made here and not chosen by a
+//! person.
 
 use std::fmt;
 use std::io;

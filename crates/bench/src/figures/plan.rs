@@ -183,7 +183,7 @@ pub(super) fn pages() -> Vec<Figure> {
         },
         Figure {
             name: "peers",
-            title: "Beside stores that are not in the paper",
+            title: "Compared with stores that are not in the paper",
             finding: "",
             x_label: "MB of memory",
             measures: &[Measure::TransactionsPerSecond],

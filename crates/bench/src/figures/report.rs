@@ -41,7 +41,7 @@ pub(super) fn write(arguments: &Arguments, figures: &[Figure]) -> Result<()> {
          transactions a run, up to {rounds} interleaved rounds. Values are medians, with minimum \
          and maximum in parentheses. Data and log are on one virtual disk, data through the \
          kernel's page cache, with memory to spare: a page read is a copy, not an access of the \
-         disk, which is kinder to whoever reads more. What each commit promises is in \
+         disk, which is kinder to a store that reads more. What each commit promises is in \
          `crates/bench/src/engine.rs`.\n"
     );
     for figure in figures {

@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use base::bytes::{u32_at, u64_at};
+
 use super::device::Access;
 use crate::error::{Error, Result};
 
@@ -86,10 +88,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Event>> {
                 3 => What::Removed,
                 kind => return Err(Error::damaged(format!("the trace has an event {kind}"))),
             };
-            let number = |at: usize| {
-                u64::from_le_bytes(event[at..at + 8].try_into().expect("it is 8 bytes"))
-            };
-            let file = u32::from_le_bytes(event[1..5].try_into().expect("it is 4 bytes"));
+            let number = |at| u64_at(event, at);
+            let file = u32_at(event, 1);
             Ok(Event { what, file, offset: number(5), len: number(13) })
         })
         .collect()

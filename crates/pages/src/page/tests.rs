@@ -1,4 +1,4 @@
-//! A page beside a map, damaged pages, and what heads and prefix must be.
+//! A page compared with a map, damaged pages, and what heads and prefix must be.
 
 use super::*;
 use env_sim::SimEntropy;

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants: a page that is being read is not written, so that no image changes while it is read.
-//! A page that is being written is written by nobody else; what is added to its records meanwhile
-//! comes after those that are written, and stays. Who writes is the one thread that takes a step of
-//! the checkpoint.
+//! A page that is being written is written by no other thread; what is added to its records
+//! meanwhile comes after those that are written, and stays. The writer is the one thread that takes
+//! a step of the checkpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,13 +24,13 @@ use crate::redo::{Image, redo};
 /// So many images that are not in use are kept for the next ones.
 const SPARE_IMAGES: usize = 64;
 
-/// Who reads what without the latch.
+/// What is being read without the latch.
 #[derive(Default)]
 pub(super) struct Reads(Mutex<ReadsState>);
 
 #[derive(Default)]
 struct ReadsState {
-    /// Pages that somebody reads.
+    /// Pages that are being read.
     pages: Vec<PageId>,
     /// Images that are in no frame.
     spare: Vec<Page>,

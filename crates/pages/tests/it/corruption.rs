@@ -1,9 +1,10 @@
 //! Damage of any byte is found, or makes no difference; and the format does not change unnoticed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use env::Disk;
 use env_sim::SimDisk;
+use env_sim::sweep::{Damage, crash_everywhere, damages, image_of};
 use pages::{Durability, Env, Error, Options, PageStore};
 
 use crate::harness::{DIR, World, small};
@@ -66,50 +67,57 @@ fn read(disk: &SimDisk, world: &World) -> Result<Entries, Error> {
 }
 
 #[test]
-fn every_damaged_byte_is_found_or_makes_no_difference() {
+fn every_damage_is_found_or_makes_no_difference() {
     let (world, entries) = example();
     assert!(read(&world.disk.fork(), &world).expect("sound") == entries);
-    for (name, found_min) in FILES.into_iter().zip([400, 400]) {
-        let path = Path::new(DIR).join(name);
-        let len = bytes_of(&world.disk, name).len() as u64;
-        let mut found = 0;
-        for offset in (0..len).step_by(23).chain(0..64).chain(4096..4160).chain(8192..8256) {
-            let disk = world.disk.fork();
-            disk.flip_bit(&path, offset, 3);
-            match read(&disk, &world) {
-                Ok(read) => assert!(read == entries, "{name} {offset}: something else was read"),
-                Err(Error::Corrupt { file, what, .. }) => {
-                    assert!(!what.is_empty() && file.starts_with(DIR));
-                    found += 1;
-                }
-                Err(Error::NewerFormat { .. }) => found += 1,
-                Err(error) => panic!("{name} {offset}: {error}"),
-            }
+    let mut image = image_of(&world.disk, &[Path::new(DIR)]);
+    image.retain(|path, _| FILES.iter().any(|name| path.ends_with(name)));
+    let headers = |damage: &Damage| match damage {
+        Damage::Flip { at, .. } => {
+            [0, 4096, 8192].iter().any(|from| (*from..from + 64).contains(at))
         }
-        assert!(found > found_min, "{name}: {found} found");
+        _ => false,
+    };
+    let dense = damages(&image, 1).into_iter().filter(headers);
+    let (mut flips, mut found) = (0, 0);
+    for damage in damages(&image, 127).into_iter().chain(dense) {
+        let is_flip = matches!(damage, Damage::Flip { .. });
+        flips += u32::from(is_flip);
+        match (read(&damage.on(&image), &world), &damage) {
+            (Ok(_), Damage::Lose { .. }) => panic!("{damage:?} was not found"),
+            (Ok(read), _) => assert!(read == entries, "{damage:?}: something else was read"),
+            (Err(Error::Corrupt { file, what, .. }), _) => {
+                assert!(!what.is_empty() && file.starts_with(DIR));
+                found += u32::from(is_flip);
+            }
+            (Err(Error::NewerFormat { .. }), Damage::Flip { .. }) => found += 1,
+            (Err(Error::Io { .. }), Damage::Cut { .. }) => {}
+            (Err(error), _) => panic!("{damage:?}: {error}"),
+        }
     }
+    assert!(found * 5 > flips, "only {found} of {flips} flipped bits were found");
 }
 
 #[test]
-fn files_that_are_cut_or_missing_are_found() {
-    let (world, entries) = example();
-    for name in FILES {
-        let path = PathBuf::from(DIR).join(name);
-        let len = bytes_of(&world.disk, name).len() as u64;
-        for cut in (0..len).step_by(509) {
-            let disk = world.disk.fork();
-            let file = disk.open(&path, env::Access::ReadWrite).expect("it is there");
-            file.set_len(cut).expect("no faults");
-            drop(file);
-            match read(&disk, &world) {
-                Ok(read) => assert!(read == entries, "{name} {cut}: something else was read"),
-                Err(Error::Corrupt { .. } | Error::Io { .. }) => {}
-                Err(error) => panic!("{name} {cut}: {error}"),
-            }
-        }
-        let disk = world.disk.fork();
-        disk.remove(&path).expect("it is there");
-        assert!(matches!(read(&disk, &world), Err(Error::Corrupt { .. })), "{name}");
+fn a_store_that_is_being_made_is_there_or_not_after_any_crash() {
+    for seed in 0..5 {
+        let start = World::new(seed);
+        let ios = crash_everywhere(
+            &start.disk,
+            |disk| {
+                let env = Env { disk: std::sync::Arc::new(disk.clone()), ..start.env() };
+                let store = PageStore::open(&env, options())?;
+                let transaction = store.begin()?;
+                transaction.table("fruit").insert("apple", "red")?;
+                transaction.commit(Durability::Immediate)?;
+                store.close()
+            },
+            |disk, made| {
+                let found = read(disk, &start).expect("a crash is no damage");
+                assert!(!found.is_empty() || made.is_err(), "what was committed is lost");
+            },
+        );
+        assert!(ios > 10, "{ios}");
     }
 }
 

@@ -10,15 +10,16 @@
 //!   complete   writes D                                     those begun before have ended
 //! ```
 //!
-//! At the point all that is committed is in the snapshot. A transaction that began in *prepare* does
-//! not know yet on which side it will be, so it keeps the old values; when it commits in *prepare*
-//! they are forgotten, and when it commits in *resolve* they are *made available*: the snapshot has
-//! them. Who begins later is behind the point for certain, and makes available what it keeps.
+//! At the point all that is committed is in the snapshot. A transaction that began in *prepare*
+//! does not know yet on which side it will be, so it keeps the old values; when it commits in
+//! *prepare* they are forgotten, and when it commits in *resolve* they are *made available*: the
+//! snapshot has them. A transaction that begins later is behind the point for certain, and makes
+//! available what it keeps.
 //!
 //! The snapshot of a row is the old value if one is available, and else the latest. The snapshotter
 //! takes no lock for that: it reads the latest value and looks at the flag *afterwards*. A
-//! transaction sets the flag *before* it writes the latest value, so a value that may be torn or too
-//! new comes with a flag that says to look at the old one. Fences keep both in this order.
+//! transaction sets the flag *before* it writes the latest value, so a value that may be torn or
+//! too new comes with a flag that says to look at the old one. Fences keep both in this order.
 
 use super::{VirtualAlgorithm, Writes};
 use crate::algorithm::{Content, Setup};

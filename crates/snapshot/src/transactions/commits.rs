@@ -14,7 +14,7 @@ struct State {
     installing: [usize; 2],
 }
 
-/// Who commits in which period.
+/// Which transactions commit in which period.
 #[derive(Debug)]
 pub(super) struct Commits {
     state: Mutex<State>,

@@ -1,7 +1,7 @@
 //! Row locks for strict two-phase locking.
 //!
-//! A byte a row: 0 free, n shared by n readers, 255 exclusive. Who does not get a lock after some
-//! tries gives up and lets go of everything, so there are no deadlocks to find.
+//! A byte a row: 0 free, n shared by n readers, 255 exclusive. A transaction without the lock after
+//! some tries gives up and lets go of everything, so there are no deadlocks to find.
 
 use crate::sync::{AtomicU8, Backoff, Ordering};
 
@@ -14,7 +14,7 @@ const TRIES_MAX: usize = if cfg!(loom) { 1 } else { 200 };
 /// What a lock allows, the weaker first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Reading, beside other readers.
+    /// Reading, shared with other readers.
     Shared,
     /// Writing, alone.
     Exclusive,
@@ -30,7 +30,7 @@ impl Locks {
         Self { cells: (0..rows).map(|_| AtomicU8::new(FREE)).collect() }
     }
 
-    /// Gets the lock in `mode` for who has it as `held`: whether it was to be had.
+    /// Tries to upgrade a lock held as `held` to `mode`. Returns whether it was granted.
     pub(super) fn acquire(&self, row: usize, held: Option<Mode>, mode: Mode) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..TRIES_MAX {
@@ -38,7 +38,7 @@ impl Locks {
             let wanted = match (held, mode) {
                 (None, Mode::Shared) if state < SHARED_MAX => Some(state + 1),
                 (None, Mode::Exclusive) if state == FREE => Some(EXCLUSIVE),
-                // The one reader is the one who asks.
+                // The one reader is the caller.
                 (Some(_), Mode::Exclusive) if state == 1 => Some(EXCLUSIVE),
                 _ => None,
             };

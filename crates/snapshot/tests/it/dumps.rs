@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use env::Disk;
 use env_os::OsDisk;
+use env_sim::sweep::{Damage, crash_everywhere, damages, image_of};
+use env_sim::{Faults, SimDisk};
 use snapshot::dump::{self, Reader, Writer};
 use snapshot::{
     Algorithm, Checkpoints, Content, Database, Error, Fork, Pages, Setup, Shape, Source,
@@ -63,14 +65,15 @@ fn checkpoints_are_full<A: Algorithm>() {
 
 crate::for_each_algorithm!(checkpoints_are_full);
 
-fn small_dump(path: &Path, content: Content) {
+fn small_dump(disk: &dyn Disk, path: &Path, content: Content) -> snapshot::Result<()> {
     let shape = Shape::new(3, WORDS * 8).unwrap();
-    let mut writer = Writer::create(&OsDisk, path, shape, content, 7).unwrap();
+    let mut writer = Writer::create(disk, path, shape, content, 7)?;
     let rows: &[usize] = if content == Content::Full { &[0, 1, 2] } else { &[0, 2] };
     for row in rows {
-        writer.row(*row, &[*row as u64; WORDS]).unwrap();
+        writer.row(*row, &[*row as u64; WORDS])?;
     }
-    writer.finish().unwrap();
+    writer.finish()?;
+    Ok(())
 }
 
 /// The format document, in code.
@@ -78,7 +81,7 @@ fn small_dump(path: &Path, content: Content) {
 fn the_format_is_the_documented_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dump");
-    small_dump(&path, Content::Changes);
+    small_dump(&OsDisk, &path, Content::Changes).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
@@ -98,31 +101,44 @@ fn the_format_is_the_documented_one() {
 }
 
 #[test]
-fn every_damaged_byte_is_found() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("dump");
+fn every_damage_is_found() {
+    let dir = Path::new("/dumps");
     for content in [Content::Full, Content::Changes] {
-        small_dump(&path, content);
-        let good = std::fs::read(&path).unwrap();
-        dump::verify(&OsDisk, &path).unwrap();
-        for at in 0..good.len() {
-            for flip in [0x01, 0x80, 0xFF] {
-                let mut bad = good.clone();
-                bad[at] ^= flip;
-                std::fs::write(&path, &bad).unwrap();
-                let error = dump::verify(&OsDisk, &path).unwrap_err();
-                assert!(matches!(error, Error::Corrupt { .. }), "byte {at}: {error}");
+        let disk = SimDisk::new(1, Faults::default());
+        disk.create_dir_all(dir).unwrap();
+        small_dump(&disk, &dir.join("dump"), content).unwrap();
+        let image = image_of(&disk, &[dir]);
+        dump::verify(&disk, &dir.join("dump")).unwrap();
+        for damage in damages(&image, 1) {
+            let error = dump::verify(&damage.on(&image), &dir.join("dump")).unwrap_err();
+            match damage {
+                Damage::Lose { .. } => assert!(matches!(error, Error::Io { .. }), "{error}"),
+                _ => assert!(matches!(error, Error::Corrupt { .. }), "{damage:?}: {error}"),
             }
         }
-        for length in 0..good.len() {
-            std::fs::write(&path, &good[..length]).unwrap();
-            let error = dump::verify(&OsDisk, &path).unwrap_err();
-            assert!(matches!(error, Error::Corrupt { .. }), "{length} bytes: {error}");
-        }
-        let mut longer = good;
-        longer.push(0);
-        std::fs::write(&path, &longer).unwrap();
-        assert!(matches!(dump::verify(&OsDisk, &path), Err(Error::Corrupt { .. })));
+    }
+}
+
+#[test]
+fn after_a_crash_at_any_io_there_is_a_whole_dump_or_none() {
+    let path = Path::new("/dumps/dump");
+    for seed in 0..10 {
+        let disk = SimDisk::new(seed, Faults::default());
+        disk.create_dir_all(path.parent().unwrap()).unwrap();
+        let ios = crash_everywhere(
+            &disk,
+            |disk| small_dump(disk, path, Content::Full).is_ok(),
+            |disk, is_done| {
+                let is_there = disk.exists(path).unwrap();
+                assert!(is_there || !is_done, "what was finished is gone");
+                if is_there {
+                    assert_eq!(dump::verify(disk, path).unwrap().1.rows, 3);
+                }
+                small_dump(disk, path, Content::Changes).unwrap();
+                assert_eq!(dump::verify(disk, path).unwrap().1.rows, 2);
+            },
+        );
+        assert_eq!(ios, 7, "create, three writes, sync, rename, sync");
     }
 }
 

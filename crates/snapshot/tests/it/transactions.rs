@@ -196,7 +196,7 @@ fn with_nothing_written_all_are_equal<A: VirtualAlgorithm>() {
     assert!(states[1..].iter().all(|state| *state == vec![value(0, WORDS); 70]));
 }
 
-/// Rows so large that to install or copy one takes some microseconds: whoever looks at a row at the
+/// Rows so large that to install or copy one takes some microseconds: a look at a row at the
 /// wrong moment finds parts of two values. And so many that commits meet the traversal. Commit `n`
 /// writes row `n * 7 % LARGE_ROWS`.
 fn large_rows_are_never_torn<A: VirtualAlgorithm>() {

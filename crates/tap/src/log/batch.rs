@@ -11,6 +11,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use base::bytes::{u32_at, u64_at};
 use base::checksum::crc32c;
 use base::varint;
 
@@ -429,12 +430,4 @@ const fn reason_of(code: u8) -> Option<GapReason> {
         7 => GapReason::DiskFull,
         _ => return None,
     })
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

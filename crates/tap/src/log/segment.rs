@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use base::bytes::{u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_append};
 use env::{Access, Disk, File};
 
 use super::batch::{HEADER_BYTES as BATCH_HEADER_BYTES, Header as BatchHeader, MAGIC};
-use super::batch::{u32_at, u64_at};
 use crate::entry::{ConnectionNumber, Position, Time};
 use crate::error::{Error, Result};
 

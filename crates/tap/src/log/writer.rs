@@ -1,7 +1,8 @@
 //! Writing the log: batches, syncs, segments.
 //!
-//! A full disk leaves the writer as it was: the same batch can be written again. Any other failure is
-//! final: after a failed sync nobody knows what of the file is on the device, and the next start finds out.
+//! A full disk leaves the writer as it was: the same batch can be written again. Any other failure
+//! is final: after a failed sync it is unknown what of the file is on the device, and the next
+//! start finds out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,12 +45,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the log in `dir` for writing behind what is there, in a new segment, or begins one. A torn
-    /// tail is cut; a log that is continued gets a gap, as nobody listened meanwhile.
+    /// Opens the log in `dir` for writing behind what is there, in a new segment, or begins one. A
+    /// torn tail is cut; a log that is continued gets a gap, as nothing was captured meanwhile.
     ///
     /// # Errors
-    /// If somebody else writes it, if it is of another protocol, if its last segment is damaged, or if a
-    /// file cannot be written.
+    /// If another process writes it, if it is of another protocol, if its last segment is damaged,
+    /// or if a file cannot be written.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, settings: Settings, now: Time) -> Result<Self> {
         disk.create_dir_all(dir).map_err(Error::on(dir))?;
         let lock = disk.lock(&dir.join("tap.lock")).map_err(|error| {
@@ -144,8 +145,8 @@ impl Writer {
         self.end
     }
 
-    /// Goes on in a new segment, which begins with the connections that are there, and removes what is
-    /// not kept. `connection` is the one that was numbered last.
+    /// Goes on in a new segment, which begins with the connections that are there, and removes what
+    /// is not kept. `connection` is the one that was numbered last.
     ///
     /// # Errors
     /// If the segment cannot be made. If the disk is full the old one goes on.
@@ -224,16 +225,9 @@ fn begin_segment(
 ) -> Result<(PathBuf, Box<dyn File>, u64)> {
     let path = segment::path(dir, header.segment);
     let unfinished = dir.join("next.tmp");
-    if disk.exists(&unfinished).map_err(Error::on(&unfinished))? {
-        disk.remove(&unfinished).map_err(Error::on(&unfinished))?;
-    }
-    let file = disk.create(&unfinished).map_err(Error::on(&unfinished))?;
     let mut bytes = header.encode().to_vec();
     bytes.extend_from_slice(first.seal(header.first_batch, header.first_batch - 1));
-    file.write_all_at(&bytes, 0).map_err(Error::on(&unfinished))?;
-    file.sync_data().map_err(Error::on(&unfinished))?;
-    disk.rename(&unfinished, &path).map_err(Error::on(&path))?;
-    disk.sync_dir(dir).map_err(Error::on(dir))?;
+    let file = env::publish(disk, &unfinished, &path, &bytes)?;
     Ok((path, file, bytes.len() as u64))
 }
 

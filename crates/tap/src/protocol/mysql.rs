@@ -6,27 +6,29 @@
 //!           └────────── Login ────────────┘ └───────────── Commands ─────────────────────────────►
 //! ```
 //!
-//! What the client sends first is told as one request, and the password that may follow it is not: it is
-//! scrambled with a number that no other connection has. A LOAD DATA LOCAL is told when the file is there,
-//! with it.
+//! What the client sends first is told as one request, and the password that may follow it is not:
+//! it is scrambled with a number that no other connection has. A LOAD DATA LOCAL is told when the
+//! file is there, with it.
 //!
-//! What is [`Class::ReadOnly`] is decided by the words of the statement and by what the server last said
-//! of the transaction; in a transaction everything is [`Class::Query`].
+//! What is [`Class::ReadOnly`] is decided by the words of the statement and by what the server last
+//! said of the transaction; in a transaction everything is [`Class::Query`].
 //!
-//! Which id the server gave a prepared statement is only in its answer. It is told as one more request of
-//! class Connection, an execution without values ([`command::Execute::naming`]), which follows the request
-//! that prepared and which recovery does not execute. So are the types of its parameters, which the client
-//! tells with some execution and later ones rely on: whoever leaves that execution out must know them.
+//! Which id the server gave a prepared statement is only in its answer. It is told as one more
+//! request of class Connection, an execution without values ([`command::Execute::naming`]), which
+//! follows the request that prepared and which recovery does not execute. So are the types of its
+//! parameters, which the client tells with some execution and later ones rely on: a replay without
+//! that execution must know them.
 //!
-//! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask for it.
-//! That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows the request that
-//! was refused.
+//! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask
+//! for it. That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows
+//! the request that was refused.
 //!
 //! # After a gap
-//! A gap within rows whose length is known costs nothing. After any other one the place is found where
-//! the client begins to speak after the server did, if twice before it said one packet of number 0 with
-//! a known command and nothing else, and the server answered in whole packets from number 1 on. Where the
-//! login was not seen it is never found, as it is not known what client and server agreed on.
+//! A gap within rows whose length is known costs nothing. After any other one the place is found
+//! where the client begins to speak after the server did, if twice before it said one packet of
+//! number 0 with a known command and nothing else, and the server answered in whole packets from
+//! number 1 on. Where the login was not seen it is never found, as it is not known what client and
+//! server agreed on.
 
 pub(crate) mod answer;
 pub(crate) mod command;
@@ -288,7 +290,8 @@ impl Mysql {
         }
     }
 
-    /// The payload as it would be without attributes of the query, of which clients of MySQL 8 send none.
+    /// The payload as it would be without attributes of the query, of which clients of MySQL 8 send
+    /// none.
     fn without_attributes<'a>(
         &self,
         code: Code,
@@ -419,7 +422,8 @@ impl Mysql {
         self.file = None;
     }
 
-    /// Listens while the place is lost; whether it is known again, and `bytes` begin with a command.
+    /// Listens while the place is lost; whether it is known again, and `bytes` begin with a
+    /// command.
     fn regained(
         &mut self,
         side: Side,

@@ -1,7 +1,8 @@
-//! Where in the table a connection is: its two ends multiplied together, with a seed that nobody outside
-//! knows, so that nobody can choose addresses that all come to the same place.
+//! Where in the table a connection is: its two ends multiplied together, with a secret seed,
+//! so that an attacker cannot choose addresses that all come to the same place.
 //!
-//! This is done for every packet, and the standard library's hash was a seventh of what a packet cost.
+//! This is done for every packet, and the standard library's hash was a seventh of what a packet
+//! cost.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -83,7 +84,7 @@ mod tests {
             let hashes: Vec<u64> = (1024..5120_u16)
                 .map(|port| seed.hash_one((SocketAddr::new(client, port), server)))
                 .collect();
-            // The table uses low bits for the place and the highest seven beside it.
+            // The table uses low bits for the place and the highest seven in addition.
             let places: HashSet<u64> = hashes.iter().map(|hash| hash % 4096).collect();
             let tags: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
             assert!(places.len() > 2000 && tags.len() > 100, "{} {}", places.len(), tags.len());

@@ -9,7 +9,7 @@ use crate::protocol::raw::Raw;
 use crate::protocol::resp::Resp;
 use crate::protocol::{Conversation, Protocol};
 
-/// As whom to log in.
+/// The user to log in as.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The user; the recorded one if there is none.
@@ -138,7 +138,7 @@ impl RespSession {
                 }
                 return plain(resp_request(&words), true);
             }
-            // Who was first is known: the transaction that was executed is, the other one is not.
+            // Which was first is known: the transaction that was executed is, the other one is not.
             b"watch" if has_answered_exec && !self.in_multi => return Outgoing::Nothing,
             b"exec" if self.in_multi && request.recorded == Some(Outcome::Error) => {
                 self.in_multi = false;

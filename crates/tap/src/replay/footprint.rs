@@ -1,10 +1,11 @@
 //! What a request touches, so that two that were under way together may be again.
 //!
-//! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not known,
-//! but the log proves it: if both were answered while both transactions were open, neither needed a lock
-//! of the other. Two that insert never overlap, as they may draw numbers from the same AUTO_INCREMENT. The
-//! end of a transaction, whose statements are all done by then, may be sent beside whatever was answered
-//! before it: what needs its locks waits for it in any case. So the server makes several durable at once.
+//! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not
+//! known, but the log proves it: if both were answered while both transactions were open, neither
+//! needed a lock of the other. Two that insert never overlap, as they may draw numbers from the
+//! same AUTO_INCREMENT. The end of a transaction, whose statements are all done by then, may be
+//! sent together with what was answered before it: what needs its locks waits for it in any case.
+//! So the server makes several durable at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -189,8 +190,8 @@ impl State {
                 (Footprint::Nothing, false)
             }
             Code::Execute if request.class == Class::Connection => {
-                // The id of the statement that was prepared first, of those without one, or the types of
-                // one that is known.
+                // The id of the statement that was prepared first, of those without one, or the
+                // types of one that is known.
                 if let Some(id) = statement_id(&payload)
                     && !self.statements.contains_key(&id)
                     && let Some((_, text)) = self.unnamed.pop_front()
@@ -274,7 +275,8 @@ impl State {
 
 /// The keys of a call, by their hashes; `None` if it may touch others, or everything.
 fn keys(command: Command, words: &[&[u8]]) -> Option<Vec<u64>> {
-    // A script may touch what its call does not name, and needs the script that another call has given.
+    // A script may touch what its call does not name, and needs the script that another call has
+    // given.
     let names_all = command.group != Group::Scripting
         && command.keys.iter().all(|key| key.begin != BeginSearch::Unknown);
     let found = command_spec::keys::of(command.spec(), words)?;

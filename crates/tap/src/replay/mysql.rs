@@ -1,5 +1,5 @@
-//! MySQL's requests, sent again: the login by given credentials, statements under their new ids, and the
-//! time as it was.
+//! MySQL's requests, sent again: the login by given credentials, statements under their new ids,
+//! and the time as it was.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -120,8 +120,8 @@ impl MysqlSession {
         bytes
     }
 
-    /// Learns the types of a statement, or the recorded id of what was prepared first, of those without
-    /// one.
+    /// Learns the types of a statement, or the recorded id of what was prepared first, of those
+    /// without one.
     fn name(&mut self, payload: &[u8]) {
         let Some(id) = statement_id(payload) else { return };
         let found = match self.statements.get(&id) {
@@ -158,7 +158,7 @@ impl MysqlSession {
         payload[STATEMENT_ID_AT].copy_from_slice(&statement.id.to_le_bytes());
         let mut bytes = Vec::new();
         if code == Code::Execute {
-            // Without a cursor, as nobody fetches its rows.
+            // Without a cursor, as its rows are not fetched.
             payload[STATEMENT_ID_AT.end] = 0;
             if let Some(execute) = Execute::parse(&payload, statement.parameters) {
                 match execute.types {
@@ -198,7 +198,8 @@ impl MysqlSession {
         }));
     }
 
-    /// The query that says whether this connection waits for something that is locked, other than a row.
+    /// The query that says whether this connection waits for something that is locked, other than a
+    /// row.
     pub(super) fn asks_whether_it_waits(&self) -> Vec<u8> {
         query(&format!(
             "SELECT IF(COUNT(*), CONCAT('LOCKED', '!'), '') AS answer \
@@ -214,8 +215,8 @@ impl MysqlSession {
         answer.windows(7).any(|word| word == b"LOCKED!")
     }
 
-    /// The query that says how many transactions wait for rows at this moment. The tables of InnoDB's
-    /// transactions and locks show what was so when they were looked at last.
+    /// The query that says how many transactions wait for rows at this moment. The tables of
+    /// InnoDB's transactions and locks show what was so when they were looked at last.
     pub(super) fn asks_who_waits_for_rows() -> Vec<u8> {
         query(&format!("SHOW GLOBAL STATUS LIKE '{ROW_WAITS}'"))
     }
@@ -339,7 +340,7 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
     }
 }
 
-/// What to do about a user who is to prove itself in a way that is not known.
+/// What to do about a user that must authenticate in a way that is not known.
 fn unknown_plugin(user: &[u8], plugin: &[u8]) -> String {
     let user = String::from_utf8_lossy(user);
     format!(
@@ -350,7 +351,8 @@ fn unknown_plugin(user: &[u8], plugin: &[u8]) -> String {
     )
 }
 
-/// What to do about a server that wants the password itself, which goes over an encrypted connection only.
+/// What to do about a server that wants the password itself, which goes over an encrypted
+/// connection only.
 fn not_cached(user: &[u8], plugin: &[u8]) -> String {
     let user = String::from_utf8_lossy(user);
     format!(
@@ -440,8 +442,8 @@ mod tests {
 
     const SCRAMBLE: &[u8] = b"abcdefghijklmnopqrst";
 
-    /// A server that greets, reads a login, asks for a proof by `plugin`, and says `last` to it; what a
-    /// login to it comes to, and the proof.
+    /// A server that greets, reads a login, asks for a proof by `plugin`, and says `last` to it;
+    /// what a login to it comes to, and the proof.
     fn log_in_to(plugin: &[u8], last: &'static [&'static [u8]]) -> (Result<()>, Vec<u8>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");

@@ -1,15 +1,15 @@
-//! Which requests a server does not have that has others: those that were under way when the log ended,
-//! or when a base backup was taken.
+//! Which requests a server does not have that has others: those that were under way when the log
+//! ended, or when a base backup was taken.
 //!
 //! ```text
 //!   BEGIN  UPDATE ┊ UPDATE  COMMIT      the whole transaction is sent
 //!                 ┊ the backup, or the last answer
 //! ```
 //!
-//! A transaction is one thing: if its end was not answered, nothing of it may have stayed, and all of it
-//! is sent again. One that was not ended before the log did is not, as nobody was promised it. A request
-//! that was answered is not sent again, one that was not answered is: a server that had executed it and
-//! could not say so any more executes it twice.
+//! A transaction is one thing: if its end was not answered, nothing of it may have stayed, and all
+//! of it is sent again. One that was not ended before the log did is not, as no client was promised
+//! it. A request that was answered is not sent again, one that was not answered is: a server that
+//! had executed it and could not say so any more executes it twice.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,11 +40,12 @@ pub struct Base {
 }
 
 impl Base {
-    /// The backup that was taken when the request at `position` was the last one, from the log before it.
+    /// The backup that was taken when the request at `position` was the last one, from the log
+    /// before it.
     ///
-    /// The order of a log of SQL is that of the answers: what was not answered before the next request
-    /// came is not in the backup. Of RESP everything is in it that had arrived, but for transactions
-    /// whose EXEC had not.
+    /// The order of a log of SQL is that of the answers: what was not answered before the next
+    /// request came is not in the backup. Of RESP everything is in it that had arrived, but for
+    /// transactions whose EXEC had not.
     ///
     /// # Errors
     /// If the log cannot be read.

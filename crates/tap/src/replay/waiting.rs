@@ -1,7 +1,7 @@
 //! Which requests under way wait for another connection, and what is sent when all of them do.
 //!
-//! Nothing is concluded from time alone: on a busy machine a request may be late that the server has not
-//! begun with, and whatever was sent in its place would overtake it.
+//! Nothing is concluded from time alone: on a busy machine a request may be late that the server
+//! has not begun with, and whatever was sent in its place would overtake it.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -16,8 +16,9 @@ use crate::protocol::Protocol;
 /// The server is asked about a request that is late at least this often.
 const PATIENCE_MAX: Duration = Duration::from_millis(20);
 
-/// How long nothing may get on before the server is asked who is in whose way. What it says is by up to
-/// 100 ms older than the question before, and who is waited for no longer may not have woken up yet.
+/// How long nothing may get on before the server is asked which one blocks which. What it says is
+/// by up to 100 ms older than the question before, and a request that is no longer blocked may not
+/// have woken up yet.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_millis(150);
 
 impl Replayer<'_> {
@@ -33,7 +34,7 @@ impl Replayer<'_> {
         let waiting = match self.settings.protocol {
             Protocol::Resp => self.waiting_in_redis(&late)?,
             Protocol::Mysql => self.waiting_in_mysql(&late)?,
-            // Nobody can be asked.
+            // There is no connection to ask on.
             Protocol::Raw => late.iter().map(|(place, _)| *place).collect(),
         };
         for (place, _) in late {
@@ -64,9 +65,9 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// Those of the late requests that wait, for rows or for something else that is locked. The server
-    /// counts those that wait for rows and does not say at once which they are; but who does not wait is
-    /// answered some time, and then only those are left that do.
+    /// Those of the late requests that wait, for rows or for something else that is locked. The
+    /// server counts those that wait for rows and does not say at once which they are; but one that
+    /// does not wait is answered some time, and then only those are left that do.
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();
         let known = self.under_way.values().filter(|one| one.waits_for_row).count();
@@ -90,10 +91,11 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// If all that is under way waits, and nothing is due among the steps that are looked at ahead, ends a
-    /// transaction behind those; and if none is to be ended, sends the next request of one that holds what
-    /// another waits for. Which gaps between rows a statement locks depends on what the server has cleared
-    /// away by then, so a lock may be in the way that was not when it was recorded.
+    /// If all that is under way waits, and nothing is due among the steps that are looked at ahead,
+    /// ends a transaction behind those; and if none is to be ended, sends the next request of one
+    /// that holds what another waits for. Which gaps between rows a statement locks depends on what
+    /// the server has cleared away by then, so a lock may be in the way that was not when it was
+    /// recorded.
     pub(super) fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
@@ -116,8 +118,8 @@ impl Replayer<'_> {
         self.begin(holder)
     }
 
-    /// The next request of a transaction that holds what a request under way waits for; nothing if none
-    /// waits any more, or only for others that are under way.
+    /// The next request of a transaction that holds what a request under way waits for; nothing if
+    /// none waits any more, or only for others that are under way.
     fn holder(&mut self) -> Result<Option<u64>> {
         let (outcome, answer) = self.control()?.ask(&MysqlSession::asks_who_blocks_whom())?;
         let is_idle = |place: &u64| !self.under_way.contains_key(place);

@@ -1,5 +1,5 @@
-//! The log writer: a thread of its own that writes batches and makes them durable at an interval, so that
-//! whoever captures never waits for a disk.
+//! The log writer: a thread of its own that writes batches and makes them durable at an interval,
+//! so that the capturing thread never waits for a disk.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -140,7 +140,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Writes until nobody sends any more.
+    /// Writes until there is no sender any more.
     fn run(&mut self) -> Result<()> {
         loop {
             let patience = match self.unsynced_since {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use env::Disk;
 use env_os::OsDisk;
+use env_sim::sweep::{Damage, damages, image_of};
 use env_sim::{Faults, SimDisk};
 use tap::log::{self, Batch, Carried, Keep, Settings, Writer};
 use tap::{Class, ConnectionNumber, Entry, Error, GapReason, Outcome, Position, Time};
@@ -153,30 +154,39 @@ fn whoever_begins_with_a_later_segment_gets_the_connections_carried_over() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_and_its_file_named() {
+fn every_damage_is_found_and_its_file_named() {
     let (_, disk) = sample_on_sim_disk();
     let dir = Path::new("/log");
     let whole: Vec<Entry> = log::read(&disk, dir, None).unwrap().collect::<Result<_, _>>().unwrap();
-    for name in files() {
-        let path = dir.join(name);
-        let bytes = disk.open(&path, env::Access::Read).unwrap().len().unwrap();
-        for offset in 0..bytes {
-            // A fresh disk each time: the same seed makes the same one.
-            let (sim, disk) = sample_on_sim_disk();
-            assert!(sim.flip_bit(&path, offset, (offset % 8) as u8));
-            let read: Result<Vec<Entry>, Error> =
-                log::read(&disk, dir, None).and_then(Iterator::collect);
-            match read {
-                // The mark of a clean end says nothing but that what is before it was durable.
-                Ok(entries) => {
-                    assert_eq!(entries, whole, "byte {offset} of {name}");
-                    assert!(name == files()[1] && offset >= bytes - 48, "byte {offset} of {name}");
-                }
-                Err(Error::Corrupt { path: named, .. } | Error::Newer { path: named, .. }) => {
-                    assert_eq!(named, path, "byte {offset}");
-                }
-                Err(other) => panic!("byte {offset} of {name}: {other}"),
+    let mut image = image_of(&*disk, &[dir]);
+    image.retain(|path, _| files().iter().any(|name| path.ends_with(name)));
+    let last = dir.join(files()[1]);
+    let mark_at = image[&last].len() - 48;
+    for damage in damages(&image, 1) {
+        let disk: Arc<dyn Disk> = Arc::new(damage.on(&image));
+        let read: Result<Vec<Entry>, Error> =
+            log::read(&disk, dir, None).and_then(Iterator::collect);
+        let is_last = damage.path() == last;
+        match (read, &damage) {
+            // The mark of a clean end says nothing but that what is before it was durable.
+            (Ok(entries), Damage::Flip { at, .. }) => {
+                assert!(is_last && *at >= mark_at && entries == whole, "{damage:?}");
             }
+            // The oldest segment is removed when it is too old: the next one carries on from it.
+            (Ok(entries), Damage::Lose { .. }) if !is_last => {
+                assert!(entries.len() < whole.len() && entries.last() == whole.last());
+            }
+            // The end of the last segment may be torn: what is left is what was there before.
+            (Ok(entries), Damage::Cut { .. } | Damage::Append { .. } | Damage::Lose { .. }) => {
+                assert!(is_last && whole.starts_with(&entries), "{damage:?}: {entries:#?}");
+            }
+            (Err(Error::Corrupt { path: named, .. } | Error::Newer { path: named, .. }), _) => {
+                assert!(
+                    named == damage.path() || matches!(damage, Damage::Lose { .. }),
+                    "{damage:?}"
+                );
+            }
+            (Err(other), _) => panic!("{damage:?}: {other}"),
         }
     }
 }

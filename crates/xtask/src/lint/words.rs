@@ -7,8 +7,8 @@
 //! ```
 //!
 //! An area that has none of the words stays so; one that still has some is listed in
-//! `policy::AREAS_WITH_WORDS` and only counted. Code between backquotes and fenced blocks of a
-//! document are quotations and do not count.
+//! `policy::AREAS_WITH_WORDS` and only counted. Code between backquotes, targets of links and fenced
+//! blocks of a document are quotations and do not count.
 
 use super::policy::{AREAS_WITH_WORDS, WORDS};
 use super::source::Source;
@@ -105,9 +105,15 @@ fn hits_in(prose: &str) -> impl Iterator<Item = &'static str> {
     WORDS.iter().flat_map(move |word| std::iter::repeat_n(*word, bounded(word)))
 }
 
-/// What does not stand between backquotes.
+/// What neither stands between backquotes nor is the target of a link.
 fn without_code(prose: &str) -> String {
-    prose.split('`').step_by(2).collect::<Vec<_>>().join(" ")
+    let plain: String = prose.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let mut parts = plain.split("](");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(part.split_once(')').map_or(part, |(_target, rest)| rest));
+    }
+    out
 }
 
 /// The lines of a document outside its fenced blocks, with their numbers.
@@ -209,6 +215,7 @@ mod tests {
         assert_eq!(all("nobody's business comes to\u{a0}nothing"), ["nobody"]);
         assert_eq!(all("the whole besides, `who` and whom_ever"), Vec::<&str>::new());
         assert_eq!(all("It comes to nothing."), ["comes to nothing"]);
+        assert_eq!(all("see [this](beside) and [that](who/nobody), nobody"), ["nobody"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Finding the place again after a gap, by rounds: all that the client says until the server speaks, and
-//! all that the server answers until the client speaks.
+//! Finding the place again after a gap, by rounds: all that the client says until the server
+//! speaks, and all that the server answers until the client speaks.
 //!
-//! Who speaks changes at the same bytes however they are cut into calls.
+//! The speaker changes at the same bytes however they are cut into calls.
 
 use resp::{Limits, Parsed, Parser};
 

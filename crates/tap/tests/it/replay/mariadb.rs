@@ -19,7 +19,7 @@ use super::{Process, free_port, has_program, output, replay_all, settings, wait_
 const USER: &str = "someone";
 const PASSWORD: &str = "secret";
 
-/// A server with an empty database `shop`, and a user who may do everything.
+/// A server with an empty database `shop`, and a user with all rights.
 pub(super) struct Server {
     process: Option<Process>,
     dir: TempDir,

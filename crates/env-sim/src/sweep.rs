@@ -1,0 +1,171 @@
+//! What every format must withstand, one damage and one crash at a time.
+//!
+//! ```text
+//!   Image     path → bytes, read from a disk, put on a new one
+//!   Damage    a bit of one byte turned · a file cut at one length · a file lost · something appended
+//!   damages   one of each for every byte and every length of every file (or every n-th)
+//!   crash_everywhere   the same run on a fresh disk, ended before and after each of its I/Os
+//! ```
+//!
+//! A format's test gives the image of something small, and says of each damage what reading it must
+//! come to: the error that names the file, or, where the byte means nothing, what was read before.
+//! "It does not panic" is not enough.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use env::{Access, Disk};
+
+use crate::{Faults, SimDisk};
+
+/// Files with their bytes.
+pub type Image = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Reads all files of directories; what is in directories below is left out.
+///
+/// # Panics
+/// When a file cannot be read.
+#[must_use]
+pub fn image_of(disk: &dyn Disk, directories: &[&Path]) -> Image {
+    let mut image = Image::new();
+    for directory in directories {
+        for name in disk.list(directory).unwrap_or_default() {
+            let path = directory.join(name);
+            let Ok(file) = disk.open(&path, Access::Read) else { continue };
+            let bytes = file.len().expect("the file is open");
+            let mut content = vec![0; usize::try_from(bytes).expect("an image is in memory")];
+            file.read_exact_at(&mut content, 0).expect("the disk has no faults");
+            image.insert(path, content);
+        }
+    }
+    image
+}
+
+/// Makes a disk with these files, all durable.
+///
+/// # Panics
+/// Never: the disk has no faults.
+#[must_use]
+pub fn disk_of(image: &Image) -> SimDisk {
+    let disk = SimDisk::new(2, Faults::default());
+    for (path, bytes) in image {
+        let directory = path.parent().expect("a file is in a directory");
+        disk.create_dir_all(directory).expect("no faults");
+        let file = disk.create(path).expect("no faults");
+        file.write_all_at(bytes, 0).expect("no faults");
+        file.sync_data().expect("no faults");
+        disk.sync_dir(directory).expect("no faults");
+    }
+    disk
+}
+
+/// One damage to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Damage {
+    /// A bit (0 to 7) of the byte `at` is turned.
+    Flip {
+        /// The file.
+        path: PathBuf,
+        /// Which byte.
+        at: usize,
+        /// Which bit.
+        bit: u8,
+    },
+    /// The file ends after `len` bytes.
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// The bytes that are left.
+        len: usize,
+    },
+    /// The file is not there.
+    Lose {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A byte follows the end of the file.
+    Append {
+        /// The file.
+        path: PathBuf,
+        /// The byte.
+        byte: u8,
+    },
+}
+
+impl Damage {
+    /// The file that is damaged.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Flip { path, .. }
+            | Self::Cut { path, .. }
+            | Self::Lose { path }
+            | Self::Append { path, .. } => path,
+        }
+    }
+
+    /// Makes a disk with the files of `image`, one of them damaged.
+    ///
+    /// # Panics
+    /// When `image` does not have the file.
+    #[must_use]
+    pub fn on(&self, image: &Image) -> SimDisk {
+        let mut image = image.clone();
+        let file = image.get_mut(self.path()).expect("the damage is of this image");
+        match self {
+            Self::Flip { at, bit, .. } => file[*at] ^= 1 << bit,
+            Self::Cut { len, .. } => file.truncate(*len),
+            Self::Append { byte, .. } => file.push(*byte),
+            Self::Lose { path } => drop(image.remove(path)),
+        }
+        disk_of(&image)
+    }
+}
+
+/// Lists damages to every file: a flip and a cut at every `step`-th byte (each bit in turn), its
+/// loss, and a byte appended.
+///
+/// # Panics
+/// When `step` is 0.
+#[must_use]
+pub fn damages(image: &Image, step: usize) -> Vec<Damage> {
+    let mut all = Vec::new();
+    for (path, bytes) in image {
+        for at in (0..bytes.len()).step_by(step) {
+            let bit = u8::try_from(at / step % 8).expect("below 8");
+            all.push(Damage::Flip { path: path.clone(), at, bit });
+            all.push(Damage::Cut { path: path.clone(), len: at });
+        }
+        all.push(Damage::Lose { path: path.clone() });
+        all.push(Damage::Append { path: path.clone(), byte: 0 });
+        all.push(Damage::Append { path: path.clone(), byte: 0xff });
+    }
+    all
+}
+
+/// Runs `write` on copies of `start`, each of which crashes before, or after, another of the run's
+/// I/Os, and gives what is left to `judge`, with what `write` returned. The last run does not crash.
+/// Returns how many I/Os it had.
+///
+/// # Panics
+/// When `judge` does.
+pub fn crash_everywhere<T>(
+    start: &SimDisk,
+    mut write: impl FnMut(&SimDisk) -> T,
+    mut judge: impl FnMut(&SimDisk, T),
+) -> u64 {
+    for n in 1.. {
+        for is_after in [false, true] {
+            let disk = start.fork();
+            disk.crash_at(n, is_after);
+            let returned = write(&disk);
+            let has_crashed = disk.is_crashed();
+            disk.restart();
+            judge(&disk, returned);
+            if !has_crashed {
+                return n - 1;
+            }
+        }
+    }
+    unreachable!("a run ends")
+}

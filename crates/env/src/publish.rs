@@ -1,0 +1,117 @@
+//! A file that is there complete and durable, or not at all.
+//!
+//! ```text
+//!   create   remove what an earlier attempt left · create the temporary file
+//!   write    the caller, by Unpublished::file
+//!   publish  sync the file ─► rename it to its name ─► sync the directory
+//! ```
+//!
+//! Each step is there because a crash without it loses data. Without the first sync the name can
+//! appear before the bytes do; without the rename a reader can find half of a file, or a crash can
+//! leave neither the old nor the new one; without the second sync the name can go again after the
+//! caller has relied on it. In this one place they are in the right order.
+//!
+//! Invariants:
+//! 1. Under its name there is the old file or the new one, whole, whatever crash comes when.
+//! 2. When `publish` has returned `Ok`, it is the new one, after any crash.
+//! 3. When it has returned an error, it is the one or the other: a rename may have had its effect.
+//! 4. What a crash leaves under the temporary name is never read, and removed by the next attempt.
+//!    So one temporary name has one writer at a time: the caller holds a lock of its own.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, File};
+
+/// A step that failed: what was done to which file, and what the system said.
+#[derive(Debug)]
+pub struct FailedStep {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// The step, as a verb.
+    pub doing: &'static str,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl fmt::Display for FailedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = crate::error::reason(&self.path, &self.source);
+        write!(f, "cannot {} {}: {reason}", self.doing, self.path.display())
+    }
+}
+
+impl std::error::Error for FailedStep {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Adds to an error of the system which step it ended.
+fn step<T>(path: &Path, doing: &'static str, result: io::Result<T>) -> Result<T, FailedStep> {
+    result.map_err(|source| FailedStep { path: path.to_owned(), doing, source })
+}
+
+/// A file that is being written and has no name yet that means anything.
+pub struct Unpublished<'a> {
+    disk: &'a dyn Disk,
+    file: Box<dyn File>,
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl<'a> Unpublished<'a> {
+    /// Creates the file as `temporary`, which must be in the directory of `path`.
+    ///
+    /// # Errors
+    /// [`FailedStep`].
+    pub fn create(disk: &'a dyn Disk, temporary: &Path, path: &Path) -> Result<Self, FailedStep> {
+        assert_eq!(temporary.parent(), path.parent(), "a rename within one directory is atomic");
+        if step(temporary, "look for", disk.exists(temporary))? {
+            step(temporary, "remove", disk.remove(temporary))?;
+        }
+        let file = step(temporary, "create", disk.create(temporary))?;
+        Ok(Self { disk, file, temporary: temporary.to_owned(), path: path.to_owned() })
+    }
+
+    /// The file, to be written.
+    #[must_use]
+    pub fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// Where it is until it is published: what an error of writing is about.
+    #[must_use]
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Makes the file durable and gives it its name. Returns the open file.
+    ///
+    /// # Errors
+    /// [`FailedStep`]; the name may then be of the old file or of this one.
+    pub fn publish(self) -> Result<Box<dyn File>, FailedStep> {
+        let Self { disk, file, temporary, path } = self;
+        step(&temporary, "sync", file.sync_data())?;
+        step(&path, "replace", disk.rename(&temporary, &path))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        step(directory, "sync", disk.sync_dir(directory))?;
+        Ok(file)
+    }
+}
+
+/// Publishes `bytes` as the file `path`, by way of `temporary`. Returns the open file.
+///
+/// # Errors
+/// [`FailedStep`]; the name may then be of the old file or of the new one.
+pub fn publish(
+    disk: &dyn Disk,
+    temporary: &Path,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Box<dyn File>, FailedStep> {
+    let new = Unpublished::create(disk, temporary, path)?;
+    step(temporary, "write", new.file.write_all_at(bytes, 0))?;
+    new.publish()
+}
