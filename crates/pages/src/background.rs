@@ -1,8 +1,8 @@
-//! The thread in the background: checkpoints, and the delay of commits that nobody waits for.
+//! The background thread: checkpoints, and delayed log writes that no commit waits for.
 //!
-//! It ends with the last handle of the store. A transaction that is still open then does its own
-//! upkeep, as all do with [`crate::Upkeep::Inline`]: who finds the online log table full takes a
-//! checkpoint.
+//! The thread ends with the last handle of the store. A transaction that is still open then does
+//! its own upkeep, as all do with [`crate::Upkeep::Inline`]: a commit that finds the online log
+//! table full takes a checkpoint.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -12,10 +12,10 @@ use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
 use crate::latch::{Inner, RECLAIM_PAGES};
 
-/// After a restart the rest of its records are settled within about a second.
+/// After a restart, settles the rest of its records within about a second.
 const SETTLE_PAUSE: Duration = Duration::from_micros(500);
 
-/// Ends the thread when it is dropped.
+/// Ends the thread on drop.
 pub(crate) struct Background {
     inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
@@ -27,7 +27,8 @@ impl Background {
         let thread = std::thread::Builder::new()
             .name(String::from("pages-upkeep"))
             .spawn(move || {
-                // An error has poisoned the store, or will be met again by who needs the page.
+                // An error has either poisoned the store or will be returned again to the
+                // transaction that needs the page.
                 while run(&of_thread).is_err() && of_thread.log.healthy().is_ok() {}
             })
             .map_err(Error::io(std::path::Path::new("pages-upkeep"), "start the thread"))?;
@@ -39,13 +40,14 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.inner.log.stop_upkeep();
         if let Some(thread) = self.thread.take() {
-            // It panics only when an invariant is broken, which it has said then.
+            // The thread panics only when an invariant is broken, and the panic has been reported
+            // by then.
             let _said_already = thread.join();
         }
     }
 }
 
-/// What comes next.
+/// What the thread does next.
 enum Work {
     Settle,
     Checkpoint,
@@ -59,11 +61,11 @@ fn run(inner: &Inner) -> Result<()> {
         inner.log.healthy()?;
         inner.flush_if_late(true)?;
         match next_work(inner) {
-            // The first transactions settle what they need, and are not to wait for the rest.
+            // The first transactions settle the parts they need and must not wait for the rest.
             Work::Settle => inner.log.rest(SETTLE_PAUSE),
             Work::Checkpoint => {
                 inner.advance_checkpoint(None)?;
-                // Those who want to commit come first.
+                // Commits that wait for the latch go first.
                 inner.give_way();
             }
             Work::Reclaim => {
@@ -76,7 +78,7 @@ fn run(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-/// What is to be done, some of which is done by that.
+/// Returns the most urgent work; doing it may make more of it superfluous.
 fn next_work(inner: &Inner) -> Work {
     if !inner.share().is_upkeep_due() {
         return Work::Nothing;

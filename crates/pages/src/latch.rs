@@ -1,9 +1,9 @@
-//! What all handles of a store share: the latch, and what is done with it and without it.
+//! The state that all handles of a store share: the latch, and the work done with and without it.
 //!
-//! One latch protects [`Core`]: shared by who looks at pages, exclusive for who changes them. As a
-//! transaction changes only its overlay until it commits, nearly everything is done shared. It is
-//! never held while anything is written or synced, nor while a page is read, but by who is alone or
-//! in the middle of a commit:
+//! One latch protects [`Core`]: readers of pages hold it shared, writers hold it exclusively. A
+//! transaction changes only its overlay until it commits, so nearly all work needs the latch only
+//! shared. It is not held during a write or a sync. A page is read under it only by a thread that
+//! is alone or in the middle of a commit:
 //!
 //! ```text
 //!   look        who finds a page in no frame reads it without the latch, brings it into a frame,
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Order: the turn to move a checkpoint on, a transaction's own state, the latch, the lock table or
-//! the log. Nobody who holds one of the last four waits for a lock of a transaction, or for a device
-//! to sync. Nobody takes the latch twice, shared or not.
+//! the log. A thread that holds one of the last four waits neither for the lock of a transaction
+//! nor for a device to sync. No thread takes the latch twice, shared or not.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -31,18 +31,18 @@ use crate::pool::PageWrite;
 use crate::position::Lsn;
 use crate::shared_log::SharedLog;
 
-/// Commits that wait for nothing wait all the same when the log's buffer is so full, in percent.
+/// The fill level of the log buffer, in percent, from which even `Durability::None` commits wait.
 const BEHIND_PERCENT: usize = 1000;
-/// So often a page is read without the latch before an answer is there.
+/// How often a call reads a page without the latch before it keeps the latch.
 const UNLATCHED_READS_MAX: usize = 16;
-/// So many pages of deleted tables are given back at a time.
+/// Pages of deleted tables freed at a time.
 pub(crate) const RECLAIM_PAGES: usize = 8;
 
-/// Those who wait for the latch. Who has got it is counted while it holds it.
+/// The threads that wait for the latch. Each is counted until it releases the latch again.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
-    /// Goes up when one of them has it.
+    /// Grows each time a waiting thread obtains the latch.
     served: AtomicUsize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) core: RwLock<Core>,
     pub(crate) queue: Queue,
     pub(crate) log: Arc<SharedLog>,
-    /// Whose turn it is to move a checkpoint on.
+    /// The turn to move a checkpoint on.
     pub(crate) turn: Mutex<()>,
     pub(crate) locks: Mutex<LockTable>,
     pub(crate) lock_released: Condvar,
@@ -59,7 +59,7 @@ pub(crate) struct Inner {
     pub(crate) upkeep: Upkeep,
     pub(crate) group_delay: Duration,
     pub(crate) transaction_bytes_max: usize,
-    /// Pages that transactions that have ended have found in frames.
+    /// Frame hits of transactions that have ended.
     pub(crate) page_hits: AtomicU64,
     pub(crate) _lock: Box<dyn env::Lock>,
 }
@@ -70,7 +70,7 @@ pub(crate) type Shared<'a> = RwLockReadGuard<'a, Core>;
 const BROKEN: &str = "a broken invariant has ended a thread that held the latch";
 
 impl Inner {
-    /// Takes the latch for changing something.
+    /// Takes the latch exclusively.
     pub(crate) fn latch(&self) -> Latched<'_> {
         match self.core.try_write() {
             Ok(core) => core,
@@ -78,7 +78,7 @@ impl Inner {
         }
     }
 
-    /// Takes the latch for looking.
+    /// Takes the latch shared.
     pub(crate) fn share(&self) -> Shared<'_> {
         match self.core.try_read() {
             Ok(core) => core,
@@ -94,8 +94,9 @@ impl Inner {
         latched
     }
 
-    /// Without the latch, before taking it again: returns after one of those who wait for it has
-    /// got it, if any do. Merely let go it would be taken again before who waits has woken up.
+    /// Yields the latch before taking it again: returns after one of the waiting threads has
+    /// obtained it, if any wait. Merely releasing it is not enough: the caller would take it again
+    /// before a waiting thread wakes up.
     pub(crate) fn give_way(&self) {
         let served = self.queue.served.load(Ordering::Relaxed);
         while self.queue.waiting.load(Ordering::Relaxed) > 0
@@ -109,13 +110,13 @@ impl Inner {
         self.locks.lock().expect("the lock table does not panic")
     }
 
-    /// What the changes of one transaction may take.
+    /// The most bytes that the changes of one transaction may take.
     pub(crate) fn transaction_bytes_max(&self) -> usize {
         self.transaction_bytes_max
     }
 
-    /// Asks what is committed. A page that is in no frame is read without the latch, if there is
-    /// anybody who may want that meanwhile; then everything is asked again.
+    /// Runs a query on committed content. If a page is in no frame and other threads may want the
+    /// latch, reads the page without it and repeats the whole query.
     pub(crate) fn ask<T>(
         &self,
         last: &LastFrame,
@@ -134,33 +135,33 @@ impl Inner {
             drop(core);
             let is_read = read.read();
             let frame = self.latch().pool.finish_read(read, is_read)?;
-            // Looking at it is the use that it was read for.
+            // The coming look at the frame is the use that it was read for.
             frame.into_iter().for_each(|frame| last.set(frame));
             if !is_read {
-                // The error will be met again under the latch.
+                // The query will meet the error again under the latch.
                 break;
             }
         }
-        // Who is unlucky, and finds pages gone as soon as they were read, keeps the latch.
+        // After `UNLATCHED_READS_MAX` attempts, keep the latch so that eviction cannot starve the
+        // caller.
         let mut core = self.latch();
         self.log.healthy()?;
         ask(&mut core.look())
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for who is doing so.
+    /// Writes the log until the group at `lsn` is durable, or waits for the thread that is writing.
     pub(crate) fn flush_past(&self, lsn: Lsn) -> Result<()> {
         self.log.flush_past(self.log.lock(), lsn, || self.share())
     }
 
     /// Writes everything in the log buffer.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        // Everything that was appended is before this, and nothing durable is.
+        // The last group appended ends here; nothing past it exists.
         let last = Lsn(self.log.lock().buffer.end().0 - 1);
         self.flush_past(last)
     }
 
-    /// Moves a checkpoint on, by so many pages or those of a step, and ends it when it has seen
-    /// every page.
+    /// Moves a checkpoint on by `page_count` pages or one step, and ends it after the last page.
     pub(crate) fn advance_checkpoint(&self, page_count: Option<usize>) -> Result<()> {
         let _turn = self.turn.lock().expect("a broken invariant has ended a checkpoint");
         self.log.healthy()?;
@@ -181,8 +182,8 @@ impl Inner {
         if is_done { self.end_checkpoint() } else { Ok(()) }
     }
 
-    /// Lines 20 to 23 of Algorithm 1: everything that was written is synced, in the order in
-    /// which each relies on what is before it.
+    /// Lines 20 to 23 of Algorithm 1: syncs everything written, each part before the part that
+    /// relies on it.
     fn end_checkpoint(&self) -> Result<()> {
         let mut core = self.latch();
         let needs_sync = core.close_checkpoint();
@@ -197,13 +198,13 @@ impl Inner {
         self.log.poison_by(data.write_master(&master))?;
         let redo_start = self.latch().finish_checkpoint(master);
         let mut files = self.log.take_files(self.log.lock());
-        // Before anybody else finds the files.
+        // Before another thread can take the files.
         let recycled = self.log.poison_by(files.recycle_before(redo_start));
         self.log.put_files(files);
         recycled
     }
 
-    /// Takes a whole checkpoint, after ending one that is being taken.
+    /// Takes a complete checkpoint, after finishing one in progress.
     pub(crate) fn whole_checkpoint(&self, effort: Effort) -> Result<()> {
         let begin = loop {
             let mut core = self.latch();
@@ -214,14 +215,14 @@ impl Inner {
             drop(core);
             self.advance_checkpoint(None)?;
         };
-        // Others may begin the next one as soon as this is done.
+        // Another thread may begin the next checkpoint as soon as this one ends.
         while self.share().checkpoint_begin() == Some(begin) {
             self.advance_checkpoint(Some(usize::MAX))?;
         }
         Ok(())
     }
 
-    /// The latch, for a commit: the online log table has room for it.
+    /// Takes the latch for a commit, after making room in the online log table.
     pub(crate) fn latch_with_room(&self) -> Result<Latched<'_>> {
         loop {
             let core = self.latch();
@@ -239,8 +240,8 @@ impl Inner {
         }
     }
 
-    /// After a commit: ends the transaction, makes it as durable as was asked for, and moves a
-    /// checkpoint on or has the thread in the background do so, if any upkeep is due.
+    /// Ends a transaction after its commit, as durably as requested. Does due upkeep, or wakes the
+    /// background thread for it.
     pub(crate) fn settle(
         &self,
         transaction: u64,
@@ -263,7 +264,7 @@ impl Inner {
             Durability::Group => {
                 log.is_full() || log.is_group_late(self.clock.monotonic_us(), self.group_delay)
             }
-            // The thread in the background writes it, but must not be left behind.
+            // The background thread writes the log, but commits must not outrun it.
             Durability::None if !is_inline => log.is_fuller_than(BEHIND_PERCENT),
             Durability::None => log.is_full(),
         };
@@ -287,8 +288,8 @@ impl Inner {
         self.advance_checkpoint(None)
     }
 
-    /// Writes the log if the oldest commit in its buffer has waited long enough, or, if
-    /// asked to, if the buffer is full.
+    /// Writes the log if the oldest commit in its buffer has waited long enough or, if `or_full`,
+    /// if the buffer is full.
     pub(crate) fn flush_if_late(&self, or_full: bool) -> Result<()> {
         let mut log = self.log.lock();
         let is_late = log.is_group_late(self.clock.monotonic_us(), self.group_delay);

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Strict two-phase: everything is held until the transaction ends. A scan locks each record that
-//! it returns and the gap before it, and the gap that it ended in; inserting or removing `k`
-//! locks the gap that `k` is in (and removing, the gap before `k` too), so nothing that was
-//! scanned changes (no phantoms), and what is about to appear blocks who would miss it.
-//! The *next key* that names a gap is a committed one: when a commit inserts or removes it, the
-//! holders of the gap are passed on ([`LockTable::inherit`]).
+//! it returns, the gap before it, and the gap in which it ended. Inserting or removing `k` locks
+//! the gap around `k` (removing also the gap before `k`). So nothing that was scanned changes (no
+//! phantoms), and a pending insert blocks a scan that would miss it. The *next key* that names a
+//! gap is a committed one: when a commit inserts or removes it, the rights of the gap's holders are
+//! passed on ([`LockTable::inherit`]).
 //!
 //! A record and the gap before it are one place, with rights in each:
 //!
@@ -21,27 +21,28 @@
 //!   queue     claims that wait, in order of arrival                         one a transaction
 //! ```
 //!
-//! A claim is granted if it agrees with all others at its place, granted or ahead in the queue, but
-//! who has something in the record or the gap already is ahead of who waits for it. Before a claim
-//! waits, the graph of who waits for whom is searched from it: if it leads back, the claim is
-//! refused. As inheriting adds edges too, waiters look again from time to time.
+//! A claim is granted if it is compatible with all others at its place, both granted and earlier in
+//! the queue. A transaction that already has rights in the record or the gap goes ahead of those
+//! waiting. Before a claim waits, the wait-for graph is searched from it: if the search leads back,
+//! the claim is refused. Inheriting adds edges as well, so waiting transactions search again from
+//! time to time.
 //!
-//! Places are known by a hash of 64 bits with a random seed, and nothing else is kept of them. Should
-//! two have the same (3 in 100 million, for a million locks at once), they are locked together.
+//! A place is identified by a 64-bit hash with a random seed, and nothing else of it is stored. Two
+//! places with the same hash (probability 3 in 100 million for a million locks) share one lock.
 
 use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
-/// What can be locked.
+/// Something that can be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockName<'a> {
-    /// All of a table: shared by whoever uses it, exclusive for who deletes it.
+    /// A whole table: shared for every use of it, exclusive for deleting it.
     Table(u32),
-    /// A key of a table, there or not.
+    /// A key of a table, whether it exists or not.
     Record(u32, &'a [u8]),
-    /// What is between a key, or the end of the table, and the key before it.
+    /// The gap between a key, or the end of the table, and the key before it.
     Gap(u32, Option<&'a [u8]>),
     /// A key and the gap before it.
     NextKey(u32, &'a [u8]),
@@ -72,7 +73,7 @@ impl LockName<'_> {
     }
 }
 
-/// How something is locked.
+/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Shared,
@@ -90,7 +91,7 @@ impl Mode {
     }
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted,
@@ -100,7 +101,7 @@ pub(crate) enum Outcome {
 
 type TransactionId = u64;
 
-/// The hash of what is locked.
+/// The hash of a lock name.
 type Place = u64;
 
 /// Rights in a record (or table), and in the gap before it.
@@ -120,7 +121,7 @@ impl Rights {
         self.0 & any != 0
     }
 
-    /// Whether two transactions may have these at once.
+    /// Whether two transactions may have these rights at once.
     fn agrees(self, other: Self) -> bool {
         let is_written = self.has(Self::WRITE) && other.has(Self::RECORD)
             || self.has(Self::RECORD) && other.has(Self::WRITE);
@@ -129,19 +130,19 @@ impl Rights {
         !is_written && !is_disturbed
     }
 
-    /// What of these is missing to who has `own`.
+    /// Returns the rights that a transaction with `own` still lacks.
     fn without(self, own: Self) -> Self {
         let implied = if own.has(Self::WRITE) { Self::READ } else { 0 };
         Self(self.0 & !own.0 & !implied)
     }
 
-    /// Whether both are about the record, or both about the gap.
+    /// Whether both concern the record, or both the gap.
     fn meets(self, other: Self) -> bool {
         [Self::RECORD, Self::GAP].iter().any(|part| self.has(*part) && other.has(*part))
     }
 }
 
-/// What a transaction has at a place, or waits for.
+/// The rights that a transaction has or waits for at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Claim {
     place: Place,
@@ -149,9 +150,9 @@ struct Claim {
     rights: Rights,
 }
 
-/// The memory for so many claims is kept.
+/// Claims whose memory is kept for reuse.
 const SPARE_CLAIMS: usize = 4096;
-/// So many lists of places are kept for transactions that come.
+/// Lists of places kept for future transactions.
 const SPARE_LISTS: usize = 64;
 
 /// All locks.
@@ -159,7 +160,7 @@ const SPARE_LISTS: usize = 64;
 pub(crate) struct LockTable {
     granted: HashTable<Claim>,
     queue: Vec<Claim>,
-    /// Where each transaction has something.
+    /// The places where each transaction has a claim.
     held: HashMap<TransactionId, Vec<Place>>,
     spare: Vec<Vec<Place>>,
     tables: HashMap<Vec<u8>, u32>,
@@ -167,7 +168,7 @@ pub(crate) struct LockTable {
 }
 
 impl LockTable {
-    /// A number for the table of this name.
+    /// Returns the number of the table with this name.
     pub(crate) fn table(&mut self, name: &[u8]) -> u32 {
         if let Some(id) = self.tables.get(name) {
             return *id;
@@ -177,13 +178,13 @@ impl LockTable {
         id
     }
 
-    /// Asks for a lock, or again for one that was waited for.
+    /// Requests a lock, or repeats a request that is waiting.
     pub(crate) fn request(&mut self, id: TransactionId, name: LockName<'_>, mode: Mode) -> Outcome {
         self.ask(id, name, mode, true)
     }
 
-    /// Takes a lock if nobody is in the way; true if it is held then. Nothing waits for it
-    /// otherwise.
+    /// Takes a lock if no other transaction prevents it; otherwise leaves no claim in the queue.
+    /// Returns whether the lock is held.
     pub(crate) fn take_if_free(
         &mut self,
         id: TransactionId,
@@ -209,7 +210,8 @@ impl LockTable {
             Some(_) => _ = self.cancel(id),
             None => {}
         }
-        // Who holds some of it already goes ahead: the others wait for it in any case.
+        // A transaction that already holds part of it goes ahead: the others wait for it in any
+        // case.
         let ahead = if own.meets(claim.rights) { 0 } else { self.queue.len() };
         if self.is_free(claim, ahead) {
             self.grant(claim);
@@ -226,8 +228,7 @@ impl LockTable {
         self.granted.iter_hash(place).filter(move |claim| claim.place == place)
     }
 
-    /// The claims that this one does not agree with, of those that are granted and the first
-    /// `ahead` in the queue.
+    /// The incompatible claims among the granted ones and the first `ahead` in the queue.
     fn in_the_way(&self, claim: Claim, ahead: usize) -> impl Iterator<Item = &Claim> {
         let ahead = self.queue[..ahead].iter().filter(move |other| other.place == claim.place);
         let others = self.granted_at(claim.place).chain(ahead);
@@ -251,7 +252,7 @@ impl LockTable {
         }
     }
 
-    /// Whether a waiting transaction may go on waiting.
+    /// Whether a waiting transaction may keep waiting.
     fn judge(&mut self, id: TransactionId) -> Outcome {
         if self.is_in_circle(id) {
             self.cancel(id);
@@ -260,8 +261,8 @@ impl LockTable {
         Outcome::Waiting
     }
 
-    /// Whether somebody else may insert into a gap that a transaction may insert into: otherwise
-    /// what it inserts and removes leaves nothing to inherit.
+    /// Whether another transaction may insert into a gap in which this one may. If not, there is
+    /// nothing to inherit from its inserts and removals.
     pub(crate) fn shares_a_gap(&self, id: TransactionId) -> bool {
         let may_insert = |place: Place, is_own: bool| {
             let mut claims = self.granted_at(place).filter(|claim| (claim.id == id) == is_own);
@@ -285,7 +286,7 @@ impl LockTable {
         false
     }
 
-    /// Whom a transaction waits for.
+    /// The transactions that this one waits for.
     fn blockers(&self, id: TransactionId) -> Vec<TransactionId> {
         let Some(ahead) = self.queue.iter().position(|claim| claim.id == id) else {
             return Vec::new();
@@ -299,7 +300,7 @@ impl LockTable {
         self.pump()
     }
 
-    /// Grants what can be granted; true if that is anything.
+    /// Grants all claims that can be granted. Returns whether there were any.
     fn pump(&mut self) -> bool {
         let waiting = self.queue.len();
         let mut i = 0;
@@ -314,8 +315,8 @@ impl LockTable {
         self.queue.len() < waiting
     }
 
-    /// Gives back everything that a transaction holds or waits for; true if somebody who waited
-    /// has got something.
+    /// Releases all locks and requests of a transaction. Returns whether a waiting transaction was
+    /// granted its claim.
     pub(crate) fn release(&mut self, id: TransactionId) -> bool {
         self.queue.retain(|claim| claim.id != id);
         let mut held = self.held.remove(&id).unwrap_or_default();
@@ -328,7 +329,7 @@ impl LockTable {
         self.pump()
     }
 
-    /// Keeps memory for who comes, but not that of a transaction that had very much.
+    /// Keeps the list for the next transaction, unless it is unusually large.
     fn recycle(&mut self, list: Vec<Place>) {
         if list.capacity() <= SPARE_CLAIMS && self.spare.len() < SPARE_LISTS {
             self.spare.push(list);
@@ -339,8 +340,8 @@ impl LockTable {
         }
     }
 
-    /// Lets everybody but `except` who may insert into gap `from` insert into gap `to` as well: a
-    /// commit has divided or united the two.
+    /// Copies insert rights in gap `from` to gap `to`, for all transactions except `except`: a
+    /// commit has split the gap or merged the two.
     pub(crate) fn inherit(&mut self, from: LockName<'_>, to: LockName<'_>, except: TransactionId) {
         let (from, place) = (from.place(&self.hasher), to.place(&self.hasher));
         let inserters = self.granted_at(from).filter(|claim| claim.rights.has(Rights::INSERT));

@@ -1,15 +1,17 @@
-//! Entries of a table in order, from both ends: a transaction's own changes over what is committed.
+//! Entries of a table in order, from both ends: a transaction's own changes merged with committed
+//! content.
 //!
 //! ```text
 //!   low ─► committed, locked and read ahead ─►  …  ◄─ committed, one at a time ◄─ high
 //!          own changes laid over both
 //! ```
 //!
-//! What is returned stays so until the transaction ends: each committed entry is locked with the gap
-//! before it, and the gap that the range ends in. Going up, entries are read ahead: one, then two,
-//! four and so on from one leaf under one hold of the latch. So who takes the first entry locks no
-//! other, and who takes many finds most of them read already. What somebody else has locked is not
-//! waited for before its turn.
+//! Returned entries cannot change until the transaction ends: each committed entry is locked with
+//! the gap before it, as is the gap in which the range ends. Going up, the range reads ahead: one
+//! entry, then two, four and so on, from one leaf under one hold of the latch. So a caller that
+//! takes only the first entry locks no other, and a caller that takes many finds most of them
+//! already read. Reading ahead stops at an entry locked by another transaction; the range waits for
+//! it only when its turn comes.
 
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
@@ -20,27 +22,27 @@ use crate::table::{LockNames, Table};
 use crate::transaction::State;
 use crate::tree::{Entry, slice};
 
-/// The most entries that are read ahead at a time.
+/// Entries read ahead at a time, at most.
 const AHEAD_MAX: usize = 64;
 
-/// Entries of a table in order. An error is the last thing it gives.
+/// Entries of a table in order. An error ends it.
 pub struct Range<'t> {
     table: &'t Table<'t>,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
-    /// The gap that the upper end is in is locked.
+    /// Whether the gap at the upper end is locked.
     is_high_locked: bool,
     is_done: bool,
-    /// Committed entries that come next from below.
+    /// The next committed entries from below.
     ahead: VecDeque<Entry>,
-    /// So many are read the next time.
+    /// The number of entries to read ahead next time.
     ahead_count: usize,
 }
 
-/// A key that somebody else has locked, or the gap before it; none is the end.
+/// A key that another transaction has locked, itself or the gap before it; `None` for the end.
 type Taken = Option<Vec<u8>>;
 
-/// A change of the transaction: a key, and its value or that it is gone.
+/// A change of the transaction: a key and its new value, or `None` if removed.
 type Own = (Vec<u8>, Option<Vec<u8>>);
 
 impl<'t> Range<'t> {
@@ -71,7 +73,8 @@ impl<'t> Range<'t> {
         (slice(&self.low), slice(&self.high)).contains(key)
     }
 
-    /// What is locked where a key, or the end, was found: the gap before it, and in the range itself.
+    /// The lock needed where a key, or the end, was found: the gap before it and, within the range,
+    /// the key itself.
     fn lock_name<'k>(&self, names: LockNames, key: Option<&'k [u8]>) -> LockName<'k> {
         match key {
             Some(key) if self.has(key) => names.next_key(key),
@@ -90,7 +93,7 @@ impl<'t> Range<'t> {
         entry.map(|(key, value)| (key.clone(), value.clone()))
     }
 
-    /// The lowest committed entry, locked with the gap before it.
+    /// Takes the lowest committed entry, locked with the gap before it.
     fn take_lowest(&mut self) -> Result<Option<Entry>> {
         while let Some(entry) = self.ahead.pop_front() {
             if self.has(&entry.0) {
@@ -105,17 +108,16 @@ impl<'t> Range<'t> {
         Ok(self.ahead.pop_front())
     }
 
-    /// Reads so many committed entries from the lower end on and locks them, up to the end of a
-    /// leaf or of the range, or to what somebody else has locked; says what that is if it is the
-    /// first.
+    /// Reads and locks at most `count` committed entries from the lower end on, up to the end of
+    /// the leaf or the range, or to an entry locked by another transaction. Returns that entry's
+    /// key if it comes first.
     fn read_ahead(&mut self, count: usize) -> Result<Option<Taken>> {
         let (table, transaction) = (self.table, self.table.transaction);
         let mut committed = table.committed(&table.state());
         let names = committed.names;
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut taken = None;
-        // What is found is what is there as long as the latch is held: only if it is locked by then
-        // is it still so.
+        // What the latch shows stays true after its release only if it is locked by then.
         let mut lock = |key: Option<&[u8]>, is_waiting: bool| {
             let name = self.lock_name(names, key);
             let is_locked = match is_waiting {
@@ -150,7 +152,7 @@ impl<'t> Range<'t> {
         self.table.transaction.lock(self.lock_name(names, taken.as_deref()), Mode::Shared)
     }
 
-    /// Locks the gap that the upper end is in.
+    /// Locks the gap at the upper end.
     fn lock_end(&self) -> Result<()> {
         let (table, transaction) = (self.table, self.table.transaction);
         let mut committed = table.committed(&table.state());
@@ -174,7 +176,7 @@ impl<'t> Range<'t> {
         }
     }
 
-    /// The highest committed entry, locked with the gaps on both sides of it.
+    /// Takes the highest committed entry, locked with the gaps on both sides.
     fn take_highest(&mut self) -> Result<Option<Entry>> {
         if !self.is_high_locked {
             self.lock_end()?;
@@ -201,7 +203,8 @@ impl<'t> Range<'t> {
         }
     }
 
-    /// A step; there is none after an error, so that nobody counts errors for ever.
+    /// Takes a step. After an error there are no more, so that a caller that ignores errors still
+    /// reaches the end.
     fn step_or_end(&mut self, from_above: bool) -> Option<Result<Entry>> {
         if self.is_done {
             return None;

@@ -1,4 +1,4 @@
-//! Transactions: what they have changed, what they have locked, how they end.
+//! Transactions: their changes, their locks, how they end.
 //!
 //! ```text
 //!   insert, remove ─► overlay: table → key → value or gone      (only this transaction sees it)
@@ -7,9 +7,10 @@
 //!   abort          ─► overlay dropped
 //! ```
 //!
-//! Strict two-phase locking ([`crate::locks`]). Locks are given back when the group is in the log
-//! buffer, before it is durable: whoever reads it then commits behind it in the log, and a commit
-//! that promises durability waits for everything before it, a reader's too.
+//! Strict two-phase locking ([`crate::locks`]). Locks are released when the group is in the log
+//! buffer, before it is durable. A transaction that reads it then commits behind it in the log, and
+//! a commit that promises durability waits for everything before it, a read-only transaction's
+//! commit too.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,30 +29,30 @@ use crate::page::KEY_BYTES_MAX;
 use crate::position::{Lsn, PageId};
 use crate::table::{ReadTable, Table};
 
-/// What an entry of an overlay costs beside its key and value.
+/// The cost of an overlay entry in addition to its key and value.
 const WRITE_OVERHEAD_BYTES: usize = 64;
-/// How long a thread waits before it looks again whether it is in a circle.
+/// The time after which a waiting thread searches for a deadlock again.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
 /// The changes of one table.
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// A table that a transaction has named.
+/// A table that a transaction has used.
 pub(crate) struct UsedTable {
     pub(crate) name: Vec<u8>,
-    /// What the lock table calls it.
+    /// Its number in the lock table.
     pub(crate) lock_name: u32,
-    /// The lock of the table is held: nobody else deletes it.
+    /// Whether the lock of the table is held, so that no other transaction deletes it.
     is_entered: bool,
-    /// What is committed in it is deleted, before the other changes.
+    /// Whether its committed content is deleted, before the other changes.
     pub(crate) is_deleted: bool,
-    /// Its root, once it was found: that stays where it is as long as the table is locked.
+    /// Its root, once found; it cannot move while the table is locked.
     pub(crate) root: Option<PageId>,
     pub(crate) writes: Overlay,
 }
 
-/// A key that was last read in order to be written, and whether it is committed: known as long as
-/// it is locked, which is to the end.
+/// A key last read for writing, and whether it is committed; valid while it is locked, which is
+/// until the end.
 #[derive(Default)]
 pub(crate) struct FoundKey {
     table: usize,
@@ -62,17 +63,17 @@ pub(crate) struct FoundKey {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// Few, so that looking for a name goes through them.
+    /// Few, so that a linear search for a name is enough.
     pub(crate) tables: Vec<UsedTable>,
     found: FoundKey,
     bytes: usize,
     has_failed: bool,
-    /// It was committed: nothing is left to give back.
+    /// Whether it has committed and released everything.
     is_over: bool,
 }
 
 impl State {
-    /// Notes what a read for writing has found.
+    /// Notes the result of a read for writing.
     pub(crate) fn note_found(&mut self, table: usize, key: &[u8], is_committed: bool) {
         self.found.key.clear();
         self.found.key.extend_from_slice(key);
@@ -80,15 +81,15 @@ impl State {
         self.found.is_known = true;
     }
 
-    /// Whether everything is locked that writing this key takes: it was written before, or was
-    /// read in order to be written and is there.
+    /// Whether all locks needed to write this key are held: it was written before, or was read for
+    /// writing and exists.
     pub(crate) fn may_write(&self, table: usize, key: &[u8]) -> bool {
         let found = &self.found;
         (found.is_known && found.is_committed && found.table == table && found.key == key)
             || self.tables[table].writes.contains_key(key)
     }
 
-    /// Notes a change that is locked for. `max` is what all changes may take.
+    /// Notes a change whose locks are held. `max` is the limit of all changes.
     pub(crate) fn write(
         &mut self,
         table: usize,
@@ -139,14 +140,14 @@ impl ReadTransaction {
         Self { transaction }
     }
 
-    /// The table of this name; one that nobody has made yet is empty.
+    /// Returns the table of this name; a table that was never created is empty.
     #[must_use]
     pub fn table<'t>(&'t self, name: impl AsRef<[u8]>) -> ReadTable<'t> {
         ReadTable::new(Table::new(&self.transaction, name.as_ref()))
     }
 
-    /// Ends the transaction. With [`Durability::Immediate`], everything that it has read is
-    /// durable when this returns.
+    /// Ends the transaction. With [`Durability::Immediate`], everything it has read is durable on
+    /// return.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
@@ -176,7 +177,7 @@ impl Transaction {
         self.inner.ask(&self.last, ask)
     }
 
-    /// The table of this name. It is made when something is first committed to it.
+    /// Returns the table of this name. It is created by the first commit to it.
     #[must_use]
     pub fn table<'t>(&'t self, name: impl AsRef<[u8]>) -> Table<'t> {
         Table::new(self, name.as_ref())
@@ -203,8 +204,7 @@ impl Transaction {
         state.tables.len() - 1
     }
 
-    /// Makes sure that a table can be used: the transaction is in order, and nobody deletes the
-    /// table before it ends.
+    /// Checks that the transaction is usable, and locks the table against deletion until it ends.
     pub(crate) fn enter(&self, table: usize) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         if !state.has_failed && !state.tables[table].is_entered {
@@ -218,9 +218,9 @@ impl Transaction {
         if state.has_failed { Err(Error::TransactionFailed) } else { Ok(state) }
     }
 
-    /// Deletes a table with everything in it, and says whether there was one. Its pages are given
-    /// back by and by after the commit, so that this is quick and takes no memory however large
-    /// the table is. Waits for every transaction that uses the table.
+    /// Deletes a table with all its contents. Returns whether it existed. The pages are freed
+    /// gradually after the commit, so that this is fast and takes little memory whatever the size
+    /// of the table. Waits for every transaction that uses the table.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -259,18 +259,18 @@ impl Transaction {
         Ok(is_there || overlay.values().any(Option::is_some))
     }
 
-    /// Asks for a lock without waiting for it, for who holds the latch: on anything but a grant,
-    /// let it go and ask with [`Transaction::lock`].
+    /// Requests a lock without waiting, for a caller that holds the latch. Unless it is granted,
+    /// the caller must release the latch and call [`Transaction::lock`].
     pub(crate) fn try_lock(&self, name: LockName<'_>, mode: Mode) -> bool {
         self.inner.lock_table().request(self.id, name, mode) == Outcome::Granted
     }
 
-    /// As [`Transaction::try_lock`], but without a place in the queue if it is not granted.
+    /// As [`Transaction::try_lock`], but does not stay in the queue if it is not granted.
     pub(crate) fn lock_if_free(&self, name: LockName<'_>, mode: Mode) -> bool {
         self.inner.lock_table().take_if_free(self.id, name, mode)
     }
 
-    /// Takes a lock, as [`LockWait`] says.
+    /// Takes a lock, waiting as [`LockWait`] says.
     pub(crate) fn lock(&self, name: LockName<'_>, mode: Mode) -> Result<()> {
         let mut locks = self.inner.lock_table();
         loop {
@@ -295,12 +295,12 @@ impl Transaction {
         }
     }
 
-    /// Commits, and says where in the log: [`crate::PageStore::wait_durable`] takes that.
+    /// Commits, and returns the position in the log for [`crate::PageStore::wait_durable`].
     ///
     /// # Errors
-    /// [`Error::TransactionFailed`] after a deadlock: nothing has changed. [`Error::Corrupt`] or
-    /// [`Error::Io`] from reading a page: nothing has changed. An error of writing or syncing
-    /// poisons the store; whether the transaction is durable shows when it is opened again.
+    /// [`Error::TransactionFailed`] after a deadlock; nothing has changed. [`Error::Corrupt`] or
+    /// [`Error::Io`] from reading a page; nothing has changed. A write or sync error poisons the
+    /// store; reopening it shows whether the transaction is durable.
     pub fn commit(self, durability: Durability) -> Result<Lsn> {
         self.usable()?;
         let tables = std::mem::take(&mut self.state().tables);
@@ -339,7 +339,8 @@ impl Transaction {
         for table in tables.iter().filter(|table| table.is_deleted) {
             core.delete_table(change, &table.name)?;
         }
-        // Who has nothing in these gaps yet looks again for the one it wants after this.
+        // A transaction without rights in these gaps yet searches again, after this commit, for the
+        // gap that it needs.
         let is_gap_shared = self.inner.lock_table().shares_a_gap(self.id);
         for table in tables.iter().filter(|table| !table.writes.is_empty()) {
             let root = core.root_for_writing(change, &table.name)?;
@@ -356,8 +357,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// A key has appeared and divided a gap, or has disappeared and united two: who may insert
-    /// there. Nobody sees the one before the other, as this is done under the latch.
+    /// Passes insert rights on after a key has split a gap or its removal has merged two. The
+    /// caller holds the latch, so no transaction sees the key without the rights.
     fn pass_gap_on(
         &self,
         core: &mut Core,
@@ -373,7 +374,7 @@ impl Transaction {
         })
     }
 
-    /// Forgets every change.
+    /// Drops all changes.
     pub fn abort(self) {
         drop(self);
     }
@@ -387,7 +388,7 @@ impl Transaction {
         }
     }
 
-    /// Refuses names of tables that the catalog could not hold.
+    /// Rejects table names that do not fit the catalog.
     pub(crate) fn check_name(name: &[u8]) -> Result<()> {
         if name.len() > TABLE_NAME_BYTES_MAX {
             return Err(Error::NameTooLong { bytes: name.len(), max: TABLE_NAME_BYTES_MAX });
@@ -395,7 +396,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Refuses keys that no page could hold.
+    /// Rejects keys that do not fit a page.
     pub(crate) fn check_key(key: &[u8]) -> Result<()> {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::KeyTooLong { bytes: key.len(), max: KEY_BYTES_MAX });

@@ -1,4 +1,4 @@
-//! The lock table by itself, and beside one that is written down as simply as can be.
+//! The lock table by itself, and compared with the simplest possible model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ fn readers_share_and_a_writer_waits_for_them() {
     assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
     assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
     assert_eq!(locks.request(3, record(b"a"), Mode::Exclusive), Outcome::Waiting);
-    // A reader that comes later does not overtake the writer.
+    // A later reader does not overtake the writer.
     assert_eq!(locks.request(4, record(b"a"), Mode::Shared), Outcome::Waiting);
     locks.release(1);
     assert!(locks.is_waiting(3));
@@ -79,10 +79,10 @@ fn inserters_share_a_gap_and_bar_scanners_also_after_it_was_divided() {
     assert!(!locks.is_waiting(3) && !locks.is_waiting(4));
 }
 
-/// A record or table or gap, how it is locked, and by whom.
+/// A transaction, what it has locked, and how.
 type Grant = (TransactionId, LockName<'static>, Mode);
 
-/// The lock table as a list of what is granted and a list of who waits for what.
+/// The lock table as two lists: what is granted, and which transaction waits for what.
 #[derive(Default)]
 struct Lists {
     granted: Vec<Grant>,
@@ -198,7 +198,7 @@ type Lock = (LockName<'static>, Mode);
 enum Step {
     Request(Lock),
     TakeIfFree(Lock),
-    /// Asks once more for what was asked for last.
+    /// Repeats the last request.
     Again,
     Release,
     Inherit(LockName<'static>, LockName<'static>),
@@ -209,7 +209,7 @@ fn gap_or_end() -> impl Strategy<Value = LockName<'static>> {
     (0..2_u32, before).prop_map(|(table, before)| LockName::Gap(table, before))
 }
 
-/// What the store locks, and how.
+/// The locks that the store takes.
 fn lock() -> impl Strategy<Value = Lock> {
     let key = || (0..2_u32, select(&KEYS[..]));
     let shared_or = |mode| select(vec![Mode::Shared, mode]);
@@ -232,7 +232,7 @@ fn steps() -> impl Strategy<Value = Vec<(TransactionId, Step)>> {
     proptest::collection::vec((1..=IDS, step), 1..80)
 }
 
-/// Everything that can be locked, each part by itself.
+/// Everything that can be locked, each part separately.
 fn parts() -> impl Iterator<Item = Lock> {
     (0..2).flat_map(|table| {
         let keys = KEYS.into_iter().flat_map(move |key| {

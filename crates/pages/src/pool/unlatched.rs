@@ -1,4 +1,4 @@
-//! Pages that are read and written while others go on: the pool without its latch.
+//! Reads and writes of pages without the latch, concurrently with other threads.
 //!
 //! ```text
 //!   under the latch        without it                        under the latch
@@ -6,10 +6,9 @@
 //!   begin_write    ─► redo, sealed, written          ─► finish_write   its records are dropped
 //! ```
 //!
-//! Invariants: a page that is being read is not written, so that no image changes while it is read.
-//! A page that is being written is written by nobody else; what is added to its records meanwhile
-//! comes after those that are written, and stays. Who writes is the one thread that takes a step of
-//! the checkpoint.
+//! Invariants: a page that is being read is not written, so no image changes during a read. Only
+//! one thread writes a page, the one that takes a step of the checkpoint; records that are added
+//! meanwhile come after the written ones and are kept.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -21,18 +20,18 @@ use crate::page::Page;
 use crate::position::PageId;
 use crate::redo::{Image, redo};
 
-/// So many images that are not in use are kept for the next ones.
+/// Unused images kept for reuse, at most.
 const SPARE_IMAGES: usize = 64;
 
-/// Who reads what without the latch.
+/// The reads in progress without the latch.
 #[derive(Default)]
 pub(super) struct Reads(Mutex<ReadsState>);
 
 #[derive(Default)]
 struct ReadsState {
-    /// Pages that somebody reads.
+    /// Pages being read.
     pages: Vec<PageId>,
-    /// Images that are in no frame.
+    /// Images for reuse.
     spare: Vec<Page>,
 }
 
@@ -53,11 +52,11 @@ impl Reads {
     }
 }
 
-/// A page that is wanted and is in no frame.
+/// A wanted page that is in no frame.
 pub(crate) struct PageRead {
     data: Arc<DataFile>,
     id: PageId,
-    /// Where its image is, and what is to be done to it.
+    /// The slot of its image, and the records to apply.
     slot: bool,
     log: PageLog,
     image: Page,
@@ -65,7 +64,7 @@ pub(crate) struct PageRead {
 }
 
 impl PageRead {
-    /// Makes the page; false if that failed.
+    /// Builds the page; false if that failed.
     pub(crate) fn read(&mut self) -> bool {
         let Self { data, id, slot, log, image, .. } = self;
         let read = redo(data, *id, Image::InSlot(*slot), log, log.len(), image);
@@ -74,12 +73,12 @@ impl PageRead {
     }
 }
 
-/// A page that is written with its first records, which are durable.
+/// A page being written with its first records, which are durable.
 pub(crate) struct PageWrite {
     data: Arc<DataFile>,
     id: PageId,
     record_count: usize,
-    /// Where its image is, and what is to be done to it; nothing if the image is that of a frame.
+    /// The slot of its image and the records to apply; `None` if the image is copied from a frame.
     source: Option<(bool, PageLog)>,
     image: Page,
     /// The slot that recovery does not read.
@@ -88,7 +87,7 @@ pub(crate) struct PageWrite {
 }
 
 impl PageWrite {
-    /// Makes the image and writes it.
+    /// Builds the image and writes it.
     pub(crate) fn write(&mut self) -> Result<()> {
         if let Some((slot, log)) = &self.source {
             let image = Image::InSlot(*slot);
@@ -100,7 +99,8 @@ impl PageWrite {
 }
 
 impl Pool {
-    /// A page that is in no frame is to be read without the latch, which is held at least shared.
+    /// Begins a read, without the latch, of a page that is in no frame; the caller holds the latch
+    /// at least shared.
     pub(crate) fn begin_read(&self, id: PageId) -> PageRead {
         let log = self.table.log(id);
         let (slot, log) = (self.latest.get(id), log.first(log.len()));
@@ -109,7 +109,7 @@ impl Pool {
         PageRead { data: Arc::clone(&self.data), id, slot, log, image, has_read: false }
     }
 
-    /// Puts a page that was read into a frame, if it is in none by now, and gives that frame.
+    /// Puts a page that was read into a frame, unless it is in one by now, and returns that frame.
     pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<Option<usize>> {
         let PageRead { id, slot, mut image, has_read, .. } = read;
         let mut reads = self.reads.lock();
@@ -121,7 +121,7 @@ impl Pool {
         if is_read && found.is_none() {
             let is_dirty = self.has_records(id);
             let frame = self.free_frame()?;
-            // What has come since it was read.
+            // The records added since the read began.
             let log = self.table.log(id);
             self.stats.redos += u64::from(log.len() > 0);
             let redone = redo(&self.data, id, Image::Loaded(slot), log, log.len(), &mut image);
@@ -142,7 +142,7 @@ impl Pool {
         !self.being_written.contains(&id) && !self.reads.lock().pages.contains(&id)
     }
 
-    /// Algorithm 1, lines 9 to 17: the page is to be written with its first `committed` runs,
+    /// Algorithm 1, lines 9 to 17: begins a write of the page with its first `committed` runs,
     /// which are durable.
     pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
@@ -161,7 +161,7 @@ impl Pool {
         PageWrite { data, id, record_count: committed, source, image, slot, has_read: false }
     }
 
-    /// The page was written, or that has failed and its image is none.
+    /// Ends a write, whether it succeeded or failed.
     pub(crate) fn finish_write(&mut self, write: PageWrite, is_written: bool) {
         let PageWrite { id, record_count, image, slot, has_read, .. } = write;
         self.being_written.retain(|other| *other != id);
@@ -196,7 +196,7 @@ mod tests {
 
     const KEYS: u32 = 2000;
 
-    /// A store whose data are many times its pool.
+    /// A store with far more data than its pool holds.
     fn store() -> PageStore {
         let env = Env {
             disk: Arc::new(SimDisk::new(1, Faults::default())),
@@ -221,8 +221,8 @@ mod tests {
         transaction.commit(Durability::Immediate).expect("no faults");
     }
 
-    /// The first bytes of a value; `meanwhile` is done while a page with records is read without
-    /// the latch.
+    /// Returns the first bytes of a value; runs `meanwhile` while a page with records is read
+    /// without the latch.
     fn get(store: &PageStore, key: u32, meanwhile: impl Fn()) -> Vec<u8> {
         let key = key.to_be_bytes();
         let mut is_done = false;
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Uses so many pages that whatever was in a frame is in none any more, but for roots.
+    /// Uses enough pages to evict every page except roots.
     fn evict_all(store: &PageStore) {
         for key in (KEYS / 2..KEYS).rev() {
             let reader = store.begin_read().expect("healthy");

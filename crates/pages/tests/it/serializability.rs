@@ -1,8 +1,8 @@
-//! Transactions of several threads have the effect of some order of them, one after another.
+//! Transactions of several threads are equivalent to some serial order.
 //!
-//! Every transaction reads lists, by key or by ranges of keys, and appends numbers to lists that
-//! nobody else ever appends. What a list is at the end is the order of its versions, so that of
-//! any two transactions that have met it is known which must come first:
+//! Every transaction reads lists, by key or by ranges of keys, and appends numbers that no other
+//! transaction appends. The final list is the order of its versions, so for any two transactions
+//! that share a list it is known which must come first:
 //!
 //! ```text
 //!   writes the version before    ─► writes the version
@@ -11,8 +11,8 @@
 //!                                                            a phantom is such a version
 //! ```
 //!
-//! The history is serializable exactly if that graph has no circle (Adya 1999; Kingsbury and
-//! Alvaro 2020 call this *list-append*).
+//! The history is serializable exactly if that graph has no cycle (Adya 1999; Kingsbury and Alvaro
+//! 2020 call this *list-append*).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -109,7 +109,7 @@ fn work(store: &PageStore, thread: u32, history: &Mutex<Vec<Done>>, seed: u64) {
     }
 }
 
-/// Who must come before whom.
+/// The edges of the graph: which transaction must come before which.
 fn edges(history: &[Done], lists: &BTreeMap<u64, List>) -> Vec<Vec<usize>> {
     let mut writer = BTreeMap::new();
     for (i, done) in history.iter().enumerate() {
@@ -138,7 +138,7 @@ fn edges(history: &[Done], lists: &BTreeMap<u64, List>) -> Vec<Vec<usize>> {
     after
 }
 
-/// Whether there is an order that keeps to all edges.
+/// Whether an order satisfies all edges.
 fn has_order(after: &[Vec<usize>]) -> bool {
     let mut before = vec![0; after.len()];
     after.iter().flatten().for_each(|i| before[*i] += 1);

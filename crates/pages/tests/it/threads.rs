@@ -1,4 +1,4 @@
-//! Several threads on one store, with its thread in the background.
+//! Several threads on one store, with its background thread.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn a_group_commit_waits_until_it_is_durable() {
     for i in 0..20_u8 {
         put(&store, &[i], 10, Durability::Group);
     }
-    // There was nobody to wait for.
+    // No thread was there to wait for.
     assert!(begun.elapsed() < Duration::from_secs(10));
     drop(store);
     world.disk.crash();
