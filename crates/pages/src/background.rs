@@ -78,7 +78,7 @@ fn run(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-/// Returns the most urgent work; doing it may make more of it superfluous.
+/// Determines the next work; moves a restart on, or begins a checkpoint, if that is due.
 fn next_work(inner: &Inner) -> Work {
     if !inner.share().is_upkeep_due() {
         return Work::Nothing;

@@ -208,7 +208,7 @@ impl Core {
         for write in writes {
             self.pool.finish_write(write, is_written);
         }
-        let checkpoint = self.checkpoint.as_ref().expect("nobody else ends it");
+        let checkpoint = self.checkpoint.as_ref().expect("the caller has the turn, so the checkpoint has not ended");
         checkpoint.pages.is_empty()
     }
 
@@ -221,7 +221,7 @@ impl Core {
 
     /// Lines 20 to 22: appends the checkpoint record to the log buffer.
     pub(crate) fn log_checkpoint(&mut self) -> Lsn {
-        let checkpoint = self.checkpoint.as_mut().expect("only who closed it ends it");
+        let checkpoint = self.checkpoint.as_mut().expect("the thread that closed it ends it");
         let record = CheckpointRecord {
             begin: checkpoint.begin,
             dirty_pages: std::mem::take(&mut checkpoint.dirty_pages),
@@ -246,7 +246,7 @@ impl Core {
     /// Ends the checkpoint after its master record has become durable. Returns the position before
     /// which the log is no longer needed.
     pub(crate) fn finish_checkpoint(&mut self, master: Master) -> Lsn {
-        let checkpoint = self.checkpoint.take().expect("only who closed it ends it");
+        let checkpoint = self.checkpoint.take().expect("the thread that closed it ends it");
         self.master = master;
         self.pool.settle_slots();
         self.redo_start = checkpoint.redo_start;

@@ -21,7 +21,7 @@ struct Layers {
     len: u64,
 }
 
-/// An open file and the offset of its layers.
+/// An open file: a handle on its layers.
 struct DetachedFile(Arc<Mutex<Layers>>);
 
 /// Names that were looked up or changed; `None` for a removed one.

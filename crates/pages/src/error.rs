@@ -27,7 +27,7 @@ pub enum Error {
 
     /// The file was written by a newer program.
     #[error(
-        "{path} has format {found}, this program knows formats up to {known}; use the newer program",
+        "{path} has format {found}, this program supports formats up to {known}; use a newer program",
         path = path.display()
     )]
     NewerFormat {
@@ -64,7 +64,7 @@ pub enum Error {
     Busy,
 
     /// A key is longer than [`crate::KEY_BYTES_MAX`].
-    #[error("a key of {bytes} bytes is too long, the longest is {max}")]
+    #[error("a key of {bytes} bytes is too long: the maximum is {max}")]
     KeyTooLong {
         /// The length of the key.
         bytes: usize,
@@ -73,7 +73,7 @@ pub enum Error {
     },
 
     /// The name of a table is longer than [`crate::TABLE_NAME_BYTES_MAX`].
-    #[error("the name of a table, of {bytes} bytes, is too long, the longest is {max}")]
+    #[error("a table name of {bytes} bytes is too long: the maximum is {max}")]
     NameTooLong {
         /// The length of the name.
         bytes: usize,

@@ -6,11 +6,11 @@
 //! is alone or in the middle of a commit:
 //!
 //! ```text
-//!   look        who finds a page in no frame reads it without the latch, brings it into a frame,
-//!               and asks again
+//!   look        a reader that finds a page in no frame reads it without the latch, puts it into a
+//!               frame, and repeats its query
 //!   log         [`crate::shared_log`]
-//!   checkpoint  the one thread whose turn it is writes pages without the latch; who has seen the
-//!               last page syncs data file, checkpoint record and master record
+//!   checkpoint  the one thread that has the turn writes pages without the latch; after the last
+//!               page it syncs the data file, the checkpoint record and the master record
 //! ```
 //!
 //! Order: the turn to move a checkpoint on, a transaction's own state, the latch, the lock table or

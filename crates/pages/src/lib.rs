@@ -29,7 +29,7 @@
 //! | for users | `store`, `transaction`, `table`, `range`, `options`, `error`, `check` |
 //! | threads | `latch` (shared and exclusive, and what is done without it), `look`, `shared_log` (group commit), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
-//! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reading and writing pages beside others), `replacement`, `online_log`, `redo` |
+//! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reads and writes concurrent with other threads), `replacement`, `online_log`, `redo` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `unsettled`, `log_files`, `log_reader`, `log_scan` |
 //! | content | `tree` (B+trees), `split`, `leaf_hints`, `catalog`, `core` (groups, free pages, large values) |
 //!

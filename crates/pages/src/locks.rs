@@ -4,7 +4,7 @@
 //!   table       Shared: it is used                    Exclusive: it is deleted
 //!   record(k)   Shared: k was read, there or not      Exclusive: k is written
 //!   gap(k)      Shared: between the key before k and k was scanned
-//!               Insert: something is put in there or taken out; many may at once
+//!               Insert: something is inserted or removed there; compatible with itself
 //! ```
 //!
 //! Strict two-phase: everything is held until the transaction ends. A scan locks each record that
@@ -254,7 +254,7 @@ impl LockTable {
 
     /// Whether a waiting transaction may keep waiting.
     fn judge(&mut self, id: TransactionId) -> Outcome {
-        if self.is_in_circle(id) {
+        if self.is_in_cycle(id) {
             self.cancel(id);
             return Outcome::Deadlock;
         }
@@ -272,7 +272,7 @@ impl LockTable {
         self.held.len() > 1 && held.any(|at| may_insert(*at, true) && may_insert(*at, false))
     }
 
-    fn is_in_circle(&self, id: TransactionId) -> bool {
+    fn is_in_cycle(&self, id: TransactionId) -> bool {
         let mut seen = HashSet::new();
         let mut next = self.blockers(id);
         while let Some(other) = next.pop() {

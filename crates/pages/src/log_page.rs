@@ -3,7 +3,7 @@
 //! ```text
 //!   flush n              flush n + 1
 //!   ├ page ┼ page ┼ page ┤ page ┼ …         a flush is durable as a whole or, if its sync
-//!   │ groups ……… │ zeros │ groups …         did not come to its end, ignored as a whole
+//!   │ groups ……… │ zeros │ groups …         did not complete, ignored as a whole
 //! ```
 //!
 //! A durable page of the log is never overwritten with different contents (its place in the file

@@ -1,9 +1,9 @@
 //! The log from a position to its end, read by several readers in parallel.
 //!
 //! ```text
-//!   segments ─► ranges of 4 MiB ─► whoever is free takes the next ─► what is gathered of each
-//!                                                                    │ joined by their checksums
-//!                       the ranges behind the end prove that it is ◄─┘ the end
+//!   segments ─► ranges of 4 MiB ─► a free reader takes the next ─► the result of each range
+//!                                                                   │ joined by their checksums
+//!                      the ranges behind the end prove that it is ◄─┘ the end
 //! ```
 //!
 //! [`LogFiles::scan`] returns the groups of every complete flush from a position on, and tells the

@@ -157,7 +157,7 @@ pub struct Stats {
     pub splits: u64,
     /// Page merges.
     pub merges: u64,
-    /// Requests refused because of a deadlock.
+    /// Transactions refused because of a deadlock.
     pub deadlocks: u64,
     /// Bytes of the online log table in use.
     pub online_log_bytes: u64,

@@ -252,7 +252,7 @@ impl Page {
             return Err("the checksum of the page does not match");
         }
         if self.u64_at(AT_ID) != id.0 {
-            return Err("the page is another page's");
+            return Err("the image belongs to another page");
         }
         self.verify_shape()
     }
@@ -260,10 +260,10 @@ impl Page {
     /// Whether the body is valid.
     pub(crate) fn verify_shape(&self) -> Result<(), &'static str> {
         match self.kind() {
-            None => Err("the page is of no known kind"),
+            None => Err("the kind of the page is unknown"),
             Some(Kind::Meta | Kind::Free) => Ok(()),
             Some(Kind::Overflow) if self.count() <= BODY_BYTES => Ok(()),
-            Some(Kind::Overflow) => Err("the overflow page is longer than a page"),
+            Some(Kind::Overflow) => Err("the value part of the overflow page does not fit"),
             Some(Kind::Leaf | Kind::Branch) => self.verify_cells(),
         }
     }
@@ -272,7 +272,7 @@ impl Page {
         let heap = self.u16_at(AT_HEAP);
         let slots_end = HEADER_BYTES + self.count() * SLOT_BYTES;
         if heap > PAGE_BYTES || slots_end > heap {
-            return Err("the slots run into the cells");
+            return Err("the slots overlap the cells");
         }
         let is_branch = self.kind() == Some(Kind::Branch);
         let prefix_len = self.prefix_len();
@@ -281,21 +281,21 @@ impl Page {
         for (i, slot) in self.slots().iter().enumerate() {
             let at = slot_cell_at(slot);
             if at < heap || at + CELL_HEADER_BYTES > PAGE_BYTES {
-                return Err("a slot points outside of the cells");
+                return Err("a slot points outside the cells");
             }
             let key_len = self.u16_at(at);
             let value_len = self.u16_at(at + 2) & usize::from(!OVERFLOW_FLAG);
             let len = CELL_HEADER_BYTES + key_len + value_len;
             if at + len > PAGE_BYTES {
-                return Err("a cell runs over the end of the page");
+                return Err("a cell extends past the end of the page");
             }
             used += len;
             let key = &self.bytes[at + CELL_HEADER_BYTES..][..key_len];
             if previous.is_some_and(|previous| previous >= key) {
-                return Err("the keys of the page do not ascend");
+                return Err("the keys of the page are out of order");
             }
             if is_branch && (value_len != 8 || (i == 0) != key.is_empty()) {
-                return Err("the branch has a cell that is no separator and child");
+                return Err("a cell of the branch is not a separator with a child");
             }
             if slot_head(slot) != head_of(key, prefix_len) {
                 return Err("a slot has the head of another key");
@@ -303,10 +303,10 @@ impl Page {
             previous = Some(key);
         }
         if used + self.u16_at(AT_GARBAGE) != PAGE_BYTES - heap {
-            return Err("the cells do not add up");
+            return Err("the cells do not fill the used part of the page");
         }
         if self.longest_prefix().is_some_and(|longest| prefix_len > longest) {
-            return Err("the keys of the page do not have its prefix");
+            return Err("a key of the page lacks the common prefix");
         }
         if is_branch && self.count() == 0 {
             return Err("the branch has no child");

@@ -170,7 +170,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A number that changes whenever the set of keys that the page may hold changes.
+    /// A number that changes at least whenever the range of keys that the page may hold changes.
     pub(crate) fn shape(&self, id: PageId) -> u64 {
         self.shapes[shape_slot(id)]
     }

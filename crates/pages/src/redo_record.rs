@@ -172,7 +172,7 @@ impl<'a> Op<'a> {
         place: Option<Place>,
     ) -> Result<(), &'static str> {
         if !self.is_whole() && !matches!(page.kind(), Some(Kind::Leaf | Kind::Branch)) {
-            return Err("a record changes cells of a page that has none");
+            return Err("a record changes cells of a page without cells");
         }
         match self {
             Self::Format { kind, level, cells } => {
@@ -181,7 +181,7 @@ impl<'a> Op<'a> {
             }
             Self::Overflow { next, part } => {
                 if part.len() > BODY_BYTES {
-                    return Err("a part of a value is longer than a page");
+                    return Err("a part of a value does not fit a page");
                 }
                 page.format(id, Kind::Overflow, 0, *next);
                 page.set_overflow(part);
@@ -192,7 +192,7 @@ impl<'a> Op<'a> {
             Self::Patch { key, runs } => patch(page, key, runs)?,
             Self::Remove { key } => match place.unwrap_or_else(|| page.search(key)) {
                 Ok(i) => page.remove_at(i),
-                Err(_) => return Err("a record removes a key that is not there"),
+                Err(_) => return Err("a record removes a missing key"),
             },
             Self::CutFrom { key } => {
                 let i = page.search(key).unwrap_or_else(|i| i);
@@ -210,7 +210,7 @@ fn put(page: &mut Page, place: Option<Place>, cell: &Cell<'_>) -> Result<(), &'s
     if cell.is_small() && page.put_at(place, cell) {
         return Ok(());
     }
-    Err("a record puts more on a page than fits")
+    Err("the cell of a record does not fit the page")
 }
 
 /// Appends the runs that turn `old` into `new`, which has the same length.

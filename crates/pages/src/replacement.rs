@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_the_pages_that_the_paper_does(references in references()) {
+        fn it_keeps_the_same_pages_as_the_algorithm_of_the_paper(references in references()) {
             let (mut cache, mut paper) = (Cache::new(FRAMES), Paper::new(FRAMES));
             for page in references {
                 prop_assert_eq!(cache.touch(PageId(page)), paper.touch(PageId(page)));

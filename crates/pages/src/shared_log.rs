@@ -2,9 +2,9 @@
 //! threads.
 //!
 //! ```text
-//!   commit ─► append ─► buffer ─► whoever finds the files here takes them out, writes and syncs
-//!                                 everything that has gathered, and puts them back; the others
-//!                                 wait, and go on together: group commit among threads
+//!   commit ─► append ─► buffer ─► the thread that finds the files here takes them, writes and
+//!                                 syncs everything gathered, and puts them back; the others
+//!                                 wait, and continue together: group commit among threads
 //! ```
 //!
 //! Invariants: `files` is empty while a thread writes, and no thread holds this mutex during a

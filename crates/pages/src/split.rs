@@ -117,8 +117,10 @@ impl Core {
     }
 }
 
-/// Chooses the first cell of the right page. If the new key continues a run or is above all others,
-/// it begins the right page, so that the left page stays full; otherwise the middle by bytes.
+/// Chooses the first cell of the right page.
+///
+/// That is the place of the new key if it continues a run, or the last cell if the key is above all
+/// others, so that the left page stays full; otherwise the middle by bytes.
 fn split_place(page: &Page, for_key: Option<(&[u8], u8)>) -> usize {
     let last = page.count() - 1;
     if let Some((key, run)) = for_key {
@@ -164,7 +166,7 @@ mod tests {
             let transaction = store.begin().expect("healthy");
             for place in 0..PLACES {
                 let key = [place.to_be_bytes(), number.to_be_bytes()].concat();
-                transaction.table("orders").insert(key, value).expect("nobody else writes");
+                transaction.table("orders").insert(key, value).expect("there is one writer");
             }
             transaction.commit(Durability::Group).expect("no faults");
         }

@@ -130,8 +130,8 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Queries the committed tree; `None` if nothing was committed or the transaction deletes the
-    /// table.
+    /// Queries the committed tree; `ask` gets `None` if nothing was committed or the transaction
+    /// deletes the table.
     pub(crate) fn ask<T>(
         &self,
         committed: &mut Committed,

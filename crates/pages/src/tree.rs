@@ -69,7 +69,7 @@ fn way_down(
     match page.kind() {
         Some(Kind::Leaf) => return Ok(None),
         Some(Kind::Branch) => {}
-        _ => return Err("a tree leads to a page of another kind"),
+        _ => return Err("a tree refers to a page of the wrong kind"),
     }
     Ok(Some(match key {
         None => page.count() - 1,
@@ -198,7 +198,7 @@ impl Look<'_> {
         Ok(place.is_ok())
     }
 
-    /// Passes the first key from `from` on to the caller.
+    /// Calls `see` with the first key from `from` on, or with `None` at the end.
     pub(crate) fn tree_next<T>(
         &mut self,
         root: PageId,
@@ -505,7 +505,7 @@ impl Core {
             let mut cells = Vec::new();
             page.cells().for_each(|cell| put_cell(&mut cells, &cell));
             let Some(kind) = kind else {
-                return Err(self.corrupt_page(child, "a tree leads to a page of another kind"));
+                return Err(self.corrupt_page(child, "a tree refers to a page of the wrong kind"));
             };
             self.change_page(change, root, &Op::Format { kind, level, cells: &cells })?;
             self.free(change, child)?;

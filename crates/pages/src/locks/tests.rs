@@ -43,7 +43,7 @@ fn readers_share_and_a_writer_waits_for_them() {
 }
 
 #[test]
-fn circles_are_refused() {
+fn cycles_are_refused() {
     let mut locks = LockTable::default();
     for (id, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
         assert_eq!(locks.request(id, record(key), Mode::Exclusive), Outcome::Granted);
@@ -56,7 +56,7 @@ fn circles_are_refused() {
 }
 
 #[test]
-fn two_readers_that_both_want_to_write_are_a_circle() {
+fn two_readers_that_both_want_to_write_are_a_cycle() {
     let mut locks = LockTable::default();
     assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
     assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);

@@ -217,7 +217,7 @@ mod tests {
     fn put(store: &PageStore, key: u32, value: &[u8]) {
         let transaction = store.begin().expect("healthy");
         let value = [value, &[0; 400]].concat();
-        transaction.table("t").insert(key.to_be_bytes(), value).expect("nobody else writes");
+        transaction.table("t").insert(key.to_be_bytes(), value).expect("there is one writer");
         transaction.commit(Durability::Immediate).expect("no faults");
     }
 

@@ -153,7 +153,7 @@ fn scans_are_protected_from_phantoms() {
     assert!(matches!(writer.table("t").insert("c", "3"), Err(Error::Busy)));
     writer.table("t").insert("z", "4").expect("that gap was not scanned");
     drop(scanner);
-    writer.table("t").insert("c", "3").expect("nobody scans any more");
+    writer.table("t").insert("c", "3").expect("the scan has ended");
     let other = store.begin_read().expect("healthy");
     let table = other.table("t");
     assert!(matches!(table.range("a".."h").nth(1), Some(Err(Error::Busy))));
@@ -219,7 +219,7 @@ fn a_key_that_bounds_a_scanned_gap_is_not_removed() {
     let writer = store.begin().expect("healthy");
     assert!(matches!(writer.table("t").remove("k"), Err(Error::Busy)));
     drop(scanner);
-    assert!(writer.table("t").remove("k").expect("nobody scans any more"));
+    assert!(writer.table("t").remove("k").expect("the scan has ended"));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn a_deleted_table_gives_all_of_its_pages_back() {
     let transaction = store.begin().expect("healthy");
     assert!(matches!(transaction.delete_table("big"), Err(Error::Busy)));
     drop(reader);
-    assert!(transaction.delete_table("big").expect("nobody uses it any more"));
+    assert!(transaction.delete_table("big").expect("no transaction uses it"));
     assert!(!transaction.delete_table("big").expect("its own"));
     assert!(transaction.table("big").is_empty().expect("its own"));
     transaction.table("big").insert("new", "1").expect("its own");

@@ -425,7 +425,7 @@ impl Model {
         }
         let store = self.open().expect("no more crashes");
         store.check().unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
-        let content = Self::read(&store).expect("nobody has locks");
+        let content = Self::read(&store).expect("no transaction holds locks");
         let found = (self.durable..self.versions.len())
             .rev()
             .find(|version| self.is_version(&content, *version));
