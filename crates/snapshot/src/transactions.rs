@@ -2,33 +2,34 @@
 //!
 //! ```text
 //!   threads    Transaction: read, write ──locks──► commit ──► VirtualAlgorithm: install
-//!   snapshotter            take: a point in the order of commits; nobody stands still for it
+//!   snapshotter            take: a point in the commit order; no transaction pauses for it
 //!
 //!   commits    1   2   3   4 │ 5   6   7 …          the snapshot: 1 to 4, and nothing of 5, 6, 7
 //!                            └ virtual point of consistency
 //! ```
 //!
-//! Transactions use strict two-phase locking ([`locks`]): shared locks for rows that are read,
-//! exclusive ones for rows that are written, all held until the end. Writes are gathered and
-//! installed at the commit, when the transaction has all of its locks; so an abort has nothing to
-//! undo. One that finds a lock taken for too long gives up ([`Error::Conflict`]) and is run again:
-//! nobody waits in a circle.
+//! Transactions use strict two-phase locking ([`locks`]): shared locks for rows read, exclusive
+//! locks for rows written, all held until the end. Writes are gathered and installed at commit,
+//! when the transaction has all of its locks; so an abort has nothing to undo. A transaction that
+//! waits too long for a lock gives up ([`Error::Conflict`]) and is retried, so no cycle of waiting
+//! transactions persists.
 //!
-//! With such locks the order in which transactions commit is an order in which they could have run
-//! one after the other. [`commits`] numbers it. A snapshot is consistent if it is the state after
-//! some number of commits: that number is its *virtual point of consistency*, and
-//! [`VirtualSnapshot::point`] says which.
+//! With such locks, the commit order is an order in which the transactions could have run serially.
+//! [`commits`] numbers it. A snapshot is consistent if it is the state after some number of
+//! commits: that number is its *virtual point of consistency*, and [`VirtualSnapshot::point`] says
+//! which.
 //!
 //! # Where this is not what the paper says
 //!
-//! In the paper's vHG and vPB a transaction that began before the trigger writes the old copy and one
-//! that began later writes the new one. That is no consistent cut. Let N begin after the trigger,
-//! write x and commit; then O, which began before it, reads x, writes y and commits. The snapshot has
-//! y, which was computed from N's x, and has not x. And if O overwrites x, the latest value is in the
-//! old copy, while the next snapshot takes N's from the new one. (`tests/it/transactions.rs` shows
-//! both.) So a transaction here belongs to the period of its *commit*, when it has all of its locks:
-//! whoever conflicts with it commits clearly before or after it, and its period agrees with the
-//! order. What the snapshotter waits for is only those that were just installing their writes.
+//! In the paper's vHG and vPB, a transaction that began before the trigger writes the old copy, and
+//! one that began later writes the new one. That is not a consistent cut. Let N begin after the
+//! trigger, write x and commit; then O, which began before it, reads x, writes y and commits. The
+//! snapshot contains y, which was computed from N's x, but not x. And if O overwrites x, the latest
+//! value is in the old copy, while the next snapshot takes N's value from the new one.
+//! (`tests/it/transactions.rs` shows both.) So a transaction here belongs to the period of its
+//! *commit*, when it has all of its locks: a conflicting transaction commits clearly before or
+//! after it, and their periods agree with that order. The snapshotter waits only for transactions
+//! that were installing their writes at that moment.
 
 pub mod calc;
 pub mod commits;
@@ -48,46 +49,46 @@ use locks::{Locks, Mode};
 /// The rows that a transaction writes, with their values.
 pub type Writes = BTreeMap<usize, Vec<u64>>;
 
-/// A way to take snapshots while transactions go on.
+/// A way to take snapshots concurrently with transactions.
 ///
-/// Who calls `read` or `install` has the lock of the row: two calls for one row at the same time are
-/// two reads.
+/// The caller of `read` or `install` holds the lock of the row: two simultaneous calls for one row
+/// are two reads.
 pub trait VirtualAlgorithm: Send + Sync + Sized + 'static {
     /// The name in commands, files and figures.
     const NAME: &'static str;
-    /// What is in its snapshots.
+    /// The rows that its snapshots contain.
     const CONTENT: Content;
-    /// What a transaction remembers of its beginning.
+    /// What a transaction remembers from its beginning.
     type Begun: Copy + Send;
 
     /// Loads the rows.
     fn load(setup: &Setup<'_>) -> Self;
 
-    /// A transaction begins.
+    /// Begins a transaction.
     fn begin(&self) -> Self::Begun;
 
-    /// The latest value of a row.
+    /// Copies out the latest value of a row.
     fn read(&self, row: usize, into: &mut [u64]);
 
-    /// A transaction commits: its writes become the latest values. Gives its number in the order of
-    /// commits, from 1.
+    /// Commits a transaction: its writes become the latest values. Returns its number in the commit
+    /// order, from 1.
     fn commit(&self, begun: Self::Begun, writes: &Writes) -> u64;
 
-    /// A transaction ends without having done anything.
+    /// Ends a transaction without effect.
     fn abort(&self, begun: Self::Begun);
 
-    /// Takes a snapshot of the state after some number of commits, which is the result, and waits
-    /// until it can be traversed. Transactions go on meanwhile.
+    /// Takes a snapshot after some number of commits, returns that number, and waits until the
+    /// snapshot can be traversed. Transactions continue meanwhile.
     fn take(&self) -> u64;
 
-    /// Copies out what the snapshot has of a row: `false` if nothing.
+    /// Copies a row out of the snapshot; `false` if the snapshot does not have it.
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> bool;
 
-    /// The snapshot is not needed any more.
+    /// Ends the snapshot.
     fn finish(&self);
 }
 
-/// Rows for transactions of many threads.
+/// Rows for transactions of several threads.
 pub struct TransactionStore<A> {
     algorithm: A,
     locks: Locks,
@@ -122,7 +123,7 @@ impl<A: VirtualAlgorithm> TransactionStore<A> {
     /// Takes a snapshot.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] if there is one.
+    /// [`Error::Unfinished`] if there is one already.
     pub fn take(&self) -> Result<VirtualSnapshot<'_, A>> {
         if self.outstanding.swap(true, Ordering::AcqRel) {
             return Err(Error::Unfinished);
@@ -133,7 +134,7 @@ impl<A: VirtualAlgorithm> TransactionStore<A> {
     }
 }
 
-/// Reads and writes that happen as a whole, or not at all. Dropped before its commit, it does not.
+/// Reads and writes that happen as a whole or not at all. Dropping it before its commit aborts it.
 pub struct Transaction<'a, A: VirtualAlgorithm> {
     store: &'a TransactionStore<A>,
     begun: Option<A::Begun>,
@@ -154,7 +155,7 @@ impl<A: VirtualAlgorithm> Transaction<'_, A> {
         Ok(())
     }
 
-    /// The value of a row: what this transaction has written, or the latest that was committed.
+    /// Copies out the value of a row: this transaction's own, or the latest committed one.
     ///
     /// # Errors
     /// [`Error::Conflict`]: drop the transaction and begin again.
@@ -167,7 +168,7 @@ impl<A: VirtualAlgorithm> Transaction<'_, A> {
         Ok(())
     }
 
-    /// Gives a row a new value, which others see after the commit.
+    /// Gives a row a new value, visible to others after the commit.
     ///
     /// # Errors
     /// [`Error::Conflict`]: drop the transaction and begin again.
@@ -177,7 +178,7 @@ impl<A: VirtualAlgorithm> Transaction<'_, A> {
         Ok(())
     }
 
-    /// Makes the writes the latest values. Gives the number of this commit, from 1.
+    /// Makes the writes the latest values. Returns the number of this commit, from 1.
     #[expect(clippy::missing_panics_doc, reason = "a transaction commits once")]
     pub fn commit(mut self) -> u64 {
         let begun = self.begun.take().expect("only commit and drop take it");
@@ -204,7 +205,7 @@ pub struct VirtualSnapshot<'a, A> {
 }
 
 impl<A> VirtualSnapshot<'_, A> {
-    /// How many commits it has.
+    /// The number of commits it contains.
     #[must_use]
     pub fn point(&self) -> u64 {
         self.point

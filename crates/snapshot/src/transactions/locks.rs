@@ -1,20 +1,21 @@
 //! Row locks for strict two-phase locking.
 //!
-//! A byte a row: 0 free, n shared by n readers, 255 exclusive. Who does not get a lock after some
-//! tries gives up and lets go of everything, so there are no deadlocks to find.
+//! One byte per row: 0 free, n shared by n readers, 255 exclusive. A transaction that does not
+//! obtain a lock after some tries gives up and releases everything, so no deadlock detection is
+//! needed.
 
 use crate::sync::{AtomicU8, Backoff, Ordering};
 
 const FREE: u8 = 0;
 const EXCLUSIVE: u8 = u8::MAX;
 const SHARED_MAX: u8 = EXCLUSIVE - 1;
-/// How often to try before giving up.
+/// Tries before giving up.
 const TRIES_MAX: usize = if cfg!(loom) { 1 } else { 200 };
 
-/// What a lock allows, the weaker first.
+/// The mode of a lock, the weaker first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Reading, beside other readers.
+    /// Reading, together with other readers.
     Shared,
     /// Writing, alone.
     Exclusive,
@@ -30,7 +31,7 @@ impl Locks {
         Self { cells: (0..rows).map(|_| AtomicU8::new(FREE)).collect() }
     }
 
-    /// Gets the lock in `mode` for who has it as `held`: whether it was to be had.
+    /// Tries to upgrade a lock held as `held` to `mode`. Returns whether it was granted.
     pub(super) fn acquire(&self, row: usize, held: Option<Mode>, mode: Mode) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..TRIES_MAX {
@@ -38,7 +39,7 @@ impl Locks {
             let wanted = match (held, mode) {
                 (None, Mode::Shared) if state < SHARED_MAX => Some(state + 1),
                 (None, Mode::Exclusive) if state == FREE => Some(EXCLUSIVE),
-                // The one reader is the one who asks.
+                // The one reader is the caller.
                 (Some(_), Mode::Exclusive) if state == 1 => Some(EXCLUSIVE),
                 _ => None,
             };
@@ -54,7 +55,7 @@ impl Locks {
         false
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     pub(super) fn release(&self, row: usize, mode: Mode) {
         match mode {
             Mode::Shared => {

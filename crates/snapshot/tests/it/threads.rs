@@ -1,7 +1,7 @@
 //! A client and a snapshotter as real threads: each snapshot is exactly the state after some tick.
 //!
-//! What a tick writes follows from its number, and row 0 says which tick was the last. So whoever
-//! finds a snapshot can compute what it must be.
+//! The writes of a tick follow from its number, and row 0 stores the number of the last tick. So
+//! the expected contents of any snapshot can be computed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ const SNAPSHOTS: u64 = if cfg!(miri) { 3 } else { 150 };
 /// The rows that tick `tick` writes, in order.
 fn rows_of(tick: u64) -> impl Iterator<Item = usize> {
     let mut random = fastrand::Rng::with_seed(tick);
-    // Few rows are hot, so that many writes meet the snapshotter.
+    // Few rows are hot, so that many writes collide with the snapshotter.
     (1..WRITES_A_TICK).map(move |_| {
         let bound = if random.bool() { 8 } else { ROWS };
         random.usize(1..bound)
