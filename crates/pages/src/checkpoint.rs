@@ -208,7 +208,10 @@ impl Core {
         for write in writes {
             self.pool.finish_write(write, is_written);
         }
-        let checkpoint = self.checkpoint.as_ref().expect("the caller has the turn, so the checkpoint has not ended");
+        let checkpoint = self
+            .checkpoint
+            .as_ref()
+            .expect("the caller has the turn, so the checkpoint has not ended");
         checkpoint.pages.is_empty()
     }
 

@@ -14,7 +14,9 @@ pub enum Error {
     },
 
     /// The previous snapshot was dropped before it was traversed to its end.
-    #[error("the previous snapshot is unfinished: get it with `unfinished` and traverse it to its end")]
+    #[error(
+        "the previous snapshot is unfinished: get it with `unfinished` and traverse it to its end"
+    )]
     Unfinished,
 
     /// The operating system did not fork, or the child process died.

@@ -44,7 +44,10 @@ fn group_commits_of_several_threads_share_a_write_of_the_log() {
             let (store, all_have_begun) = (&store, &all_have_begun);
             scope.spawn(move || {
                 let transaction = store.begin().expect("healthy");
-                transaction.table("t").insert([thread], "x").expect("each thread writes its own key");
+                transaction
+                    .table("t")
+                    .insert([thread], "x")
+                    .expect("each thread writes its own key");
                 all_have_begun.wait();
                 transaction.commit(Durability::Group).expect("no faults");
             });
