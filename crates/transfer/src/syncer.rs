@@ -1,5 +1,5 @@
-//! The syncer (part of the I/O manager, 4.3.2): makes durable what was written, while the I/O manager
-//! writes what comes next, and tells the concurrency controller what is on the device now.
+//! The syncer (part of the I/O manager, 4.3.2): syncs what was written while the I/O manager writes
+//! more, and tells the concurrency controller what is on the device.
 //!
 //! ```text
 //!   I/O manager   write batch 2 ─────────► write batch 3 ─────────► ...
@@ -8,9 +8,9 @@
 //!                                  └─► controller: these ranges are on the device
 //! ```
 //!
-//! Batches are synced in the order in which they were written, one at a time; the I/O manager is never
-//! more than two ahead, so that what waits for a sync is bounded. Large files are synced each by itself;
-//! thousands of small ones by one `syncfs`, which is what makes them cheap.
+//! Batches are synced in write order, one at a time. The I/O manager is at most two ahead, which
+//! bounds the bytes that wait for a sync. Large files are synced individually; thousands of small
+//! ones by one `syncfs`, which makes them cheap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,46 +22,46 @@ use crate::concurrency_controller::Range;
 use crate::frame::PAGE_BYTES;
 use crate::receiver::Receiving;
 
-/// A file with something in a batch.
+/// A file with bytes in a batch.
 #[derive(Default)]
 pub(crate) struct Part {
-    /// Open for writing; nothing if it is one of those that are synced all together.
+    /// Open for writing; `None` if it is synced together with all others.
     pub(crate) file: Option<Arc<dyn File>>,
-    /// All of it is written when this batch is, unless pages have to be sent again.
+    /// Whether this batch completes it, unless pages must be resent.
     pub(crate) has_ended: bool,
 }
 
-/// What is synced together.
+/// A unit of syncing.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) ranges: Vec<Range>,
     pub(crate) written_bytes: u64,
     pub(crate) files: BTreeMap<u32, Part>,
-    /// Some of the files are not open any more, so the whole file system is synced.
+    /// Whether the whole file system must be synced, because some of the files are no longer open.
     pub(crate) sync_everything: bool,
 }
 
-/// What the syncer is asked to do.
+/// A request to the syncer.
 pub(crate) enum Order {
-    /// Make this durable.
+    /// Sync this batch.
     Sync(Batch),
-    /// Hang up on this when all that was ordered before is done.
+    /// Drop this sender when all earlier requests are done.
     Answer(Sender<()>),
 }
 
-/// Orders that may queue: one batch waits while another one is synced and a third one is written.
+/// Queued requests, at most: one batch waits while another is synced and a third is written.
 pub(crate) const ORDERS_MAX: usize = 1;
 
-/// Waits until the syncer has done all that it was asked for.
+/// Waits until the syncer has done all its work.
 pub(crate) fn wait_until_idle(orders: &SyncSender<Order>) {
     let (answer, done) = std::sync::mpsc::channel();
     if orders.send(Order::Answer(answer)).is_ok() {
-        // Nothing is ever sent: the other end goes.
+        // Nothing is ever sent: the sender is dropped.
         let _gone = done.recv();
     }
 }
 
-/// Works until nobody is left who could ask for something.
+/// Works until all senders of requests are gone.
 pub(crate) fn run(receiving: &Receiving<'_>, orders: &Receiver<Order>) {
     for order in orders {
         match order {
@@ -71,7 +71,7 @@ pub(crate) fn run(receiving: &Receiving<'_>, orders: &Receiver<Order>) {
     }
 }
 
-/// Makes everything durable that is in a batch, and passes it on.
+/// Syncs a batch and passes it on.
 fn sync(receiving: &Receiving<'_>, batch: Batch) {
     let mut ended = Vec::new();
     for (&entry, part) in &batch.files {
@@ -84,7 +84,8 @@ fn sync(receiving: &Receiving<'_>, batch: Batch) {
     }
     if batch.sync_everything {
         if let Err(error) = receiving.destination.sync_all() {
-            // What of it is on the device nobody knows, and a second sync may say that all is well.
+            // After a failed sync, it is unknown what reached the device, and a second sync may
+            // report success.
             for &entry in batch.files.keys() {
                 receiving.fail(entry, &format!("cannot be synced: {error}"));
             }
@@ -109,7 +110,7 @@ fn sync(receiving: &Receiving<'_>, batch: Batch) {
     pass_on(receiving, batch, &ended);
 }
 
-/// Tells the controller what is on the device now, and who is complete by that.
+/// Tells the controller what is on the device, and which files are thereby complete.
 fn pass_on(receiving: &Receiving<'_>, batch: Batch, ended: &[u32]) {
     let wanted = |range: &Range| receiving.incoming.is_open(range.entry);
     let ranges = batch.ranges.into_iter().filter(wanted).collect();
