@@ -1,4 +1,4 @@
-//! Orders like TPC-C's: how long a transaction of about fifty operations takes when all is in memory.
+//! TPC-C-like orders: the latency of a transaction of about fifty operations when all is in memory.
 //!
 //! `cargo run --release -p indelible-pages --example order_entry -- [TRANSACTIONS [THREADS]]`
 
@@ -9,7 +9,7 @@ use pages::{Durability, Options, PageStore, Result, Transaction};
 const ITEMS: u32 = 100_000;
 const CUSTOMERS: u32 = 3000;
 
-/// A small generator, one a thread.
+/// A small generator; each thread has one.
 struct Dice(u64);
 
 impl Dice {

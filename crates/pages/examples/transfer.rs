@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pages::{Durability, Env, Error, Options, PageStore, Result};
 
-/// Moves one coin, and runs the transaction again for as long as it loses to another one.
+/// Moves one coin; retries the transaction whenever it is chosen as the victim of a deadlock.
 fn transfer(store: &PageStore, from: u8, to: u8) -> Result<()> {
     loop {
         let transaction = store.begin()?;

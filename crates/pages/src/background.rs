@@ -12,10 +12,10 @@ use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
 use crate::latch::{Inner, RECLAIM_PAGES};
 
-/// After a restart the rest of its records are settled within about a second.
+/// After a restart, settles the rest of its records within about a second.
 const SETTLE_PAUSE: Duration = Duration::from_micros(500);
 
-/// Ends the thread when it is dropped.
+/// Ends the thread on drop.
 pub(crate) struct Background {
     inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
@@ -40,13 +40,14 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.inner.log.stop_upkeep();
         if let Some(thread) = self.thread.take() {
-            // It panics only when an invariant is broken, which it has said then.
+            // The thread panics only when an invariant is broken, and the panic has been reported
+            // by then.
             let _said_already = thread.join();
         }
     }
 }
 
-/// What comes next.
+/// What the thread does next.
 enum Work {
     Settle,
     Checkpoint,
@@ -60,7 +61,7 @@ fn run(inner: &Inner) -> Result<()> {
         inner.log.healthy()?;
         inner.flush_if_late(true)?;
         match next_work(inner) {
-            // The first transactions settle what they need, and are not to wait for the rest.
+            // The first transactions settle the parts they need and must not wait for the rest.
             Work::Settle => inner.log.rest(SETTLE_PAUSE),
             Work::Checkpoint => {
                 inner.advance_checkpoint(None)?;
@@ -77,7 +78,7 @@ fn run(inner: &Inner) -> Result<()> {
     Ok(())
 }
 
-/// What is to be done, some of which is done by that.
+/// Determines the next work; moves a restart on, or begins a checkpoint, if that is due.
 fn next_work(inner: &Inner) -> Work {
     if !inner.share().is_upkeep_due() {
         return Work::Nothing;

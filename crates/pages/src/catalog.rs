@@ -1,14 +1,14 @@
-//! The catalog: which tables there are, and what is left of those that were deleted.
+//! The catalog: the tables that exist, and the remains of deleted ones.
 //!
 //! ```text
 //!   name of a table, up to 255 bytes            ─► its root
 //!   256 bytes 0xff, then the number of a root   ─► the root of a deleted table
 //! ```
 //!
-//! Deleting a table moves its root to the second kind of entry, in the group of the transaction
-//! that deletes it: that is small however large the table is. Its pages are given back a few at a
-//! time, each time in a group of its own, from the last leaf to the first, so that what is left is
-//! a tree at all times, after any crash as well.
+//! Deleting a table moves its root to the second kind of entry, in the same group as the deleting
+//! transaction; the cost does not depend on the size of the table. The pages are freed later, a few
+//! at a time, each batch in its own group, from the last leaf to the first. What remains is a valid
+//! tree at all times, also after a crash.
 
 use std::ops::Bound;
 
@@ -18,10 +18,10 @@ use crate::position::PageId;
 use crate::redo_record::Op;
 use crate::tree::slice;
 
-/// The longest name of a table.
+/// The longest name of a table, in bytes.
 pub const TABLE_NAME_BYTES_MAX: usize = 255;
 
-/// Whether an entry of the catalog is what is left of a deleted table.
+/// Whether an entry of the catalog is the remainder of a deleted table.
 pub(crate) fn is_deleted(key: &[u8]) -> bool {
     key.len() > TABLE_NAME_BYTES_MAX
 }
@@ -33,7 +33,7 @@ fn deleted_key(root: PageId) -> Vec<u8> {
 }
 
 impl Core {
-    /// The names of all tables.
+    /// Returns the names of all tables.
     pub(crate) fn table_names(&mut self) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         let mut from = Bound::Unbounded;
@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    /// Deletes a table, if it is there.
+    /// Deletes a table if it exists.
     pub(crate) fn delete_table(&mut self, change: &mut Change, name: &[u8]) -> Result<()> {
         let Some(root) = self.look().root(name)? else { return Ok(()) };
         self.forget_root(name);
@@ -61,8 +61,8 @@ impl Core {
         Ok(())
     }
 
-    /// Gives back about so many pages of deleted tables, if there are any. What cannot be read is
-    /// left for when the store is opened again.
+    /// Frees about `page_count` pages of deleted tables, if there are any. Pages that cannot be
+    /// read are left until the store is opened again.
     pub(crate) fn reclaim(&mut self, page_count: usize) {
         if self.has_deleted_tables && self.try_reclaim(page_count).is_err() {
             self.has_deleted_tables = false;
@@ -86,8 +86,8 @@ impl Core {
         self.end_change(change, made).map(drop)
     }
 
-    /// Frees leaves of a tree from the last on, and the branches that have lost all of theirs;
-    /// true if all is gone.
+    /// Frees the leaves of a tree from the last on, and each branch that becomes empty. Returns
+    /// whether all is gone.
     fn free_tree(&mut self, change: &mut Change, root: PageId, page_count: usize) -> Result<bool> {
         for _ in 0..page_count {
             let mut path = self.look().last_path(root)?;

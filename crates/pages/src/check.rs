@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::page::Kind;
 use crate::position::PageId;
 
-/// What a check has seen.
+/// What a check has counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
     /// Tables.
@@ -23,7 +23,7 @@ pub struct Report {
     pub free_pages: u64,
 }
 
-/// A page of a tree still to be looked at: its level if it is known, and the bounds of its keys.
+/// A page of a tree still to be visited: its level if known, and the bounds of its keys.
 struct Visit {
     id: PageId,
     level: Option<u8>,

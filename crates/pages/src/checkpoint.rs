@@ -10,8 +10,8 @@
 //!          ─► log before the redo starting point removed, slots settled
 //! ```
 //!
-//! The redo starting point is the smallest LSN of the dirty page table and of the begin record:
-//! what was committed while the checkpoint was being taken is behind that.
+//! The redo starting point is the smallest LSN of the dirty page table and the begin record:
+//! everything committed during the checkpoint lies behind it.
 
 use base::varint;
 
@@ -21,23 +21,23 @@ use crate::log_page::GroupKind;
 use crate::pool::PageWrite;
 use crate::position::{Lsn, PageId};
 
-/// A share of the online log table that must be free, in percent: with less, a checkpoint begins.
+/// A checkpoint begins when less than this share of the online log table is free, in percent.
 const FREE_PERCENT_MIN: usize = 10;
-/// A checkpoint begins when the log is so long, in percent of what it may be …
+/// A checkpoint begins when the log reaches this share of its maximum length, in percent …
 const LOG_PERCENT_DUE: u64 = 90;
-/// … and writes pages whose oldest record is so old: the less it leaves to the next one, the
-/// sooner that comes, but the longer pages gather records.
+/// … and writes pages whose oldest record is older than this share. Lower values make the next
+/// checkpoint due later, but give pages less time to gather records.
 const LOG_PERCENT_KEPT: u64 = 75;
-/// A checkpoint that leaves less than this free makes the next one try harder.
+/// After a checkpoint that leaves less than this free, the next one tries harder.
 const FREE_PERCENT_GOOD: usize = 30;
 
 /// A step writes so many pages at most: their images are in memory in addition to the pool.
 const STEP_WRITES_MAX: usize = 64;
 
-/// A checkpoint that is being taken.
+/// A checkpoint in progress.
 pub(crate) struct Checkpoint {
     begin: Lsn,
-    /// The pages still to be looked at, the last first.
+    /// The pages still to be visited, in reverse order.
     pages: Vec<PageId>,
     dirty_pages: Vec<(PageId, Lsn)>,
     min_del: usize,
@@ -50,13 +50,13 @@ pub(crate) struct Checkpoint {
 pub(crate) enum Effort {
     /// By `min_del` and `max_age`.
     Normal,
-    /// Every page is written.
+    /// Writes every page.
     All,
-    /// None is: only the dirty page table is saved (Algorithm 2, line 18).
+    /// Writes no page: only the dirty page table is saved (Algorithm 2, line 18).
     None,
 }
 
-/// What a checkpoint record says.
+/// The contents of a checkpoint record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckpointRecord {
     pub(crate) begin: Lsn,
@@ -95,19 +95,19 @@ impl CheckpointRecord {
         input.is_empty().then_some(Self { begin, dirty_pages, active, slots })
     }
 
-    /// Where the log is needed from.
+    /// The position from which recovery needs the log.
     pub(crate) fn redo_start(&self) -> Lsn {
         self.dirty_pages.iter().map(|(_, lsn)| *lsn).min().unwrap_or(self.begin).min(self.begin)
     }
 }
 
 impl Core {
-    /// The LSN of the record that says that the checkpoint which is being taken began.
+    /// The LSN of the begin record of the checkpoint in progress.
     pub(crate) fn checkpoint_begin(&self) -> Option<Lsn> {
         self.checkpoint.as_ref().map(|checkpoint| checkpoint.begin)
     }
 
-    /// Whether there is anything to do between transactions.
+    /// Whether upkeep is due between transactions.
     pub(crate) fn is_upkeep_due(&self) -> bool {
         self.is_restarting
             || self.checkpoint.is_some()
@@ -125,19 +125,19 @@ impl Core {
         self.free_percent() < FREE_PERCENT_MIN || self.is_log_long()
     }
 
-    /// Whether a restart would soon have to read more than it may.
+    /// Whether the log is nearly as long as a restart may read.
     fn is_log_long(&self) -> bool {
         let log_bytes = self.log.next_lsn().0 - self.redo_start.0;
         log_bytes > self.options.log_bytes_max / 100 * LOG_PERCENT_DUE
     }
 
-    /// Whether nothing more fits the online log table.
+    /// Whether the online log table is full.
     pub(crate) fn is_table_full(&self) -> bool {
         self.pool.record_bytes() >= self.options.online_log_bytes
     }
 
-    /// Lines 1 and 2; gives the LSN of the record of line 1. The caller writes the log before the
-    /// first step.
+    /// Lines 1 and 2: begins a checkpoint and returns the LSN of its begin record. The caller
+    /// writes the log before the first step.
     pub(crate) fn begin_checkpoint(&mut self, effort: Effort) -> Lsn {
         let begin = self.log.append(GroupKind::CheckpointBegin, &[]);
         let capacity = self.options.online_log_bytes as u64;
@@ -171,12 +171,14 @@ impl Core {
         begin
     }
 
-    /// Lines 3 to 8 for so many pages: those to be written. The caller writes them without the
-    /// latch and then calls [`Core::finish_step`]; it is the caller's turn until then.
+    /// Lines 3 to 8 for at most `page_count` pages: returns those that must be written. The caller
+    /// writes them without the latch, then calls [`Core::finish_step`]; until then it keeps its
+    /// turn.
     pub(crate) fn begin_step(&mut self, page_count: usize) -> Vec<PageWrite> {
         let (next_lsn, durable_end) = (self.log.next_lsn(), self.log.durable_end());
         let checkpoint = self.checkpoint.as_mut().expect("whose turn it is has seen it");
-        // What was there when it began is durable: else a page could be passed over as pending.
+        // Everything that existed when the checkpoint began is durable; otherwise a page could be
+        // skipped as pending.
         assert!(checkpoint.begin < durable_end, "the log is written before the steps");
         let mut writes = Vec::new();
         for _ in 0..page_count {
@@ -185,7 +187,7 @@ impl Core {
             }
             let Some(id) = checkpoint.pages.pop() else { break };
             let log = self.pool.table.log(id);
-            // Line 5: committed for storage is what is durable in the log.
+            // Line 5: "committed", for storage, means durable in the log.
             let committed = log.len_before(durable_end);
             let Some(first) = log.first_lsn().filter(|_| committed > 0) else { continue };
             let age = next_lsn.0 - first.0;
@@ -200,26 +202,29 @@ impl Core {
         writes
     }
 
-    /// Lines 9 to 19: the pages of the step were written, or that has failed. True when there are
-    /// no pages left.
+    /// Lines 9 to 19: the writes of the step have succeeded or failed. Returns whether no pages are
+    /// left.
     pub(crate) fn finish_step(&mut self, writes: Vec<PageWrite>, is_written: bool) -> bool {
         for write in writes {
             self.pool.finish_write(write, is_written);
         }
-        let checkpoint = self.checkpoint.as_ref().expect("nobody else ends it");
+        let checkpoint = self
+            .checkpoint
+            .as_ref()
+            .expect("the caller has the turn, so the checkpoint has not ended");
         checkpoint.pages.is_empty()
     }
 
-    /// The last page was seen: what is in the data file now is what the checkpoint record will
-    /// say. True if the data file must be synced before that.
+    /// All pages were visited: the checkpoint record will name the images now in the data file.
+    /// Returns whether the data file must be synced first.
     pub(crate) fn close_checkpoint(&mut self) -> bool {
         self.pool.freeze_slots();
         std::mem::take(&mut self.pool.has_unsynced_pages)
     }
 
-    /// Lines 20 to 22: the checkpoint record, in the log buffer.
+    /// Lines 20 to 22: appends the checkpoint record to the log buffer.
     pub(crate) fn log_checkpoint(&mut self) -> Lsn {
-        let checkpoint = self.checkpoint.as_mut().expect("only who closed it ends it");
+        let checkpoint = self.checkpoint.as_mut().expect("the thread that closed it ends it");
         let record = CheckpointRecord {
             begin: checkpoint.begin,
             dirty_pages: std::mem::take(&mut checkpoint.dirty_pages),
@@ -232,7 +237,7 @@ impl Core {
         lsn
     }
 
-    /// Line 23: the master record for the checkpoint record at `lsn`, which is durable.
+    /// Line 23: the master record for the durable checkpoint record at `lsn`.
     pub(crate) fn next_master(&self, lsn: Lsn) -> Master {
         Master {
             sequence: self.master.sequence + 1,
@@ -241,9 +246,10 @@ impl Core {
         }
     }
 
-    /// The master record is durable. The log is not needed before the position returned.
+    /// Ends the checkpoint after its master record has become durable. Returns the position before
+    /// which the log is no longer needed.
     pub(crate) fn finish_checkpoint(&mut self, master: Master) -> Lsn {
-        let checkpoint = self.checkpoint.take().expect("only who closed it ends it");
+        let checkpoint = self.checkpoint.take().expect("the thread that closed it ends it");
         self.master = master;
         self.pool.settle_slots();
         self.redo_start = checkpoint.redo_start;

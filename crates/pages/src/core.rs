@@ -1,10 +1,10 @@
 //! Everything below the latch: pool, trees; and how a transaction's changes get there and into the
 //! log.
 //!
-//! A [`Change`] is the group of redo records of a transaction that is being committed. While it
-//! is made, its records are in the online log table and its frames show them; if it fails (a page
-//! cannot be read) both are dropped, as section 3.3 of the paper drops an aborted transaction. If
-//! it succeeds the group goes into the log buffer as a whole, before anything else can see it.
+//! A [`Change`] is the group of redo records of one committing transaction. While it is being
+//! built, its records are in the online log table and its frames show them. If that fails (a page
+//! cannot be read), both are dropped, as section 3.3 of the paper drops an aborted transaction. If
+//! it succeeds, the group goes into the log buffer as a whole, before any reader can see it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,40 +24,40 @@ use crate::redo_record::{Op, put_runs};
 use crate::shared_log::SharedLog;
 use crate::split::InsertRuns;
 
-/// A shorter value is logged whole.
+/// A value shorter than this is logged whole.
 const PATCH_BYTES_MIN: usize = 16;
 
-/// What the latch protects.
+/// The state that the latch protects.
 pub(crate) struct Core {
     pub(crate) pool: Pool,
     pub(crate) log: Arc<SharedLog>,
-    /// The roots of tables that were looked up.
+    /// The roots of tables looked up so far.
     roots: Mutex<HashMap<Vec<u8>, PageId>>,
     pub(crate) leaf_hints: LeafHints,
     pub(crate) insert_runs: InsertRuns,
     pub(crate) master: Master,
     pub(crate) checkpoint: Option<crate::checkpoint::Checkpoint>,
-    /// How much harder checkpoints try, as the last ones freed too little.
+    /// How much harder checkpoints must try because the last ones freed too little.
     pub(crate) pressure: u32,
-    /// The checkpoint that ends a restart has not begun.
+    /// Whether the checkpoint that ends a restart is still to begin.
     pub(crate) is_restarting: bool,
     /// The redo starting point of the last checkpoint.
     pub(crate) redo_start: Lsn,
-    /// There may be pages of deleted tables to give back.
+    /// Whether deleted tables may have pages left to free.
     pub(crate) has_deleted_tables: bool,
-    /// The record that is being encoded.
+    /// The record being encoded.
     scratch: Vec<u8>,
-    /// The runs of a patch that is being made.
+    /// The runs of the patch being built.
     runs: Vec<u8>,
     pub(crate) options: Options,
 }
 
-/// The group of records that is being made.
+/// The group of records being built.
 pub(crate) struct Change {
     lsn: Lsn,
     body: Vec<u8>,
     touched: BTreeSet<PageId>,
-    /// Tables that were made.
+    /// Tables created by this group.
     new_roots: Vec<(Vec<u8>, PageId)>,
 }
 
@@ -103,7 +103,7 @@ impl Core {
         Change { lsn: self.log.open_group(), body, touched: BTreeSet::new(), new_roots: Vec::new() }
     }
 
-    /// Puts the group into the log buffer, or drops all of it if making it failed.
+    /// Appends the group to the log buffer, or drops all of it if building it failed.
     pub(crate) fn end_change(&mut self, change: Change, made: Result<()>) -> Result<Lsn> {
         if let Err(error) = made {
             self.pool.drop_changes(&change.touched, change.lsn);
@@ -142,9 +142,9 @@ impl Core {
         Ok(())
     }
 
-    /// Puts a cell on a page, at the place that a search has found for it. A value that differs
-    /// little from the one there is logged as a patch: the less a record takes, the more changes
-    /// of a page share one write of it.
+    /// Puts a cell on a page, at the place that a search has found. A value that differs little
+    /// from the old one is logged as a patch: the smaller a record, the more changes of a page
+    /// share one write of it.
     pub(crate) fn put_cell(
         &mut self,
         change: &mut Change,
@@ -173,7 +173,7 @@ impl Core {
         self.change_page_as_encoded(change, id, &op, Some(place))
     }
 
-    /// Removes the cell at the place that a search has found for its key.
+    /// Removes the cell at the place that a search has found.
     pub(crate) fn remove_cell(
         &mut self,
         change: &mut Change,
@@ -223,7 +223,7 @@ impl Core {
         Ok(id)
     }
 
-    /// Gives a page back.
+    /// Frees a page.
     pub(crate) fn free(&mut self, change: &mut Change, id: PageId) -> Result<()> {
         let meta = self.meta()?;
         self.change_page(change, id, &Op::Free { next: meta.free_head })?;
@@ -231,11 +231,11 @@ impl Core {
         self.change_page(change, PageId::META, &Op::Meta(meta))
     }
 
-    /// Writes a large value into overflow pages, and gives what its cell holds: the first page
+    /// Writes a large value into overflow pages. Returns the contents of its cell: the first page
     /// and the length.
     pub(crate) fn write_overflow(&mut self, change: &mut Change, value: &[u8]) -> Result<[u8; 16]> {
         let mut next = 0;
-        // From the end, so that each page knows the one after it.
+        // Back to front, so that each page can name its successor.
         for part in value.chunks(BODY_BYTES).rev() {
             let id = self.allocate(change)?;
             self.change_page(change, id, &Op::Overflow { next, part })?;
@@ -262,12 +262,12 @@ impl Core {
         self.roots.lock().expect("nothing panics while it holds the roots")
     }
 
-    /// The root of a table that was looked up before.
+    /// The root of a table if it was looked up before.
     pub(crate) fn known_root(&self, table: &[u8]) -> Option<PageId> {
         self.roots().get(table).copied()
     }
 
-    /// The root of a table was looked up.
+    /// Remembers the root of a table.
     pub(crate) fn know_root(&self, table: &[u8], root: PageId) {
         self.roots().insert(table.to_vec(), root);
     }
@@ -277,7 +277,7 @@ impl Core {
         self.roots().remove(table);
     }
 
-    /// What the catalog says of a table.
+    /// Parses the root page from a catalog value.
     pub(crate) fn parse_root(&self, value: &[u8]) -> Result<PageId> {
         match <[u8; 8]>::try_from(value) {
             Ok(bytes) => Ok(PageId(u64::from_le_bytes(bytes))),
@@ -287,7 +287,7 @@ impl Core {
         }
     }
 
-    /// The root of a table, which is made if there is none.
+    /// Returns the root of a table, creating it if there is none.
     pub(crate) fn root_for_writing(&mut self, change: &mut Change, table: &[u8]) -> Result<PageId> {
         if let Some(root) = self.look().root(table)? {
             return Ok(root);

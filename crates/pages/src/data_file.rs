@@ -1,4 +1,4 @@
-//! The data file: a header, two master records, and two slots for every page.
+//! The data file: a header, two master records, and two slots per page.
 //!
 //! ```text
 //!   0        4096      8192      16384
@@ -6,10 +6,10 @@
 //!   |        |    0    |    1    | slot 0   slot 1 | slot 0   slot 1 |
 //! ```
 //!
-//! **Twin slots** are the protection against torn pages. The *stable* slot of a page is the one
-//! that the last checkpoint says; it is never written before a later checkpoint is durable that
-//! says otherwise. Whatever a crash does to the other one does not matter: recovery does not read
-//! it. No page is written twice for this, and none is logged whole (ADR 9 has the alternatives).
+//! **Twin slots** protect against torn pages. The *stable* slot of a page is the one that the last
+//! checkpoint names; it is not written until a later durable checkpoint names the other one. A
+//! crash may do anything to the other slot: recovery does not read it. So no page is written twice,
+//! and none is logged whole (ADR 9 has the alternatives).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,13 +28,13 @@ const MAGIC: &[u8; 8] = b"INDELPGS";
 const MASTER_MAGIC: &[u8; 8] = b"INDELMST";
 const BLOCK_BYTES: usize = 4096;
 const PAGES_AT: u64 = 4 * BLOCK_BYTES as u64;
-/// What the file is called.
+/// The file's name.
 pub(crate) const NAME: &str = "pages.data";
 
-/// The master record: where the last checkpoint is.
+/// The master record: the position of the last checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Master {
-    /// One more with every master record; it is written where the one before is not.
+    /// Grows by one with every master record; the record overwrites the older of the two.
     pub(crate) sequence: u64,
     /// The LSN of the checkpoint record; 0 before the first checkpoint.
     pub(crate) checkpoint: Lsn,
@@ -42,7 +42,7 @@ pub(crate) struct Master {
     pub(crate) durable_end: Lsn,
 }
 
-/// Which of two slots, one bit a page. Pages past the end have slot 0.
+/// One bit a page: the slot it is in. Pages past the end have slot 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Slots {
     bits: Vec<u8>,
@@ -103,7 +103,7 @@ fn block(magic: &[u8; 8], words: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// The words of a block; `Err` with the version if it is another than ours.
+/// Reads the words of a block; `Err` with the version if it is not ours.
 fn words(bytes: &[u8], magic: &[u8; 8]) -> std::result::Result<Option<[u64; 4]>, u32> {
     let u32_at = |at| bytes::u32_at(bytes, at);
     let u64_at = |at| bytes::u64_at(bytes, at);
@@ -118,8 +118,8 @@ fn words(bytes: &[u8], magic: &[u8; 8]) -> std::result::Result<Option<[u64; 4]>,
 }
 
 impl DataFile {
-    /// Opens the file in `dir`, or makes it there, atomically, with `salt` and an empty log,
-    /// unless there `is_log`.
+    /// Opens the file in `dir`. If there is none and no log either (`is_log`), creates it
+    /// atomically, with `salt` and an empty log.
     pub(crate) fn open(
         disk: &dyn Disk,
         dir: &Path,
@@ -167,7 +167,7 @@ impl DataFile {
         self.salt
     }
 
-    /// The size of the log's segments, which was chosen when the store was made.
+    /// The size of the log's segments, fixed when the store was created.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
@@ -205,12 +205,12 @@ impl DataFile {
         self.sync()
     }
 
-    /// Where a slot of a page is.
+    /// The offset of a slot of a page.
     pub(crate) fn offset(id: PageId, slot: bool) -> u64 {
         PAGES_AT + (id.0.min(PageId::END.0) * 2 + u64::from(slot)) * PAGE_BYTES as u64
     }
 
-    /// Reads the image of a page and proves that it is one.
+    /// Reads and verifies the image of a page.
     pub(crate) fn read_page(&self, id: PageId, slot: bool, page: &mut Page) -> Result<()> {
         let offset = Self::offset(id, slot);
         match self.file.read_exact_at(page.bytes_mut(), offset) {

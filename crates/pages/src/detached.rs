@@ -1,4 +1,4 @@
-//! A disk in front of another: what is written stays in memory, and the other is only read.
+//! A disk in front of another: writes stay in memory, and the other disk is only read.
 //!
 //! So a store can be recovered, walked and read without a byte of its files being touched: for
 //! looking at a store that may be damaged, or belongs to another program.
@@ -13,7 +13,7 @@ use env::{Access, Disk, File, Lock};
 
 const BLOCK_BYTES: u64 = 2048;
 
-/// A file: the real one, if there is one, under the blocks that were written.
+/// A file: the real one, if any, below the blocks written since.
 #[derive(Default)]
 struct Layers {
     real: Option<Box<dyn File>>,
@@ -21,10 +21,10 @@ struct Layers {
     len: u64,
 }
 
-/// An open file, and the place of its layers.
+/// An open file: a handle on its layers.
 struct DetachedFile(Arc<Mutex<Layers>>);
 
-/// Names that were looked for or changed; none is one that was removed.
+/// Names that were looked up or changed; `None` for a removed one.
 type Names = BTreeMap<PathBuf, Option<Arc<Mutex<Layers>>>>;
 
 pub(crate) struct DetachedDisk {
@@ -32,7 +32,7 @@ pub(crate) struct DetachedDisk {
     names: Mutex<Names>,
 }
 
-/// The lock of a store that has no lock file, which cannot be open.
+/// The lock of a store without a lock file; such a store cannot be open.
 struct NoLock;
 
 impl Lock for NoLock {}
@@ -134,7 +134,7 @@ impl Disk for DetachedDisk {
 }
 
 impl Layers {
-    /// Reads what there is of a block; the rest is zeros.
+    /// Reads as much of a block as exists; the rest is zeros.
     fn block(&self, number: u64) -> io::Result<Vec<u8>> {
         if let Some(block) = self.blocks.get(&number) {
             return Ok(block.clone());
@@ -189,7 +189,7 @@ impl File for DetachedFile {
     }
 
     fn set_len(&self, _len: u64) -> io::Result<()> {
-        // What was cut off would come back from below when the file grows again.
+        // Truncated bytes would reappear from the file below if the file grew again.
         Err(io::ErrorKind::Unsupported.into())
     }
 

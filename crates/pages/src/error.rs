@@ -1,19 +1,20 @@
-//! What can go wrong with a store, each with what a person or a program can do about it.
+//! Errors of a store, each with what a person or a program can do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something could not be done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused. After a failed write or sync the store is poisoned as well.
+    /// The operating system returned an error. After a failed write or sync the store is poisoned
+    /// as well.
     #[error("cannot {doing} {path}: {reason}", path = path.display(), reason = env::reason(path, source))]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -24,9 +25,9 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// A file was written by a newer program.
+    /// The file was written by a newer program.
     #[error(
-        "{path} has format {found}, this program knows formats up to {known}; use the newer program",
+        "{path} has format {found}, this program supports formats up to {known}; use a newer program",
         path = path.display()
     )]
     NewerFormat {
@@ -38,7 +39,7 @@ pub enum Error {
         known: u32,
     },
 
-    /// Bytes that were durable are not what was written.
+    /// Durable bytes have changed.
     #[error(
         "{path} is corrupt at byte {offset}: {what}; restore the store from a backup",
         path = file.display()
@@ -52,8 +53,8 @@ pub enum Error {
         what: String,
     },
 
-    /// Waiting for a lock would have closed a circle of waiting transactions. This one must
-    /// be given up: abort it and run it again.
+    /// Waiting for the lock would have closed a cycle of waiting transactions. This transaction is
+    /// the victim: abort it and run it again.
     #[error("deadlock: abort this transaction and run it again")]
     Deadlock,
 
@@ -63,42 +64,42 @@ pub enum Error {
     Busy,
 
     /// A key is longer than [`crate::KEY_BYTES_MAX`].
-    #[error("a key of {bytes} bytes is too long, the longest is {max}")]
+    #[error("a key of {bytes} bytes is too long: the maximum is {max}")]
     KeyTooLong {
-        /// Its length.
+        /// The length of the key.
         bytes: usize,
-        /// The longest that is possible.
+        /// The maximum.
         max: usize,
     },
 
     /// The name of a table is longer than [`crate::TABLE_NAME_BYTES_MAX`].
-    #[error("the name of a table, of {bytes} bytes, is too long, the longest is {max}")]
+    #[error("a table name of {bytes} bytes is too long: the maximum is {max}")]
     NameTooLong {
-        /// Its length.
+        /// The length of the name.
         bytes: usize,
-        /// The longest that is possible.
+        /// The maximum.
         max: usize,
     },
 
-    /// The changes of one transaction do not fit the share that one may take of the online log
-    /// table: a quarter of [`crate::Options::online_log_bytes`]. The call has changed nothing, and
-    /// the transaction goes on without it: what was done before can be committed, and the rest in
-    /// another transaction.
+    /// The changes of one transaction exceed its share of the online log table: a quarter of
+    /// [`crate::Options::online_log_bytes`]. The call has changed nothing, and the transaction
+    /// remains usable: commit what was done before, and make the other changes in another
+    /// transaction.
     #[error(
         "the transaction changes more than {max} bytes: commit in smaller portions, or open the store with more memory (online_log_bytes at least {})",
         .max.saturating_mul(8)
     )]
     TransactionTooLarge {
-        /// What one transaction may change.
+        /// The most bytes that one transaction may change.
         max: usize,
     },
 
-    /// The transaction was given up after an error, and can only be aborted.
+    /// The transaction failed earlier and can only be aborted.
     #[error("the transaction has failed: abort it and run it again")]
     TransactionFailed,
 
-    /// A write or sync failed. What is in memory may no longer become durable, so nothing more
-    /// is done; open the store again to go on from what was durable.
+    /// A write or sync has failed. The contents of memory may never become durable, so the store
+    /// refuses all further work; reopen it to continue from the durable state.
     #[error("a write or sync failed ({cause}): open the store again")]
     Poisoned {
         /// The first failure.
@@ -106,7 +107,7 @@ pub enum Error {
     },
 }
 
-/// The result of everything here that can fail.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl From<env::FailedStep> for Error {
@@ -116,7 +117,7 @@ impl From<env::FailedStep> for Error {
 }
 
 impl Error {
-    /// Whether aborting the transaction and running it again may help.
+    /// Whether it can help to abort the transaction and run it again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Deadlock | Self::Busy | Self::TransactionFailed)

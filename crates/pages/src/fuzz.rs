@@ -1,5 +1,5 @@
-//! What the fuzzer needs of the formats: decoders with right checksums put in, and what must hold
-//! of what they accept. Not for anybody else.
+//! Entry points for the fuzzer: decoders given correct checksums, and the properties of what they
+//! accept. Not part of the API.
 
 use base::checksum::crc32c;
 
@@ -15,10 +15,10 @@ pub fn seal(bytes: &mut [u8]) {
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Reads a page, looks at all that is in it, and changes it by a record.
+/// Parses a page, reads everything in it, and applies a record to it.
 ///
 /// # Panics
-/// When a page that was accepted cannot be worked with.
+/// If an accepted page cannot be used.
 pub fn page(image: &[u8; PAGE_BYTES], record: &[u8]) {
     let mut page = Page::blank();
     page.bytes_mut().copy_from_slice(image);
@@ -47,10 +47,10 @@ pub fn page(image: &[u8; PAGE_BYTES], record: &[u8]) {
     }
 }
 
-/// Reads a page of the log, and the groups in it.
+/// Parses a page of the log and the groups in it.
 ///
 /// # Panics
-/// When what was accepted does not mean the same again.
+/// If accepted bytes do not parse to the same result again.
 pub fn log_page(image: &[u8; 2048]) {
     let mut bytes: [u8; LOG_PAGE_BYTES] = *image;
     bytes[8..16].copy_from_slice(&3_u64.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What all handles of a store share: the latch, and what is done with it and without it.
+//! The state that all handles of a store share: the latch, and the work done with and without it.
 //!
 //! One latch protects [`Core`]: shared for looking at pages, exclusive for changing them. As a
 //! transaction changes only its overlay until it commits, nearly everything is done shared. It is
@@ -31,18 +31,18 @@ use crate::pool::PageWrite;
 use crate::position::Lsn;
 use crate::shared_log::SharedLog;
 
-/// Commits that wait for nothing wait all the same when the log's buffer is so full, in percent.
+/// The fill level of the log buffer, in percent, from which even `Durability::None` commits wait.
 const BEHIND_PERCENT: usize = 1000;
-/// So often a page is read without the latch before an answer is there.
+/// How often a call reads a page without the latch before it keeps the latch.
 const UNLATCHED_READS_MAX: usize = 16;
-/// So many pages of deleted tables are given back at a time.
+/// Pages of deleted tables freed at a time.
 pub(crate) const RECLAIM_PAGES: usize = 8;
 
 /// How many threads wait for the latch, and how often one has got it.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
-    /// Goes up when one of them has it.
+    /// Grows each time a waiting thread obtains the latch.
     served: AtomicUsize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     pub(crate) core: RwLock<Core>,
     pub(crate) queue: Queue,
     pub(crate) log: Arc<SharedLog>,
-    /// Whose turn it is to move a checkpoint on.
+    /// The turn to move a checkpoint on.
     pub(crate) turn: Mutex<()>,
     pub(crate) locks: Mutex<LockTable>,
     pub(crate) lock_released: Condvar,
@@ -59,7 +59,7 @@ pub(crate) struct Inner {
     pub(crate) upkeep: Upkeep,
     pub(crate) group_delay: Duration,
     pub(crate) transaction_bytes_max: usize,
-    /// Pages that transactions that have ended have found in frames.
+    /// Frame hits of transactions that have ended.
     pub(crate) page_hits: AtomicU64,
     pub(crate) _lock: Box<dyn env::Lock>,
 }
@@ -70,7 +70,7 @@ pub(crate) type Shared<'a> = RwLockReadGuard<'a, Core>;
 const BROKEN: &str = "a broken invariant has ended a thread that held the latch";
 
 impl Inner {
-    /// Takes the latch for changing something.
+    /// Takes the latch exclusively.
     pub(crate) fn latch(&self) -> Latched<'_> {
         match self.core.try_write() {
             Ok(core) => core,
@@ -78,7 +78,7 @@ impl Inner {
         }
     }
 
-    /// Takes the latch for looking.
+    /// Takes the latch shared.
     pub(crate) fn share(&self) -> Shared<'_> {
         match self.core.try_read() {
             Ok(core) => core,
@@ -110,7 +110,7 @@ impl Inner {
         self.locks.lock().expect("the lock table does not panic")
     }
 
-    /// What the changes of one transaction may take.
+    /// The most bytes that the changes of one transaction may take.
     pub(crate) fn transaction_bytes_max(&self) -> usize {
         self.transaction_bytes_max
     }
@@ -135,10 +135,10 @@ impl Inner {
             drop(core);
             let is_read = read.read();
             let frame = self.latch().pool.finish_read(read, is_read)?;
-            // Looking at it is the use that it was read for.
+            // The coming look at the frame is the use that it was read for.
             frame.into_iter().for_each(|frame| last.set(frame));
             if !is_read {
-                // The error will be met again under the latch.
+                // The query will meet the error again under the latch.
                 break;
             }
         }
@@ -155,13 +155,12 @@ impl Inner {
 
     /// Writes everything in the log buffer.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        // Everything that was appended is before this, and nothing durable is.
+        // The last group appended ends here; nothing past it exists.
         let last = Lsn(self.log.lock().buffer.end().0 - 1);
         self.flush_past(last)
     }
 
-    /// Moves a checkpoint on, by so many pages or those of a step, and ends it when it has seen
-    /// every page.
+    /// Moves a checkpoint on by `page_count` pages or one step, and ends it after the last page.
     pub(crate) fn advance_checkpoint(&self, page_count: Option<usize>) -> Result<()> {
         let _turn = self.turn.lock().expect("a broken invariant has ended a checkpoint");
         self.log.healthy()?;
@@ -182,8 +181,8 @@ impl Inner {
         if is_done { self.end_checkpoint() } else { Ok(()) }
     }
 
-    /// Lines 20 to 23 of Algorithm 1: everything that was written is synced, in the order in
-    /// which each relies on what is before it.
+    /// Lines 20 to 23 of Algorithm 1: syncs everything written, each part before the part that
+    /// relies on it.
     fn end_checkpoint(&self) -> Result<()> {
         let mut core = self.latch();
         let needs_sync = core.close_checkpoint();
@@ -198,13 +197,13 @@ impl Inner {
         self.log.poison_by(data.write_master(&master))?;
         let redo_start = self.latch().finish_checkpoint(master);
         let mut files = self.log.take_files(self.log.lock());
-        // Before anybody else finds the files.
+        // Before another thread can take the files.
         let recycled = self.log.poison_by(files.recycle_before(redo_start));
         self.log.put_files(files);
         recycled
     }
 
-    /// Takes a whole checkpoint, after ending one that is being taken.
+    /// Takes a complete checkpoint, after finishing one in progress.
     pub(crate) fn whole_checkpoint(&self, effort: Effort) -> Result<()> {
         let begin = loop {
             let mut core = self.latch();
@@ -215,14 +214,14 @@ impl Inner {
             drop(core);
             self.advance_checkpoint(None)?;
         };
-        // Others may begin the next one as soon as this is done.
+        // Another thread may begin the next checkpoint as soon as this one ends.
         while self.share().checkpoint_begin() == Some(begin) {
             self.advance_checkpoint(Some(usize::MAX))?;
         }
         Ok(())
     }
 
-    /// The latch, for a commit: the online log table has room for it.
+    /// Takes the latch for a commit, after making room in the online log table.
     pub(crate) fn latch_with_room(&self) -> Result<Latched<'_>> {
         loop {
             let core = self.latch();
@@ -240,8 +239,8 @@ impl Inner {
         }
     }
 
-    /// After a commit: ends the transaction, makes it as durable as was asked for, and moves a
-    /// checkpoint on or has the thread in the background do so, if any upkeep is due.
+    /// Ends a transaction after its commit, as durably as requested. Does due upkeep, or wakes the
+    /// background thread for it.
     pub(crate) fn settle(
         &self,
         transaction: u64,
@@ -264,7 +263,7 @@ impl Inner {
             Durability::Group => {
                 log.is_full() || log.is_group_late(self.clock.monotonic_us(), self.group_delay)
             }
-            // The thread in the background writes it, but must not be left behind.
+            // The background thread writes the log, but commits must not outrun it.
             Durability::None if !is_inline => log.is_fuller_than(BEHIND_PERCENT),
             Durability::None => log.is_full(),
         };
@@ -288,8 +287,8 @@ impl Inner {
         self.advance_checkpoint(None)
     }
 
-    /// Writes the log if the oldest commit in its buffer has waited long enough, or, if
-    /// asked to, if the buffer is full.
+    /// Writes the log if the oldest commit in its buffer has waited long enough or, if `or_full`,
+    /// if the buffer is full.
     pub(crate) fn flush_if_late(&self, or_full: bool) -> Result<()> {
         let mut log = self.log.lock();
         let is_late = log.is_group_late(self.clock.monotonic_us(), self.group_delay);

@@ -7,17 +7,18 @@
 //!   leaf     ─► its end: no key of it is above; the leaf that is next
 //! ```
 //!
-//! All of it is good only as long as the page's shape is the same ([`crate::pool::Pool::shape`]):
-//! what a leaf may hold changes when it is split, merged or made anew, and never otherwise. It may
-//! be forgotten at any time. Each entry is locked by itself, as many look at once.
+//! A hint is valid only while the page's shape is unchanged ([`crate::pool::Pool::shape`]): the
+//! keys that a leaf may hold change when it is split, merged or rebuilt, and never otherwise. Any
+//! hint may be forgotten at any time. Each entry has its own lock because many readers use them
+//! concurrently.
 
 use std::sync::{Mutex, MutexGuard};
 
 use crate::position::PageId;
 
-/// Ways down that are remembered.
+/// Remembered paths from a root to a leaf.
 const HINTS: usize = 1024;
-/// Ends of leaves that are remembered.
+/// Remembered ends of leaves.
 const ENDS: usize = 512;
 
 #[derive(Clone, Copy)]
@@ -33,19 +34,19 @@ struct Hint {
 pub(crate) struct LeafEnd {
     pub(crate) leaf: PageId,
     pub(crate) shape: u64,
-    /// Every key of the leaf is below this; none is the end of the tree.
+    /// Every key of the leaf is below this; `None` at the end of the tree.
     pub(crate) high: Option<Vec<u8>>,
-    /// The leaf with the keys from `high` on, and its shape.
+    /// The leaf with the keys from `high` on, and that leaf's shape.
     pub(crate) next: Option<(PageId, u64)>,
 }
 
-/// What is remembered.
+/// The hints of a store.
 pub(crate) struct LeafHints {
     hints: Vec<Mutex<Hint>>,
     ends: Vec<Mutex<LeafEnd>>,
 }
 
-/// The same in every run, as what is evicted depends on it.
+/// Deterministic across runs, because the hints decide what is evicted.
 pub(crate) fn hash(of: PageId, key: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = of.0.wrapping_mul(FACTOR);
@@ -80,7 +81,7 @@ impl Default for LeafHints {
 }
 
 impl LeafHints {
-    /// The leaf that the key of this hash was found in, and the shape that it had then.
+    /// The leaf in which the key with this hash was found, and its shape at that time.
     pub(crate) fn get(&self, root: PageId, hash: u64) -> Option<(PageId, u64)> {
         let hint = *locked(&self.hints[slot(hash, HINTS)]);
         let is_it = hint.root == root && hint.hash == hash;
@@ -91,13 +92,13 @@ impl LeafHints {
         *locked(&self.hints[slot(hash, HINTS)]) = Hint { root, hash, shape, leaf };
     }
 
-    /// The entry for the end of a leaf, if it is of this shape.
+    /// The entry for the end of a leaf, if it is for this shape.
     fn end(&self, leaf: PageId, shape: u64) -> Option<MutexGuard<'_, LeafEnd>> {
         let end = locked(&self.ends[slot(leaf.0, ENDS)]);
         (end.leaf == leaf && end.shape == shape).then_some(end)
     }
 
-    /// The leaf behind one of this shape, and its own shape, if that is known.
+    /// The leaf after one of this shape, and its own shape, if known.
     pub(crate) fn next(&self, leaf: PageId, shape: u64) -> Option<(PageId, u64)> {
         self.end(leaf, shape)?.next
     }
@@ -107,7 +108,7 @@ impl LeafHints {
         *locked(&self.ends[slot]) = end;
     }
 
-    /// Whether a key above all that are in a leaf of this shape would belong there, beyond doubt.
+    /// Whether a key above all keys of a leaf of this shape certainly belongs in that leaf.
     pub(crate) fn is_before_end(&self, leaf: PageId, shape: u64, key: &[u8]) -> bool {
         let end = self.end(leaf, shape);
         end.is_some_and(|end| end.high.as_deref().is_none_or(|high| key < high))

@@ -13,14 +13,14 @@
 //!               recovery: log ─► table    checkpoint: pages with many or old records are written
 //! ```
 //!
-//! After *A flash-aware buffering scheme with the on-the-fly redo* (paper 003). Writing a page to
-//! flash is dear and reading one is cheap. So a dirty page is evicted by dropping it
+//! After *A flash-aware buffering scheme with the on-the-fly redo* (paper 003). On flash, writing a
+//! page is expensive and reading one is cheap. So a dirty page is evicted by dropping it
 //! (*flushing-less eviction*); its redo records stay in memory, in the *online log table*, and when
 //! it is read again they are applied to its old image (*on-the-fly redo*). Pages are written at
-//! checkpoints, and only those with enough records to be worth it. Only what is committed ever
-//! reaches storage (*no-steal*), so there is no undo: an abort drops what the transaction has
-//! gathered, a restart reads the log into the table and is done. Where this differs from the paper,
-//! and why, is in `docs/adr/0009-overlays-and-twin-slots.md`.
+//! checkpoints, and only those with enough records to be worth it. Only committed data reaches
+//! storage (*no-steal*), so there is no undo: an abort drops the overlay of the transaction, and a
+//! restart only reads the log into the table. Where this differs from the paper, and why, is in
+//! `docs/adr/0009-overlays-and-twin-slots.md`.
 //!
 //! # Files of this crate
 //!
@@ -41,7 +41,7 @@
 //! 4. The slot of a page that the last durable checkpoint names is not written.
 //! 5. A group is in the log as a whole or not at all; so is a flush. Log pages are written once.
 //! 6. The log reaches back to the first record of the dirty page table of the last checkpoint.
-//! 7. After a failed write or sync nothing is written any more, and nothing acknowledged.
+//! 7. After a failed write or sync, nothing is written or acknowledged any more.
 //! 8. Order: the turn to move a checkpoint on, a transaction's state, the latch (`core`), the lock
 //!    table or the log. No thread waits for a lock of a transaction while holding any of the last four.
 //!

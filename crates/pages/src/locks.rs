@@ -4,7 +4,7 @@
 //!   table       Shared: it is used                    Exclusive: it is deleted
 //!   record(k)   Shared: k was read, there or not      Exclusive: k is written
 //!   gap(k)      Shared: between the key before k and k was scanned
-//!               Insert: something is put in there or taken out; many may at once
+//!               Insert: something is inserted or removed there; compatible with itself
 //! ```
 //!
 //! Strict two-phase: everything is held until the transaction ends. A scan locks each record that
@@ -35,14 +35,14 @@ use std::hash::{BuildHasher, Hasher};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
-/// What can be locked.
+/// Something that can be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockName<'a> {
     /// All of a table: shared for using it, exclusive for deleting it.
     Table(u32),
-    /// A key of a table, there or not.
+    /// A key of a table, whether it exists or not.
     Record(u32, &'a [u8]),
-    /// What is between a key, or the end of the table, and the key before it.
+    /// The gap between a key, or the end of the table, and the key before it.
     Gap(u32, Option<&'a [u8]>),
     /// A key and the gap before it.
     NextKey(u32, &'a [u8]),
@@ -73,7 +73,7 @@ impl LockName<'_> {
     }
 }
 
-/// How something is locked.
+/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Shared,
@@ -91,7 +91,7 @@ impl Mode {
     }
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted,
@@ -101,7 +101,7 @@ pub(crate) enum Outcome {
 
 type TransactionId = u64;
 
-/// The hash of what is locked.
+/// The hash of a lock name.
 type Place = u64;
 
 /// Rights in a record (or table), and in the gap before it.
@@ -121,7 +121,7 @@ impl Rights {
         self.0 & any != 0
     }
 
-    /// Whether two transactions may have these at once.
+    /// Whether two transactions may have these rights at once.
     fn agrees(self, other: Self) -> bool {
         let is_written = self.has(Self::WRITE) && other.has(Self::RECORD)
             || self.has(Self::RECORD) && other.has(Self::WRITE);
@@ -136,13 +136,13 @@ impl Rights {
         Self(self.0 & !own.0 & !implied)
     }
 
-    /// Whether both are about the record, or both about the gap.
+    /// Whether both concern the record, or both the gap.
     fn meets(self, other: Self) -> bool {
         [Self::RECORD, Self::GAP].iter().any(|part| self.has(*part) && other.has(*part))
     }
 }
 
-/// What a transaction has at a place, or waits for.
+/// The rights that a transaction has or waits for at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Claim {
     place: Place,
@@ -150,9 +150,9 @@ struct Claim {
     rights: Rights,
 }
 
-/// The memory for so many claims is kept.
+/// Claims whose memory is kept for reuse.
 const SPARE_CLAIMS: usize = 4096;
-/// So many lists of places are kept for transactions that come.
+/// Lists of places kept for future transactions.
 const SPARE_LISTS: usize = 64;
 
 /// All locks.
@@ -160,7 +160,7 @@ const SPARE_LISTS: usize = 64;
 pub(crate) struct LockTable {
     granted: HashTable<Claim>,
     queue: Vec<Claim>,
-    /// Where each transaction has something.
+    /// The places where each transaction has a claim.
     held: HashMap<TransactionId, Vec<Place>>,
     spare: Vec<Vec<Place>>,
     tables: HashMap<Vec<u8>, u32>,
@@ -168,7 +168,7 @@ pub(crate) struct LockTable {
 }
 
 impl LockTable {
-    /// A number for the table of this name.
+    /// Returns the number of the table with this name.
     pub(crate) fn table(&mut self, name: &[u8]) -> u32 {
         if let Some(id) = self.tables.get(name) {
             return *id;
@@ -178,7 +178,7 @@ impl LockTable {
         id
     }
 
-    /// Asks for a lock, or again for one that was waited for.
+    /// Requests a lock, or repeats a request that is waiting.
     pub(crate) fn request(&mut self, id: TransactionId, name: LockName<'_>, mode: Mode) -> Outcome {
         self.ask(id, name, mode, true)
     }
@@ -227,8 +227,7 @@ impl LockTable {
         self.granted.iter_hash(place).filter(move |claim| claim.place == place)
     }
 
-    /// The claims that this one does not agree with, of those that are granted and the first
-    /// `ahead` in the queue.
+    /// The incompatible claims among the granted ones and the first `ahead` in the queue.
     fn in_the_way(&self, claim: Claim, ahead: usize) -> impl Iterator<Item = &Claim> {
         let ahead = self.queue[..ahead].iter().filter(move |other| other.place == claim.place);
         let others = self.granted_at(claim.place).chain(ahead);
@@ -252,9 +251,9 @@ impl LockTable {
         }
     }
 
-    /// Whether a waiting transaction may go on waiting.
+    /// Whether a waiting transaction may keep waiting.
     fn judge(&mut self, id: TransactionId) -> Outcome {
-        if self.is_in_circle(id) {
+        if self.is_in_cycle(id) {
             self.cancel(id);
             return Outcome::Deadlock;
         }
@@ -272,7 +271,7 @@ impl LockTable {
         self.held.len() > 1 && held.any(|at| may_insert(*at, true) && may_insert(*at, false))
     }
 
-    fn is_in_circle(&self, id: TransactionId) -> bool {
+    fn is_in_cycle(&self, id: TransactionId) -> bool {
         let mut seen = HashSet::new();
         let mut next = self.blockers(id);
         while let Some(other) = next.pop() {
@@ -300,7 +299,7 @@ impl LockTable {
         self.pump()
     }
 
-    /// Grants what can be granted; true if that is anything.
+    /// Grants all claims that can be granted. Returns whether there were any.
     fn pump(&mut self) -> bool {
         let waiting = self.queue.len();
         let mut i = 0;

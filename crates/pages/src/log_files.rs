@@ -4,14 +4,14 @@
 //!   log page n is in segment n / (pages a segment)    DIR/00000000.log  DIR/00000001.log  …
 //! ```
 //!
-//! A segment has its full size from the start: a new one is filled with zeros, and one that is no
-//! longer needed gets the number after the last, contents and all. So a flush overwrites what the
-//! file system has long allocated, and its sync has no metadata to write. What is left of an
-//! earlier life is no danger: every page says its number, counted over the whole log, and is taken
-//! only where that number belongs.
+//! A segment has its full size from the start: a new one is filled with zeros, and one no longer
+//! needed is renamed to the next number, contents included. So a flush overwrites space that was
+//! allocated long ago, and its sync has no metadata to write. Remains of an earlier life are
+//! harmless: every page contains its number, counted over the whole log, and is accepted only at
+//! that place.
 //!
-//! [`LogFiles::write`] is the only way in: it writes a flush and syncs it, and a new segment's
-//! name too. The way out is in [`crate::log_scan`].
+//! [`LogFiles::write`] is the only way in: it writes and syncs a flush and, for a new segment, its
+//! name. The way out is in [`crate::log_scan`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,11 +30,11 @@ pub(crate) struct LogFiles {
     dir: PathBuf,
     pages_per_segment: u64,
     open: BTreeMap<u64, Box<dyn File>>,
-    /// The segment after the last that has been written to.
+    /// The segment after the last one written.
     next_new: u64,
 }
 
-/// Zeros are written so many bytes at a time.
+/// Bytes of zeros written at a time.
 const ZEROS_BYTES: usize = 1 << 20;
 
 impl LogFiles {
@@ -55,12 +55,12 @@ impl LogFiles {
         self.dir.join(format!("{segment:08}.log"))
     }
 
-    /// Where a page is in its segment.
+    /// The offset of a page in its segment.
     pub(crate) fn offset(&self, page: u64) -> u64 {
         page % self.pages_per_segment * LOG_PAGE_BYTES as u64
     }
 
-    /// Writes and syncs a flush. After an error nothing may be written any more.
+    /// Writes and syncs a flush. After an error, the caller must not write again.
     pub(crate) fn write(&mut self, flush: &Flush) -> Result<()> {
         let mut page = flush.first_page;
         let mut bytes = &flush.bytes[..];
@@ -88,7 +88,7 @@ impl LogFiles {
             let file = file.map_err(Error::io(&path, "open"))?;
             self.fill(file.as_ref(), &path)?;
             self.disk.sync_dir(&self.dir).map_err(Error::io(&self.dir, "sync"))?;
-            // Only the newest segment is written; the others were synced with their last page.
+            // Only the newest segment is written; older ones were synced with their last page.
             self.open.clear();
             self.open.insert(segment, file);
             self.next_new = self.next_new.max(segment + 1);
@@ -96,8 +96,8 @@ impl LogFiles {
         Ok(self.open[&segment].as_ref())
     }
 
-    /// Gives a segment its full size, in zeros that are really written: space that was merely
-    /// reserved would have to be marked as written by the sync of each flush.
+    /// Fills a segment with written zeros. If space were merely reserved, the sync of each flush
+    /// would have to mark it as written.
     fn fill(&self, file: &dyn File, path: &Path) -> Result<()> {
         let end = self.pages_per_segment * LOG_PAGE_BYTES as u64;
         let mut at = file.len().map_err(Error::io(path, "measure"))?;
@@ -138,10 +138,10 @@ impl LogFiles {
         Ok(())
     }
 
-    /// The numbers of the segments there are, ascending.
+    /// The numbers of all segments, ascending.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if a file has the name of a segment that no log reaches.
+    /// [`Error::Corrupt`] if a file has a segment number that no log can reach.
     pub(crate) fn segments(&self) -> Result<Vec<u64>> {
         let names = self.disk.list(&self.dir).map_err(Error::io(&self.dir, "list"))?;
         let number_max = u64::MAX / (self.pages_per_segment * LOG_PAGE_BYTES as u64) - 1;
@@ -189,14 +189,14 @@ mod tests {
         }
     }
 
-    /// The page after the log, and how many groups there are.
+    /// The page after the log, and the number of groups.
     fn count_groups(files: &LogFiles, start: Lsn) -> Result<(u64, u64)> {
         let mut buffer = Readers::One.buffer(files.disk());
         let (end, counts) = files.scan(7, start, Lsn(0), Readers::One, &mut buffer, &Count)?;
         Ok((end.next_page, counts.iter().sum()))
     }
 
-    /// A flush of three pages of groups of this length.
+    /// A flush of three pages with groups of this length.
     fn flush(body_bytes: usize) -> Flush {
         let mut buffer = LogBuffer::new(7, 1, 0);
         while buffer.len() < 3 * LOG_PAGE_BYTES {
@@ -242,7 +242,7 @@ mod tests {
         let start = (0..13).map(|_| flush_one(&mut files)).last().expect("thirteen");
         files.recycle_before(start).expect("no faults");
         assert_eq!(files.segments().expect("no faults"), [3, 4, 5, 6]);
-        // Every page of the spare ones is whole, of this log, and of another place in it.
+        // Every page of the spare segments is intact and of this log, but belongs elsewhere in it.
         for written in 1..=12 {
             let counted = count_groups(&files, start).expect("not damaged");
             assert_eq!(counted, (13 + written, written));
@@ -250,7 +250,7 @@ mod tests {
         }
         let names = files.segments().expect("no faults");
         assert_eq!(names, [3, 4, 5, 6], "written over in place");
-        // A write that was lost leaves the old page, and the later ones prove that it is damage.
+        // A lost write leaves the old page, and later pages prove that this is damage.
         let lost = dir.join("00000004.log");
         let file = disk.open(&lost, Access::ReadWrite).expect("it is there");
         let mut old = LogBuffer::new(7, 1, 0);

@@ -3,7 +3,7 @@
 //! ```text
 //!   flush n              flush n + 1
 //!   ├ page ┼ page ┼ page ┤ page ┼ …         a flush is durable as a whole or, if its sync
-//!   │ groups ……… │ zeros │ groups …         did not come to its end, ignored as a whole
+//!   │ groups ……… │ zeros │ groups …         did not complete, ignored as a whole
 //! ```
 //!
 //! A page of the log is never written twice with different contents once it is durable (its place
@@ -18,22 +18,22 @@ use crate::position::{Lsn, PageId};
 
 /// The size of a log page.
 pub(crate) const LOG_PAGE_BYTES: usize = 2048;
-/// What a log page has before its payload.
+/// Bytes of a log page before its payload.
 pub(crate) const HEADER_BYTES: usize = 40;
 const PAYLOAD_BYTES: usize = LOG_PAGE_BYTES - HEADER_BYTES;
 
-/// The number of the page that a position is in.
+/// The number of the page that contains a position.
 pub(crate) fn page_of(lsn: Lsn) -> u64 {
     lsn.0 / LOG_PAGE_BYTES as u64
 }
 
-/// The memory of a larger flush is given back to the system.
+/// Memory of a flush larger than this is returned to the system.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// The first page of a log is number 1: LSN 0 is before everything.
 pub(crate) const FIRST_LSN: Lsn = Lsn((LOG_PAGE_BYTES + HEADER_BYTES) as u64);
 
-/// What a group of records is.
+/// The kind of a group of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKind {
     /// The redo records of a transaction, structure changes included.
@@ -67,21 +67,21 @@ impl GroupKind {
     }
 }
 
-/// The header of a group: length of its body, kind.
+/// The header of a group: the length of its body, and its kind.
 const GROUP_HEADER_BYTES: usize = 5;
 
 /// Pages about to be written: the groups appended since the last flush.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     salt: u64,
-    /// Number of the first page in `pages`.
+    /// The number of the first page in `pages`.
     first_page: u64,
-    /// Checksum of the page before `first_page`.
+    /// The checksum of the page before `first_page`.
     previous_crc: u32,
     pages: Vec<u8>,
     /// Payload bytes in the last page of `pages`.
     used: usize,
-    /// The memory of a flush that was written, for the next pages.
+    /// The memory of a written flush, kept for the next pages.
     spare: Vec<u8>,
 }
 
@@ -93,14 +93,14 @@ pub(crate) struct Flush {
 }
 
 impl Flush {
-    /// The position after the flush: everything before it is in the flush or older.
+    /// The position after the flush.
     pub(crate) fn end(&self) -> Lsn {
         Lsn(self.first_page * LOG_PAGE_BYTES as u64 + self.bytes.len() as u64)
     }
 }
 
 impl LogBuffer {
-    /// An empty buffer that goes on after page `first_page - 1`.
+    /// Creates an empty buffer that continues after page `first_page - 1`.
     pub(crate) fn new(salt: u64, first_page: u64, previous_crc: u32) -> Self {
         Self {
             salt,
@@ -120,7 +120,7 @@ impl LogBuffer {
         self.pages.len()
     }
 
-    /// The position after the last page: what is durable once all is written.
+    /// The position after the last page; the end of what becomes durable once all is written.
     pub(crate) fn end(&self) -> Lsn {
         Lsn(self.first_page * LOG_PAGE_BYTES as u64 + self.pages.len() as u64)
     }
@@ -135,7 +135,7 @@ impl LogBuffer {
         }
     }
 
-    /// Appends a group and gives its LSN.
+    /// Appends a group and returns its LSN.
     pub(crate) fn append(&mut self, kind: GroupKind, body: &[u8]) -> Lsn {
         let lsn = self.next_lsn();
         let len = u32::try_from(body.len()).expect("a transaction is bounded far below 4 GiB");
@@ -159,7 +159,7 @@ impl LogBuffer {
         }
     }
 
-    /// Takes the pages, to be written as they are; the next group begins a page of its own.
+    /// Takes the pages, ready to be written; the next group begins a new page.
     pub(crate) fn seal(&mut self) -> Flush {
         let mut bytes = std::mem::replace(&mut self.pages, std::mem::take(&mut self.spare));
         let count = bytes.len() / LOG_PAGE_BYTES;
@@ -182,7 +182,7 @@ impl LogBuffer {
         flush
     }
 
-    /// Takes back the memory of a flush that was written.
+    /// Takes back the memory of a written flush.
     pub(crate) fn reuse(&mut self, flush: Flush) {
         if flush.bytes.capacity() <= SPARE_BYTES_MAX {
             self.spare = flush.bytes;
@@ -191,20 +191,20 @@ impl LogBuffer {
     }
 }
 
-/// A page of the log that was read and whose checksum is right.
+/// A parsed page of the log with a correct checksum.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogPage<'a> {
     pub(crate) crc: u32,
     pub(crate) previous_crc: u32,
     /// The first page of its flush.
     pub(crate) flush_first: u64,
-    /// How many pages its flush has.
+    /// The number of pages of its flush.
     pub(crate) flush_pages: u32,
     pub(crate) payload: &'a [u8],
 }
 
 impl<'a> LogPage<'a> {
-    /// Reads the page; `None` if this is not page `number` of this log.
+    /// Parses the page; `None` if this is not page `number` of this log.
     pub(crate) fn parse(bytes: &'a [u8], number: u64, salt: u64) -> Option<Self> {
         let u32_at = |at| bytes::u32_at(bytes, at);
         let u64_at = |at| bytes::u64_at(bytes, at);
@@ -231,7 +231,7 @@ impl<'a> LogPage<'a> {
     }
 }
 
-/// A group that was read.
+/// A parsed group.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) lsn: Lsn,
@@ -239,8 +239,8 @@ pub(crate) struct Group<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Reads the groups of payloads put together. `starts` says where the payload of each page
-/// begins in `bytes` and at which LSN. An error is the LSN of what is no group.
+/// Parses the groups in concatenated payloads. `starts` gives, for each page, the offset of its
+/// payload in `bytes` and the LSN of that offset. The error is the LSN of the first invalid group.
 pub(crate) fn groups<'a>(
     bytes: &'a [u8],
     starts: &[(usize, Lsn)],
@@ -268,7 +268,7 @@ pub(crate) fn put_record(body: &mut Vec<u8>, id: PageId, op: &[u8]) {
     varint::put_bytes(body, op);
 }
 
-/// Reads a record from the front of the body of a group.
+/// Takes a record from the front of the body of a group.
 pub(crate) fn take_record<'a>(body: &mut &'a [u8]) -> Option<(PageId, &'a [u8])> {
     let id = PageId(varint::take(body)?);
     let op = varint::take_bytes(body)?;

@@ -1,4 +1,4 @@
-//! Reading pages and flushes of the log.
+//! Reads pages and flushes of the log.
 //!
 //! ```text
 //!   segment ─► window, used again and again ─► pages: number, salt, checksum, chain
@@ -20,24 +20,24 @@ use crate::log_files::LogFiles;
 use crate::log_page::{self, Flush, Group, HEADER_BYTES, LOG_PAGE_BYTES, LogPage, page_of};
 use crate::position::Lsn;
 
-/// What is read at once: all windows together should fit the processor's cache.
+/// Bytes read at once: all windows together must fit the processor's cache.
 pub(crate) const WINDOW_BYTES: usize = 512 << 10;
-/// What is read at once of pages that are another reader's: the rest of a flush.
+/// Pages read at once beyond a reader's own range, for the rest of a flush.
 const OVERHANG_PAGES: u64 = 32;
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogEnd {
-    /// The page that the next flush begins with.
+    /// The first page of the next flush.
     pub(crate) next_page: u64,
     /// The checksum of the page before.
     pub(crate) previous_crc: u32,
-    /// The first page of the flush before.
+    /// The first page of the previous flush.
     pub(crate) last_flush: u64,
 }
 
 impl LogFiles {
-    /// Writes and syncs the last flush again, which may be only in the kernel's cache.
+    /// Writes and syncs the last flush again, because it may only be in the kernel's cache.
     pub(crate) fn rewrite_last(&mut self, salt: u64, end: LogEnd, window: &mut [u8]) -> Result<()> {
         if end.last_flush == end.next_page {
             return Ok(());
@@ -47,7 +47,7 @@ impl LogFiles {
         self.write(&flush)
     }
 
-    /// Gives the group at `lsn`, if there is one, to `visit`.
+    /// Calls `visit` with the group at `lsn`, if there is one.
     pub(crate) fn read_group<T>(
         &self,
         salt: u64,
@@ -70,34 +70,34 @@ impl LogFiles {
     }
 }
 
-/// What was made of a group; an error says what is wrong with it.
+/// The outcome of visiting a group; an error says what is wrong with it.
 pub(crate) type Visited = std::result::Result<(), String>;
 
 /// A file of the log, and its length in whole pages.
 type Segment = (Box<dyn File>, u64);
 
-/// Reads pages, mostly one after another.
+/// Reads pages, mostly sequentially.
 pub(crate) struct Reader<'a> {
     files: &'a LogFiles,
     salt: u64,
-    /// The number of the segment that was read last; without a file if there is none.
+    /// The number of the current segment; without a file if it does not exist.
     segment: Option<(u64, Option<Segment>)>,
-    /// Pages from `window_first` on.
+    /// The pages from `window_first` on.
     window: &'a mut [u8],
     window_first: u64,
     window_pages: u64,
-    /// The pages from here on are another's.
+    /// The first page of another reader's range.
     limit: u64,
-    /// The first page of the newest flush that a page was seen of.
+    /// The first page of the newest flush seen.
     newest: Option<u64>,
-    /// The payloads of a flush, from where was asked for, and for each page where its payload
-    /// begins there, and the LSN of that place.
+    /// The payloads of a flush from the requested place on. For each page: the offset of its
+    /// payload there, and the LSN of that offset.
     pub(crate) payload: Vec<u8>,
     pub(crate) starts: Vec<(usize, Lsn)>,
 }
 
 impl<'a> Reader<'a> {
-    /// One that reads as much at once as the window has room for.
+    /// Creates a reader that fills the whole window at once.
     pub(crate) fn new(files: &'a LogFiles, salt: u64, window: &'a mut [u8]) -> Self {
         Self {
             files,
@@ -113,13 +113,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// From now on this is to read the pages before `limit`, and sees flushes anew.
+    /// Limits reading to the pages before `limit`, and forgets the flushes seen.
     pub(crate) fn turn_to(&mut self, limit: u64) {
         self.limit = limit;
         self.newest = None;
     }
 
-    /// The first page of the newest flush that a page was seen of since then.
+    /// The first page of the newest flush seen since then.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.newest
     }
@@ -131,14 +131,14 @@ impl<'a> Reader<'a> {
         Error::corrupt(&path, offset, what)
     }
 
-    /// How much of the payload of its page is before a group at `lsn`.
+    /// The payload bytes of its page before a group at `lsn`.
     pub(crate) fn skip_to(&self, lsn: Lsn) -> Result<usize> {
         let at = usize::try_from(lsn.0 % LOG_PAGE_BYTES as u64).expect("less than a page");
         let what = "the log is to be read from where no group can begin";
         at.checked_sub(HEADER_BYTES).ok_or_else(|| self.corrupt(lsn, String::from(what)))
     }
 
-    /// Makes the segment of `page` the one that is read.
+    /// Opens the given segment.
     fn open(&mut self, segment: u64) -> Result<()> {
         if self.segment.as_ref().is_some_and(|(number, _)| *number == segment) {
             return Ok(());
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The bytes of a page; empty past the end of its file.
+    /// Returns the bytes of a page; empty past the end of its file.
     fn page(&mut self, page: u64) -> Result<&[u8]> {
         if page < self.window_first || page - self.window_first >= self.window_pages {
             let beyond = page.saturating_sub(self.limit).max(OVERHANG_PAGES);
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         Ok(&self.window[at..at + LOG_PAGE_BYTES])
     }
 
-    /// Reads so many pages from `page` on, or those that are left of its segment.
+    /// Reads at most `pages_max` pages from `page` on, up to the end of its segment.
     fn read_window(&mut self, page: u64, pages_max: u64) -> Result<()> {
         let segment = page / self.files.pages_per_segment();
         self.open(segment)?;
@@ -188,14 +188,14 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Whether a segment begins with a page of its own, and not with one of an earlier life.
+    /// Whether a segment begins with a page of its own rather than one of an earlier life.
     pub(crate) fn begins_with_its_own(&mut self, segment: u64) -> Result<bool> {
         let (number, salt) = (segment * self.files.pages_per_segment(), self.salt);
         self.read_window(number, 1)?;
         Ok(LogPage::parse(self.page(number)?, number, salt).is_some())
     }
 
-    /// The first page of the range that begins a flush, and the checksum of the page before.
+    /// Finds the first page of the range that begins a flush, and the checksum of the page before.
     pub(crate) fn find_flush(&mut self, range: Range<u64>) -> Result<Option<(u64, u32)>> {
         let salt = self.salt;
         for number in range {
@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Looks at pages only for whether they are there.
+    /// Visits pages only to learn whether they exist.
     pub(crate) fn look_at(&mut self, pages: Range<u64>) -> Result<()> {
         let (mut from, end) = (pages.start, pages.end);
         while let Some((page, _)) = self.find_flush(from..end)? {
@@ -222,8 +222,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Puts the flush that has page `first` together, from `skip` bytes into the payload of that
-    /// page on, and gives the checksum of its last page; `None` if it is not whole.
+    /// Assembles the flush that contains page `first`, from `skip` bytes into that page's payload
+    /// on. Returns the checksum of its last page; `None` if the flush is incomplete.
     pub(crate) fn flush(
         &mut self,
         first: u64,
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
             let Some(page) = LogPage::parse(self.page(number)?, number, salt) else { break None };
             newest = newest.max(Some(page.flush_first));
             let end = page.flush_first + u64::from(page.flush_pages);
-            // Going on after another flush, this one must begin here.
+            // After another flush, this one must begin exactly here.
             let is_next = previous.is_none() || number > first || page.flush_first == first;
             let is_linked = previous_crc.is_none_or(|crc| crc == page.previous_crc);
             if !is_next || !is_linked || *flush_end.get_or_insert(end) != end {
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Reads a flush, or a part of one, a second time: it must be what it was.
+    /// Reads a flush, or a part of one, a second time: it must not have changed.
     fn again(&mut self, pages: Range<u64>, last_crc: u32) -> Result<Flush> {
         self.turn_to(pages.end);
         let (first_page, salt) = (pages.start, self.salt);

@@ -1,4 +1,4 @@
-//! The log from a position to its end, read by many side by side.
+//! The log from a position to its end, read by several readers in parallel.
 //!
 //! ```text
 //!   segments ─► ranges of 4 MiB ─► a free reader takes the next    ─► what is gathered of each
@@ -31,9 +31,9 @@ use crate::position::Lsn;
 /// The readers of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// One thread, range after range.
+    /// One thread, one range after another.
     One,
-    /// Threads, some for each processor.
+    /// Several threads per processor.
     SideBySide,
 }
 
@@ -46,38 +46,38 @@ impl Readers {
         }
     }
 
-    /// Memory for all of them: many times used, it stays in the processor's cache.
+    /// Memory for all readers: reused many times, it stays in the processor's cache.
     pub(crate) fn buffer(self, disk: &dyn Disk) -> ReadBuffer {
         disk.read_buffer(self.count() * WINDOW_BYTES)
     }
 }
 
-/// While one waits for the device another sums what it has read.
+/// While one reader waits for the device, another checksums.
 const READERS_A_PROCESSOR: usize = 2;
-/// How much a reader takes at a time.
+/// Pages that a reader takes at a time.
 const RANGE_PAGES: u64 = (4 << 20) / LOG_PAGE_BYTES as u64;
-/// One thread cuts the log as well: what is tested is what runs.
+/// A single thread cuts the log as well, so that tests cover what runs in production.
 const RANGES_A_SEGMENT_OF_ONE: u64 = 3;
 
-/// What is made of the groups of a log.
+/// A consumer of the groups of a log.
 pub(crate) trait Gather: Sync {
-    /// What comes of a range.
+    /// The result of one range.
     type Gathered: Send;
 
-    /// Of a range of about so many bytes, before its first group.
+    /// Begins a range of about this many bytes.
     fn begin(&self, bytes: usize) -> Self::Gathered;
 
-    /// The next group of the range.
+    /// Visits the next group of the range.
     fn visit(&self, gathered: &mut Self::Gathered, group: &Group<'_>) -> Visited;
 
-    /// That was the last of its groups.
+    /// Ends the range after its last group.
     fn end(&self, _gathered: &mut Self::Gathered) {}
 }
 
-/// What came of the flushes that begin in a range of pages.
+/// The result of the flushes that begin in a range of pages.
 struct RangeRead<T> {
-    /// The first of them, and the checksum of the page before it; nothing in the first range,
-    /// which may begin in the middle of one.
+    /// The first of them, and the checksum of the page before it; `None` in the first range, which
+    /// may begin in the middle of a flush.
     first: Option<(u64, u32)>,
     end: LogEnd,
     /// The first page of the newest flush that has a page in the range.
@@ -85,7 +85,7 @@ struct RangeRead<T> {
     gathered: T,
 }
 
-/// A log that is being read.
+/// A scan in progress.
 struct Scan<'a, G> {
     files: &'a LogFiles,
     salt: u64,
@@ -94,9 +94,9 @@ struct Scan<'a, G> {
 }
 
 impl LogFiles {
-    /// Gives the groups from `start` on, which is the LSN of one, to `gather`, up to the last whole
-    /// flush, and returns what came of each range, in the order of the log. Pages before
-    /// `durable_end` must be there. `buffer` is for these readers.
+    /// Passes the groups from `start` on, the LSN of a group, to `gather`, up to the last complete
+    /// flush. Returns the result of each range, in the order of the log. Pages before `durable_end`
+    /// must exist. `buffer` is the memory of the readers.
     pub(crate) fn scan<G: Gather>(
         &self,
         salt: u64,
@@ -130,8 +130,8 @@ impl LogFiles {
         Ok((end, gathered))
     }
 
-    /// Where to cut the pages from `first` on, in every segment that the log reaches and in the one
-    /// after: each segment's first page tells whether the log reaches it.
+    /// Cuts the pages from `first` on into ranges, in every segment that the log reaches and the
+    /// one after: the first page of a segment tells whether the log reaches it.
     fn ranges(
         &self,
         reader: &mut Reader<'_>,
@@ -146,7 +146,7 @@ impl LogFiles {
         };
         let segments = self.segments()?;
         let first_segment = first / a_segment;
-        // That far it has been; what was lost since then is found by reading.
+        // The log has reached this far; reading finds whatever was lost since then.
         let known = page_of(durable_end).saturating_sub(1) / a_segment;
         let is_there = known > first_segment && segments.binary_search(&known).is_ok();
         let mut last = if is_there { known } else { first_segment };
@@ -167,8 +167,8 @@ impl LogFiles {
         Ok(ranges)
     }
 
-    /// Proves that what is not there from page `end` on never was durable. The log is written from
-    /// front to back: a whole segment without a page of its own has none behind it either.
+    /// Proves that nothing durable is missing from page `end` on. The log is written front to back,
+    /// so a whole segment without a page of its own has none behind it either.
     fn prove_end(
         &self,
         reader: &mut Reader<'_>,
@@ -205,14 +205,14 @@ impl LogFiles {
     }
 }
 
-/// What was seen of flushes in a range.
+/// The flushes seen in a range.
 struct Seen {
     segment: u64,
-    /// The first page of the newest; nothing if the range could not be read.
+    /// The first page of the newest one; `None` if the range could not be read.
     newest: Option<Option<u64>>,
 }
 
-/// That of a whole segment; nothing if it was not read, or not all of it.
+/// The newest flush of a whole segment; `None` unless all of it was read.
 fn newest_seen(seen: &[Seen], segment: u64) -> Option<Option<u64>> {
     let mut of_segment = seen.iter().filter(|seen| seen.segment == segment).map(|seen| seen.newest);
     let first = of_segment.next()??;
@@ -246,8 +246,8 @@ impl<G: Gather> Scan<'_, G> {
         reads.into_iter().map(|(_, read)| read).collect()
     }
 
-    /// Gathers the groups of all flushes that begin in the range, up to one that is not whole or
-    /// does not go on from the one before, and looks at the pages behind that.
+    /// Gathers the groups of all flushes that begin in the range, up to the first that is
+    /// incomplete or does not continue the one before, then looks at the pages behind it.
     fn read(&self, reader: &mut Reader<'_>, range: &Range<u64>) -> Result<RangeRead<G::Gathered>> {
         reader.turn_to(range.end);
         let is_first = range.start == page_of(self.start);
@@ -277,8 +277,8 @@ impl<G: Gather> Scan<'_, G> {
     }
 }
 
-/// Puts ranges together: the end of the log, and what was gathered before it. Where one does not go
-/// on from the one before the log ends, or is damaged.
+/// Joins ranges. Returns the end of the log and what was gathered before it. At the first range
+/// that does not continue the one before, the log ends or is damaged.
 fn join<T>(ranges: &[Range<u64>], reads: Vec<Result<RangeRead<T>>>) -> Result<(LogEnd, Vec<T>)> {
     let mut joined = Vec::new();
     let mut log_end: Option<LogEnd> = None;
@@ -287,7 +287,7 @@ fn join<T>(ranges: &[Range<u64>], reads: Vec<Result<RangeRead<T>>>) -> Result<(L
         if let Some(before) = log_end {
             let goes_on = match first {
                 Some((page, crc)) => (page, crc) == (before.next_page, before.previous_crc),
-                // A flush that begins before it goes on past it.
+                // A flush that begins before the range continues past it.
                 None => before.next_page >= range.end,
             };
             if !goes_on {
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_log_read_in_ranges_is_what_was_written_and_damage_in_any_is_found() {
-        // One has ranges of two pages, the other has all of the log in one.
+        // One has ranges of two pages, the other has the whole log in one.
         for segment_pages in [4, 300] {
             let (disk, files) = files_with_segments_of(segment_pages);
             read_and_damage(&disk, files);
@@ -357,7 +357,7 @@ mod tests {
         let mut buffer = LogBuffer::new(SALT, 1, 0);
         let mut written = Vec::new();
         let mut last_flush = 0;
-        // One is longer than the ranges of a log that it is the half of.
+        // One flush is longer than the ranges of a log of which it is half.
         for groups in [1, 3, 2, 1, 30, 1, 1, 9, 2, 4, 1, 17, 3] {
             for i in 0..groups {
                 written.push(buffer.append(GroupKind::Commit, &vec![1; 500 + 40 * i]));

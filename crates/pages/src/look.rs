@@ -5,8 +5,8 @@
 //!   exclusive   page in a frame ─► seen;   in none ─► brought into one, others may be evicted
 //! ```
 //!
-//! What a look changes (which frame was used, in which leaf a key was found) only decides what is
-//! fast, and takes no exclusive latch. Trees are looked through in `tree`.
+//! What a look changes (which frame was used, in which leaf a key was found) affects only speed and
+//! needs no exclusive latch. `tree` searches trees.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ use crate::page::{BODY_BYTES, Kind, Meta, Page};
 use crate::pool::Uses;
 use crate::position::PageId;
 
-/// What a transaction has looked at last, from one look to the next, and how much it has seen.
+/// The frame that a transaction used last, kept between looks, and its number of hits.
 #[derive(Debug, Default)]
 pub(crate) struct LastFrame {
     frame: AtomicUsize,
@@ -24,12 +24,12 @@ pub(crate) struct LastFrame {
 }
 
 impl LastFrame {
-    /// This frame is looked at next.
+    /// Sets the frame that is looked at next.
     pub(crate) fn set(&self, frame: usize) {
         self.frame.store(frame, Ordering::Relaxed);
     }
 
-    /// Pages that were found in a frame.
+    /// Pages found in a frame.
     pub(crate) fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
@@ -40,7 +40,7 @@ enum Latch<'a> {
     Exclusive(&'a mut Core),
 }
 
-/// A look at what is committed.
+/// A look at committed content.
 pub(crate) struct Look<'a> {
     latch: Latch<'a>,
     wanted: Option<PageId>,
@@ -63,13 +63,13 @@ impl Core {
 }
 
 impl<'a> Look<'a> {
-    /// A look by one of many.
+    /// A look by one of several concurrent readers.
     pub(crate) fn shared(core: &'a Core, last: &'a LastFrame) -> Self {
         let uses = Uses { last: last.frame.load(Ordering::Relaxed), hits: last.hits() };
         Self { latch: Latch::Shared { core, uses, last }, wanted: None }
     }
 
-    /// The page that was in no frame; it has made the look fail with any error.
+    /// The page that made the look fail because it was in no frame.
     pub(crate) fn wanted(&self) -> Option<PageId> {
         self.wanted
     }
@@ -81,7 +81,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The page as it is now.
+    /// The current contents of a page.
     pub(crate) fn page(&mut self, id: PageId) -> Result<&Page> {
         match &mut self.latch {
             Latch::Exclusive(core) => core.pool.page(id),
@@ -96,7 +96,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// The page as it is now, if it is in a frame.
+    /// The current contents of a page if it is in a frame.
     pub(crate) fn page_in_frame(&mut self, id: PageId) -> Option<&Page> {
         match &mut self.latch {
             Latch::Exclusive(core) => core.pool.own_page_in_frame(id),
@@ -112,7 +112,7 @@ impl<'a> Look<'a> {
         self.core().corrupt_page(id, what)
     }
 
-    /// What page 0 says.
+    /// The contents of page 0.
     pub(crate) fn meta(&mut self) -> Result<Meta> {
         let page = self.page(PageId::META)?;
         let (kind, meta) = (page.kind(), page.meta());
@@ -123,7 +123,7 @@ impl<'a> Look<'a> {
         Ok(meta)
     }
 
-    /// The root of a table; `None` if there is no such table.
+    /// The root of a table; `None` if the table does not exist.
     pub(crate) fn root(&mut self, table: &[u8]) -> Result<Option<PageId>> {
         if let Some(root) = self.core().known_root(table) {
             return Ok(Some(root));
@@ -134,7 +134,7 @@ impl<'a> Look<'a> {
         Ok(Some(root))
     }
 
-    /// The pages of a large value, with their parts of it, in order.
+    /// Visits the pages of a large value in order, each with its part of the value.
     pub(crate) fn visit_overflow(
         &mut self,
         owner: PageId,

@@ -9,11 +9,11 @@
 //! *pending* until its group is durable in the log, which is what the paper calls uncommitted
 //! wherever storage is concerned: no image with a pending record is ever written (ADR 9).
 //!
-//! What a group does to a page is one *run*: the rows of an order come together, and a restart goes
-//! to their page once. Only the first record of a run may give the page all of its content.
+//! The records of one group for one page form a *run*: the rows of an order come together, and a
+//! restart visits their page once. Only the first record of a run may replace the whole page.
 //!
-//! Memory that is used here is not there for frames, so records of a page lie together, and what
-//! counts is the memory that they take, not only what is in it.
+//! Memory used here is not available for frames, so the records of a page lie together, and what
+//! counts is the memory allocated, not only the bytes in it.
 
 use std::ops::Range;
 
@@ -23,17 +23,17 @@ use hashbrown::HashMap;
 use crate::position::{Lsn, PageId};
 use crate::redo_record;
 
-/// What a page costs: its two lists and its place in the table.
+/// The cost of a page: its two lists and its entry in the table.
 const PAGE_OVERHEAD_BYTES: usize = 96;
 
-/// Redo records of one group: their operations are in the bytes of their page up to `end`, each
-/// with its length before it.
+/// Redo records of one group: their operations are the bytes of their page up to `end`, each
+/// preceded by its length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) lsn: Lsn,
     end: u32,
     record_count: u16,
-    /// The first gives the page all of its content.
+    /// Whether the first record replaces the whole page.
     is_whole: bool,
 }
 
@@ -44,14 +44,14 @@ pub(crate) struct PageLog {
     bytes: Vec<u8>,
 }
 
-/// What the length of a record takes.
+/// Bytes of the length of a record.
 const LENGTH_BYTES: usize = 2;
 
 fn place(at: u32) -> usize {
     usize::try_from(at).expect("an address has at least 32 bits")
 }
 
-/// Makes room for `more` and a little beyond.
+/// Reserves room for `more`, and a little extra.
 fn grow<T>(list: &mut Vec<T>, more: usize) {
     if list.capacity() - list.len() < more {
         list.reserve_exact(more + list.len() / 8);
@@ -59,7 +59,7 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
 }
 
 impl Run {
-    /// Whether another record of this group can join it.
+    /// Whether another record of this group can join the run.
     fn takes(&self, lsn: Lsn, is_whole: bool) -> bool {
         self.lsn == lsn && !is_whole && self.record_count < u16::MAX
     }
@@ -70,7 +70,7 @@ impl PageLog {
         i.checked_sub(1).map_or(0, |before| place(self.runs[before].end))
     }
 
-    /// Adds a record, to the last run if it is of the same group.
+    /// Adds a record, to the last run if that is of the same group.
     fn push(&mut self, lsn: Lsn, op: &[u8]) {
         let is_whole = redo_record::is_whole(op);
         varint::put_bytes(&mut self.bytes, op);
@@ -84,17 +84,17 @@ impl PageLog {
         }
     }
 
-    /// How many runs there are.
+    /// The number of runs.
     pub(crate) fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// How many runs are older than `lsn`.
+    /// The number of runs older than `lsn`.
     pub(crate) fn len_before(&self, lsn: Lsn) -> usize {
         self.runs.partition_point(|run| run.lsn < lsn)
     }
 
-    /// How many runs are as old as `lsn` or older.
+    /// The number of runs as old as `lsn` or older.
     pub(crate) fn len_through(&self, lsn: Lsn) -> usize {
         self.runs.partition_point(|run| run.lsn <= lsn)
     }
@@ -109,7 +109,7 @@ impl PageLog {
         self.runs.last().map(|run| run.lsn)
     }
 
-    /// How many records the first runs have.
+    /// The number of records in the first `runs` runs.
     pub(crate) fn record_count(&self, runs: usize) -> usize {
         self.runs[..runs].iter().map(|run| usize::from(run.record_count)).sum()
     }
@@ -120,12 +120,12 @@ impl PageLog {
         Self { runs: self.runs[..count].to_vec(), bytes }
     }
 
-    /// The last of the first `len` runs that makes those before it superfluous.
+    /// The last of the first `len` runs that makes all before it superfluous.
     pub(crate) fn last_whole(&self, len: usize) -> Option<usize> {
         self.runs[..len].iter().rposition(|run| run.is_whole)
     }
 
-    /// The operations of some of the runs, the oldest first.
+    /// The operations of a range of runs, oldest first.
     pub(crate) fn operations(&self, which: Range<usize>) -> impl Iterator<Item = (Lsn, &[u8])> {
         let mut start = self.start(which.start);
         self.runs[which].iter().flat_map(move |run| {
@@ -138,7 +138,7 @@ impl PageLog {
         })
     }
 
-    /// The memory that it takes.
+    /// The memory allocated.
     fn cost(&self) -> usize {
         self.runs.capacity() * size_of::<Run>() + self.bytes.capacity()
     }
@@ -172,12 +172,12 @@ impl OnlineLog {
         self.bytes
     }
 
-    /// How many pages are dirty.
+    /// The number of dirty pages.
     pub(crate) fn page_count(&self) -> usize {
         self.pages.len()
     }
 
-    /// The dirty pages, ascending, so that a checkpoint writes in the order of the file.
+    /// The dirty pages, ascending, so that a checkpoint writes in file order.
     pub(crate) fn pages(&self) -> Vec<PageId> {
         let mut pages: Vec<PageId> = self.pages.keys().copied().collect();
         pages.sort_unstable();
@@ -189,13 +189,13 @@ impl OnlineLog {
         self.pages.contains_key(&id)
     }
 
-    /// What there is of a page.
+    /// The records of a page.
     pub(crate) fn log(&self, id: PageId) -> &PageLog {
         static NONE: PageLog = PageLog { runs: Vec::new(), bytes: Vec::new() };
         self.pages.get(&id).unwrap_or(&NONE)
     }
 
-    /// Adds a record; true if the page was clean.
+    /// Adds a record. Returns whether the page was clean.
     pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) -> bool {
         let log = self.pages.entry(id).or_default();
         let last = log.last_lsn();
@@ -211,7 +211,7 @@ impl OnlineLog {
         last.is_none()
     }
 
-    /// Adds records of a page, the oldest first, and takes no more memory than they need.
+    /// Adds records of a page, oldest first, allocating no more memory than they need.
     pub(crate) fn add_all<'a>(
         &mut self,
         id: PageId,
@@ -235,7 +235,7 @@ impl OnlineLog {
         self.bytes += if was_clean { PAGE_OVERHEAD_BYTES } else { 0 };
     }
 
-    /// Drops the first `count` runs of a page: its image in storage has them.
+    /// Drops the first `count` runs of a page after its image in storage includes them.
     pub(crate) fn remove_first(&mut self, id: PageId, count: usize) {
         self.change(id, |log| log.remove_first(count));
     }

@@ -1,14 +1,14 @@
-//! What a store can be told, and what it says about itself.
+//! The options and statistics of a store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The outside world.
+/// The environment of a store: everything outside the process.
 #[derive(Clone)]
 pub struct Env {
-    /// Where the files are.
+    /// The disk that holds the files.
     pub disk: Arc<dyn env::Disk>,
-    /// For the delay of group commit.
+    /// The clock that times group commit.
     pub clock: Arc<dyn env::Clock>,
 }
 
@@ -17,20 +17,20 @@ pub struct Env {
 pub enum LockWait {
     /// Blocks the thread until the lock is free.
     Block,
-    /// Returns [`crate::Error::Busy`]; the request stays in the queue for when the call is
-    /// repeated. For programs (and simulations) that run many transactions on one thread.
+    /// Returns [`crate::Error::Busy`]; the request stays in the queue until the call is repeated.
+    /// For programs (and simulations) that run many transactions on one thread.
     Refuse,
 }
 
 /// What a commit waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// The transaction is durable when the commit returns. The log is written at once;
-    /// transactions of other threads that commit meanwhile share the next write.
+    /// The transaction is durable when the commit returns. The log is written immediately;
+    /// concurrent commits share the next write.
     Immediate,
-    /// The paper's group commit: the transaction is durable when the commit returns, and the log
-    /// is written when its buffer is 80 % full, when [`Options::group_delay_ms`] have passed, or
-    /// when there is no other transaction left to wait for.
+    /// The paper's group commit: the commit returns when the transaction is durable. The log is
+    /// written when its buffer is 80 % full, when [`Options::group_delay_ms`] have passed, or when
+    /// no other transaction is left to wait for.
     ///
     /// With [`Upkeep::Inline`] the commit returns at once. The log is written when its buffer is
     /// full, or at the first commit, [`crate::PageStore::tick`] or
@@ -46,7 +46,7 @@ pub enum Durability {
 /// What takes checkpoints and writes the log when no commit waits for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
-    /// A thread in the background.
+    /// A background thread.
     Background,
     /// The committing threads, a little at a time. The store starts no thread: what happens depends
     /// on the calls and nothing else, which is how it is simulated.
@@ -56,43 +56,43 @@ pub enum Upkeep {
 /// How a store is opened. Sizes are in bytes.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory of the store; made if missing.
+    /// The directory of the store; created if missing.
     pub dir: PathBuf,
-    /// Memory for page frames; at least 16 pages are had.
+    /// Memory for page frames; at least 16 pages.
     pub pool_bytes: usize,
-    /// Memory for the online log table: records of pages whose image in storage is older.
-    /// The paper finds 30 % of the memory, and no less than 10 MB, to be best. One transaction may
-    /// change a quarter of this; keys and values count, and 64 bytes for each change.
+    /// Memory for the online log table: records of pages whose image in storage is older. The paper
+    /// finds 30 % of the memory, and no less than 10 MB, to be best. One transaction may change a
+    /// quarter of this; keys, values and 64 bytes per change count.
     pub online_log_bytes: usize,
     /// Group commit writes the log when this buffer is 80 % full.
     pub log_buffer_bytes: usize,
     /// Group commit writes the log when a commit has waited this long.
     pub group_delay_ms: u32,
-    /// A checkpoint writes a page that has so many records (Algorithm 1, *`min_del`*).
+    /// A checkpoint writes a page with at least this many records (Algorithm 1, *`min_del`*).
     pub min_del: usize,
-    /// A checkpoint writes a page whose oldest record is so many bytes of log old
-    /// (Algorithm 1, *`max_age`*). 0 stands for four times the online log table.
+    /// A checkpoint writes a page whose oldest record is at least this many bytes of log old
+    /// (Algorithm 1, *`max_age`*). 0 means four times the online log table.
     pub max_age_bytes: u64,
-    /// A checkpoint goes on with so many pages at a time, so that no commit waits for all of it.
+    /// A checkpoint advances by this many pages at a time, so that no commit waits for all of it.
     pub checkpoint_step_pages: usize,
-    /// The size of one log file, for a store that is made: an existing one keeps its own.
+    /// The size of one log file of a new store; an existing store keeps its own.
     pub log_segment_bytes: u64,
-    /// A restart is to read about so much log: checkpoints come before there is more, even if the
-    /// online log table is not full, and write the pages whose oldest record is oldest. A MB takes
-    /// some 0.7 ms on two processors, up to 0.9 on a device with bad minutes. With
-    /// more, pages gather more records before they are written: at TPC-C with 240 MB of memory,
-    /// 1.02 page writes a transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
+    /// The most log that a restart should read: a checkpoint begins before there is more, even if
+    /// the online log table is not full, and writes the pages with the oldest records. 1 MB takes
+    /// about 0.7 ms on two processors, up to 0.9 ms on a device with slow minutes. A larger value
+    /// lets pages gather more records before they are written: at TPC-C with 240 MB of memory, 1.02
+    /// page writes per transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
     pub log_bytes_max: u64,
-    /// Evicts dirty pages as conventional stores do, by writing them: for comparison.
+    /// Evicts dirty pages by writing them, as conventional stores do; for comparison.
     pub flush_on_eviction: bool,
-    /// What a call does when a lock is taken.
+    /// What a call does when another transaction holds the lock.
     pub lock_wait: LockWait,
     /// What takes checkpoints.
     pub upkeep: Upkeep,
 }
 
 impl Default for Options {
-    /// As [`Options::new`], for [`crate::PageStore::open_path`], which is told the directory.
+    /// As [`Options::new`], for [`crate::PageStore::open_path`], which takes the directory.
     fn default() -> Self {
         Self::new(PathBuf::new())
     }
@@ -105,8 +105,8 @@ impl Options {
         Self::with_memory(dir, 64 << 20)
     }
 
-    /// The defaults with `memory_bytes` for frames and online log table together, divided as the
-    /// paper's Figure 6 suggests: 30 % for the table, at least 10 MB, but never more than half.
+    /// The defaults with `memory_bytes` for frames and online log table together, divided as in the
+    /// paper's Figure 6: 30 % for the table, at least 10 MB, at most half.
     #[must_use]
     pub fn with_memory(dir: impl Into<PathBuf>, memory_bytes: usize) -> Self {
         let online_log_bytes = (memory_bytes / 10 * 3).max(10 << 20).min(memory_bytes / 2);
@@ -128,7 +128,7 @@ impl Options {
     }
 }
 
-/// What the store has done since it was opened, and how full it is.
+/// Counters since the store was opened, and how full it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Pages read from the data file.
@@ -139,7 +139,7 @@ pub struct Stats {
     pub log_page_writes: u64,
     /// Calls that wrote and synced the log.
     pub log_flushes: u64,
-    /// Pages that were found in a frame.
+    /// Pages found in a frame.
     pub page_hits: u64,
     /// Clean pages evicted.
     pub evictions_clean: u64,
@@ -151,7 +151,7 @@ pub struct Stats {
     pub redos: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// Transactions committed that had changed something.
+    /// Committed transactions that had changed something.
     pub commits: u64,
     /// Page splits.
     pub splits: u64,

@@ -1,4 +1,4 @@
-//! One page: 8 KiB with a header, and for pages of trees a slotted body.
+//! One page: 8 KiB with a header and, in tree pages, a slotted body.
 //!
 //! ```text
 //!   0      40                                                             8192
@@ -16,12 +16,11 @@
 //! branch has one). A key that lacks the prefix shortens it, and all heads are made anew. A removal
 //! does not lengthen it; moving the cells together does.
 //!
-//! Every change is a function of the bytes before and of one redo record, so that the same
-//! records on the same image give the same bytes wherever that happens (`redo`); `check` relies
-//! on it. An image read from storage is believed only after [`Page::verify`], which also proves
-//! that every offset lies within the page, that the keys ascend, and that the heads are theirs:
-//! nothing after it can fail.
-//! Byte by byte: `docs/format/pages.md`.
+//! Every change is a function of the previous bytes and one redo record, so that the same records
+//! on the same image give the same bytes everywhere (`redo`); `check` relies on it. An image read
+//! from storage is trusted only after [`Page::verify`]. That also proves that every offset lies
+//! within the page, that the keys ascend, and that the heads match: nothing after it can fail. Byte
+//! by byte: `docs/format/pages.md`.
 
 use std::cmp::Ordering;
 
@@ -31,9 +30,9 @@ use crate::position::{Lsn, PageId};
 
 /// The size of a page.
 pub const PAGE_BYTES: usize = 8192;
-/// The longest key.
+/// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
-/// The largest cell: four of them and their slots fit on a page.
+/// The largest cell: four of them, with their slots, fit on a page.
 pub(crate) const CELL_BYTES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / 4 - SLOT_BYTES;
 /// What a page has besides its header.
 pub(crate) const BODY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
@@ -54,7 +53,7 @@ const AT_GARBAGE: usize = 26;
 const AT_PREFIX: usize = 28;
 const AT_NEXT: usize = 32;
 
-/// What a page is for.
+/// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Page 0.
@@ -92,48 +91,48 @@ impl Kind {
     }
 }
 
-/// A key with what belongs to it.
+/// A key and its value or child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// The value is where in overflow pages the real one is.
+    /// Whether the value is a reference to overflow pages.
     pub(crate) is_overflow: bool,
 }
 
 impl Cell<'_> {
-    /// What it takes on a page, its slot included.
+    /// The bytes that the cell takes on a page, its slot included.
     pub(crate) fn bytes(&self) -> usize {
         SLOT_BYTES + CELL_HEADER_BYTES + self.key.len() + self.value.len()
     }
 
-    /// The second half of its header.
+    /// The second half of the cell's header.
     fn lengths(&self) -> [u8; 2] {
         let flag = if self.is_overflow { OVERFLOW_FLAG } else { 0 };
         (short(self.value.len()) | flag).to_le_bytes()
     }
 
-    /// Whether it may be on a page at all.
+    /// Whether the cell is small enough for any page.
     pub(crate) fn is_small(&self) -> bool {
         self.key.len() <= KEY_BYTES_MAX && self.bytes() <= CELL_BYTES_MAX + SLOT_BYTES
     }
 }
 
-/// What page 0 knows.
+/// The contents of page 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// How many pages there are, itself included.
+    /// The number of pages, page 0 included.
     pub(crate) page_count: u64,
     /// The first free page, or 0.
     pub(crate) free_head: u64,
-    /// How many pages are free.
+    /// The number of free pages.
     pub(crate) free_count: u64,
 }
 
-/// The place of a key on a page, or the place that it would have there.
+/// The place of a key on a page, or the place where it would be inserted.
 pub(crate) type Place = Result<usize, usize>;
 
-/// The image of a page. The default is none: it stands where a page was taken from.
+/// The image of a page. The default is empty: it replaces a page that was moved out.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Page {
     bytes: Box<[u8]>,
@@ -145,14 +144,14 @@ const fn short(value: usize) -> u16 {
     value as u16
 }
 
-/// The head of a key: its first bytes behind the prefix, with zeros after its end, so that heads
-/// are in the order of their keys or equal.
+/// The head of a key: its first bytes after the prefix, padded with zeros, so that heads are equal
+/// or in the order of their keys.
 fn head_of(key: &[u8], prefix_len: usize) -> u32 {
     let rest = key.get(prefix_len..).unwrap_or_default();
     if let Some(head) = rest.first_chunk() {
         return u32::from_be_bytes(*head);
     }
-    // Without a loop or a jump to guess: this is done for every key of a page that is read.
+    // No loop and no branch to mispredict: this runs for every key of each page that is read.
     if let Some(last) = key.last_chunk() {
         let last = u64::from(u32::from_be_bytes(*last)) << (8 * (HEAD_BYTES - rest.len()));
         #[expect(clippy::cast_possible_truncation, reason = "what is behind the head")]
@@ -162,18 +161,18 @@ fn head_of(key: &[u8], prefix_len: usize) -> u32 {
     u32::from_be_bytes([byte(0), byte(1), byte(2), 0])
 }
 
-/// Where the cell of a slot is.
+/// The offset of a slot's cell.
 fn slot_cell_at(slot: &[u8; SLOT_BYTES]) -> usize {
     usize::from(u16::from_le_bytes([slot[0], slot[1]]))
 }
 
-/// The head in a slot, as a number that compares as the bytes do.
+/// The head in a slot, as a number that compares as its bytes do.
 fn slot_head(slot: &[u8; SLOT_BYTES]) -> u32 {
     u32::from_be_bytes([slot[2], slot[3], slot[4], slot[5]])
 }
 
-/// How many slots have a head below this. The page is likely not to be in the processor's caches:
-/// the reads of a bisection would wait for memory one after another, these wait together.
+/// The number of slots with a head below this. The page is probably in no processor cache: the
+/// reads of a binary search would wait for memory one after another, these wait together.
 fn heads_below(slots: &[[u8; SLOT_BYTES]], head: u32) -> usize {
     const STEP: usize = 16;
     let below = |slot: &&[u8; SLOT_BYTES]| slot_head(slot) < head;
@@ -182,13 +181,13 @@ fn heads_below(slots: &[[u8; SLOT_BYTES]], head: u32) -> usize {
     steps * STEP + rest[..rest.len().min(STEP)].iter().filter(below).count()
 }
 
-/// How many bytes two keys have in common at their beginnings.
+/// The length of the common prefix of two keys.
 fn common_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Page {
-    /// A page of zeros: what there is before the first record.
+    /// A page of zeros: the state before the first record.
     pub(crate) fn blank() -> Self {
         Self { bytes: vec![0; PAGE_BYTES].into_boxed_slice() }
     }
@@ -242,31 +241,31 @@ impl Page {
         self.u64_at(AT_NEXT)
     }
 
-    /// Sets the checksum; for the moment before the image is written.
+    /// Sets the checksum, immediately before the image is written.
     pub(crate) fn seal(&mut self) {
         let crc = base::checksum::crc32c(&self.bytes[4..]);
         self.bytes[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Whether this is an image of page `id`, as it was sealed, and one that can be worked with.
+    /// Whether this is an intact image of page `id` with a valid body.
     pub(crate) fn verify(&self, id: PageId) -> Result<(), &'static str> {
         let crc = base::checksum::crc32c(&self.bytes[4..]);
         if self.bytes[..4] != crc.to_le_bytes() {
             return Err("the checksum of the page does not match");
         }
         if self.u64_at(AT_ID) != id.0 {
-            return Err("the page is another page's");
+            return Err("the image belongs to another page");
         }
         self.verify_shape()
     }
 
-    /// Whether the body is one that can be worked with.
+    /// Whether the body is valid.
     pub(crate) fn verify_shape(&self) -> Result<(), &'static str> {
         match self.kind() {
-            None => Err("the page is of no known kind"),
+            None => Err("the kind of the page is unknown"),
             Some(Kind::Meta | Kind::Free) => Ok(()),
             Some(Kind::Overflow) if self.count() <= BODY_BYTES => Ok(()),
-            Some(Kind::Overflow) => Err("the overflow page is longer than a page"),
+            Some(Kind::Overflow) => Err("the value part of the overflow page does not fit"),
             Some(Kind::Leaf | Kind::Branch) => self.verify_cells(),
         }
     }
@@ -275,7 +274,7 @@ impl Page {
         let heap = self.u16_at(AT_HEAP);
         let slots_end = HEADER_BYTES + self.count() * SLOT_BYTES;
         if heap > PAGE_BYTES || slots_end > heap {
-            return Err("the slots run into the cells");
+            return Err("the slots overlap the cells");
         }
         let is_branch = self.kind() == Some(Kind::Branch);
         let prefix_len = self.prefix_len();
@@ -284,21 +283,21 @@ impl Page {
         for (i, slot) in self.slots().iter().enumerate() {
             let at = slot_cell_at(slot);
             if at < heap || at + CELL_HEADER_BYTES > PAGE_BYTES {
-                return Err("a slot points outside of the cells");
+                return Err("a slot points outside the cells");
             }
             let key_len = self.u16_at(at);
             let value_len = self.u16_at(at + 2) & usize::from(!OVERFLOW_FLAG);
             let len = CELL_HEADER_BYTES + key_len + value_len;
             if at + len > PAGE_BYTES {
-                return Err("a cell runs over the end of the page");
+                return Err("a cell extends past the end of the page");
             }
             used += len;
             let key = &self.bytes[at + CELL_HEADER_BYTES..][..key_len];
             if previous.is_some_and(|previous| previous >= key) {
-                return Err("the keys of the page do not ascend");
+                return Err("the keys of the page are out of order");
             }
             if is_branch && (value_len != 8 || (i == 0) != key.is_empty()) {
-                return Err("the branch has a cell that is no separator and child");
+                return Err("a cell of the branch is not a separator with a child");
             }
             if slot_head(slot) != head_of(key, prefix_len) {
                 return Err("a slot has the head of another key");
@@ -306,10 +305,10 @@ impl Page {
             previous = Some(key);
         }
         if used + self.u16_at(AT_GARBAGE) != PAGE_BYTES - heap {
-            return Err("the cells do not add up");
+            return Err("the cells do not fill the used part of the page");
         }
         if self.longest_prefix().is_some_and(|longest| prefix_len > longest) {
-            return Err("the keys of the page do not have its prefix");
+            return Err("a key of the page lacks the common prefix");
         }
         if is_branch && self.count() == 0 {
             return Err("the branch has no child");
@@ -317,7 +316,7 @@ impl Page {
         Ok(())
     }
 
-    /// Makes it an empty page of `kind`.
+    /// Makes this an empty page of `kind`.
     pub(crate) fn format(&mut self, id: PageId, kind: Kind, level: u8, next: u64) {
         self.bytes.fill(0);
         self.bytes[AT_KIND] = kind.byte();
@@ -356,7 +355,7 @@ impl Page {
         self.bytes[HEADER_BYTES..][..self.count() * SLOT_BYTES].as_chunks().0
     }
 
-    /// Where the cell of slot `i` is.
+    /// The offset of the cell of slot `i`.
     fn cell_at(&self, i: usize) -> usize {
         slot_cell_at(&self.slots()[i])
     }
@@ -381,7 +380,7 @@ impl Page {
         }
     }
 
-    /// The value of the cell at place `i`, to change bytes of it.
+    /// The value of the cell at place `i`, for changing some of its bytes.
     pub(crate) fn value_mut(&mut self, i: usize) -> &mut [u8] {
         let at = self.cell_at(i);
         let value_len = self.u16_at(at + 2) & usize::from(!OVERFLOW_FLAG);
@@ -409,7 +408,7 @@ impl Page {
         (0..self.count()).map(|i| self.cell(i))
     }
 
-    /// Where `key` is, or where it would be.
+    /// Returns the place of `key`, or where it would be.
     pub(crate) fn search(&self, key: &[u8]) -> Place {
         let slots = self.slots();
         let head = head_of(key, self.prefix_len());
@@ -433,7 +432,7 @@ impl Page {
         found.map(|i| low + i).map_err(|i| low + i)
     }
 
-    /// How the prefix compares to the bytes of `key` in its place.
+    /// Compares the prefix with the corresponding bytes of `key`.
     fn compare_prefix(&self, near: usize, key: &[u8]) -> Ordering {
         let prefix_len = self.prefix_len();
         match self.key_with_bytes(near) {
@@ -444,26 +443,26 @@ impl Page {
         }
     }
 
-    /// The key at place `near` or, if that is the empty key or none, another; `None` if there is
-    /// no other.
+    /// The key at place `near` or, if that is empty or missing, another one; `None` if there is
+    /// none.
     fn key_with_bytes(&self, near: usize) -> Option<&[u8]> {
         let last = self.count().checked_sub(1)?;
         let some = |i| Some(self.key(i)).filter(|key| !key.is_empty());
         some(near.min(last)).or_else(|| some(last))
     }
 
-    /// How many bytes at the beginning of all keys but the empty one are not in the heads.
+    /// The length of the prefix that all keys but the empty one share, which the heads omit.
     fn prefix_len(&self) -> usize {
         self.u16_at(AT_PREFIX)
     }
 
-    /// How long the prefix could be, if there is a key that has one.
+    /// The longest possible prefix, if any key has one.
     fn longest_prefix(&self) -> Option<usize> {
         let first = (0..self.count().min(2)).map(|i| self.key(i)).find(|key| !key.is_empty())?;
         Some(common_len(first, self.key(self.count() - 1)))
     }
 
-    /// Makes the prefix another, and all heads with it.
+    /// Changes the length of the prefix, and recomputes all heads.
     fn set_prefix_len(&mut self, prefix_len: usize) {
         self.put_u16(AT_PREFIX, prefix_len);
         for i in 0..self.count() {
@@ -472,7 +471,8 @@ impl Page {
         }
     }
 
-    /// Shortens the prefix to what `key`, which is to be inserted at place `i`, has of it.
+    /// Shortens the prefix to what it has in common with `key`, which is about to be inserted at
+    /// place `i`.
     fn share_prefix_with(&mut self, key: &[u8], i: usize) {
         if key.is_empty() {
             return;
@@ -488,13 +488,13 @@ impl Page {
         }
     }
 
-    /// Bytes of the body that are in use, slots included.
+    /// The used bytes of the body, slots included.
     pub(crate) fn used_bytes(&self) -> usize {
         let cells = PAGE_BYTES - self.u16_at(AT_HEAP) - self.u16_at(AT_GARBAGE);
         cells + self.count() * SLOT_BYTES
     }
 
-    /// Whether `cell` fits, in place of the one with its key if there is one.
+    /// Whether `cell` fits, replacing the one with the same key if there is one.
     pub(crate) fn fits(&self, cell: &Cell<'_>) -> bool {
         self.fits_at(self.search(cell.key), cell)
     }
@@ -505,8 +505,8 @@ impl Page {
         self.used_bytes() - replaced + cell.bytes() <= BODY_BYTES
     }
 
-    /// Inserts a cell, or replaces the one of its key, at the place that a search has found for
-    /// it; false if it does not fit.
+    /// Inserts or replaces a cell at the place that a search has found. Returns false if it does
+    /// not fit.
     #[must_use]
     pub(crate) fn put_at(&mut self, place: Place, cell: &Cell<'_>) -> bool {
         debug_assert_eq!(place, self.search(cell.key));
@@ -563,8 +563,7 @@ impl Page {
         self.compact();
     }
 
-    /// Moves the cells together, in the order of their keys, and makes the prefix as long as they
-    /// allow.
+    /// Moves the cells together, in key order, and makes the prefix as long as possible.
     fn compact(&mut self) {
         let old = self.clone();
         let mut at = PAGE_BYTES;

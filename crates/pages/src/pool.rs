@@ -57,9 +57,9 @@ struct Frame {
 /// What was looked at.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
-    /// The frame that was looked at last: looking at it again is no other use of it.
+    /// The frame used last; using it again does not count as another use.
     pub(crate) last: usize,
-    /// How many pages were found in a frame.
+    /// The number of pages found in a frame.
     pub(crate) hits: u64,
 }
 
@@ -71,11 +71,11 @@ pub(crate) struct Pool {
     replacement: Replacement,
     /// The thread that holds the latch exclusively, or has held it last.
     uses: Uses,
-    /// [`Pool::shape`], of all pages whose numbers are alike.
+    /// [`Pool::shape`], shared by all pages whose numbers have the same remainder.
     shapes: Vec<u64>,
     pfat: HashMap<PageId, Pfat>,
     pub(crate) table: OnlineLog,
-    /// What else there is of records, after a restart.
+    /// Records that are not yet with their pages, after a restart.
     pub(crate) unsettled: Unsettled,
     pub(crate) data: Arc<DataFile>,
     /// The slots that recovery would read.
@@ -84,19 +84,19 @@ pub(crate) struct Pool {
     frozen: Option<Slots>,
     /// The slots with the newest images.
     latest: Slots,
-    /// Where the log is durable to.
+    /// The log; it knows what is durable.
     pub(crate) log: Arc<SharedLog>,
     flush_on_eviction: bool,
     pub(crate) has_unsynced_pages: bool,
     /// Pages that are being written without the latch.
     being_written: Vec<PageId>,
     reads: Reads,
-    /// A page could not be written: the store is to be poisoned.
+    /// Whether a page write has failed, so that the store must be poisoned.
     pub(crate) has_failed: bool,
     pub(crate) stats: Stats,
 }
 
-/// How many shapes are told apart.
+/// The number of distinct shapes.
 const SHAPES: usize = 4096;
 
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a number of a page will do")]
@@ -137,7 +137,7 @@ impl Pool {
         }
     }
 
-    /// The page as it is now.
+    /// The current contents of a page.
     pub(crate) fn page(&mut self, id: PageId) -> Result<&Page> {
         let frame = self.fetch(id)?;
         Ok(&self.frames[frame].image)
@@ -149,7 +149,7 @@ impl Pool {
         Some(&self.frames[frame].image)
     }
 
-    /// The page as it is now, if it is in a frame.
+    /// The current contents of a page if it is in a frame.
     pub(crate) fn page_in_frame(&self, id: PageId, uses: &mut Uses) -> Option<&Page> {
         let frame = self.find(id, uses)?;
         Some(&self.frames[frame].image)
@@ -161,7 +161,7 @@ impl Pool {
     }
 
     /// # Errors
-    /// [`Error::Corrupt`] if no store has such a page.
+    /// [`Error::Corrupt`] if no store can have such a page.
     pub(crate) fn check_id(&self, id: PageId) -> Result<()> {
         if id >= PageId::END {
             let what = format!("something points to page {id}, which no store has");
@@ -170,13 +170,12 @@ impl Pool {
         Ok(())
     }
 
-    /// As long as this stays the same, the keys that may be in the page are the same, whatever
-    /// happens to others.
+    /// A number that changes at least whenever the range of keys that the page may hold changes.
     pub(crate) fn shape(&self, id: PageId) -> u64 {
         self.shapes[shape_slot(id)]
     }
 
-    /// Changes a page: its record goes into the table, and the frame shows it. The record is
+    /// Changes a page: adds its record to the table and applies it to the frame. The record is
     /// pending until the log is durable past `lsn`. `place` as for [`Op::apply`].
     pub(crate) fn change(
         &mut self,
@@ -210,7 +209,7 @@ impl Pool {
         }
     }
 
-    /// The PFAT entry of a page that is in no frame.
+    /// Sets the PFAT entry of a page that is in no frame.
     fn mark_in_storage(&mut self, id: PageId) {
         if !self.table.has(id) {
             self.pfat.remove(&id);
@@ -227,7 +226,7 @@ impl Pool {
         }
     }
 
-    /// Puts a page into a frame without one.
+    /// Puts a page into an empty frame.
     fn enter(&mut self, frame: usize, id: PageId, is_dirty: bool) {
         self.frames[frame].page = Some(id);
         self.replacement.entered(frame, id);
@@ -239,14 +238,14 @@ impl Pool {
         self.table.bytes() + self.unsettled.bytes()
     }
 
-    /// Whether a page has records; it is settled by that.
+    /// Whether a page has records; settles the page.
     pub(crate) fn has_records(&mut self, id: PageId) -> bool {
         let dirty = self.unsettled.settle(id, &mut self.table);
         self.mark_evicted(&dirty);
         self.table.has(id)
     }
 
-    /// Settles some pages after a restart; false if all are.
+    /// Settles some pages after a restart. Returns false if none are left.
     pub(crate) fn settle_next(&mut self) -> bool {
         let dirty = self.unsettled.settle_next(&mut self.table);
         self.mark_evicted(dirty.as_deref().unwrap_or_default());
@@ -263,7 +262,7 @@ impl Pool {
         self.pfat.extend(dirty.iter().map(|id| (*id, Pfat::EvictedDirty)));
     }
 
-    /// The frame of a page, if it is in one.
+    /// The frame of a page, if any.
     fn find(&self, id: PageId, uses: &mut Uses) -> Option<usize> {
         if self.frames.get(uses.last).is_some_and(|frame| frame.page == Some(id)) {
             return Some(uses.last);
@@ -306,19 +305,19 @@ impl Pool {
         Ok(frame)
     }
 
-    /// A frame for a page whose contents do not matter.
+    /// Returns a frame for a page that will be replaced whole.
     fn frame_for_whole(&mut self, id: PageId) -> Result<usize> {
         if let Some(frame) = self.frame_of(id) {
             return Ok(frame);
         }
         self.has_records(id);
         let frame = self.free_frame()?;
-        // The table may know it already; the frame is news.
+        // The table may already know the page; the frame is new.
         self.enter(frame, id, true);
         Ok(frame)
     }
 
-    /// The page as it is now, made anew.
+    /// Builds the current contents of a page anew.
     fn image(&mut self, id: PageId) -> Result<Page> {
         let mut page = Page::blank();
         self.read(id, &mut page)?;
@@ -336,7 +335,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A frame that nothing is in: a new one, or that of a victim.
+    /// Returns an empty frame: a new one, or that of a victim.
     fn free_frame(&mut self) -> Result<usize> {
         if let Some(frame) = self.unused.pop() {
             return Ok(frame);
@@ -355,7 +354,7 @@ impl Pool {
         Ok(victim)
     }
 
-    /// The PFAT entry of a page that leaves its frame and is not written.
+    /// Sets the PFAT entry of a page that leaves its frame without being written.
     fn drop_unflushed(&mut self, id: PageId) {
         let Entry::Occupied(mut entry) = self.pfat.entry(id) else {
             unreachable!("a page in a frame has an entry")
@@ -369,7 +368,8 @@ impl Pool {
         }
     }
 
-    /// Writes the page that leaves a frame, if it is dirty and may be written; true if so.
+    /// Writes a page that leaves its frame, if it is dirty and writable. Returns whether it was
+    /// written.
     fn flush(&mut self, id: PageId, frame: usize) -> Result<bool> {
         let log = self.table.log(id);
         let is_durable = log.last_lsn().is_some_and(|last| last < self.log.durable_end());
@@ -406,8 +406,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Every page of a checkpoint is written: the newest images as of now are what its record
-    /// names. Until [`Pool::settle_slots`] neither they nor the stable ones may be written over.
+    /// Freezes the slots after a checkpoint has written its pages: its record names the newest
+    /// images as of now. Until [`Pool::settle_slots`], neither these slots nor the stable ones may
+    /// be overwritten.
     pub(crate) fn freeze_slots(&mut self) {
         self.frozen = Some(self.latest.clone());
     }
@@ -416,7 +417,7 @@ impl Pool {
         self.frozen.as_ref().unwrap_or(&self.stable)
     }
 
-    /// A checkpoint is durable: what its record names is what recovery would read.
+    /// Makes the frozen slots stable, after their checkpoint has become durable.
     pub(crate) fn settle_slots(&mut self) {
         self.stable = self.frozen.take().expect("it was frozen for the record");
     }
@@ -426,7 +427,7 @@ impl Pool {
         self.frozen.as_ref().is_none_or(|frozen| frozen.get(id) == self.stable.get(id))
     }
 
-    /// Proves the invariants that this file states.
+    /// Proves the invariants stated at the top of this file.
     pub(crate) fn check(&mut self) -> Result<()> {
         self.settle_all();
         let path = self.data.path().to_path_buf();

@@ -1,4 +1,4 @@
-//! Where something is: pages in the data file, groups in the log.
+//! Positions: of pages in the data file, of groups in the log.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct PageId(pub u64);
 
 impl PageId {
-    /// The page that knows how many pages there are and which are free.
+    /// The page that knows the number of pages and the free ones.
     pub(crate) const META: Self = Self(0);
     /// The root of the tree that maps the names of tables to their roots.
     pub(crate) const CATALOG: Self = Self(1);
@@ -22,7 +22,7 @@ impl fmt::Display for PageId {
 }
 
 /// A log sequence number: the offset in the log, over all of its segments, at which a group of
-/// records begins. All records of a group have the LSN of the group. 0 is before everything.
+/// records begins. All records of a group share its LSN. 0 is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 

@@ -1,4 +1,5 @@
-//! Entries of a table in order, from both ends: a transaction's own changes over what is committed.
+//! Entries of a table in order, from both ends: a transaction's own changes merged with committed
+//! content.
 //!
 //! ```text
 //!   low ─► committed, locked and read ahead ─►  …  ◄─ committed, one at a time ◄─ high
@@ -20,27 +21,27 @@ use crate::table::{LockNames, Table};
 use crate::transaction::State;
 use crate::tree::{Entry, slice};
 
-/// The most entries that are read ahead at a time.
+/// Entries read ahead at a time, at most.
 const AHEAD_MAX: usize = 64;
 
-/// Entries of a table in order. An error is the last thing it gives.
+/// Entries of a table in order. An error ends it.
 pub struct Range<'t> {
     table: &'t Table<'t>,
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
-    /// The gap that the upper end is in is locked.
+    /// Whether the gap at the upper end is locked.
     is_high_locked: bool,
     is_done: bool,
-    /// Committed entries that come next from below.
+    /// The next committed entries from below.
     ahead: VecDeque<Entry>,
-    /// So many are read the next time.
+    /// The number of entries to read ahead next time.
     ahead_count: usize,
 }
 
 /// A key that another transaction has locked, or the gap before it; none is the end.
 type Taken = Option<Vec<u8>>;
 
-/// A change of the transaction: a key, and its value or that it is gone.
+/// A change of the transaction: a key and its new value, or `None` if removed.
 type Own = (Vec<u8>, Option<Vec<u8>>);
 
 impl<'t> Range<'t> {
@@ -91,7 +92,7 @@ impl<'t> Range<'t> {
         entry.map(|(key, value)| (key.clone(), value.clone()))
     }
 
-    /// The lowest committed entry, locked with the gap before it.
+    /// Takes the lowest committed entry, locked with the gap before it.
     fn take_lowest(&mut self) -> Result<Option<Entry>> {
         while let Some(entry) = self.ahead.pop_front() {
             if self.has(&entry.0) {
@@ -115,8 +116,7 @@ impl<'t> Range<'t> {
         let names = committed.names;
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut taken = None;
-        // What is found is what is there as long as the latch is held: only if it is locked by then
-        // is it still so.
+        // What the latch shows stays true after its release only if it is locked by then.
         let mut lock = |key: Option<&[u8]>, is_waiting: bool| {
             let name = self.lock_name(names, key);
             let is_locked = match is_waiting {
@@ -151,7 +151,7 @@ impl<'t> Range<'t> {
         self.table.transaction.lock(self.lock_name(names, taken.as_deref()), Mode::Shared)
     }
 
-    /// Locks the gap that the upper end is in.
+    /// Locks the gap at the upper end.
     fn lock_end(&self) -> Result<()> {
         let (table, transaction) = (self.table, self.table.transaction);
         let mut committed = table.committed(&table.state());
@@ -175,7 +175,7 @@ impl<'t> Range<'t> {
         }
     }
 
-    /// The highest committed entry, locked with the gaps on both sides of it.
+    /// Takes the highest committed entry, locked with the gaps on both sides.
     fn take_highest(&mut self) -> Result<Option<Entry>> {
         if !self.is_high_locked {
             self.lock_end()?;

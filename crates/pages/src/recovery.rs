@@ -1,4 +1,4 @@
-//! Algorithm 2: the log is read into memory, and that is all.
+//! Algorithm 2: recovery reads the log into memory, and nothing else.
 //!
 //! ```text
 //!   master record ─► checkpoint record ─► dirty page table, slots
@@ -13,8 +13,8 @@
 //! and concurrently with the first transactions ([`crate::unsettled`]). Until line 18's checkpoint,
 //! which saves the dirty page table, another crash is recovered from where this one was.
 //!
-//! After a failed sync the kernel may show bytes that are not on the device. So the last flush of
-//! the log and the master record are written and synced again before anything relies on them.
+//! After a failed sync, the kernel may show bytes that are not on the device. So recovery writes
+//! and syncs the last flush of the log and the master record again before relying on them.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ use crate::replay::Needed;
 use crate::shared_log::SharedLog;
 use crate::unsettled::Unsettled;
 
-/// Opens the files and brings the store to where it was. What is left of the restart is for
-/// [`Core::advance_restart`].
+/// Opens the files and restores the committed state. [`Core::advance_restart`] does the rest of the
+/// restart.
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let first = Lsn(LOG_PAGE_BYTES as u64);
     let disk = Arc::clone(&env.disk);
@@ -73,8 +73,8 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
 }
 
 impl Core {
-    /// Moves a restart on: some of the records go to their pages, or line 18's checkpoint begins.
-    /// False if there is nothing left to do for now.
+    /// Moves a restart on: settles some of the records, or begins the checkpoint of line 18.
+    /// Returns false if there is nothing left to do for now.
     pub(crate) fn advance_restart(&mut self) -> bool {
         if !self.is_restarting || self.checkpoint.is_some() {
             return false;

@@ -1,7 +1,6 @@
-//! On-the-fly redo (section 3.2): a page is its image in storage and its records.
+//! On-the-fly redo (section 3.2): a page is its image in storage plus its records.
 //!
-//! What this does needs no latch: it works on a log and a page that the caller has for itself, or
-//! holds still.
+//! This needs no latch: it works on a log and a page that the caller owns or keeps from changing.
 
 use crate::data_file::DataFile;
 use crate::error::{Error, Result};
@@ -10,17 +9,17 @@ use crate::page::{Kind, Page};
 use crate::position::PageId;
 use crate::redo_record::Op;
 
-/// Where the image is.
+/// Where the image of a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Image {
-    /// In this slot of the page; it is read if a record does not give the page all of its content.
+    /// In this slot; it is read unless a record replaces the whole page.
     InSlot(bool),
-    /// It was read already, from this slot, and has the records up to its LSN.
+    /// Already read from this slot; contains the records up to its LSN.
     Loaded(bool),
 }
 
-/// Makes `page`, whose contents do not matter unless it was loaded, what it is with the first
-/// `count` records of `log`; true if it was read.
+/// Builds `page` from the first `count` records of `log`; its previous contents matter only if it
+/// was loaded. Returns whether it was read.
 pub(crate) fn redo(
     data: &DataFile,
     id: PageId,
@@ -48,7 +47,7 @@ pub(crate) fn redo(
     for (lsn, op) in log.operations(first..count) {
         let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;
         op.apply(page, id, lsn, None).map_err(wrong)?;
-        // A single cell is checked as it is applied.
+        // Applying a single cell checks it.
         is_to_verify |= !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. });
     }
     if is_to_verify || page.kind() != Some(Kind::Leaf) {

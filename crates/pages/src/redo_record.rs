@@ -1,8 +1,8 @@
-//! Redo records: what changes one page, by key and never by position in it.
+//! Redo records: changes of one page, by key and never by position in it.
 //!
-//! The paper's *physiological* records. A record that gives a page all of its content
-//! ([`Op::Format`] and its like) makes everything older of that page superfluous, its image in
-//! storage included. Bytes: `docs/format/pages.md`.
+//! The paper's *physiological* records. A record that replaces the whole page ([`Op::Format`] and
+//! its like) makes everything older of that page superfluous, its image in storage included. Bytes:
+//! `docs/format/pages.md`.
 
 use base::varint;
 
@@ -20,16 +20,16 @@ pub(crate) enum Op<'a> {
     Free { next: u64 },
     /// The page becomes the meta page.
     Meta(Meta),
-    /// A cell is inserted, or replaces the one of its key.
+    /// Inserts a cell, or replaces the one with its key.
     Put(Cell<'a>),
-    /// Some bytes of the value of this key change: for each run, how many bytes after the one
-    /// before it begins, and its bytes. What a put of a value of the same length is logged as.
+    /// Changes some bytes of a key's value: for each run, its distance from the end of the previous
+    /// one, and its bytes. A put of a value of the same length is logged as this.
     Patch { key: &'a [u8], runs: &'a [u8] },
-    /// The cell of this key goes.
+    /// Removes the cell of this key.
     Remove { key: &'a [u8] },
-    /// Every cell of this key or a larger one goes: the left half of a split.
+    /// Removes every cell from this key on: the left half of a split.
     CutFrom { key: &'a [u8] },
-    /// These cells are inserted, all above those there: the left half of a merge.
+    /// Inserts these cells above all existing ones: the left half of a merge.
     Append { cells: &'a [u8] },
 }
 
@@ -44,7 +44,7 @@ const CUT_FROM: u8 = 8;
 const APPEND: u8 = 9;
 const PATCH: u8 = 10;
 
-/// Two runs with fewer equal bytes between them are one.
+/// Runs with fewer equal bytes between them are merged.
 const RUN_GAP_BYTES: usize = 4;
 
 /// Appends a cell to a list of cells.
@@ -67,7 +67,7 @@ fn take_cell<'a>(input: &mut &'a [u8]) -> Option<Cell<'a>> {
     Some(Cell { key, value, is_overflow })
 }
 
-/// Whether the bytes of a record are those of one that gives a page all of its content.
+/// Whether the bytes of a record are of one that replaces the whole page.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(&(FORMAT | OVERFLOW | FREE | META)))
 }
@@ -120,7 +120,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Reads a record that is all of `bytes`; `None` if it is none.
+    /// Decodes a record from exactly these bytes; `None` if they are invalid.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (tag, mut rest) = bytes.split_first()?;
         Some(match *tag {
@@ -153,7 +153,7 @@ impl<'a> Op<'a> {
         })
     }
 
-    /// Whether nothing of the page as it was before matters.
+    /// Whether the previous contents of the page do not matter.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(
             self,
@@ -171,7 +171,7 @@ impl<'a> Op<'a> {
         place: Option<Place>,
     ) -> Result<(), &'static str> {
         if !self.is_whole() && !matches!(page.kind(), Some(Kind::Leaf | Kind::Branch)) {
-            return Err("a record changes cells of a page that has none");
+            return Err("a record changes cells of a page without cells");
         }
         match self {
             Self::Format { kind, level, cells } => {
@@ -180,7 +180,7 @@ impl<'a> Op<'a> {
             }
             Self::Overflow { next, part } => {
                 if part.len() > BODY_BYTES {
-                    return Err("a part of a value is longer than a page");
+                    return Err("a part of a value does not fit a page");
                 }
                 page.format(id, Kind::Overflow, 0, *next);
                 page.set_overflow(part);
@@ -191,7 +191,7 @@ impl<'a> Op<'a> {
             Self::Patch { key, runs } => patch(page, key, runs)?,
             Self::Remove { key } => match place.unwrap_or_else(|| page.search(key)) {
                 Ok(i) => page.remove_at(i),
-                Err(_) => return Err("a record removes a key that is not there"),
+                Err(_) => return Err("a record removes a missing key"),
             },
             Self::CutFrom { key } => {
                 let i = page.search(key).unwrap_or_else(|i| i);
@@ -209,10 +209,10 @@ fn put(page: &mut Page, place: Option<Place>, cell: &Cell<'_>) -> Result<(), &'s
     if cell.is_small() && page.put_at(place, cell) {
         return Ok(());
     }
-    Err("a record puts more on a page than fits")
+    Err("the cell of a record does not fit the page")
 }
 
-/// The runs that make `old` to `new`, which are of one length.
+/// Appends the runs that turn `old` into `new`, which has the same length.
 pub(crate) fn put_runs(out: &mut Vec<u8>, old: &[u8], new: &[u8]) {
     let mut at = 0;
     while let Some(skip) = old[at..].iter().zip(&new[at..]).position(|(a, b)| a != b) {

@@ -11,18 +11,18 @@
 //!                                      └─► else a victim
 //! ```
 //!
-//! Most pages that are read once are not wanted again soon. They pass through the small queue and
-//! leave the main queue alone, where those are that have proved themselves: by more than one use
-//! while they were in the small queue, or by being wanted again before their ghost was forgotten.
-//! A use only counts up one byte of the frame; everything else happens when a victim is wanted.
-//! At TPC-C this reads a fifth fewer pages than the clock does, which takes a page used once for
-//! as good as one used always.
+//! Most pages that are read once are not used again soon. They pass through the small queue and
+//! leave the main queue alone. The main queue holds pages that have proved themselves: by more than
+//! one use while in the small queue, or by a request before their ghost was forgotten. A use only
+//! increments one byte of the frame; all other work happens when a victim is needed. At TPC-C, this
+//! reads a fifth fewer pages than the clock algorithm, which treats a page used once like one used
+//! always.
 //!
-//! Pages also leave frames for other reasons than this, so the queues are lists linked through
-//! their frames: a frame is taken out of the middle of one as cheaply as from its end.
+//! Pages also leave frames for other reasons, so the queues are lists linked through their frames:
+//! taking a frame out of the middle is as cheap as from the end.
 //!
 //! Invariants: a frame is in exactly one queue from [`Replacement::entered`] until
-//! [`Replacement::evicted`] or [`Replacement::dropped`], and else in none. What happens depends on
+//! [`Replacement::evicted`] or [`Replacement::dropped`], and else in none. The behaviour depends on
 //! the calls alone.
 
 use std::collections::VecDeque;
@@ -32,22 +32,22 @@ use hashbrown::HashMap;
 
 use crate::position::PageId;
 
-/// More uses than these are not counted.
+/// The most uses that are counted.
 const USES_MAX: u8 = 3;
-/// A page used more often than this in the small queue goes to the main queue.
+/// A page with more uses than this moves from the small queue to the main queue.
 const USES_OF_A_PASSER_BY: u8 = 1;
-/// The small queue has one of so many frames.
+/// The small queue has one in this many frames.
 const SMALL_PART: usize = 10;
-/// There is a ghost for each so many frames.
+/// There is one ghost for this many frames.
 const GHOST_PART: usize = 2;
 
-/// A list of frames, by the number of the node that is both of its ends.
+/// A queue, named by the node that is both of its ends.
 const SMALL: usize = 0;
 const MAIN: usize = 1;
 /// The node of frame 0.
 const FIRST_FRAME: usize = 2;
 
-/// Where a frame is.
+/// The queue of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Nowhere,
@@ -63,16 +63,16 @@ struct Node {
 }
 
 impl Node {
-    /// A node that is linked to nothing but itself.
+    /// A node linked only to itself.
     fn alone(node: usize) -> Self {
         Self { newer: node, older: node, place: Place::Nowhere }
     }
 }
 
-/// The frames in the order in which they are given up.
+/// The frames in the order of eviction.
 pub(crate) struct Replacement {
-    /// For each frame, how often its page was used since the frame came to its queue, less the
-    /// times that it was let pass.
+    /// For each frame, the uses of its page since it entered its queue, less the times it was
+    /// passed over.
     uses: Vec<AtomicU8>,
     nodes: Vec<Node>,
     small_count: usize,
@@ -81,7 +81,7 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// For so many frames, none of which has a page.
+    /// Creates queues for `frame_count` frames, none of which has a page.
     pub(crate) fn new(frame_count: usize) -> Self {
         Self {
             uses: Vec::new(),
@@ -92,8 +92,8 @@ impl Replacement {
         }
     }
 
-    /// The page of a frame is used. Uses in a row are one use: that is for the caller to see to.
-    /// Of two at the same moment one may not be counted.
+    /// Counts a use of a frame's page. Consecutive uses count as one; the caller sees to that. Of
+    /// two simultaneous uses, one may be lost.
     pub(crate) fn used(&self, frame: usize) {
         let uses = self.uses[frame].load(Ordering::Relaxed);
         if uses < USES_MAX {
@@ -101,7 +101,7 @@ impl Replacement {
         }
     }
 
-    /// A frame that was without a page has this one now.
+    /// Adds a frame that now has this page.
     pub(crate) fn entered(&mut self, frame: usize, page: PageId) {
         while self.uses.len() <= frame {
             self.uses.push(AtomicU8::new(0));
@@ -111,7 +111,7 @@ impl Replacement {
         self.append(frame, place);
     }
 
-    /// The frame to give up, which stays where it is until its page was evicted.
+    /// Returns the frame to evict; it stays in its queue until [`Replacement::evicted`].
     ///
     /// # Panics
     ///
@@ -140,7 +140,7 @@ impl Replacement {
         }
     }
 
-    /// The page left its frame because that was the victim.
+    /// Removes a frame whose page was evicted as the victim.
     pub(crate) fn evicted(&mut self, frame: usize, page: PageId) {
         if self.nodes[frame + FIRST_FRAME].place == Place::Small {
             self.ghosts.remember(page);
@@ -148,7 +148,7 @@ impl Replacement {
         self.dropped(frame);
     }
 
-    /// The page left its frame for another reason.
+    /// Removes a frame whose page left for another reason.
     pub(crate) fn dropped(&mut self, frame: usize) {
         let at = frame + FIRST_FRAME;
         let node = std::mem::replace(&mut self.nodes[at], Node::alone(at));
@@ -157,11 +157,11 @@ impl Replacement {
         self.small_count -= usize::from(node.place == Place::Small);
     }
 
-    /// Makes a frame that is in no queue the newest of one.
+    /// Appends a frame that is in no queue to the new end of one.
     fn append(&mut self, frame: usize, place: Place) {
         let at = frame + FIRST_FRAME;
         assert_eq!(self.nodes[at].place, Place::Nowhere, "a frame is in one queue at most");
-        // Around a queue: its node, its newest frame, older ones, its oldest, its node.
+        // Around a queue: its node, its newest frame, older frames, the oldest, its node.
         let queue = if place == Place::Small { SMALL } else { MAIN };
         let older = std::mem::replace(&mut self.nodes[queue].older, at);
         self.nodes[older].newer = at;
@@ -176,14 +176,14 @@ impl Replacement {
     }
 }
 
-/// The pages that were evicted last from the small queue.
+/// The pages most recently evicted from the small queue.
 struct Ghosts {
     count_max: usize,
-    /// The oldest first. Those that are wanted again stay until it is their turn.
+    /// Oldest first. Pages requested again stay until their turn comes.
     pages: VecDeque<PageId>,
-    /// How many ghosts there were before the first of `pages`.
+    /// The number of ghosts before the first of `pages`.
     first: u64,
-    /// For each ghost, how many there were before it.
+    /// For each ghost, the number of ghosts before it.
     numbers: HashMap<PageId, u64>,
 }
 
@@ -197,7 +197,7 @@ impl Ghosts {
         self.pages.push_back(page);
         if self.pages.len() > self.count_max {
             let oldest = self.pages.pop_front().expect("one was just added");
-            // It may be gone, or back under another number.
+            // The ghost may be gone, or back under another number.
             if self.numbers.get(&oldest) == Some(&self.first) {
                 self.numbers.remove(&oldest);
             }
@@ -205,7 +205,7 @@ impl Ghosts {
         }
     }
 
-    /// Takes a page from the ghosts; true if it was one.
+    /// Removes a page from the ghosts. Returns whether it was one.
     fn forget(&mut self, page: PageId) -> bool {
         self.numbers.remove(&page).is_some()
     }
@@ -219,7 +219,7 @@ mod tests {
 
     const FRAMES: usize = 20;
 
-    /// What the pool does: frames with pages, and which page is where.
+    /// A model of the pool: frames with pages, and the frame of each page.
     struct Cache {
         replacement: Replacement,
         frames: Vec<Option<PageId>>,
@@ -239,7 +239,7 @@ mod tests {
             self.frames.iter().position(|in_it| *in_it == Some(page))
         }
 
-        /// True if the page was there.
+        /// Returns whether the page was present.
         fn touch(&mut self, page: PageId) -> bool {
             if let Some(frame) = self.frame_of(page) {
                 self.replacement.used(frame);
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// Algorithm 1 of the paper, by pages and with queues that are searched; the newest first.
+    /// Algorithm 1 of the paper, by pages and with linear searches; newest first.
     struct Paper {
         frame_count: usize,
         small: Vec<PageId>,
@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// References of which few pages get many.
+    /// References of which a few pages get most.
     fn references() -> impl Strategy<Value = Vec<u64>> {
         let page = prop_oneof![3 => 0..8u64, 3 => 8..30u64, 2 => 30..100u64];
         proptest::collection::vec(page, 1..600)
@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_keeps_the_pages_that_the_paper_does(references in references()) {
+        fn it_keeps_the_same_pages_as_the_algorithm_of_the_paper(references in references()) {
             let (mut cache, mut paper) = (Cache::new(FRAMES), Paper::new(FRAMES));
             for page in references {
                 prop_assert_eq!(cache.touch(PageId(page)), paper.touch(PageId(page)));
@@ -413,10 +413,10 @@ mod tests {
         let mut cache = Cache::new(100);
         (0..101).for_each(|page| _ = cache.touch(PageId(page)));
         assert!(!cache.touch(PageId(0)), "the first page was the victim");
-        // Had it gone through the small queue again, it would be gone.
+        // A second pass through the small queue would have removed it.
         (1000..1150).for_each(|page| _ = cache.touch(PageId(page)));
         assert!(cache.touch(PageId(0)));
-        // A ghost of long ago is forgotten.
+        // An old ghost is forgotten.
         (2000..2100).for_each(|page| _ = cache.touch(PageId(page)));
         assert!(!cache.touch(PageId(1)));
         (3000..3150).for_each(|page| _ = cache.touch(PageId(page)));

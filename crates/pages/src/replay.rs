@@ -1,4 +1,5 @@
-//! Which records of the log a restart needs, and where they go until their pages are used.
+//! Decides which records of the log a restart needs, and where they wait until their pages are
+//! used.
 
 use base::varint;
 use hashbrown::HashMap;
@@ -10,17 +11,17 @@ use crate::log_scan::Gather;
 use crate::position::{Lsn, PageId};
 use crate::unsettled::Gathered;
 
-/// Pages with numbers below this (32 GiB of them) are looked up in a list.
+/// Pages with numbers below this (32 GiB) are looked up in a list.
 const PAGES_LISTED_MAX: usize = 4 << 20;
 
-/// Which records are not in the images that the last checkpoint names.
+/// Tells which records are missing from the images that the last checkpoint names.
 pub(crate) struct Needed {
-    /// The first record that is needed of each page with a small enough number, counted from the
-    /// redo starting point: half as much memory as LSNs take.
+    /// For each page with a small number, its first needed record, relative to the redo starting
+    /// point: half the memory of LSNs.
     from: Vec<u32>,
-    /// That of pages with larger ones, if they are in the dirty page table.
+    /// The same for larger page numbers, if they are in the dirty page table.
     from_beyond: HashMap<PageId, u32>,
-    /// That of all other pages.
+    /// The same for all other pages.
     begin: u32,
     redo_start: Lsn,
 }
@@ -44,7 +45,7 @@ impl Needed {
         needed
     }
 
-    /// Line 9 of Algorithm 2: is it in the page's image as of the checkpoint?
+    /// Line 9 of Algorithm 2: tests whether the page's image as of the checkpoint lacks the record.
     fn is_needed(&self, id: PageId, since_start: u32) -> bool {
         let listed = usize::try_from(id.0).ok().and_then(|at| self.from.get(at));
         since_start >= *listed.or_else(|| self.from_beyond.get(&id)).unwrap_or(&self.begin)
@@ -55,12 +56,13 @@ fn place(id: PageId) -> Option<usize> {
     usize::try_from(id.0).ok().filter(|at| *at < PAGES_LISTED_MAX)
 }
 
-/// How far it is. What is too far counts as needed, which it may not be: its page's LSN says so.
+/// The distance of `lsn` from the start. A distance too large for the type counts as needed; the
+/// LSN of the page decides later.
 fn since(start: Lsn, lsn: Lsn) -> u32 {
     u32::try_from(lsn.0.saturating_sub(start.0)).unwrap_or(u32::MAX)
 }
 
-/// What a range of the log has for a restart.
+/// The records of a range of the log that a restart needs.
 pub(crate) struct Replayed {
     pub(crate) records: Gathered,
     pub(crate) last_transaction: u64,

@@ -22,20 +22,20 @@ use crate::log_files::LogFiles;
 use crate::log_page::{Flush, GroupKind, LOG_PAGE_BYTES, LogBuffer};
 use crate::position::Lsn;
 
-/// Group commit writes the log when its buffer is so full (section 5.1, Figure 7).
+/// Group commit writes the log when its buffer is this full, in percent (section 5.1, Figure 7).
 const GROUP_PERCENT: usize = 80;
 
-/// What the thread in the background is waiting for.
+/// What the background thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     Awake,
-    /// For the delay of a commit in the log buffer.
+    /// For the delay of a commit in the log buffer to pass.
     UntilLate,
     /// Signals that there is something to do.
     UntilWoken,
 }
 
-/// What is shared.
+/// The shared state.
 pub(crate) struct LogState {
     pub(crate) buffer: LogBuffer,
     buffer_bytes_max: usize,
@@ -43,20 +43,20 @@ pub(crate) struct LogState {
     is_group_open: bool,
     /// Gone while a thread writes the log.
     files: Option<LogFiles>,
-    /// When the oldest commit in the buffer was seen first.
+    /// When the oldest commit in the buffer was first seen.
     group_since_us: Option<u64>,
-    /// Threads that wait for a change.
+    /// The number of waiting threads.
     waiters: usize,
-    /// Those of them that wait for their group to be written.
+    /// How many of them wait for their group to be written.
     group_waiters: usize,
     next_transaction: u64,
-    /// The transactions that have begun and not ended.
+    /// The active transactions.
     active: BTreeSet<u64>,
-    /// What the thread in the background is doing.
+    /// The state of the background thread.
     sleep: Sleep,
-    /// There is something to do for it.
+    /// Whether the background thread has work.
     is_upkeep_due: bool,
-    /// The last handle is gone.
+    /// Whether the last handle is gone.
     pub(crate) is_stopping: bool,
     pub(crate) flushes: u64,
     pub(crate) page_writes: u64,
@@ -69,11 +69,11 @@ pub(crate) struct SharedLog {
     /// The log was written, the store has failed, or no transaction is active any more that a group
     /// commit could wait for.
     changed: Condvar,
-    /// There is something to do for the thread in the background.
+    /// Signals work for the background thread.
     upkeep_wanted: Condvar,
     /// Every group before this is durable.
     durable_end: AtomicU64,
-    /// How many transactions are active.
+    /// The number of active transactions.
     active_count: AtomicUsize,
     poison: OnceLock<String>,
 }
@@ -84,7 +84,7 @@ impl LogState {
         self.buffer.seal()
     }
 
-    /// Whether the buffer is so full, in percent of what group commit gathers at most.
+    /// Whether the buffer is fuller than this, in percent of the most that group commit gathers.
     pub(crate) fn is_fuller_than(&self, percent: usize) -> bool {
         self.buffer.len() * 100 / self.buffer_bytes_max.max(1) >= percent
     }
@@ -98,7 +98,7 @@ impl LogState {
         self.active.is_empty() || self.is_full()
     }
 
-    /// Whether the oldest commit in the buffer has waited for so long.
+    /// Whether the oldest commit in the buffer has waited for `delay`.
     pub(crate) fn is_group_late(&mut self, now_us: u64, delay: Duration) -> bool {
         let Self { buffer, group_since_us, .. } = self;
         let waited = |since: u64| u128::from(now_us.saturating_sub(since));
@@ -107,7 +107,7 @@ impl LogState {
 }
 
 impl SharedLog {
-    /// A log that is durable up to where `buffer` goes on.
+    /// Creates the state of a log that is durable up to where `buffer` continues.
     pub(crate) fn new(
         buffer: LogBuffer,
         files: LogFiles,
@@ -155,14 +155,14 @@ impl SharedLog {
         self.lock().buffer.next_lsn()
     }
 
-    /// Opens a group, and gives its LSN.
+    /// Opens a group and returns its LSN.
     pub(crate) fn open_group(&self) -> Lsn {
         let mut log = self.lock();
         log.is_group_open = true;
         log.buffer.next_lsn()
     }
 
-    /// Appends the group that is open, if one is, and gives its LSN.
+    /// Appends the open group, if there is one, and returns its LSN.
     pub(crate) fn append(&self, kind: GroupKind, body: &[u8]) -> Lsn {
         let mut log = self.lock();
         log.is_group_open = false;
@@ -184,7 +184,7 @@ impl SharedLog {
         id
     }
 
-    /// The transactions that have begun and not ended, the oldest first.
+    /// The active transactions, oldest first.
     pub(crate) fn active(&self) -> Vec<u64> {
         self.lock().active.iter().copied().collect()
     }
@@ -213,14 +213,15 @@ impl SharedLog {
         result
     }
 
-    /// Forgets a transaction. This may run while a panic unwinds, and must not begin another.
+    /// Ends a transaction. This may run during unwinding and must not panic.
     pub(crate) fn end(&self, transaction: u64) {
         if let Ok(mut log) = self.state.lock() {
             self.end_in(&mut log, transaction);
         }
     }
 
-    /// As [`SharedLog::end`]. Group commit may have waited for it, or for what it has appended.
+    /// As [`SharedLog::end`]. Wakes group commits that may have waited for this transaction or for
+    /// what it appended.
     pub(crate) fn end_in(&self, log: &mut LogState, transaction: u64) {
         log.active.remove(&transaction);
         self.active_count.store(log.active.len(), Ordering::Relaxed);
@@ -277,7 +278,7 @@ impl SharedLog {
                 flush
             };
             let written = files.write(&flush);
-            // Before anybody else finds the files.
+            // Before another thread can take the files.
             let written = self.poison_by(written);
             log = self.lock();
             log.files = Some(files);
@@ -298,7 +299,7 @@ impl SharedLog {
         }
     }
 
-    /// What a flush that was written and synced means.
+    /// Notes that a flush was written and synced.
     fn note_flush(&self, log: &mut LogState, flush: Flush) {
         self.durable_end.store(flush.end().0, Ordering::Release);
         log.flushes += 1;
@@ -326,14 +327,14 @@ impl SharedLog {
         log
     }
 
-    /// Is it time to write?
+    /// Wakes a waiting group commit if the log is due.
     fn wake_group(&self, log: &LogState) {
         if log.group_waiters > 0 && log.is_group_ripe() {
             self.changed.notify_all();
         }
     }
 
-    /// Wakes the thread in the background if it has something to do, or will soon.
+    /// Wakes the background thread if it has work, or will soon.
     pub(crate) fn wake_upkeep(&self, log: &mut LogState, is_due: bool, is_waited_for: bool) {
         log.is_upkeep_due |= is_due || (!is_waited_for && log.is_full());
         let is_to_wake = match log.sleep {
@@ -347,7 +348,7 @@ impl SharedLog {
         }
     }
 
-    /// Ends the thread in the background. This may run while a panic unwinds.
+    /// Ends the background thread. This may run during unwinding.
     pub(crate) fn stop_upkeep(&self) {
         if let Ok(mut log) = self.state.lock() {
             log.is_stopping = true;
@@ -355,8 +356,8 @@ impl SharedLog {
         self.upkeep_wanted.notify_all();
     }
 
-    /// The thread in the background has nothing to do: it sleeps until it has, at most so long if
-    /// a commit waits in the buffer.
+    /// Puts the background thread to sleep until it has work, but at most for `delay` if a commit
+    /// waits in the buffer.
     pub(crate) fn sleep(&self, delay: Duration) {
         let mut log = self.lock();
         if log.is_stopping || std::mem::take(&mut log.is_upkeep_due) {
@@ -373,7 +374,7 @@ impl SharedLog {
         log.is_upkeep_due = false;
     }
 
-    /// The thread in the background rests for a while, unless it is to end.
+    /// Pauses the background thread, unless it must end.
     pub(crate) fn rest(&self, pause: Duration) {
         let log = self.lock();
         if !log.is_stopping {

@@ -1,4 +1,4 @@
-//! Where a page of a tree is split, and how a tree grows.
+//! How pages of a tree are split, and how a tree grows.
 //!
 //! ```text
 //!   in the middle, by bytes     behind an ascending run of inserts
@@ -6,11 +6,11 @@
 //!                                                            fills; the next split takes off one cell
 //! ```
 //!
-//! A split logs what goes to the right page as a whole. Keys often come in ascending order at many
-//! places of a table at once, as orders do in each district: split in the middle, such a table
-//! would log half a page each time and leave half-full pages behind. So it is remembered which key
-//! was inserted last into a leaf; if the next one comes right behind it a few times in a row, that
-//! is a run. What is remembered only decides where to split: it may be forgotten at any time.
+//! A split logs the contents of the right page as a whole. Keys often come in ascending order at
+//! many places of a table at once, as orders do in each district. With splits in the middle, such a
+//! table would log half a page each time and leave half-full pages behind. So each leaf remembers
+//! the key inserted last; a few inserts directly behind one another are a run. The memory only
+//! decides where to split and may be forgotten at any time.
 
 use crate::core::{Change, Core};
 use crate::error::Result;
@@ -20,12 +20,12 @@ use crate::position::PageId;
 use crate::redo_record::{Op, put_cell};
 use crate::tree::branch_cell;
 
-/// So many leaves are remembered at most.
+/// Leaves remembered, at most.
 const LEAVES: usize = 1024;
-/// So many inserts right behind one another are a run.
+/// Consecutive inserts that make a run.
 const RUN_MIN: u8 = 3;
 
-/// The key that was inserted last into each leaf, and how many before it were a run.
+/// The last key inserted into each leaf, and the length of the run before it.
 pub(crate) struct InsertRuns {
     leaves: Vec<LastInsert>,
 }
@@ -49,29 +49,29 @@ fn slot(leaf: PageId) -> usize {
 }
 
 impl InsertRuns {
-    /// How long the run is that an insert right behind `key` would go on with.
+    /// The length of the run that an insert directly behind `key` would continue.
     fn behind(&self, leaf: PageId, key: &[u8]) -> u8 {
         let last = self.leaves[slot(leaf)];
         let is_next = last.leaf == leaf && last.hash == hash(leaf, key);
         if is_next { last.run.saturating_add(1) } else { 0 }
     }
 
-    /// `key` was inserted behind a run.
+    /// Notes that `key` was inserted behind a run.
     pub(crate) fn note(&mut self, leaf: PageId, key: &[u8], run: u8) {
         self.leaves[slot(leaf)] = LastInsert { leaf, hash: hash(leaf, key), run };
     }
 }
 
 impl Core {
-    /// How long the run is that an insert at a place would go on with.
+    /// The length of the run that an insert at a place would continue.
     pub(crate) fn run_before(&mut self, leaf: PageId, place: Place) -> Result<u8> {
         let Err(i @ 1..) = place else { return Ok(0) };
         let before = self.pool.page(leaf)?.cell(i - 1).key;
         Ok(self.insert_runs.behind(leaf, before))
     }
 
-    /// Splits the last page of `path`, or what has to be split before that can be done: for a key
-    /// and the length of the run that it goes on with.
+    /// Splits the last page of `path`, or the ancestor that must be split first, for a key and the
+    /// length of the run that it continues.
     pub(crate) fn split(
         &mut self,
         change: &mut Change,
@@ -86,7 +86,7 @@ impl Core {
         let separator = page.cell(at).key.to_vec();
         let mut cells = Vec::new();
         for (i, cell) in page.cells().enumerate().skip(at) {
-            // The first child of a branch has the lowest key.
+            // The first child of a branch has the empty key.
             let key = if kind == Kind::Branch && i == at { &[] } else { cell.key };
             put_cell(&mut cells, &Cell { key, ..cell });
         }
@@ -102,7 +102,7 @@ impl Core {
         Ok(())
     }
 
-    /// Makes the root the parent of a page with what was in it.
+    /// Makes the root the parent of a new page with its former contents.
     fn grow(&mut self, change: &mut Change, root: PageId) -> Result<()> {
         let page = self.pool.page(root)?;
         let (kind, level) = (page.kind().expect("it was descended to"), page.level());
@@ -117,8 +117,10 @@ impl Core {
     }
 }
 
-/// The first cell of the right page: where the new key is to be if it goes on with a run or is
-/// above all, so that the left page stays full; otherwise the middle by bytes.
+/// Chooses the first cell of the right page.
+///
+/// That is the place of the new key if it continues a run, or the last cell if the key is above all
+/// others, so that the left page stays full; otherwise the middle by bytes.
 fn split_place(page: &Page, for_key: Option<(&[u8], u8)>) -> usize {
     let last = page.count() - 1;
     if let Some((key, run)) = for_key {
@@ -164,13 +166,13 @@ mod tests {
             let transaction = store.begin().expect("healthy");
             for place in 0..PLACES {
                 let key = [place.to_be_bytes(), number.to_be_bytes()].concat();
-                transaction.table("orders").insert(key, value).expect("nobody else writes");
+                transaction.table("orders").insert(key, value).expect("there is one writer");
             }
             transaction.commit(Durability::Group).expect("no faults");
         }
         store.check().expect("sound");
         let stats = store.stats();
-        // Key, value, the cell's header and slot.
+        // Key, value, cell header and slot.
         let bytes = u64::from(KEYS * PLACES) * (8 + 80 + 4 + 6);
         let full_pages = bytes / PAGE_BYTES as u64;
         assert!(stats.pages * 100 < full_pages * 130, "{} of {full_pages}", stats.pages);

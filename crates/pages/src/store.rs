@@ -1,4 +1,4 @@
-//! The store: opening and closing, and what can be asked of it as a whole.
+//! The store: opening, closing, and operations on it as a whole.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use crate::options::{Env, Options, Stats, Upkeep};
 use crate::position::Lsn;
 use crate::transaction::{ReadTransaction, Transaction};
 
-/// One transaction may change so many bytes as this part of the online log table: with the splits
-/// that they cause, its records then fit the table.
+/// One transaction may change the online log table's size divided by this: with the splits that
+/// they cause, its records then fit the table.
 const TRANSACTION_SHARE: usize = 4;
 
 /// An open store. A clone is another handle on it, for another thread.
@@ -27,7 +27,7 @@ pub struct PageStore {
 }
 
 impl PageStore {
-    /// Opens the store in the directory `dir` of this machine's file system, or makes one there.
+    /// Opens the store in directory `dir` of the local file system, creating it if needed.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -54,8 +54,8 @@ impl PageStore {
         Self::open(&env, Options { dir: dir.into(), ..options })
     }
 
-    /// Opens the store in `options.dir`, or makes one there. After a crash this reads the log
-    /// since the redo starting point and no page: what was lost from memory is redone when it is
+    /// Opens the store in `options.dir`, creating it if needed. After a crash, this reads the log
+    /// from the redo starting point and no page: on-the-fly redo rebuilds each page when it is
     /// first used.
     ///
     /// ```
@@ -75,8 +75,7 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InUse`] if it is open elsewhere, [`Error::Corrupt`] if bytes that were durable are
-    /// damaged.
+    /// [`Error::InUse`] if it is open elsewhere, [`Error::Corrupt`] if durable bytes are damaged.
     pub fn open(env: &Env, options: Options) -> Result<Self> {
         let dir = options.dir.clone();
         env.disk.create_dir_all(&dir).map_err(Error::io(&dir, "create"))?;
@@ -115,8 +114,8 @@ impl PageStore {
         Ok(Self { inner, _background: background })
     }
 
-    /// Opens a store and leaves its files alone: whatever recovery or transactions write is kept
-    /// in memory, and forgotten. For looking at a store that may be damaged.
+    /// Opens a store without changing its files: whatever recovery or transactions write stays in
+    /// memory and is forgotten. For looking at a store that may be damaged.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -212,15 +211,15 @@ impl PageStore {
         self.inner.transaction_bytes_max()
     }
 
-    /// Makes durable whatever is committed.
+    /// Makes all committed transactions durable.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be written, [`Error::Poisoned`] if that happened before.
+    /// [`Error::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has failed.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush_all()
     }
 
-    /// Returns when the transaction whose commit returned `lsn` is durable.
+    /// Waits until the transaction whose commit returned `lsn` is durable.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -249,15 +248,15 @@ impl PageStore {
         self.inner.flush_past(lsn)
     }
 
-    /// Everything in the log before this is durable: a transaction is whose commit returned less.
-    /// A program that commits without waiting can tell by this what it may acknowledge.
+    /// The end of the durable log: a transaction is durable if its commit returned less. A program
+    /// that commits without waiting learns from this what it may acknowledge.
     #[must_use]
     pub fn durable_end(&self) -> Lsn {
         self.inner.log.durable_end()
     }
 
-    /// Writes the log if a group commit has waited for its delay: with [`Upkeep::Inline`], to be
-    /// called from time to time by programs that do not always have something to commit.
+    /// Writes the log if the delay of a group commit has passed. With [`Upkeep::Inline`], a program
+    /// that does not always have something to commit must call this from time to time.
     ///
     /// # Errors
     /// As [`PageStore::flush`].
@@ -265,7 +264,7 @@ impl PageStore {
         self.inner.flush_if_late(false)
     }
 
-    /// The names of all tables that something was ever committed to, in order.
+    /// The names of all tables that were ever committed to, in order.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -288,8 +287,7 @@ impl PageStore {
         core.table_names()
     }
 
-    /// Takes a checkpoint now, by the same rules as one that is taken when the online log table
-    /// is full.
+    /// Takes a checkpoint now, by the same rules as an automatic one.
     ///
     /// # Errors
     /// As [`PageStore::flush`]; [`Error::Corrupt`] if a page cannot be read.
@@ -297,7 +295,7 @@ impl PageStore {
         self.inner.whole_checkpoint(Effort::Normal)
     }
 
-    /// Writes every page that is newer in memory, and takes a checkpoint.
+    /// Takes a checkpoint that writes every dirty page.
     ///
     /// # Errors
     /// As [`PageStore::checkpoint`].
@@ -305,7 +303,7 @@ impl PageStore {
         self.inner.whole_checkpoint(Effort::All)
     }
 
-    /// What the store has done.
+    /// The counters of the store.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.inner.latch().stats();
@@ -313,20 +311,20 @@ impl PageStore {
         stats
     }
 
-    /// Walks every page and proves the invariants: trees in order and within the bounds that their
-    /// parents say, every page in exactly one place, on-the-fly redo equal to what is in memory.
+    /// Walks every page and proves the invariants: trees are in order and within the bounds of
+    /// their parents, every page is in exactly one place, on-the-fly redo equals memory.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the first thing that is wrong.
+    /// [`Error::Corrupt`] with the first violation.
     pub fn check(&self) -> Result<crate::check::Report> {
         let mut core = self.inner.latch();
         self.inner.log.healthy()?;
         crate::check::check(&mut core)
     }
 
-    /// Makes everything durable and takes a checkpoint without writing pages, so that the whole
-    /// log is known to be there. A store that is merely dropped is recovered when it is opened,
-    /// and has lost what was not durable.
+    /// Makes everything durable and takes a checkpoint without writing pages, so that the whole log
+    /// is known to exist. A store that is merely dropped is recovered on the next open, and loses
+    /// what was not durable.
     ///
     /// # Errors
     /// As [`PageStore::flush`].

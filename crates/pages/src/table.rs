@@ -1,4 +1,4 @@
-//! A table as a transaction sees it: its own changes over what is committed.
+//! A table as a transaction sees it: its own changes over committed content.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::MutexGuard;
@@ -18,15 +18,15 @@ pub struct Table<'t> {
     pub(crate) number: usize,
 }
 
-/// What of a table is needed to lock in it, and to ask its committed tree.
+/// What a transaction needs to lock in a table and to read its committed tree.
 pub(crate) struct Committed {
     pub(crate) names: LockNames,
     root: Option<PageId>,
-    /// The name, if the root is still to be looked for; nothing is left in a deleted table.
+    /// The name, until the root is looked up; `None` as well if the table was deleted.
     name: Option<Vec<u8>>,
 }
 
-/// The names of what can be locked in a table.
+/// The lock names of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct LockNames(u32);
 
@@ -110,7 +110,7 @@ impl<'t> Table<'t> {
         Self { transaction, number: transaction.number_of(name) }
     }
 
-    /// Makes sure that the table may be used at all.
+    /// Locks the table and checks that the transaction is usable.
     pub(crate) fn enter(&self) -> Result<MutexGuard<'_, State>> {
         self.transaction.enter(self.number)
     }
@@ -130,7 +130,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Asks the committed tree; there is none if nothing was committed, or the transaction
+    /// Queries the committed tree; `ask` gets `None` if nothing was committed or the transaction
     /// deletes the table.
     pub(crate) fn ask<T>(
         &self,
@@ -152,7 +152,7 @@ impl<'t> Table<'t> {
         answer
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
     /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked,
@@ -190,7 +190,7 @@ impl<'t> Table<'t> {
         Ok(value)
     }
 
-    /// Sets `key` to `value`, whether it was there or not.
+    /// Sets `key` to `value`, inserting or replacing.
     ///
     /// # Errors
     /// As [`Table::get`]; [`crate::Error::KeyTooLong`], [`crate::Error::TransactionTooLarge`].
@@ -210,7 +210,7 @@ impl<'t> Table<'t> {
         self.write(state, key, Some(value.as_ref()))
     }
 
-    /// Removes `key`, and says whether it was there.
+    /// Removes `key`. Returns whether it existed.
     ///
     /// # Errors
     /// As [`Table::insert`].
@@ -249,7 +249,7 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Locks the gap that `key` is in, or would unite with, for inserting.
+    /// Locks, for inserting, the gap that contains `key` or that its removal would merge.
     fn lock_gap_after(&self, committed: &mut Committed, key: &[u8]) -> Result<()> {
         let transaction = self.transaction;
         let names = committed.names;
@@ -258,7 +258,7 @@ impl<'t> Table<'t> {
             (!is_granted).then(|| next.map(<[u8]>::to_vec))
         };
         loop {
-            // Under the latch no other key becomes the next one.
+            // Under the latch, the next key cannot change.
             let taken = self.ask(committed, |tree| match tree {
                 Some((look, root)) => look.tree_next(root, Bound::Excluded(key), try_lock),
                 None => Ok(try_lock(None)),
@@ -268,13 +268,13 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// All entries with keys in `range`, in the order of their keys; from both ends.
+    /// Iterates over all entries with keys in `range`, in key order, from both ends.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range<'_> {
         let own = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         Range::new(self, own(range.start_bound()), own(range.end_bound()))
     }
 
-    /// All entries, in the order of their keys; from both ends.
+    /// Iterates over all entries, in key order, from both ends.
     pub fn iter(&self) -> Range<'_> {
         self.range::<&[u8]>(..)
     }
@@ -295,7 +295,7 @@ impl<'t> Table<'t> {
         self.iter().next_back().transpose()
     }
 
-    /// Whether there is no entry. It stays so until the transaction ends: what would become the
+    /// Whether the table is empty. That stays true until the transaction ends: the place of the
     /// first entry is locked.
     ///
     /// # Errors
@@ -304,10 +304,9 @@ impl<'t> Table<'t> {
         Ok(self.first()?.is_none())
     }
 
-    /// About how many entries are committed: exact for a table of one page, from a few samples of
-    /// the tree otherwise. It locks nothing, reads a few pages however large the table is, and
-    /// does not count what this transaction has changed. To count exactly, count
-    /// [`Table::iter`].
+    /// Estimates the number of committed entries: exact for a table of one page, otherwise from a
+    /// few samples of the tree. It takes no lock, reads a few pages whatever the size of the table,
+    /// and ignores changes of this transaction. To count exactly, count [`Table::iter`].
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.

@@ -1,4 +1,4 @@
-//! Transactions: what they have changed, what they have locked, how they end.
+//! Transactions: their changes, their locks, how they end.
 //!
 //! ```text
 //!   insert, remove ─► overlay: table → key → value or gone      (only this transaction sees it)
@@ -30,28 +30,28 @@ use crate::table::{ReadTable, Table};
 
 /// What an entry of an overlay costs besides its key and value.
 const WRITE_OVERHEAD_BYTES: usize = 64;
-/// How long a thread waits before it looks again whether it is in a circle.
+/// The time after which a waiting thread searches for a deadlock again.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
 /// The changes of one table.
 pub(crate) type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// A table that a transaction has named.
+/// A table that a transaction has used.
 pub(crate) struct UsedTable {
     pub(crate) name: Vec<u8>,
-    /// What the lock table calls it.
+    /// Its number in the lock table.
     pub(crate) lock_name: u32,
     /// The lock of the table is held: no other transaction deletes it.
     is_entered: bool,
-    /// What is committed in it is deleted, before the other changes.
+    /// Whether its committed content is deleted, before the other changes.
     pub(crate) is_deleted: bool,
-    /// Its root, once it was found: that stays where it is as long as the table is locked.
+    /// Its root, once found; it cannot move while the table is locked.
     pub(crate) root: Option<PageId>,
     pub(crate) writes: Overlay,
 }
 
-/// A key that was last read in order to be written, and whether it is committed: known as long as
-/// it is locked, which is to the end.
+/// A key last read for writing, and whether it is committed; valid while it is locked, which is
+/// until the end.
 #[derive(Default)]
 pub(crate) struct FoundKey {
     table: usize,
@@ -62,17 +62,17 @@ pub(crate) struct FoundKey {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// Few, so that looking for a name goes through them.
+    /// Few, so that a linear search for a name is enough.
     pub(crate) tables: Vec<UsedTable>,
     found: FoundKey,
     bytes: usize,
     has_failed: bool,
-    /// It was committed: nothing is left to give back.
+    /// Whether it has committed and released everything.
     is_over: bool,
 }
 
 impl State {
-    /// Notes what a read for writing has found.
+    /// Notes the result of a read for writing.
     pub(crate) fn note_found(&mut self, table: usize, key: &[u8], is_committed: bool) {
         self.found.key.clear();
         self.found.key.extend_from_slice(key);
@@ -80,15 +80,15 @@ impl State {
         self.found.is_known = true;
     }
 
-    /// Whether everything is locked that writing this key takes: it was written before, or was
-    /// read in order to be written and is there.
+    /// Whether all locks needed to write this key are held: it was written before, or was read for
+    /// writing and exists.
     pub(crate) fn may_write(&self, table: usize, key: &[u8]) -> bool {
         let found = &self.found;
         (found.is_known && found.is_committed && found.table == table && found.key == key)
             || self.tables[table].writes.contains_key(key)
     }
 
-    /// Notes a change that is locked for. `max` is what all changes may take.
+    /// Notes a change whose locks are held. `max` is the limit of all changes.
     pub(crate) fn write(
         &mut self,
         table: usize,
@@ -145,8 +145,8 @@ impl ReadTransaction {
         ReadTable::new(Table::new(&self.transaction, name.as_ref()))
     }
 
-    /// Ends the transaction. With [`Durability::Immediate`], everything that it has read is
-    /// durable when this returns.
+    /// Ends the transaction. With [`Durability::Immediate`], everything it has read is durable on
+    /// return.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
@@ -176,7 +176,7 @@ impl Transaction {
         self.inner.ask(&self.last, ask)
     }
 
-    /// The table of this name. It is made when something is first committed to it.
+    /// Returns the table of this name. It is created by the first commit to it.
     #[must_use]
     pub fn table<'t>(&'t self, name: impl AsRef<[u8]>) -> Table<'t> {
         Table::new(self, name.as_ref())
@@ -218,9 +218,9 @@ impl Transaction {
         if state.has_failed { Err(Error::TransactionFailed) } else { Ok(state) }
     }
 
-    /// Deletes a table with everything in it, and says whether there was one. Its pages are given
-    /// back by and by after the commit, so that this is quick and takes no memory however large
-    /// the table is. Waits for every transaction that uses the table.
+    /// Deletes a table with all its contents. Returns whether it existed. The pages are freed
+    /// gradually after the commit, so that this is fast and takes little memory whatever the size
+    /// of the table. Waits for every transaction that uses the table.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -265,12 +265,12 @@ impl Transaction {
         self.inner.lock_table().request(self.id, name, mode) == Outcome::Granted
     }
 
-    /// As [`Transaction::try_lock`], but without a place in the queue if it is not granted.
+    /// As [`Transaction::try_lock`], but does not stay in the queue if it is not granted.
     pub(crate) fn lock_if_free(&self, name: LockName<'_>, mode: Mode) -> bool {
         self.inner.lock_table().take_if_free(self.id, name, mode)
     }
 
-    /// Takes a lock, as [`LockWait`] says.
+    /// Takes a lock, waiting as [`LockWait`] says.
     pub(crate) fn lock(&self, name: LockName<'_>, mode: Mode) -> Result<()> {
         let mut locks = self.inner.lock_table();
         loop {
@@ -295,12 +295,12 @@ impl Transaction {
         }
     }
 
-    /// Commits, and says where in the log: [`crate::PageStore::wait_durable`] takes that.
+    /// Commits, and returns the position in the log for [`crate::PageStore::wait_durable`].
     ///
     /// # Errors
-    /// [`Error::TransactionFailed`] after a deadlock: nothing has changed. [`Error::Corrupt`] or
-    /// [`Error::Io`] from reading a page: nothing has changed. An error of writing or syncing
-    /// poisons the store; whether the transaction is durable shows when it is opened again.
+    /// [`Error::TransactionFailed`] after a deadlock; nothing has changed. [`Error::Corrupt`] or
+    /// [`Error::Io`] from reading a page; nothing has changed. A write or sync error poisons the
+    /// store; reopening it shows whether the transaction is durable.
     pub fn commit(self, durability: Durability) -> Result<Lsn> {
         self.usable()?;
         let tables = std::mem::take(&mut self.state().tables);
@@ -373,7 +373,7 @@ impl Transaction {
         })
     }
 
-    /// Forgets every change.
+    /// Drops all changes.
     pub fn abort(self) {
         drop(self);
     }
@@ -387,7 +387,7 @@ impl Transaction {
         }
     }
 
-    /// Refuses names of tables that the catalog could not hold.
+    /// Rejects table names that do not fit the catalog.
     pub(crate) fn check_name(name: &[u8]) -> Result<()> {
         if name.len() > TABLE_NAME_BYTES_MAX {
             return Err(Error::NameTooLong { bytes: name.len(), max: TABLE_NAME_BYTES_MAX });
@@ -395,7 +395,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Refuses keys that no page could hold.
+    /// Rejects keys that do not fit a page.
     pub(crate) fn check_key(key: &[u8]) -> Result<()> {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::KeyTooLong { bytes: key.len(), max: KEY_BYTES_MAX });

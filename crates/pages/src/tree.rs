@@ -25,9 +25,9 @@ use crate::page::{BODY_BYTES, Cell, Kind, Page, Place};
 use crate::position::PageId;
 use crate::redo_record::{Op, put_cell};
 
-/// A page that uses less of its body than this looks for a neighbour to merge with.
+/// A page that uses less of its body than this tries to merge with a neighbour.
 const UNDERFULL_BYTES: usize = BODY_BYTES / 4;
-/// Merging stops short of full, so that the next insert does not split again.
+/// Merging stops short of full, so that the next insert does not split the page again.
 const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 
 /// A key and its value.
@@ -38,7 +38,7 @@ pub(crate) fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-/// The way from the root to a leaf.
+/// The path from the root to a leaf.
 pub(crate) struct Path {
     pub(crate) pages: Vec<PageId>,
     /// No key of the leaf is below this.
@@ -53,8 +53,9 @@ pub(crate) fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
 
 const WRONG_LEVEL: &str = "it is not of the level that its parent says";
 
-/// Which child of a page leads to the leaf for `key` or, if `is_below`, for the keys right below
-/// it; no key stands for the end. `None` if the page is that leaf. `level` is that of its parent.
+/// Returns the child that leads to the leaf for `key` or, if `is_below`, for the keys directly
+/// below it; no key stands for the end. `None` if the page is that leaf. `level` is that of its
+/// parent.
 fn way_down(
     page: &Page,
     level: Option<u8>,
@@ -68,7 +69,7 @@ fn way_down(
     match page.kind() {
         Some(Kind::Leaf) => return Ok(None),
         Some(Kind::Branch) => {}
-        _ => return Err("a tree leads to a page of another kind"),
+        _ => return Err("a tree refers to a page of the wrong kind"),
     }
     Ok(Some(match key {
         None => page.count() - 1,
@@ -81,7 +82,7 @@ fn way_down(
 }
 
 impl Look<'_> {
-    /// Goes down to a leaf as [`way_down`] says, and remembers how.
+    /// Descends to a leaf as [`way_down`] says, remembering the path.
     fn descend(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<Path> {
         let mut path = Path { pages: vec![root], low: Vec::new(), high: None };
         let mut level: Option<u8> = None;
@@ -104,7 +105,7 @@ impl Look<'_> {
         }
     }
 
-    /// Goes down to a leaf as [`way_down`] says, and does not look at it: see [`Look::leaf`].
+    /// Descends to a leaf as [`way_down`] says, without reading it: see [`Look::leaf`].
     fn leaf_of(&mut self, root: PageId, key: Option<&[u8]>, is_below: bool) -> Result<PageId> {
         let mut id = root;
         let mut level: Option<u8> = None;
@@ -122,7 +123,7 @@ impl Look<'_> {
         Ok(id)
     }
 
-    /// The page that a branch of level 1, or a root without branches, says is a leaf.
+    /// Returns the page that a level-1 branch, or a root without branches, names as a leaf.
     fn leaf(&mut self, id: PageId) -> Result<&Page> {
         let page = self.page(id)?;
         if page.kind() != Some(Kind::Leaf) || page.level() != 0 {
@@ -131,7 +132,7 @@ impl Look<'_> {
         self.page(id)
     }
 
-    /// The leaf for `key`, and where in it the key is or would be.
+    /// Finds the leaf for `key`, and the place of the key in it.
     fn find(&mut self, root: PageId, key: &[u8]) -> Result<(PageId, Place)> {
         let hash = hash(root, key);
         if let Some(found) = self.find_by_hint(root, key, hash) {
@@ -175,7 +176,7 @@ impl Look<'_> {
         self.descend(root, None, false).map(|path| path.pages)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub(crate) fn tree_get(&mut self, root: PageId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.find(root, key)? {
             (leaf, Ok(i)) => self.value(leaf, i).map(Some),
@@ -197,7 +198,7 @@ impl Look<'_> {
         Ok(place.is_ok())
     }
 
-    /// Shows the first key from `from` on.
+    /// Calls `see` with the first key from `from` on, or with `None` at the end.
     pub(crate) fn tree_next<T>(
         &mut self,
         root: PageId,
@@ -210,8 +211,8 @@ impl Look<'_> {
         }
     }
 
-    /// Appends the first entries from `from` on to `entries`: at most so many, from one leaf, and
-    /// only as long as `see` wants them, which is shown each key, and `None` for the end.
+    /// Appends the first entries from `from` on to `entries`, from one leaf, up to a maximum, and
+    /// only while `see` accepts them; it is called with each key, and with `None` for the end.
     pub(crate) fn tree_entries(
         &mut self,
         root: PageId,
@@ -258,7 +259,7 @@ impl Look<'_> {
         Ok(Some((key, self.value(leaf, i)?)))
     }
 
-    /// The leaf, and the place in it, of the first key from `from` on.
+    /// The leaf and place of the first key from `from` on.
     fn next_place(&mut self, root: PageId, from: Bound<&[u8]>) -> Result<Option<(PageId, usize)>> {
         let key = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,
@@ -275,7 +276,7 @@ impl Look<'_> {
         if let Some(first) = self.first_behind(leaf)? {
             return Ok(Some((first, 0)));
         }
-        // It is the first of a leaf further on.
+        // The key is the first of a later leaf.
         let mut high = self.descend(root, Some(key), false)?.high;
         let mut end = LeafEnd { leaf, shape: self.shape(leaf), high: high.clone(), next: None };
         while let Some(key) = high {
@@ -294,7 +295,7 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// The leaf behind this one, if that is known and it has keys.
+    /// The leaf after this one, if that is known and it has keys.
     fn first_behind(&mut self, leaf: PageId) -> Result<Option<PageId>> {
         let next = self.core().leaf_hints.next(leaf, self.shape(leaf));
         let Some((next, shape)) = next else { return Ok(None) };
@@ -302,7 +303,7 @@ impl Look<'_> {
         Ok(is_good.then_some(next))
     }
 
-    /// The leaf, and the place in it, of the last key up to `to`.
+    /// The leaf and place of the last key up to `to`.
     fn previous_place(
         &mut self,
         root: PageId,
@@ -326,7 +327,7 @@ impl Look<'_> {
         if count > 0 {
             return Ok(Some((leaf, count - 1)));
         }
-        // It is the last of a leaf further back.
+        // The key is the last of an earlier leaf.
         let mut low = self.descend(root, key, is_below)?.low;
         while !low.is_empty() {
             let path = self.descend(root, Some(&low), true)?;
@@ -340,8 +341,8 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// About how many keys there are: exactly if there is only one leaf, and otherwise from a few
-    /// ways down, each the product of the numbers of children on it (Knuth 1975).
+    /// Estimates the number of keys: exactly if there is only one leaf, otherwise from a few
+    /// descents, each the product of the numbers of children along it (Knuth 1975).
     pub(crate) fn tree_len_estimate(&mut self, root: PageId) -> Result<u64> {
         const WAYS: u64 = 16;
         let mut sum: u64 = 0;
@@ -355,7 +356,7 @@ impl Look<'_> {
                 if page.kind() != Some(Kind::Branch) {
                     break;
                 }
-                // Ways that are evenly spread at every level, and differently at each.
+                // Descents evenly spread at every level, and differently at each.
                 let place = (way * (2 * depth + 1) % WAYS * 2 + 1) * count / (2 * WAYS);
                 id = page.child(usize::try_from(place).expect("less than a page has"));
             }
@@ -366,7 +367,7 @@ impl Look<'_> {
 }
 
 impl Core {
-    /// Sets `key` to `value`; true if it was there.
+    /// Sets `key` to `value`. Returns whether it existed.
     pub(crate) fn tree_put(
         &mut self,
         change: &mut Change,
@@ -397,7 +398,7 @@ impl Core {
         Ok(was_there)
     }
 
-    /// Removes `key`, if it is there; true if it was.
+    /// Removes `key`. Returns whether it existed.
     pub(crate) fn tree_remove(
         &mut self,
         change: &mut Change,
@@ -416,7 +417,7 @@ impl Core {
         Ok(true)
     }
 
-    /// Frees the pages of the value at a place, if it has any; true if a key is there.
+    /// Frees the overflow pages of the value at a place, if any. Returns whether a key is there.
     fn free_overflow_of(
         &mut self,
         change: &mut Change,
@@ -432,7 +433,8 @@ impl Core {
         Ok(true)
     }
 
-    /// Merges the last page of `path` with a neighbour if it is underfull, and so on up.
+    /// Merges the last page of `path` with a neighbour if it is underfull, then its parent, and so
+    /// on up.
     fn merge(&mut self, change: &mut Change, path: &[PageId]) -> Result<()> {
         let (id, above) = path.split_last().expect("it has the root");
         let Some(parent) = above.last() else { return self.shrink(change, *id) };
@@ -489,7 +491,7 @@ impl Core {
         Ok(true)
     }
 
-    /// Lets a root with one child take that child's place.
+    /// Replaces a root that has one child by that child.
     fn shrink(&mut self, change: &mut Change, root: PageId) -> Result<()> {
         loop {
             let page = self.pool.page(root)?;
@@ -503,7 +505,7 @@ impl Core {
             let mut cells = Vec::new();
             page.cells().for_each(|cell| put_cell(&mut cells, &cell));
             let Some(kind) = kind else {
-                return Err(self.corrupt_page(child, "a tree leads to a page of another kind"));
+                return Err(self.corrupt_page(child, "a tree refers to a page of the wrong kind"));
             };
             self.change_page(change, root, &Op::Format { kind, level, cells: &cells })?;
             self.free(change, child)?;

@@ -1,4 +1,4 @@
-//! Records that a restart has read, and that are not with their pages yet.
+//! Records that a restart has read and that are not with their pages yet.
 //!
 //! ```text
 //!   log ─► ranges, read side by side: records as they came
@@ -8,9 +8,9 @@
 //!                                   online log table
 //! ```
 //!
-//! A restart that brought every record to its page would be waited for twice as long. Which pages
-//! have records is known when a part is settled: the part of a page is settled before the page is
-//! looked up anywhere else, and all parts are before a checkpoint begins.
+//! A restart that brought every record to its page would take twice as long. Settling a part shows
+//! which of its pages have records: the part of a page is settled before the page is looked up
+//! anywhere else, and all parts before a checkpoint begins.
 //!
 //! Memory that is used for the first time is what costs a restart most. So the records of a range
 //! are in one piece of memory, which has few bytes besides them, and what is sorted is where they
@@ -20,12 +20,12 @@ use crate::log_page::take_record;
 use crate::online_log::OnlineLog;
 use crate::position::{Lsn, PageId};
 
-/// How many parts: a transaction that touches some pages waits for few records of others.
+/// The number of parts: a transaction that touches some pages waits for few records of others.
 const PARTS: usize = 4096;
-/// So many are settled at a time in the background.
+/// Parts settled at a time in the background.
 const PARTS_A_STEP: usize = 4;
 
-/// What the LSN before a record takes.
+/// Bytes of the LSN before a record.
 const LSN_BYTES: usize = 8;
 
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a number of a page will do")]
@@ -36,13 +36,13 @@ fn part_of(id: PageId) -> u16 {
 /// The records of a range of the log.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    /// Records as they are in the log, each with its LSN before it.
+    /// Records as in the log, each preceded by its LSN.
     bytes: Vec<u8>,
-    /// Where in `bytes` a record begins, and the part that it is of; until they are sorted.
+    /// For each record, its offset in `bytes` and its part; until they are sorted.
     unsorted: Vec<(u32, u16)>,
-    /// Where the records of the first part begin, of the second, and so on.
+    /// The offsets of the records of the first part, then of the second, and so on.
     places: Vec<u32>,
-    /// Where in `places` those of a part end.
+    /// For each part, the end of its records in `places`.
     ends: Vec<u32>,
 }
 
@@ -55,13 +55,13 @@ fn wide(at: u32) -> usize {
 }
 
 impl Gathered {
-    /// Of a range of about so many bytes.
+    /// Creates it for a range of about `range_bytes` bytes.
     pub(crate) fn new(range_bytes: usize) -> Self {
         let bytes = Vec::with_capacity(range_bytes);
         Self { bytes, unsorted: Vec::new(), places: Vec::new(), ends: Vec::new() }
     }
 
-    /// Adds a record behind those that are there.
+    /// Appends a record.
     pub(crate) fn push(&mut self, id: PageId, lsn: Lsn, record: &[u8]) {
         self.unsorted.push((small(self.bytes.len()), part_of(id)));
         self.bytes.reserve(LSN_BYTES + record.len());
@@ -69,7 +69,7 @@ impl Gathered {
         self.bytes.extend_from_slice(record);
     }
 
-    /// Sorts the records, which are all there are, by their parts.
+    /// Sorts the records by part, after the last one was added.
     pub(crate) fn sort(&mut self) {
         self.bytes.shrink_to_fit();
         let unsorted = std::mem::take(&mut self.unsorted);
@@ -91,7 +91,7 @@ impl Gathered {
             self.places[wide(*next)] = at;
             *next += 1;
         }
-        // Where a part was to go on is where it ends now.
+        // The next free place of a part is its end now.
         self.ends = next;
     }
 
@@ -104,18 +104,18 @@ impl Gathered {
     }
 }
 
-/// A record that is to go to its page.
+/// A record on its way to its page.
 #[derive(Clone)]
 struct Record<'a> {
     id: PageId,
     lsn: Lsn,
     op: &'a [u8],
-    /// What it takes here.
+    /// The bytes that it takes here.
     bytes: usize,
 }
 
 impl<'a> Record<'a> {
-    /// The first of these.
+    /// The first record in these bytes.
     fn at(records: &'a [u8]) -> Self {
         let (lsn, mut rest) = records.split_first_chunk().expect("an LSN was put there");
         let (id, op) = take_record(&mut rest).expect("it was read from the log as a record");
@@ -123,12 +123,12 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of all ranges, the oldest first.
+/// The records of all ranges, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
     ranges: Vec<Gathered>,
     is_settled: Vec<bool>,
-    /// The parts before this are settled.
+    /// The parts before this one are settled.
     next: usize,
     bytes: usize,
 }
@@ -144,8 +144,7 @@ impl Unsettled {
         self.bytes
     }
 
-    /// Settles some parts that are not settled yet, if there are any. Gives the pages that are
-    /// dirty by that.
+    /// Settles some unsettled parts, if there are any. Returns the pages that become dirty.
     pub(crate) fn settle_next(&mut self, table: &mut OnlineLog) -> Option<Vec<PageId>> {
         let mut dirty = Vec::new();
         let mut count = 0;
@@ -175,7 +174,7 @@ impl Unsettled {
         let mut records: Vec<Record<'_>> =
             self.ranges.iter().flat_map(|range| range.part(part)).collect();
         self.bytes -= records.iter().map(|record| record.bytes).sum::<usize>();
-        // Those of a page stay in the order of the log.
+        // The records of a page stay in log order.
         records.sort_by_key(|record| record.id);
         let of_pages = records.chunk_by(|one, next| one.id == next.id);
         of_pages

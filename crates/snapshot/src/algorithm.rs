@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   paper                               here
-//!   Snapshotter::Trigger                database::Snapshotter::take, and what one does with the Snapshot
+//!   Snapshotter::Trigger                database::Snapshotter::take, and the use of the Snapshot
 //!   Snapshotter::TakeSnapshot           Algorithm::take             the gate is closed
 //!   Snapshotter::WriteToOnline          Algorithm::write_to_online  in steps, before the traversal
 //!   Snapshotter::TraverseSnapshot       Algorithm::snapshot_row     for each row in turn
@@ -22,30 +22,30 @@ use crate::dump::Summary;
 use crate::error::Result;
 use crate::gate::{Closed, Gate};
 
-/// What a snapshot has in it.
+/// The rows that a snapshot contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Every row.
     Full,
-    /// The rows that were written since the snapshot before. The first snapshot has every row.
+    /// The rows written since the previous snapshot. The first snapshot has every row.
     Changes,
 }
 
-/// What the rows are to be at the beginning, and where they are put.
+/// The initial rows, and where they are stored.
 pub struct Setup<'a> {
-    /// How many rows of what size.
+    /// The number and size of the rows.
     pub shape: Shape,
-    /// Pages of virtual memory for the rows.
+    /// The pages of virtual memory for the rows.
     pub pages: Pages,
-    /// The disk that the child process of [`crate::Fork`] writes dumps to by itself. Without one,
-    /// its rows come to the parent through a pipe.
+    /// The disk to which the child process of [`crate::Fork`] writes dumps itself. Without one, its
+    /// rows come to the parent through a pipe.
     pub child_disk: Option<Arc<dyn env::Disk>>,
-    /// Writes the first value of a row.
+    /// Writes the initial value of a row.
     pub initial: &'a dyn Fn(usize, &mut [u64]),
 }
 
 impl Setup<'_> {
-    /// Rows with their first values.
+    /// Returns rows with their initial values.
     #[must_use]
     pub fn initial_rows(&self) -> Rows {
         let rows = self.empty_rows();
@@ -57,19 +57,19 @@ impl Setup<'_> {
         rows
     }
 
-    /// Rows of zeros, for a copy whose content comes later.
+    /// Returns rows of zeros, for a copy that is filled later.
     #[must_use]
     pub fn empty_rows(&self) -> Rows {
         Rows::zeroed(self.shape, self.pages)
     }
 }
 
-/// How far [`Algorithm::write_to_online`] has come.
+/// The progress of [`Algorithm::write_to_online`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Online {
-    /// Go on with this row; past the last one there is nothing left to do.
+    /// Continue with this row; past the last one, the work is complete.
     From(usize),
-    /// The client has to make a move first: try again a little later.
+    /// The client must act first: try again a little later.
     Waiting,
 }
 
@@ -82,25 +82,25 @@ pub enum Online {
 pub trait Algorithm: Send + Sync + Sized + 'static {
     /// The name in commands, files and figures.
     const NAME: &'static str;
-    /// What is in its snapshots.
+    /// The rows that its snapshots contain.
     const CONTENT: Content;
 
-    /// Loads the rows. No snapshot was taken yet.
+    /// Loads the rows. No snapshot has been taken yet.
     fn load(setup: &Setup<'_>) -> Self;
 
-    /// The client has passed the gate.
+    /// Called after the client has passed the gate.
     fn enter(&self) {}
 
-    /// The latest value of a row.
+    /// Copies out the latest value of a row.
     fn read(&self, row: usize, into: &mut [u64]);
 
     /// Gives a row a new value.
     fn write(&self, row: usize, value: &[u64]);
 
-    /// The taken phase: from now on the snapshot is the state of this moment.
+    /// Runs the taken phase: from now on, the snapshot is the state of this moment.
     ///
     /// # Errors
-    /// If the operating system refuses what it needs; then no snapshot is taken.
+    /// If the operating system denies a resource; no snapshot is taken then.
     fn take(&self, closed: &Closed<'_>) -> Result<()>;
 
     /// Brings the copy that the client writes up to date with the rows that it has not written,
@@ -110,16 +110,16 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
         Online::From(usize::MAX)
     }
 
-    /// Copies out what the snapshot has of a row: `false` if nothing.
+    /// Copies a row out of the snapshot; `false` if the snapshot does not have it.
     ///
     /// # Errors
-    /// If the snapshot is somewhere else and does not come.
+    /// If the snapshot is in another process and cannot be read.
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> Result<bool>;
 
     /// Goes back to the first row.
     ///
     /// # Errors
-    /// If the snapshot is somewhere else and does not come.
+    /// If the snapshot is in another process and cannot be read.
     fn rewind(&self) -> Result<()> {
         Ok(())
     }
@@ -130,6 +130,6 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
         None
     }
 
-    /// The snapshot is not needed any more.
+    /// Ends the snapshot.
     fn finish(&self);
 }

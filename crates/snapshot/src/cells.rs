@@ -1,4 +1,4 @@
-//! Row cells and flags: memory that two threads look at, and the only file that knows how.
+//! Row cells and flags: memory shared by two threads. Only this file knows how.
 //!
 //! ```text
 //!   Rows    row 0                     row 1                  …   a row: 1, 2, … lines of 64 bytes
@@ -17,24 +17,24 @@
 //!
 //! # Orderings
 //!
-//! - Words of rows are always `Relaxed`. They are ordered by what goes around them: the gate (a
-//!   mutex) between the periods, and within a period by the flag or lock of the row.
+//! - Words of rows are always `Relaxed`. Their order follows from what surrounds them: the gate (a
+//!   mutex) between periods, and the flag or lock of the row within a period.
 //! - A flag that *hands over a row* is stored with `Release` after the row's words, and loaded with
 //!   `Acquire` before them: [`Flags::hand_over`], [`Flags::look`], [`Flags::claim`].
-//! - A flag that only its own thread looks at during a period is `Relaxed`: [`Flags::get`],
-//!   [`Flags::set`]. The gate orders it for the other thread.
+//! - A flag that only one thread uses during a period is `Relaxed`: [`Flags::get`], [`Flags::set`].
+//!   The gate orders it for the other thread.
 //!
 //! # `unsafe`
 //!
-//! - *Lines are copied by machine code.* A row is written with stores of 16 or 32 bytes instead of 8
-//!   (on x86-64). Not for the instructions: the queue of stores that wait for their cache lines has
-//!   64 places, so with 8 stores a row only 8 rows can be missing at a time, and an update of a row
-//!   that is in no cache takes two to three times as long. To the compiler the `asm!` blocks are
-//!   what relaxed loads and stores of each word would be: aligned words are never torn, and stores
-//!   are seen in their order. Elsewhere, and under Miri and loom, they *are* those.
-//! - *Streaming copies* ([`Rows::stream_rows`]) write past the caches, which the snapshotter's
-//!   background copies would otherwise sweep clean of what the client needs. Such stores are seen in
-//!   no particular order, so the function ends with a fence: to its callers it is a copy like any
+//! - *Lines are copied by machine code.* A row is written with stores of 16 or 32 bytes instead of
+//!   8 (on x86-64). The reason is not the number of instructions. The queue of stores that wait for
+//!   their cache lines has 64 places, so with 8 stores a row only 8 rows can miss at a time, and an
+//!   update of a row that is in no cache takes two to three times as long. To the compiler, the
+//!   `asm!` blocks are equivalent to relaxed loads and stores of each word: aligned words are never
+//!   torn, and stores are seen in order. Elsewhere, and under Miri and loom, they *are* those.
+//! - *Streaming copies* ([`Rows::stream_rows`]) write past the caches, because the snapshotter's
+//!   background copies would otherwise evict what the client needs. Such stores become visible in
+//!   no particular order, so the function ends with a fence: to its callers, it is a copy like any
 //!   other.
 //! - *In bulk under the closed gate.* Filling or negating all flags, or copying all rows, with atomic
 //!   stores one by one is several times slower than `memset` and `memcpy`, which would be unfair to
@@ -51,18 +51,18 @@ use crate::error::Error;
 use crate::gate::Closed;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// Words of 8 bytes in a line.
+/// Words of 8 bytes in a cache line.
 #[cfg(not(loom))]
 pub const LINE_WORDS: usize = 8;
-/// One word is enough to see every order; more would only multiply them.
+/// One word is enough to see every order; more would only multiply the orders.
 #[cfg(loom)]
 pub const LINE_WORDS: usize = 1;
 
-/// Bytes in a line. Rows begin at a multiple of it, so that no row touches a cache line more than
-/// it must.
+/// Bytes in a cache line. Rows begin at a multiple of it, so that no row touches more cache lines
+/// than necessary.
 pub const LINE_BYTES: usize = LINE_WORDS * 8;
 
-/// How many rows there are, and how large they are.
+/// The number and size of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     rows: usize,
@@ -70,10 +70,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// `rows` rows of `row_bytes` each.
+    /// Creates a shape of `rows` rows of `row_bytes` each.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a row is empty or no multiple of [`LINE_BYTES`].
+    /// [`Error::Shape`] if a row is empty or not a multiple of [`LINE_BYTES`].
     pub fn new(rows: usize, row_bytes: usize) -> Result<Self, Error> {
         if row_bytes == 0 || !row_bytes.is_multiple_of(LINE_BYTES) {
             return Err(Error::Shape { row_bytes });
@@ -81,36 +81,36 @@ impl Shape {
         Ok(Self { rows, row_lines: row_bytes / LINE_BYTES })
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of a row.
+    /// The bytes of a row.
     #[must_use]
     pub fn row_bytes(&self) -> usize {
         self.row_lines * LINE_BYTES
     }
 
-    /// Words of 8 bytes of a row.
+    /// The words of 8 bytes of a row.
     #[must_use]
     pub fn row_words(&self) -> usize {
         self.row_lines * LINE_WORDS
     }
 }
 
-/// The pages of virtual memory that rows and flags are put into.
+/// The pages of virtual memory that hold rows and flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pages {
     /// 4 KiB (`MADV_NOHUGEPAGE`).
     #[default]
     Ordinary,
-    /// 2 MiB, where the kernel has them to give (`MADV_HUGEPAGE`).
+    /// 2 MiB, where the kernel provides them (`MADV_HUGEPAGE`).
     Huge,
 }
 
-/// 64 bytes that one cache line holds.
+/// The 64 bytes of one cache line.
 #[repr(align(64))]
 struct Line([AtomicU64; LINE_WORDS]);
 
@@ -150,14 +150,14 @@ mod lines {
     pub(super) fn end_stream() {}
 }
 
-/// Lines copied 16 or 32 bytes at a time. See the module about what this is to the compiler.
+/// Lines copied 16 or 32 bytes at a time. The module says what this means to the compiler.
 #[cfg(not(any(loom, miri, not(target_arch = "x86_64"))))]
 mod lines {
     use std::arch::asm;
 
     use super::{LINE_WORDS, Line};
 
-    /// As if by a relaxed load and a relaxed store of each word.
+    /// Copies as a relaxed load and a relaxed store of each word would.
     ///
     /// # Safety
     /// There are 64 bytes at `from` that may be read and 64 at `to` that may be written, through
@@ -165,8 +165,8 @@ mod lines {
     #[inline]
     unsafe fn copy_64_bytes(to: *mut u64, from: *const u64) {
         if std::arch::is_x86_feature_detected!("avx") {
-            // SAFETY: reads and writes what the caller allows. `vzeroupper`, which code without AVX
-            // behind this needs to be fast, changes all of these registers.
+            // SAFETY: reads and writes only what the caller allows. `vzeroupper`, which later code
+            // without AVX needs to be fast, changes all of these registers.
             unsafe {
                 asm!(
                     "vmovups ymm0, [{from}]",
@@ -183,7 +183,7 @@ mod lines {
                 );
             }
         } else {
-            // SAFETY: as above, and has the registers that it uses.
+            // SAFETY: as above; the registers used are declared.
             unsafe {
                 asm!(
                     "movups {a}, [{from}]",
@@ -210,7 +210,7 @@ mod lines {
 
     #[inline]
     pub(super) fn store(to: &Line, value: &[u64; LINE_WORDS]) {
-        // SAFETY: as in `load`; what is in atomics may be changed through a shared reference.
+        // SAFETY: as in `load`; atomics may be changed through a shared reference.
         unsafe { copy_64_bytes(to.0.as_ptr().cast_mut().cast(), value.as_ptr()) }
     }
 
@@ -220,7 +220,8 @@ mod lines {
         unsafe { copy_64_bytes(to.0.as_ptr().cast_mut().cast(), from.0.as_ptr().cast()) }
     }
 
-    /// As `copy`, past the caches. [`end_stream`] comes before anything that hands the line over.
+    /// As `copy`, past the caches. [`end_stream`] must come before anything that hands the line
+    /// over.
     #[inline]
     pub(super) fn stream(to: &Line, from: &Line) {
         // SAFETY: both are 64 bytes of atomics, aligned to 64. The caller ends the stream.
@@ -241,10 +242,10 @@ mod lines {
         }
     }
 
-    /// Puts all lines streamed so far before what comes after.
+    /// Orders all lines streamed so far before everything after.
     #[inline]
     pub(super) fn end_stream() {
-        // SAFETY: orders stores, and touches nothing.
+        // SAFETY: orders stores and touches no memory.
         unsafe { asm!("sfence", options(nostack, preserves_flags)) }
     }
 }
@@ -256,7 +257,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows of zeros, all of their memory present already.
+    /// Creates rows of zeros, with all of their memory already present.
     #[must_use]
     pub fn zeroed(shape: Shape, pages: Pages) -> Self {
         let lines = filled(shape.rows * shape.row_lines, pages, Line::zero);
@@ -271,7 +272,7 @@ impl Rows {
     /// Copies a row out.
     ///
     /// # Panics
-    /// If there is no such row, or `into` is shorter than one.
+    /// If there is no such row, or `into` is shorter than a row.
     #[inline]
     pub fn load(&self, row: usize, into: &mut [u64]) {
         let (into, _) = into.as_chunks_mut();
@@ -292,7 +293,7 @@ impl Rows {
         }
     }
 
-    /// Writes a row with what `from` has there.
+    /// Copies a row from `from`.
     #[inline]
     pub fn copy_row(&self, row: usize, from: &Rows) {
         for (to, from) in self.lines_of(row).iter().zip(from.lines_of(row)) {
@@ -325,7 +326,7 @@ impl Rows {
         }
     }
 
-    /// loom's atomics are no bytes.
+    /// loom's atomics are not bytes.
     #[cfg(loom)]
     pub(crate) fn copy_all(&self, from: &Rows, _closed: &Closed<'_>) {
         for (to, from) in self.lines.iter().zip(&from.lines) {
@@ -334,30 +335,31 @@ impl Rows {
     }
 }
 
-/// A byte for each row.
+/// One byte per row.
 pub(crate) struct Flags {
     cells: Vec<AtomicU8>,
 }
 
 impl Flags {
-    /// A flag for each of `rows` rows, all the same.
+    /// Creates a flag for each of `rows` rows, all with the same value.
     pub(crate) fn new(rows: usize, value: u8, pages: Pages) -> Self {
         Self { cells: filled(rows, pages, || AtomicU8::new(value)) }
     }
 
-    /// A flag that no other thread changes in this period.
+    /// Returns a flag that no other thread changes in this period.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> u8 {
         self.cells[row].load(Ordering::Relaxed)
     }
 
-    /// Changes a flag that no other thread looks at or changes in this period.
+    /// Sets a flag that no other thread uses in this period.
     #[inline]
     pub(crate) fn set(&self, row: usize, value: u8) {
         self.cells[row].store(value, Ordering::Relaxed);
     }
 
-    /// A flag that the other thread may be handing over: what it did before is seen after.
+    /// Returns a flag that the other thread may be handing over: what that thread did before is
+    /// visible after.
     #[inline]
     pub(crate) fn look(&self, row: usize) -> u8 {
         self.cells[row].load(Ordering::Acquire)
@@ -369,13 +371,13 @@ impl Flags {
         self.cells[row].store(value, Ordering::Release);
     }
 
-    /// Changes a flag from `from` to `to`, if it is `from`, before anything that comes after.
+    /// Changes a flag from `from` to `to` if it is `from`, ordered before all that follows.
     #[inline]
     pub(crate) fn claim(&self, row: usize, from: u8, to: u8) -> bool {
         self.cells[row].compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Makes every flag 0. By the one thread that uses them in this period.
+    /// Sets every flag to 0. Only one thread uses them in this period.
     pub(crate) fn clear(&self) {
         for cell in &self.cells {
             cell.store(0, Ordering::Relaxed);
@@ -398,7 +400,7 @@ impl Flags {
         });
     }
 
-    /// All flags as plain bytes, while the gate is closed.
+    /// Passes all flags as plain bytes while the gate is closed.
     #[cfg(not(loom))]
     fn exclusively(&self, _closed: &Closed<'_>, change: impl FnOnce(&mut [u8])) {
         // SAFETY: `AtomicU8` is a byte that may be changed through a shared reference, so the
@@ -412,7 +414,7 @@ impl Flags {
         change(flags);
     }
 
-    /// loom's atomics are no bytes: copy them out and in.
+    /// loom's atomics are not bytes: copy them out and in.
     #[cfg(loom)]
     fn exclusively(&self, _closed: &Closed<'_>, change: impl FnOnce(&mut [u8])) {
         let mut flags: Vec<u8> = (0..self.cells.len()).map(|row| self.get(row)).collect();
@@ -423,7 +425,7 @@ impl Flags {
     }
 }
 
-/// An array in pages of a size, all of its memory present already.
+/// Allocates an array in pages of a given size, with all of its memory already present.
 fn filled<T>(length: usize, pages: Pages, value: impl FnMut() -> T) -> Vec<T> {
     let mut array = Vec::with_capacity(length);
     advise(&mut array, pages);
@@ -431,7 +433,7 @@ fn filled<T>(length: usize, pages: Pages, value: impl FnMut() -> T) -> Vec<T> {
     array
 }
 
-/// Asks for pages of a size for memory that has not been touched yet.
+/// Requests a page size for memory that has not been touched yet.
 #[cfg(not(any(loom, miri)))]
 fn advise<T>(array: &mut Vec<T>, pages: Pages) {
     use rustix::mm::{Advice, madvise};
@@ -439,7 +441,7 @@ fn advise<T>(array: &mut Vec<T>, pages: Pages) {
         Pages::Ordinary => Advice::LinuxNoHugepage,
         Pages::Huge => Advice::LinuxHugepage,
     };
-    // A multiple of every size of pages that Linux has on any processor.
+    // A multiple of every page size that Linux uses on any processor.
     const PAGE_BYTES_MAX: usize = 64 * 1024;
     let start = array.as_mut_ptr().addr();
     let aligned = start.next_multiple_of(PAGE_BYTES_MAX);
@@ -447,8 +449,8 @@ fn advise<T>(array: &mut Vec<T>, pages: Pages) {
     if aligned < end {
         let first = array.as_mut_ptr().wrapping_byte_add(aligned - start);
         // SAFETY: whole pages inside the allocation of `array`; this advice changes the size of the
-        // pages that will back them, never what is in them. If the kernel refuses it (a kernel
-        // without huge pages) the array works as well, so the result does not matter.
+        // pages that back them, never their contents. If the kernel refuses it (a kernel without
+        // huge pages), the array works as well, so the result does not matter.
         let _ = unsafe { madvise(first.cast(), end - aligned, advice) };
     }
 }

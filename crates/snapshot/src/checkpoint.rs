@@ -1,4 +1,4 @@
-//! Checkpoints: full dumps, one after the other, also from snapshots that hold changes only.
+//! Checkpoints: a sequence of full dumps, also from snapshots that contain only changes.
 //!
 //! ```text
 //!   full snapshot      ─────────────────────────────► dump n
@@ -23,21 +23,21 @@ use crate::error::{Error, Result};
 
 const SUFFIX: &str = ".snapshot";
 
-/// A snapshot that can be made a checkpoint of.
+/// A snapshot from which a checkpoint can be made.
 pub trait Source: Sized {
-    /// Full, or changes since the one before.
+    /// Whether it contains all rows or only changes.
     const CONTENT: Content;
 
-    /// Size and number of the rows.
+    /// The size and number of the rows.
     fn shape(&self) -> Shape;
 
-    /// How many snapshots there were, with this one.
+    /// The number of snapshots so far, including this one.
     fn sequence(&self) -> u64;
 
-    /// Shows `visit` every row that the snapshot has, in ascending order.
+    /// Passes every row of the snapshot to `visit`, in ascending order.
     ///
     /// # Errors
-    /// The first one of `visit`.
+    /// The first error of `visit`.
     fn traverse(&mut self, visit: impl FnMut(usize, &[u64]) -> Result<()>) -> Result<()>;
 
     /// Dumps the snapshot without traversing it, where another process can do that.
@@ -46,7 +46,7 @@ pub trait Source: Sized {
         None
     }
 
-    /// The snapshot is not needed any more.
+    /// Ends the snapshot.
     fn finish(self);
 }
 
@@ -57,10 +57,10 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints in `directory`, which is made if it is missing.
+    /// Opens the checkpoints in `directory`, creating it if missing.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn open(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Result<Self> {
         let directory = directory.into();
         disk.create_dir_all(&directory)
@@ -83,16 +83,16 @@ impl Checkpoints {
         Ok(sequences)
     }
 
-    /// The newest checkpoint.
+    /// Returns the path of the newest checkpoint.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn latest(&self) -> Result<Option<PathBuf>> {
         Ok(self.sequences()?.last().map(|sequence| self.path(*sequence)))
     }
 
     /// Makes a full checkpoint of a snapshot, finishes the snapshot, and removes older checkpoints.
-    /// If it fails, the snapshot is unfinished and the older checkpoints are there.
+    /// If it fails, the snapshot is unfinished and the older checkpoints remain.
     ///
     /// # Errors
     /// What the disk says; [`Error::Corrupt`] if the last checkpoint, which is to be merged with,
@@ -119,7 +119,7 @@ impl Checkpoints {
         Ok(summary)
     }
 
-    /// Writes the rows of a snapshot of changes, and between them those of the checkpoint before.
+    /// Writes the rows of a snapshot of changes merged with those of the previous checkpoint.
     fn merge<S: Source>(&self, snapshot: &mut S, writer: &mut Writer<'_>) -> Result<()> {
         let shape = snapshot.shape();
         let mut before = Reader::open(self.disk.as_ref(), &self.path(snapshot.sequence() - 1))?;

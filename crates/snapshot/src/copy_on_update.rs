@@ -6,11 +6,10 @@
 //!                            taken phase: all D̄b ← 0
 //! ```
 //!
-//! The latency-spike-free variant: the taken phase clears the bits and copies no rows. The copies
-//! are made later, by the client, one at a time. The row lock keeps the snapshotter from reading
-//! `D[i]` while the client has already found the bit clear and goes on to write. Once the bit is
-//! set the snapshotter reads `D̄[i]`, which does not change any more, so later writes in the period
-//! need no lock.
+//! The latency-spike-free variant: the taken phase clears the bits and copies no rows. The client
+//! makes the copies later, one at a time. The row lock prevents the snapshotter from reading `D[i]`
+//! after the client has found the bit clear and is about to write. Once the bit is set, the
+//! snapshotter reads `D̄[i]`, which no longer changes, so later writes in the period need no lock.
 
 use crate::algorithm::{Algorithm, Content, Setup};
 use crate::cells::{Flags, Rows};
@@ -18,7 +17,7 @@ use crate::error::Result;
 use crate::gate::Closed;
 use crate::sync::Backoff;
 
-/// See the module.
+/// Copy-on-Update; see the module.
 pub struct CopyOnUpdate {
     d: Rows,
     shadow: Rows,
@@ -48,7 +47,7 @@ impl Algorithm for CopyOnUpdate {
     const NAME: &'static str = "cou";
     const CONTENT: Content = Content::Full;
 
-    /// Before the first snapshot there is nothing to keep, as if all had been copied.
+    /// Before the first snapshot, no old value needs to be kept, as if all had been copied.
     fn load(setup: &Setup<'_>) -> Self {
         let rows = setup.shape.rows();
         Self {

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::gate::{Closed, Entered, Gate};
 use crate::sync::Backoff;
 
-/// Rows, under one of the algorithms.
+/// Rows under one of the algorithms.
 pub struct Database<A> {
     algorithm: A,
     gate: Gate,
@@ -29,7 +29,7 @@ pub struct Database<A> {
     sequence: u64,
 }
 
-/// Where a snapshot stands.
+/// The progress of a snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cursor {
     online: usize,
@@ -49,7 +49,7 @@ impl<A: Algorithm> Database<A> {
         }
     }
 
-    /// The two sides, one for each thread.
+    /// Splits the database into its two sides, one for each thread.
     pub fn split(&mut self) -> (Client<'_, A>, Snapshotter<'_, A>) {
         let Self { algorithm, gate, shape, outstanding, sequence } = self;
         let (algorithm, gate) = (&*algorithm, &*gate);
@@ -65,7 +65,7 @@ pub struct Client<'a, A> {
 }
 
 impl<A: Algorithm> Client<'_, A> {
-    /// Begins a tick, waiting for a taken phase to end if there is one.
+    /// Begins a tick, after waiting for a taken phase in progress.
     pub fn tick(&mut self) -> Tick<'_, A> {
         let entered = self.gate.enter();
         self.algorithm.enter();
@@ -73,14 +73,14 @@ impl<A: Algorithm> Client<'_, A> {
     }
 }
 
-/// Reads and writes that belong together: a snapshot has all of them or none.
+/// Reads and writes that belong together: a snapshot contains all of them or none.
 pub struct Tick<'a, A> {
     algorithm: &'a A,
     _entered: Entered<'a>,
 }
 
 impl<A: Algorithm> Tick<'_, A> {
-    /// The latest value of a row.
+    /// Copies out the latest value of a row.
     #[inline]
     pub fn read(&self, row: usize, into: &mut [u64]) {
         self.algorithm.read(row, into);
@@ -103,16 +103,16 @@ pub struct Snapshotter<'a, A> {
 }
 
 impl<A: Algorithm> Snapshotter<'_, A> {
-    /// Waits until the client is between two ticks and takes a snapshot of that state.
+    /// Takes a snapshot of the state between two ticks, waiting for the client to get there.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] if the one before is not done; what the algorithm needs of the
-    /// operating system.
+    /// [`Error::Unfinished`] if the previous snapshot is not finished; errors of the operating
+    /// system.
     pub fn take(&mut self) -> Result<Snapshot<'_, A>> {
         self.take_with(|| ())
     }
 
-    /// As [`Snapshotter::take`], and calls `taken` at the end of the taken phase, while the client
+    /// As [`Snapshotter::take`]; calls `taken` at the end of the taken phase, while the client
     /// still waits.
     ///
     /// # Errors
@@ -130,10 +130,10 @@ impl<A: Algorithm> Snapshotter<'_, A> {
         Ok(self.snapshot())
     }
 
-    /// The snapshot that was taken last, if it was dropped before it was done.
+    /// Returns the last snapshot if it was dropped before it was finished.
     ///
     /// # Errors
-    /// If it cannot be had again from the beginning.
+    /// If it cannot be read from the beginning again.
     pub fn unfinished(&mut self) -> Result<Option<Snapshot<'_, A>>> {
         let Some(cursor) = self.outstanding else { return Ok(None) };
         cursor.traversed = 0;
@@ -147,7 +147,7 @@ impl<A: Algorithm> Snapshotter<'_, A> {
     }
 }
 
-/// The state between two ticks, as long as it is needed.
+/// The state between two ticks, kept as long as needed.
 pub struct Snapshot<'a, A> {
     algorithm: &'a A,
     gate: &'a Gate,
@@ -177,7 +177,7 @@ impl<A: Algorithm> Snapshot<'_, A> {
         }
     }
 
-    /// Does all of it.
+    /// Does all of that work.
     pub fn write_to_online(&mut self) {
         let mut backoff = Backoff::new();
         while self.cursor().online < self.shape.rows() {
@@ -189,10 +189,10 @@ impl<A: Algorithm> Snapshot<'_, A> {
         }
     }
 
-    /// The next row that the snapshot has, in ascending order.
+    /// Copies out the next row of the snapshot, in ascending order.
     ///
     /// # Errors
-    /// If the snapshot is somewhere else and does not come.
+    /// If the snapshot is in another process and cannot be read.
     pub fn next_row(&mut self, into: &mut [u64]) -> Result<Option<usize>> {
         let (rows, algorithm) = (self.shape.rows(), self.algorithm);
         let next = &mut self.cursor().traversed;

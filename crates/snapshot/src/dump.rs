@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A dump is written under a temporary name, synced, and renamed: a file with the final name is
-//! whole. Nothing of a block is given out before its CRC was compared; that no block is missing, is
-//! there twice or stands elsewhere is in the CRCs too.
+//! complete. Nothing of a block is returned before its CRC was verified; the CRCs also detect
+//! missing, repeated and misplaced blocks.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ const MAGIC: [u8; 8] = *b"INDELSNP";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const BLOCK_HEADER_BYTES: usize = 8;
-/// A block is closed when it has this much in it.
+/// A block is closed at this size.
 const BLOCK_BYTES: usize = 1 << 20;
 /// No block is longer: a block has at least one cell, and rows are at most this long.
 const BLOCK_BYTES_MAX: usize = 1 << 26;
@@ -32,25 +32,25 @@ const BLOCK_BYTES_MAX: usize = 1 << 26;
 /// not push everything else out of memory, or make its last sync a long one.
 const SYNC_BYTES: u64 = 64 << 20;
 
-/// What a dump came to.
+/// The size of a dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Rows in it.
+    /// The rows in it.
     pub rows: u64,
-    /// Bytes of the file.
+    /// The bytes of the file.
     pub bytes: u64,
 }
 
-/// What the header of a dump says.
+/// The header of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Rows that the table has; a dump of changes has fewer.
+    /// The rows of the table; a dump of changes contains fewer.
     pub table_rows: u64,
-    /// Bytes of each.
+    /// The bytes of each row.
     pub row_bytes: u64,
-    /// All rows, or changes since the snapshot before.
+    /// All rows, or the changes since the previous snapshot.
     pub content: Content,
-    /// The number of the snapshot, from 1. Changes are those since the one before.
+    /// The number of the snapshot, from 1. Changes are those since the previous number.
     pub sequence: u64,
 }
 
@@ -124,10 +124,10 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a dump that will be called `path`.
+    /// Begins a dump with the final name `path`.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn create(
         disk: &'a dyn Disk,
         path: &Path,
@@ -160,10 +160,10 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Adds a row. Rows come in ascending order; a full dump has all of them.
+    /// Adds a row. Rows come in ascending order; a full dump contains all of them.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn row(&mut self, row: usize, value: &[u64]) -> Result<()> {
         match self.header.content {
             Content::Full => assert_eq!(row as u64, self.rows, "a full dump skips no row"),
@@ -196,10 +196,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Ends the dump and gives it its name; it is durable on return.
+    /// Completes the dump under its final name; it is durable on return.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub fn finish(mut self) -> Result<Summary> {
         if self.header.content == Content::Full {
             assert_eq!(self.rows, self.header.table_rows, "a full dump has every row");
@@ -219,7 +219,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads a dump, row by row, checking everything before giving it out.
+/// Reads a dump row by row, verifying everything before returning it.
 pub struct Reader {
     file: Box<dyn File>,
     path: PathBuf,
@@ -236,7 +236,7 @@ impl Reader {
     /// Opens the dump `path`.
     ///
     /// # Errors
-    /// [`Error::Io`] without one, [`Error::Corrupt`] if its header is not one.
+    /// [`Error::Io`] if it cannot be opened, [`Error::Corrupt`] if its header is damaged.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self> {
         let io = |error| Error::Io { path: path.to_owned(), error };
         let file = disk.open(path, Access::Read).map_err(io)?;
@@ -261,13 +261,13 @@ impl Reader {
         })
     }
 
-    /// What the header says.
+    /// The header.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// The dump's error if it is not of rows of this shape.
+    /// Returns an error unless the rows of the dump have this shape.
     ///
     /// # Errors
     /// [`Error::OtherShape`].
@@ -290,8 +290,8 @@ impl Reader {
         })
     }
 
-    /// The next row and its number, or `None` after the last one, when all of the file was found
-    /// to be right.
+    /// Reads the next row and its number. Returns `None` after the last one, once all of the file
+    /// was verified.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Io`].
@@ -312,7 +312,7 @@ impl Reader {
             Content::Changes => (u64_at(bytes, 0), &bytes[8..]),
         };
         if row >= self.header.table_rows || self.last_row.is_some_and(|last| row <= last) {
-            return Err(self.corrupt(start, "rows out of order, or more than there are"));
+            return Err(self.corrupt(start, "rows out of order, or more than the table has"));
         }
         for (word, bytes) in into.iter_mut().zip(value.chunks_exact(8)) {
             *word = u64_at(bytes, 0);
@@ -330,13 +330,13 @@ impl Reader {
         let (length, crc) = (u32_at(&head, 0), u32_at(&head, 4));
         let bytes = if length == 0 { 8 } else { length as usize };
         if bytes > BLOCK_BYTES_MAX {
-            return Err(self.corrupt(start, "a block longer than blocks are"));
+            return Err(self.corrupt(start, "a block longer than the maximum"));
         }
         let mut block = std::mem::take(&mut self.block);
         block.resize(bytes, 0);
         self.read(&mut block, start + BLOCK_HEADER_BYTES as u64)?;
         if block_crc(start, length, &block) != crc {
-            return Err(self.corrupt(start, "a block's checksum"));
+            return Err(self.corrupt(start, "the checksum of a block does not match"));
         }
         self.offset += (BLOCK_HEADER_BYTES + bytes) as u64;
         if length == 0 {
@@ -355,11 +355,11 @@ impl Reader {
     fn check_end(&mut self, start: u64, rows: u64) -> Result<()> {
         let full = self.header.content == Content::Full;
         if rows != self.rows || (full && rows != self.header.table_rows) {
-            return Err(self.corrupt(start, "not as many rows as there must be"));
+            return Err(self.corrupt(start, "wrong number of rows"));
         }
         let length = self.file.len();
         if length.map_err(|error| Error::Io { path: self.path.clone(), error })? != self.offset {
-            return Err(self.corrupt(self.offset, "the file goes on after its end"));
+            return Err(self.corrupt(self.offset, "the file continues after its footer"));
         }
         self.at = 0;
         self.ended = true;
@@ -367,10 +367,10 @@ impl Reader {
     }
 }
 
-/// Reads all of a dump, without giving anything out.
+/// Reads and verifies a whole dump.
 ///
 /// # Errors
-/// [`Error::Corrupt`] with the first thing that is wrong, [`Error::Io`].
+/// [`Error::Corrupt`] with the first damage found, [`Error::Io`].
 pub fn verify(disk: &dyn Disk, path: &Path) -> Result<(Header, Summary)> {
     let mut reader = Reader::open(disk, path)?;
     let words = usize::try_from(reader.header.row_bytes / 8).expect("checked: far below 2^32");

@@ -1,4 +1,4 @@
-//! What can go wrong with a snapshot.
+//! Errors of snapshots.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,21 +6,23 @@ use std::path::PathBuf;
 /// Why a snapshot, a dump or a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Rows are whole cache lines.
-    #[error("a row of {row_bytes} bytes: rows have a multiple of 64 bytes, and at least 64")]
+    /// Rows must be whole cache lines.
+    #[error("rows of {row_bytes} bytes: the size must be a multiple of 64, and at least 64")]
     Shape {
-        /// What was asked for.
+        /// The requested size.
         row_bytes: usize,
     },
 
-    /// The snapshot before was dropped before it was traversed to its end.
-    #[error("the snapshot before is not done: get it with `unfinished` and traverse it to its end")]
+    /// The previous snapshot was dropped before it was traversed to its end.
+    #[error(
+        "the previous snapshot is unfinished: get it with `unfinished` and traverse it to its end"
+    )]
     Unfinished,
 
-    /// The operating system did not fork, or the child died.
+    /// The operating system did not fork, or the child process died.
     #[error("the child process that holds the snapshot: {what}")]
     Child {
-        /// What happened to it.
+        /// What happened to the child.
         what: String,
     },
 
@@ -29,11 +31,11 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The system's error.
         error: io::Error,
     },
 
-    /// A dump is not what was written.
+    /// A dump is damaged.
     #[error("{}: damaged at byte {offset}: {what}", path.display())]
     Corrupt {
         /// The file.
@@ -44,20 +46,20 @@ pub enum Error {
         what: &'static str,
     },
 
-    /// A dump of other rows than these.
-    #[error("{}: a dump of {rows} rows of {row_bytes} bytes, which is not what is asked for", path.display())]
+    /// The dump has rows of another shape.
+    #[error("{}: this dump has {rows} rows of {row_bytes} bytes, which is not the expected shape", path.display())]
     OtherShape {
         /// The file.
         path: PathBuf,
-        /// Rows in it.
+        /// The rows in it.
         rows: u64,
-        /// Bytes of each.
+        /// The bytes of each row.
         row_bytes: u64,
     },
 
-    /// Another transaction has a lock that this one needs. Everything is as if it had not begun;
+    /// Another transaction holds a lock that this one needs. The transaction has changed nothing;
     /// begin it again.
-    #[error("row {row} is locked by another transaction: run this one again")]
+    #[error("row {row} is locked by another transaction: retry this one")]
     Conflict {
         /// The row.
         row: usize,

@@ -3,21 +3,22 @@
 //! ```text
 //!   parent   D ◄── client           taken phase: fork(2), which copies the page tables
 //!   child    D, as it was           'R': all rows, through a pipe, to the parent's snapshotter
-//!                                   'D' path: dumps them to a file itself, and says how it went
+//!                                   'D' path: dumps them to a file itself, and reports the result
 //! ```
 //!
-//! What Redis does. Between two snapshots it costs nothing. The taken phase grows with the number of
-//! pages, and afterwards the first write to each page faults and copies it: 4 KiB, or 2 MiB with huge
-//! pages, for which the page tables are 512 times smaller.
+//! This is what Redis does. Between two snapshots, it costs nothing. The taken phase grows with the
+//! number of pages, and afterwards the first write to each page faults and copies it: 4 KiB, or 2
+//! MiB with huge pages, for which the page tables are 512 times smaller.
 //!
 //! # `unsafe`
 //!
-//! `fork` in a process with threads: the child has only the thread that called it. What the other
-//! threads were in the middle of stays so forever; a lock that one of them held is never released.
-//! So the child uses nothing that another thread may have locked: the rows (atomics), its pipes, and
-//! the disk it was given (`env_os::OsDisk` has no state). It may allocate, because glibc and jemalloc
-//! take their own locks around a fork. It prints nothing, unwinds into nothing of the parent's, and
-//! leaves by `_exit`, which runs no destructors and flushes no buffers of the parent's.
+//! `fork` in a process with threads: the child has only the thread that called it. Whatever the
+//! other threads were doing stops there; a lock held by one of them is never released. So the child
+//! uses nothing that another thread may have locked: only the rows (atomics), its pipes, and the
+//! disk that it was given (`env_os::OsDisk` has no state). It may allocate, because glibc and
+//! jemalloc take their own locks around a fork. It prints nothing, does not unwind into the
+//! parent's frames, and exits by `_exit`, which runs none of the parent's destructors and flushes
+//! none of its buffers.
 
 #![expect(unsafe_code, reason = "fork(2) and _exit(2)")]
 
@@ -39,27 +40,27 @@ use crate::gate::Closed;
 const ROWS: u8 = b'R';
 /// Request: dump to a file. Sequence number (8), length of the path (8), path.
 const DUMP: u8 = b'D';
-/// Bytes that are gathered before they go through the pipe.
+/// Bytes gathered before they go through the pipe.
 const PIPE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The process that holds a snapshot, seen from the parent.
+/// The process that holds a snapshot, as the parent sees it.
 struct Child {
     pid: Pid,
     requests: File,
     replies: BufReader<File>,
-    /// Rows of the last request that have not been read.
+    /// Unread rows of the last request.
     rows_left: usize,
 }
 
 impl Drop for Child {
-    /// It has nothing left to do, or is not waited for any more.
+    /// The child has nothing left to do, or its result is no longer wanted.
     fn drop(&mut self) {
         let _ = kill_process(self.pid, Signal::KILL);
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
     }
 }
 
-/// See the module.
+/// Fork; see the module.
 pub struct Fork {
     d: Rows,
     shape: Shape,
@@ -76,7 +77,7 @@ impl Fork {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The child's life: requests, one after the other, until there are none or something fails.
+    /// Serves requests in the child, one after another, until there are no more or one fails.
     fn serve(&self, mut requests: File, replies: File) -> io::Result<()> {
         let mut replies = BufWriter::with_capacity(PIPE_BUFFER_BYTES, replies);
         let mut request = [0];
@@ -108,7 +109,7 @@ impl Fork {
         Ok(())
     }
 
-    /// Rows, bytes, and the length of what went wrong: 0, or a text of that length follows.
+    /// Rows, bytes, and the length of an error text: 0 for success, otherwise the text follows.
     fn reply_to_dump(
         &self,
         replies: &mut impl Write,
@@ -127,7 +128,7 @@ impl Fork {
 
     fn dump(&self, path: &Path, sequence: u64) -> Result<Summary> {
         let Some(disk) = &self.disk else {
-            return Err(Error::Child { what: "it was given no disk".into() });
+            return Err(Error::Child { what: "it has no disk".into() });
         };
         let mut writer =
             dump::Writer::create(disk.as_ref(), path, self.shape, Content::Full, sequence)?;
@@ -142,7 +143,7 @@ impl Fork {
     fn ask_for_dump(&self, path: &Path, sequence: u64) -> Result<Summary> {
         let mut guard = self.child();
         let Some(child) = guard.as_mut() else {
-            return Err(Error::Child { what: "there is none".into() });
+            return Err(Error::Child { what: "it does not exist".into() });
         };
         skip_rows(child, self.shape).map_err(|error| failed("its rows", &error))?;
         let mut exchange = || -> io::Result<(Summary, String)> {
@@ -170,7 +171,7 @@ fn read_u64(from: &mut impl Read) -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Reads what is left of the rows that were asked for.
+/// Reads and drops the remaining rows of the last request.
 fn skip_rows(child: &mut Child, shape: Shape) -> io::Result<()> {
     let bytes = (child.rows_left * shape.row_bytes()) as u64;
     child.rows_left = 0;
@@ -208,8 +209,8 @@ impl Algorithm for Fork {
         };
         let (requests_read, requests_write) = pipe()?;
         let (replies_read, replies_write) = pipe()?;
-        // SAFETY: the child goes on in the branch below with this thread alone, keeps to what the
-        // module says it may use, and never returns from it.
+        // SAFETY: the child continues in the branch below with this thread alone, uses only what
+        // the module permits, and never returns from it.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             drop((requests_write, replies_read));
@@ -217,7 +218,7 @@ impl Algorithm for Fork {
                 self.serve(requests_read.into(), replies_write.into())
             }));
             let status = i32::from(!matches!(served, Ok(Ok(()))));
-            // SAFETY: ends the process without running anything of the parent's.
+            // SAFETY: ends the process without running any code of the parent's.
             unsafe { libc::_exit(status) }
         }
         let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 0) else {
@@ -235,7 +236,7 @@ impl Algorithm for Fork {
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> Result<bool> {
         let mut guard = self.child();
         let Some(child) = guard.as_mut() else {
-            return Err(Error::Child { what: "there is none".into() });
+            return Err(Error::Child { what: "it does not exist".into() });
         };
         let mut read = || -> io::Result<()> {
             if row == 0 {
@@ -255,7 +256,7 @@ impl Algorithm for Fork {
     fn rewind(&self) -> Result<()> {
         match self.child().as_mut() {
             Some(child) => skip_rows(child, self.shape).map_err(|error| failed("its rows", &error)),
-            None => Err(Error::Child { what: "there is none".into() }),
+            None => Err(Error::Child { what: "it does not exist".into() }),
         }
     }
 

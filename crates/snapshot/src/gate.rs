@@ -11,8 +11,8 @@
 //! its taken phase. A waiting snapshotter goes before a client that comes later, so it is not
 //! starved by ticks that follow one another without a pause.
 //!
-//! Everything that either did on its side of the gate is seen by the other after passing it: the
-//! mutex inside orders it.
+//! What either side did on its side of the gate is visible to the other after passing it: the mutex
+//! inside orders it.
 
 use crate::sync::{Condvar, Mutex, lock, wait};
 
@@ -23,7 +23,7 @@ struct State {
     closed: bool,
 }
 
-/// Keeps the client out while the snapshotter takes.
+/// The gate: keeps the client out during the taken phase.
 #[derive(Debug)]
 pub struct Gate {
     state: Mutex<State>,
@@ -36,7 +36,7 @@ impl Gate {
         Self { state: Mutex::new(State::default()), changed: Condvar::new() }
     }
 
-    /// Lets the client in, after a snapshotter that is in or waits.
+    /// Lets the client in, after a snapshotter that is inside or waiting.
     pub(crate) fn enter(&self) -> Entered<'_> {
         let mut state = lock(&self.state);
         while state.closed || state.closers > 0 {
@@ -47,7 +47,7 @@ impl Gate {
         Entered { gate: self }
     }
 
-    /// Waits until the client is out, and keeps it out.
+    /// Waits until the client is outside, and keeps it out.
     pub(crate) fn close(&self) -> Closed<'_> {
         let mut state = lock(&self.state);
         state.closers += 1;
@@ -59,7 +59,7 @@ impl Gate {
         Closed { gate: self }
     }
 
-    /// Keeps the client out if it is out already.
+    /// Closes the gate if the client is outside.
     pub(crate) fn try_close(&self) -> Option<Closed<'_>> {
         let mut state = lock(&self.state);
         if state.client_inside || state.closed {
@@ -70,7 +70,7 @@ impl Gate {
     }
 }
 
-/// The client is inside, as long as this lives.
+/// The client is inside while this exists.
 #[derive(Debug)]
 pub(crate) struct Entered<'a> {
     gate: &'a Gate,
@@ -83,7 +83,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Proof that the client is outside, and stays there as long as this lives.
+/// Proof that the client is outside; it stays there while this exists.
 #[derive(Debug)]
 pub struct Closed<'a> {
     gate: &'a Gate,
@@ -112,7 +112,7 @@ mod tests {
             }
             let client = scope.spawn(|| {
                 drop(entered);
-                // The closer waits since before: this must come after it, and must come.
+                // The closer has waited longer: this must come after it, and must succeed.
                 drop(gate.enter());
             });
             closer.join().unwrap();

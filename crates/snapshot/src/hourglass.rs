@@ -6,15 +6,15 @@
 //!              taken phase: swap(pU, pD), swap(pU_b, pD_b)
 //! ```
 //!
-//! Two copies and a taken phase of two swaps. Snapshots hold changes only: a full checkpoint is
+//! Two copies and a taken phase of two swaps. Snapshots contain only changes: a full checkpoint is
 //! merged on disk ([`crate::checkpoint`]).
 //!
-//! Nothing is shared that both threads write in one period: `*pU`, `pU_b` and `D̄br` are the client's,
-//! `pD_b` is the snapshotter's, `*pD` is read by both. So there is no hand-over but the gate.
+//! No variable is written by both threads in one period: `*pU`, `pU_b` and `D̄br` belong to the
+//! client, `pD_b` to the snapshotter, and both read `*pD`. So the gate is the only hand-over.
 //!
-//! The paper starts with the bits of the shadow copy set, so that the snapshot under way at the start
-//! is full. Here loading the rows counts as period 0, in which all of them were written: the same,
-//! seen one swap earlier.
+//! The paper starts with the bits of the shadow copy set, so that the snapshot in progress at the
+//! start is full. Here, loading the rows counts as period 0, in which all of them were written: the
+//! same, seen one swap earlier.
 
 use crate::algorithm::{Algorithm, Content, Setup};
 use crate::cells::{Flags, Rows};
@@ -22,15 +22,15 @@ use crate::error::Result;
 use crate::gate::Closed;
 use crate::sync::{AtomicU8, Ordering};
 
-/// See the module.
+/// Hourglass; see the module.
 pub struct Hourglass {
     /// D and D̄.
     copies: [Rows; 2],
-    /// D̄b1 and D̄b2. 1: the row of this copy was written in its period.
+    /// D̄b1 and D̄b2: 1 if the row of this copy was written in its period.
     changed: [Flags; 2],
-    /// D̄br: which copy has the latest value. Only the client looks at it.
+    /// D̄br: the copy with the latest value. Only the client uses it.
     latest: Flags,
-    /// pU: the copy that the client writes. Changes under the closed gate only.
+    /// pU: the copy that the client writes. It changes only under the closed gate.
     up: AtomicU8,
     /// pU_b: the bits that the client sets.
     up_bits: AtomicU8,
@@ -82,8 +82,8 @@ impl Algorithm for Hourglass {
         Ok(true)
     }
 
-    /// Line 5 of TraverseSnapshot, for all rows at once when the changes are safe: so a traversal
-    /// that failed can be repeated.
+    /// Line 5 of TraverseSnapshot, for all rows at once after the changes are safe, so that a
+    /// failed traversal can be repeated.
     fn finish(&self) {
         let down_bits = self.up_bits.load(Ordering::Relaxed) & 1 ^ 1;
         self.changed[usize::from(down_bits)].clear();

@@ -1,4 +1,5 @@
-//! Consistent snapshots of rows in memory: the algorithms of paper 004 behind one trait, and one more.
+//! Consistent snapshots of rows in memory: the algorithms of paper 004, and one more, behind one
+//! trait.
 //!
 //! ```text
 //!                     ┌──────────────── Database<A> ────────────────┐
@@ -10,9 +11,9 @@
 //! ```
 //!
 //! After *A Comparative Study of Consistent Snapshot Algorithms for Main-Memory Database Systems*
-//! (paper 004). A client thread reads and writes rows; a snapshotter thread takes the state between
-//! two ticks of the client, and has it while the client goes on. The algorithms differ in what they
-//! do when (`docs/snapshots.md` says which to choose, from measurements):
+//! (paper 004). A client thread reads and writes rows. A snapshotter thread captures the state
+//! between two ticks of the client and keeps it while the client continues. The algorithms differ
+//! in how they divide the work (`docs/snapshots.md` says which to choose, from measurements):
 //!
 //! | algorithm | file | snapshot | copies | taken phase | a write |
 //! |---|---|---|---|---|---|
@@ -37,16 +38,16 @@
 //!
 //! # Invariants
 //!
-//! 1. A read gives the latest value written.
-//! 2. A snapshot is the state at the end of its taken phase, whatever is written afterwards. For the
-//!    virtual algorithms: the state at a moment of the order in which transactions commit.
-//! 3. A snapshot of changes has every row that was written since the snapshot before; merged with the
-//!    checkpoint of that one it is full.
-//! 4. The next snapshot is taken only when the one before is finished, and one that was not finished
-//!    is not lost.
-//! 5. A row is written by one thread at a time. What makes that so is said in each algorithm's file;
+//! 1. A read returns the latest value written.
+//! 2. A snapshot is the state at the end of its taken phase, whatever is written later. For the
+//!    virtual algorithms, it is the state at one point of the commit order.
+//! 3. A snapshot of changes contains every row written since the previous snapshot; merged with the
+//!    checkpoint of that one, it is full.
+//! 4. The next snapshot is taken only after the previous one is finished, and an unfinished one is
+//!    not lost.
+//! 5. A row is written by one thread at a time. Each algorithm's file says what guarantees this;
 //!    the memory orderings are in `cells`.
-//! 6. A file with the name of a dump is a whole one; every byte of it is checked when it is read.
+//! 6. A file with the name of a dump is complete; every byte of it is verified on reading.
 //!
 //! # Use
 //!

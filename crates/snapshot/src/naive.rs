@@ -5,15 +5,15 @@
 //!   D̄   ──► snapshotter          taken phase: D̄ ← D, all of it
 //! ```
 //!
-//! Nothing is simpler, and nothing is cheaper between two snapshots. The taken phase is as long as
-//! it takes to copy the data set.
+//! No algorithm is simpler, and none is cheaper between two snapshots. The taken phase lasts as
+//! long as copying the data set.
 
 use crate::algorithm::{Algorithm, Content, Setup};
 use crate::cells::Rows;
 use crate::error::Result;
 use crate::gate::Closed;
 
-/// See the module.
+/// Naive Snapshot; see the module.
 pub struct Naive {
     d: Rows,
     shadow: Rows,

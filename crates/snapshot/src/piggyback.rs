@@ -1,4 +1,4 @@
-//! Piggyback (Algorithm 3): swap the copies, and bring the new one up to date in the background.
+//! Piggyback (Algorithm 3): swaps the copies, and updates the new one in the background.
 //!
 //! ```text
 //!   D, D̄     client writes *pU;  reads D̄ if D̄b[i] = 2, else D
@@ -43,13 +43,13 @@ use crate::sync::{AtomicBool, AtomicU8, Backoff, Ordering};
 const SAME: u8 = 0;
 /// The latest value is in D; in D̄ it is `LATEST_IN_D + 1`.
 const LATEST_IN_D: u8 = 1;
-/// Bit of a flag: the latest value is in D̄.
+/// Flag bit: the latest value is in D̄.
 const IN_SHADOW: u8 = 2;
-/// Bit of a flag: it is being copied to the other one.
+/// Flag bit: the row is being copied to the other copy.
 const COPYING: u8 = 4;
 
-/// Both copies of the rows, and where the latest value of each is: what [`Piggyback`] has in common
-/// with [`crate::transactions::piggyback`]. Which copy is `*pU` its user says.
+/// Both copies of the rows, and where the latest value of each is; shared by [`Piggyback`] and
+/// [`crate::transactions::piggyback`]. The caller says which copy is `*pU`.
 pub(crate) struct Copies {
     /// D and D̄.
     copies: [Rows; 2],
@@ -74,7 +74,8 @@ impl Copies {
         self.rows
     }
 
-    /// Makes the row the client's before the snapshotter begins to copy it, or after it is copied.
+    /// Reserves the row for the client, before the snapshotter begins to copy it or after it has
+    /// copied it.
     #[inline]
     fn claim(&self, row: usize, own: u8) {
         let mut backoff = Backoff::new();
@@ -109,12 +110,12 @@ impl Copies {
         self.copies[usize::from(in_shadow)].load(row, into);
     }
 
-    /// From the next write on, rows are handed over. Before the client sees the swap.
+    /// Makes all later writes hand rows over. Comes before the client sees the swap.
     pub(crate) fn begin_to_copy(&self) {
         self.copying.store(true, Ordering::Release);
     }
 
-    /// Snapshotter::WriteToOnline, one row of it, to the copy `up`.
+    /// Snapshotter::WriteToOnline for one row, to the copy `up`.
     #[inline]
     pub(crate) fn write_to_online(&self, up: u8, row: usize) {
         let down = up ^ 1;
@@ -130,17 +131,17 @@ impl Copies {
         }
     }
 
-    /// Snapshotter::TraverseSnapshot, one row of it.
+    /// Snapshotter::TraverseSnapshot for one row.
     #[inline]
     pub(crate) fn load_row(&self, copy: u8, row: usize, into: &mut [u64]) {
         self.copies[usize::from(copy)].load(row, into);
     }
 }
 
-/// See the module.
+/// Piggyback; see the module.
 pub struct Piggyback {
     copies: Copies,
-    /// pU: the copy that the client writes. Changes under the closed gate only.
+    /// pU: the copy that the client writes. It changes only under the closed gate.
     up: AtomicU8,
 }
 

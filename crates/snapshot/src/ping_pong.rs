@@ -7,10 +7,11 @@
 //! ```
 //!
 //! The taken phase is two stores. The price is three copies in memory, two writes for each one, and
-//! snapshots of changes only: a full checkpoint is merged on disk ([`crate::checkpoint`]).
+//! snapshots that contain only changes: a full checkpoint is merged on disk
+//! ([`crate::checkpoint`]).
 //!
 //! Loading the rows counts as period 0, in which all of them were written; so the first snapshot is
-//! full, and there is something to merge with.
+//! full, and later ones can be merged with it.
 
 use crate::algorithm::{Algorithm, Content, Setup};
 use crate::cells::{Flags, Rows};
@@ -18,14 +19,14 @@ use crate::error::Result;
 use crate::gate::Closed;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// See the module.
+/// Ping-Pong; see the module.
 pub struct PingPong {
     d: Rows,
     /// D̄u and D̄d: `up` says which is which.
     changes: [Rows; 2],
-    /// 1: the row is in the changes of the same number.
+    /// 1 if the row is in the changes of the same number.
     changed: [Flags; 2],
-    /// The one that the client writes. Changes under the closed gate only.
+    /// The changes that the client writes. It changes only under the closed gate.
     up: AtomicUsize,
 }
 
@@ -78,8 +79,8 @@ impl Algorithm for PingPong {
         Ok(true)
     }
 
-    /// The bits are cleared when the changes are safe, not while they are traversed, so that a
-    /// traversal that failed can be repeated.
+    /// The bits are cleared after the changes are safe, not during the traversal, so that a failed
+    /// traversal can be repeated.
     fn finish(&self) {
         self.changed[self.up() ^ 1].clear();
     }

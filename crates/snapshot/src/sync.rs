@@ -1,7 +1,7 @@
-//! Atomics and locks, the standard library's or loom's.
+//! Atomics and locks, from the standard library or from loom.
 //!
-//! Compiled with `--cfg loom` the crate uses loom's, so that `tests/loom` can try every order in
-//! which the loads and stores of two threads may be seen. Nothing else differs.
+//! Compiled with `--cfg loom`, the crate uses loom's, so that `tests/loom` can try every order in
+//! which the loads and stores of two threads may become visible. Nothing else differs.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -14,25 +14,25 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// Something in cache lines of its own, also of those that processors fetch in pairs: what one thread
-/// writes all the time is not to be where another one reads all the time.
+/// A value in cache lines of its own, padded for processors that fetch lines in pairs: what one
+/// thread often writes must not share a line with what another often reads.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
 
-/// Lets the other thread get on with what this one waits for.
+/// Waits for progress of another thread.
 ///
-/// What is waited for here is the copy of one row, some hundred nanoseconds, unless the thread that
-/// copies has lost its processor: so spin first, and then give the processor away.
+/// The wait is for the copy of one row, some hundred nanoseconds, unless the copying thread has
+/// lost its processor: so spin first, then yield.
 pub(crate) struct Backoff {
     spins: u32,
 }
 
 impl Backoff {
-    /// How many times to spin before the processor is given away.
+    /// Spins before the thread yields.
     #[cfg(not(loom))]
     const SPINS_MAX: u32 = 64;
 
-    /// A wait that begins now.
+    /// Begins a wait.
     pub(crate) fn new() -> Self {
         Self { spins: 0 }
     }
@@ -51,13 +51,13 @@ impl Backoff {
     }
 }
 
-/// The guard, also of a lock whose holder has panicked: what the locks of this crate protect is
-/// changed in single steps, so it is whole.
+/// Locks, also after a panic of another holder: the locks of this crate protect state that changes
+/// in single steps, so it is consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// [`Condvar::wait`], going on in the same way after a panic elsewhere.
+/// As [`Condvar::wait`]; continues in the same way after a panic elsewhere.
 pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -14,10 +14,10 @@
 //! undo. One that finds a lock taken for too long gives up ([`Error::Conflict`]) and is run again:
 //! no transactions wait in a circle.
 //!
-//! With such locks the order in which transactions commit is an order in which they could have run
-//! one after the other. [`commits`] numbers it. A snapshot is consistent if it is the state after
-//! some number of commits: that number is its *virtual point of consistency*, and
-//! [`VirtualSnapshot::point`] says which.
+//! With such locks, the commit order is an order in which the transactions could have run serially.
+//! [`commits`] numbers it. A snapshot is consistent if it is the state after some number of
+//! commits: that number is its *virtual point of consistency*, and [`VirtualSnapshot::point`] says
+//! which.
 //!
 //! # Where this is not what the paper says
 //!
@@ -49,46 +49,46 @@ use locks::{Locks, Mode};
 /// The rows that a transaction writes, with their values.
 pub type Writes = BTreeMap<usize, Vec<u64>>;
 
-/// A way to take snapshots while transactions go on.
+/// A way to take snapshots concurrently with transactions.
 ///
 /// The caller of `read` or `install` has the lock of the row: two calls for one row at the same
 /// time are two reads.
 pub trait VirtualAlgorithm: Send + Sync + Sized + 'static {
     /// The name in commands, files and figures.
     const NAME: &'static str;
-    /// What is in its snapshots.
+    /// The rows that its snapshots contain.
     const CONTENT: Content;
-    /// What a transaction remembers of its beginning.
+    /// What a transaction remembers from its beginning.
     type Begun: Copy + Send;
 
     /// Loads the rows.
     fn load(setup: &Setup<'_>) -> Self;
 
-    /// A transaction begins.
+    /// Begins a transaction.
     fn begin(&self) -> Self::Begun;
 
-    /// The latest value of a row.
+    /// Copies out the latest value of a row.
     fn read(&self, row: usize, into: &mut [u64]);
 
-    /// A transaction commits: its writes become the latest values. Gives its number in the order of
-    /// commits, from 1.
+    /// Commits a transaction: its writes become the latest values. Returns its number in the commit
+    /// order, from 1.
     fn commit(&self, begun: Self::Begun, writes: &Writes) -> u64;
 
-    /// A transaction ends without having done anything.
+    /// Ends a transaction without effect.
     fn abort(&self, begun: Self::Begun);
 
-    /// Takes a snapshot of the state after some number of commits, which is the result, and waits
-    /// until it can be traversed. Transactions go on meanwhile.
+    /// Takes a snapshot after some number of commits, returns that number, and waits until the
+    /// snapshot can be traversed. Transactions continue meanwhile.
     fn take(&self) -> u64;
 
-    /// Copies out what the snapshot has of a row: `false` if nothing.
+    /// Copies a row out of the snapshot; `false` if the snapshot does not have it.
     fn snapshot_row(&self, row: usize, into: &mut [u64]) -> bool;
 
-    /// The snapshot is not needed any more.
+    /// Ends the snapshot.
     fn finish(&self);
 }
 
-/// Rows for transactions of many threads.
+/// Rows for transactions of several threads.
 pub struct TransactionStore<A> {
     algorithm: A,
     locks: Locks,
@@ -123,7 +123,7 @@ impl<A: VirtualAlgorithm> TransactionStore<A> {
     /// Takes a snapshot.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] if there is one.
+    /// [`Error::Unfinished`] if there is one already.
     pub fn take(&self) -> Result<VirtualSnapshot<'_, A>> {
         if self.outstanding.swap(true, Ordering::AcqRel) {
             return Err(Error::Unfinished);
@@ -134,7 +134,7 @@ impl<A: VirtualAlgorithm> TransactionStore<A> {
     }
 }
 
-/// Reads and writes that happen as a whole, or not at all. Dropped before its commit, it does not.
+/// Reads and writes that happen as a whole or not at all. Dropping it before its commit aborts it.
 pub struct Transaction<'a, A: VirtualAlgorithm> {
     store: &'a TransactionStore<A>,
     begun: Option<A::Begun>,
@@ -155,7 +155,7 @@ impl<A: VirtualAlgorithm> Transaction<'_, A> {
         Ok(())
     }
 
-    /// The value of a row: what this transaction has written, or the latest that was committed.
+    /// Copies out the value of a row: this transaction's own, or the latest committed one.
     ///
     /// # Errors
     /// [`Error::Conflict`]: drop the transaction and begin again.
@@ -168,7 +168,7 @@ impl<A: VirtualAlgorithm> Transaction<'_, A> {
         Ok(())
     }
 
-    /// Gives a row a new value, which others see after the commit.
+    /// Gives a row a new value, visible to others after the commit.
     ///
     /// # Errors
     /// [`Error::Conflict`]: drop the transaction and begin again.
@@ -178,7 +178,7 @@ impl<A: VirtualAlgorithm> Transaction<'_, A> {
         Ok(())
     }
 
-    /// Makes the writes the latest values. Gives the number of this commit, from 1.
+    /// Makes the writes the latest values. Returns the number of this commit, from 1.
     #[expect(clippy::missing_panics_doc, reason = "a transaction commits once")]
     pub fn commit(mut self) -> u64 {
         let begun = self.begun.take().expect("only commit and drop take it");
@@ -205,7 +205,7 @@ pub struct VirtualSnapshot<'a, A> {
 }
 
 impl<A> VirtualSnapshot<'_, A> {
-    /// How many commits it has.
+    /// The number of commits it contains.
     #[must_use]
     pub fn point(&self) -> u64 {
         self.point

@@ -1,4 +1,4 @@
-//! Hand-over of rows by window: where one thread copies rows that another one may write.
+//! Hand-over of rows by window, where one thread copies rows that another may write.
 //!
 //! ```text
 //!   rows     0 ······················│ window │······················ n
@@ -12,8 +12,8 @@
 //! window at a time. The snapshotter publishes the window where it is going to copy, and begins
 //! only when the client has *adopted* it. From then on
 //!
-//! - it sees everything that the client did before: [`Window::adopt`] releases it;
-//! - the client takes a lock for each write to a row inside, and nowhere else.
+//! - the snapshotter sees everything that the client did before: [`Window::adopt`] releases it;
+//! - the client takes a lock for each write to a row inside the window, and for no other.
 //!
 //! When the window goes on, the client sees what was copied: it acquires the new window before its
 //! next write. It adopts a window at its next write or tick, or the snapshotter does it for a
@@ -25,21 +25,22 @@ use crate::sync::{Apart, AtomicBool, AtomicUsize, Backoff, Ordering};
 /// No window: nothing is being copied. No row is near this number.
 const NONE: usize = 1 << (usize::BITS - 1);
 
-/// Windows have this many rows at most; small tables have smaller ones.
+/// Rows of a window, at most; small tables have smaller windows.
 const ROWS_MAX: usize = 4096;
 
-/// The rows that are being copied.
+/// The rows being copied.
 pub(crate) struct Window {
-    /// The first row of the window that the snapshotter copies, or wants to. Its own to change.
+    /// The first row of the window that the snapshotter copies or is about to copy. Only the
+    /// snapshotter changes it.
     published: Apart<AtomicUsize>,
-    /// The one that the client knows of.
+    /// The window that the client has adopted.
     adopted: Apart<AtomicUsize>,
     /// Its holder may write rows of the window.
     held: Apart<AtomicBool>,
     rows: usize,
 }
 
-/// The lock of the rows in the window, as long as it lives.
+/// A guard of the lock of the rows in the window.
 pub(crate) struct Held<'a> {
     window: &'a Window,
 }
@@ -51,10 +52,10 @@ impl Drop for Held<'_> {
 }
 
 impl Window {
-    /// Rows that are copied under one lock. Windows begin at a multiple of it.
+    /// Rows copied under one lock. Windows begin at a multiple of it.
     pub(crate) const GROUP_ROWS: usize = 64;
 
-    /// For a table of `rows` rows.
+    /// Creates a window for a table of `rows` rows.
     pub(crate) fn new(rows: usize) -> Self {
         let window_rows = (rows / 1024).next_multiple_of(Self::GROUP_ROWS);
         Self {
@@ -65,7 +66,7 @@ impl Window {
         }
     }
 
-    /// The client minds the window from now on, and with all that it did before. Gives it.
+    /// Adopts the window for the client, releasing all that it did before. Returns the window.
     #[inline]
     fn adopt_and_get(&self) -> usize {
         let window = self.published.0.load(Ordering::Acquire);
@@ -75,12 +76,12 @@ impl Window {
         window
     }
 
-    /// The client minds the window from now on, and with all that it did before.
+    /// Adopts the window for the client, releasing all that it did before.
     pub(crate) fn adopt(&self) {
         self.adopt_and_get();
     }
 
-    /// Adopts, and says whether the client has to take the lock to write this row.
+    /// Adopts the window. Returns whether the client must take the lock to write this row.
     #[inline]
     pub(crate) fn has(&self, row: usize) -> bool {
         row.wrapping_sub(self.adopt_and_get()) < self.rows
@@ -101,7 +102,8 @@ impl Window {
         Held { window: self }
     }
 
-    /// The snapshotter wants to copy rows of the group that begins with `row`: whether it may.
+    /// Requests the window for the group that begins with `row`. Returns whether the snapshotter
+    /// may copy it.
     pub(crate) fn open(&self, row: usize, gate: &Gate) -> bool {
         let window = row - row % self.rows;
         if self.published.0.load(Ordering::Relaxed) != window {
@@ -115,7 +117,7 @@ impl Window {
         true
     }
 
-    /// The snapshotter has copied everything.
+    /// Closes the window after the snapshotter has copied everything.
     pub(crate) fn close(&self) {
         self.published.0.store(NONE, Ordering::Release);
     }

@@ -9,12 +9,12 @@
 //! ```text
 //!   D, D̄     client writes *pU;  reads D̄ if D̄b[i] = 2, else D
 //!            taken phase: swap(pU, pD)
-//!            WriteToOnline: for each window of rows: wait until the client knows; copy the rows that
+//!            WriteToOnline: for each window of rows: wait for its adoption; copy the rows that
 //!                           only *pD has the latest of to *pU, past the caches
 //!            TraverseSnapshot: *pD, all of it: no thread writes there until the next swap
 //! ```
 //!
-//! The hand-over is in [`crate::window`]. Inside the window both threads take a lock, and the flag
+//! The hand-over is in [`crate::window`]. Inside the window, both threads take a lock, and the flag
 //! becomes 0 *after* the copy. Everywhere else the client's code is the paper's: a row and a flag.
 
 use crate::algorithm::{Algorithm, Content, Online, Setup};
@@ -29,13 +29,13 @@ const SAME: u8 = 0;
 /// The latest value is in D; in D̄ it is `LATEST_IN_D + 1`.
 const LATEST_IN_D: u8 = 1;
 
-/// See the module.
+/// Windowed Piggyback; see the module.
 pub struct Windowed {
     /// D and D̄.
     copies: [Rows; 2],
     /// D̄b: where the latest value of each row is.
     latest: Flags,
-    /// pU: the copy that the client writes. Changes under the closed gate only.
+    /// pU: the copy that the client writes. It changes only under the closed gate.
     up: AtomicU8,
     window: Window,
     rows: usize,
@@ -47,7 +47,7 @@ impl Windowed {
         self.up.load(Ordering::Relaxed) & 1
     }
 
-    /// A write to a row of the window.
+    /// Writes a row of the window.
     #[cold]
     fn write_in_window(&self, up: u8, row: usize, value: &[u64]) {
         let _held = self.window.hold();
@@ -55,8 +55,8 @@ impl Windowed {
         self.latest.set(row, LATEST_IN_D + up);
     }
 
-    /// The rows of a group that only `*pD` has the latest of. The client takes rows out of it and
-    /// puts none in.
+    /// The rows of a group whose latest value is only in `*pD`. The client removes rows from this
+    /// set and adds none.
     fn stale(&self, first: usize) -> impl Iterator<Item = usize> {
         let latest_down = LATEST_IN_D + (self.up() ^ 1);
         let end = (first + Window::GROUP_ROWS).min(self.rows);

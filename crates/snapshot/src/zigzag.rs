@@ -1,4 +1,4 @@
-//! Zigzag (section 3.1.3): two copies of each row, and bits that say which one is whose.
+//! Zigzag (section 3.1.3): two copies of each row, and bits that assign them.
 //!
 //! ```text
 //!   D, D̄   client writes the copy D̄bw[i], reads the copy D̄br[i]
@@ -6,20 +6,20 @@
 //!          taken phase: D̄bw ← ¬D̄br, all of it
 //! ```
 //!
-//! No locks and no copies of rows. But a write goes now to this array, now to that one, after a
-//! load that says where; and the taken phase goes over all bits.
+//! It needs no locks and copies no rows. But each write goes to one array or the other, after a
+//! load that says which, and the taken phase visits all bits.
 
 use crate::algorithm::{Algorithm, Content, Setup};
 use crate::cells::{Flags, Rows};
 use crate::error::Result;
 use crate::gate::Closed;
 
-/// See the module.
+/// Zigzag; see the module.
 pub struct Zigzag {
     copies: [Rows; 2],
-    /// Which copy has the latest value. Only the client changes it.
+    /// The copy with the latest value. Only the client changes it.
     read_from: Flags,
-    /// Which copy the client writes. Changes in taken phases only.
+    /// The copy that the client writes. It changes only in taken phases.
     write_to: Flags,
 }
 

@@ -1,4 +1,4 @@
-//! Opening what is below a directory and never anything else.
+//! Opens what is below a directory, and never anything else.
 //!
 //! `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: the kernel refuses `..` past the
 //! top, absolute paths, and every symbolic link on the way, also one that is created at this very
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat2};
 use rustix::io::Errno;
 
-/// Flags that a directory is opened with.
+/// Flags for opening a directory.
 pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Opens `path` below `top`.
@@ -23,7 +23,7 @@ pub(crate) fn open(
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     loop {
         match openat2(top.as_fd(), path, flags | OFlags::CLOEXEC, mode, resolve) {
-            // The tree was being renamed while it was walked.
+            // The tree was renamed during the walk.
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }
@@ -35,7 +35,7 @@ pub(crate) fn open_directory(top: impl AsFd, path: Option<&[u8]>) -> Result<Owne
     open(top, path.unwrap_or(b"."), DIRECTORY, Mode::empty())
 }
 
-/// The same, making what is missing of it.
+/// Opens the directory `path` below `top`, creating its missing parts.
 pub(crate) fn create_directory(top: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     match open_directory(top.as_fd(), Some(path)) {
         Err(Errno::NOENT) => {}
@@ -52,14 +52,14 @@ pub(crate) fn create_directory(top: impl AsFd, path: &[u8]) -> Result<OwnedFd, E
     open_directory(parent, Some(name))
 }
 
-/// An error about a path below a directory, in words that help.
+/// Describes an error about a path below a directory.
 pub(crate) fn explain(error: Errno) -> io::Error {
     match error {
-        Errno::LOOP => {
-            io::Error::other("there is a symbolic link on the way, and none is followed")
+        Errno::LOOP => io::Error::other("the path contains a symbolic link, which is not followed"),
+        Errno::XDEV => {
+            io::Error::other("the path leads out of the directory, or to another file system")
         }
-        Errno::XDEV => io::Error::other("it leads out of the directory, or to another file system"),
-        Errno::NOSYS => io::Error::other("this needs openat2, which Linux has since 5.6"),
+        Errno::NOSYS => io::Error::other("this requires openat2, which Linux has had since 5.6"),
         other => other.into(),
     }
 }

@@ -1,4 +1,4 @@
-//! The concurrency controller (4.3.2): which range may be verified when.
+//! The concurrency controller (4.3.2): which range may be verified, and when.
 //!
 //! ```text
 //!                 writing(bytes)
@@ -29,8 +29,8 @@
 //!
 //! # Invariants (tests/it/schedule.rs)
 //! - No range is handed out before the displacement rule allows it.
-//! - Ranges that are synced are handed out at last, exactly once, if enough is written after them.
-//! - What waits, in bytes, is at most the device's cache, one sync and what the verifiers are behind
+//! - Every synced range is eventually handed out, exactly once, if enough is written after it.
+//! - The bytes that wait are at most the device's cache, one sync and the backlog of the verifiers
 //!   (with the schemes that verify by displacement; the others wait for whole files).
 
 use std::collections::{HashMap, VecDeque};
@@ -39,13 +39,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::frame::BODY_MAX;
 use crate::scheme::Scheme;
 
-/// Most ranges that a verifier is given at once: others shall have something to do as well.
+/// The most ranges that a verifier gets at once, so that the others get some as well.
 const RANGES_AT_ONCE: usize = 32;
 
-/// Checksums that a range should have.
+/// The expected checksums of a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checksums {
-    /// One a page.
+    /// One per page.
     Pages(Vec<u32>),
     /// All pages are zeros.
     Hole,
@@ -58,11 +58,11 @@ pub struct Range {
     pub entry: u32,
     /// Its first page.
     pub first_page: u64,
-    /// How many.
+    /// The number of pages.
     pub pages: u64,
     /// Their bytes; the last page of a file may be short.
     pub bytes: u64,
-    /// What should be in them.
+    /// The expected contents.
     pub checksums: Checksums,
 }
 
@@ -71,14 +71,15 @@ pub struct Range {
 pub struct Schedule {
     scheme: Scheme,
     device_cache_bytes: u64,
-    /// Bytes on their way to the device, or there, since the beginning: the accumulated size.
+    /// Bytes written since the beginning, on their way to the device or there: the accumulated
+    /// size.
     written_bytes: u64,
-    /// The first so many of them are synced.
+    /// The part of them that is synced.
     synced_bytes: u64,
-    /// Ranges in the order in which they were synced, each with what was written by then.
+    /// Ranges in the order in which they were synced, each with the bytes written by then.
     waiting: VecDeque<(Range, u64)>,
     waiting_bytes: u64,
-    /// With schemes that verify whole files: ranges of files that are not complete.
+    /// For schemes that verify whole files: ranges of incomplete files.
     incomplete: HashMap<u32, Vec<Range>>,
     ready: VecDeque<Range>,
     ready_bytes: u64,
@@ -87,7 +88,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// One that has seen nothing yet.
+    /// Creates an empty schedule.
     #[must_use]
     pub fn new(scheme: Scheme, device_cache_bytes: u64) -> Self {
         Self {
@@ -104,7 +105,7 @@ impl Schedule {
         }
     }
 
-    /// `bytes` are about to be written; the device may have them from now on.
+    /// Notes that `bytes` are about to be written; the device may have them from now on.
     pub fn writing(&mut self, bytes: u64) {
         self.written_bytes += bytes;
     }
@@ -124,21 +125,21 @@ impl Schedule {
         self.release();
     }
 
-    /// Bytes that belong to no file have been written and synced, while nothing else was.
+    /// Notes that bytes of no file have been written and synced, while nothing else was.
     pub fn displaced(&mut self, bytes: u64) {
         self.written_bytes += bytes;
         self.synced_bytes += bytes;
         self.release();
     }
 
-    /// All of a file has been synced.
+    /// Notes that all of a file has been synced.
     pub fn complete(&mut self, entry: u32) {
         for range in self.incomplete.remove(&entry).unwrap_or_default() {
             self.make_ready(range);
         }
     }
 
-    /// A file is given up: nothing of it needs to be verified.
+    /// Gives a file up: nothing of it needs verification.
     pub fn forget(&mut self, entry: u32) {
         self.complete(entry);
         let mut forgotten = 0;
@@ -167,13 +168,13 @@ impl Schedule {
         }
     }
 
-    /// Whether the device's cache has let go of what was synced when so much was written.
+    /// Whether the device's cache has evicted what was synced when `mark` bytes were written.
     fn is_displaced(&self, mark: u64) -> bool {
         !self.scheme.waits_for_displacement()
             || self.synced_bytes >= mark.saturating_add(self.device_cache_bytes)
     }
 
-    /// The next range to verify. [`Schedule::done`] follows.
+    /// Takes the next range to verify. [`Schedule::done`] must follow.
     pub fn take(&mut self) -> Option<Range> {
         let range = self.ready.pop_front()?;
         self.ready_bytes -= range.bytes;
@@ -196,12 +197,12 @@ impl Schedule {
         some
     }
 
-    /// A range that was handed out has been looked at.
+    /// Notes that a range has been verified.
     pub fn done(&mut self) {
         self.in_verification -= 1;
     }
 
-    /// How much has still to be synced before everything that waits may be verified.
+    /// The bytes that must still be synced before all waiting ranges may be verified.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         self.waiting.back().map_or(0, |&(_, mark)| {
@@ -209,13 +210,13 @@ impl Schedule {
         })
     }
 
-    /// Bytes that are synced and not verified.
+    /// Bytes synced but not verified.
     #[must_use]
     pub fn unverified_bytes(&self) -> u64 {
         self.waiting_bytes + self.ready_bytes
     }
 
-    /// Bytes that could be verified now.
+    /// Bytes that may be verified now.
     #[must_use]
     pub fn ready_bytes(&self) -> u64 {
         self.ready_bytes
@@ -228,12 +229,12 @@ impl Schedule {
     }
 }
 
-/// The schedule, for threads.
+/// The schedule, shared by threads.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyController {
     schedule: Mutex<(Schedule, bool)>,
     changed: Condvar,
-    /// How far the verifiers may be behind before the I/O manager waits for them.
+    /// The backlog of the verifiers above which the I/O manager waits for them.
     ready_max_bytes: u64,
 }
 
@@ -258,8 +259,8 @@ impl ConcurrencyController {
         self.lock().0.writing(bytes);
     }
 
-    /// The next ranges to verify, as soon as there are any, when `done` of those before have been
-    /// looked at; nothing at the end.
+    /// Waits for the next ranges to verify, after `done` of the previous ones have been verified;
+    /// empty at the end.
     pub(crate) fn next(&self, done: usize) -> Vec<Range> {
         let mut state = self.lock();
         (0..done).for_each(|_| state.0.done());

@@ -1,4 +1,4 @@
-//! A connection: frames in both directions over TCP, with TLS around them if there is a token.
+//! A connection: frames in both directions over TCP, inside TLS if there is a token.
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,21 +13,21 @@ use crate::message::Message;
 use crate::tls::{self, Side};
 use crate::token::Token;
 
-/// What gathers before it goes to the socket.
+/// Bytes gathered before a write to the socket.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// How long a peer may say nothing before it has authenticated itself.
 const GREETING: Duration = Duration::from_secs(20);
-/// How long the other end has to hear why it is hung up on.
+/// How long the other end has to read the reason for a hangup.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long what was sent may stay unacknowledged before the other machine counts as gone.
+/// How long sent data may stay unacknowledged before the other machine counts as gone.
 const GONE_MS: u32 = 60_000;
-/// First byte of a TLS connection: a record of the handshake.
+/// The first byte of a TLS connection: a handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What reads frames from a socket.
+/// The reader of frames from a socket.
 pub(crate) type Input = FrameReader<BufReader<Box<dyn Read + Send>>>;
 
-/// Both halves, and the socket itself to end them.
+/// Both halves, and a handle that ends them.
 pub(crate) struct Connection {
     pub(crate) reader: Input,
     pub(crate) writer: Arc<FrameWriter>,
@@ -38,18 +38,18 @@ pub(crate) struct Connection {
 pub(crate) struct Hangup(TcpStream);
 
 impl Hangup {
-    /// Both directions.
+    /// Ends both directions.
     pub(crate) fn all(&self) {
-        // A socket that is gone already is what was wanted.
+        // If the socket is already gone, the goal is reached.
         let _gone = self.0.shutdown(Shutdown::Both);
     }
 
-    /// Nothing more is read; what was sent still arrives.
+    /// Stops reading; what was sent still arrives.
     pub(crate) fn reading(&self) {
         let _gone = self.0.shutdown(Shutdown::Read);
     }
 
-    /// Nothing more is said.
+    /// Stops writing.
     pub(crate) fn writing(&self) {
         let _gone = self.0.shutdown(Shutdown::Write);
     }
@@ -104,7 +104,7 @@ impl Connection {
     }
 }
 
-/// Tells a client that does without TLS that it cannot, instead of a handshake that fails.
+/// Tells a client without TLS the reason, instead of letting a handshake fail.
 fn check_first_byte(socket: &TcpStream, token: Option<&Token>) -> Result<()> {
     let mut first = [0];
     let seen = socket.peek(&mut first).map_err(Error::connection)?;
@@ -115,11 +115,13 @@ fn check_first_byte(socket: &TcpStream, token: Option<&Token>) -> Result<()> {
             let why = "this server wants a token (--token-file, or INDELIBLE_TRANSFER_TOKEN)";
             let out = socket.try_clone().map_err(Error::connection)?;
             let writer = FrameWriter::new(Box::new(out));
-            // The client may be anything; whether it reads this is its own affair.
+            // The client may be anything; it need not read this.
             let _unread = writer.send(&Message::Refuse { why: why.to_owned() });
-            Err(Error::Token("the client has none".to_owned()))
+            Err(Error::Token("the client has no token".to_owned()))
         }
-        None if is_tls => Err(Error::Token("the client has one, this server has none".to_owned())),
+        None if is_tls => {
+            Err(Error::Token("the client has a token, this server has none".to_owned()))
+        }
         _ => Ok(()),
     }
 }

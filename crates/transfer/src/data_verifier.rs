@@ -1,11 +1,11 @@
-//! The data verifiers (4.3.2): threads that read ranges back and compare the checksums of their pages
-//! with those from the sender.
+//! The data verifiers (4.3.2): threads that read ranges back and compare the checksums of their
+//! pages with the sender's.
 //!
-//! Ranges of one file go to as many threads as there are; each reads past the host's cache (unless the
-//! scheme is one that does not) and computes all checksums before it compares them, in one comparison
-//! of memory, as the paper does. Only when that fails are pages looked at one by one.
+//! Ranges of one file go to all threads. Each thread reads past the host's cache (unless the scheme
+//! does not) and computes all checksums before comparing them in one comparison of memory, as the
+//! paper does. Only if they differ are the pages compared one by one.
 //!
-//! A page that cannot be read is as bad as one that reads wrong: writing it again may put it elsewhere.
+//! An unreadable page is treated as a wrong one: writing it again may put it elsewhere.
 
 use std::io;
 use std::time::Instant;
@@ -19,15 +19,15 @@ use crate::memory_manager::Buffer;
 use crate::message::Message;
 use crate::receiver::Receiving;
 
-/// One verifier.
+/// A verifier.
 pub(crate) struct DataVerifier<'a> {
     receiving: &'a Receiving<'a>,
     buffer: Buffer,
-    /// The file that was verified last; the next range is often of the same.
+    /// The file verified last; the next range is often of the same file.
     open: Option<(u32, Box<dyn File>)>,
 }
 
-/// A page that is not what it should be.
+/// A page that differs from what was sent.
 struct BadPage {
     page: u64,
     expected: u32,
@@ -36,12 +36,12 @@ struct BadPage {
 }
 
 impl<'a> DataVerifier<'a> {
-    /// Needs a buffer, for as long as it lives.
+    /// Creates a verifier, which keeps `buffer` for its lifetime.
     pub(crate) fn new(receiving: &'a Receiving<'a>, buffer: Buffer) -> Self {
         Self { receiving, buffer, open: None }
     }
 
-    /// Verifies what the controller allows until it says that this is the end.
+    /// Verifies what the controller allows, until it reports the end.
     pub(crate) fn run(mut self) {
         let mut done = 0;
         loop {
@@ -102,7 +102,7 @@ impl<'a> DataVerifier<'a> {
             page += pages;
         }
         if !bad.is_empty() {
-            // A handle on a file that has gone bad may be what is bad.
+            // The handle itself may be what is bad.
             self.open = None;
             self.complain(range.entry, &bad);
         }
@@ -112,7 +112,7 @@ impl<'a> DataVerifier<'a> {
         }
     }
 
-    /// Reads a range, and computes the checksums of its pages.
+    /// Reads a range and computes the checksums of its pages.
     fn read(&mut self, entry: u32, offset: u64, bytes: u64) -> io::Result<Vec<u32>> {
         let receiving = self.receiving;
         if self.open.as_ref().is_none_or(|(open, _)| *open != entry) {
@@ -126,7 +126,7 @@ impl<'a> DataVerifier<'a> {
         read_pages(file, &mut self.buffer, offset, bytes)
     }
 
-    /// Asks for pages again, or gives the file up.
+    /// Requests bad pages again, or gives the file up.
     fn complain(&self, entry: u32, bad: &[BadPage]) {
         let receiving = self.receiving;
         let mut resend: Option<(u64, u64)> = None;
@@ -163,7 +163,7 @@ impl<'a> DataVerifier<'a> {
 }
 
 impl Receiving<'_> {
-    /// Asks the sender for pages of a file once more.
+    /// Requests pages of a file from the sender again.
     pub(crate) fn ask_again(&self, entry: u32, (first_page, pages): (u64, u64)) {
         let asked = self.writer.send(&Message::Resend { entry, first_page, pages });
         if let Err(error) = asked {
@@ -195,8 +195,8 @@ fn differences<'a>(
         .map(|(page, (&expected, &found))| BadPage { page, expected, found: Ok(found) })
 }
 
-/// Reads at most a frame's pages of a file and gives their checksums. Offsets are at pages, so that
-/// it can be a file that is read past the host's cache.
+/// Reads at most a frame's pages of a file and returns their checksums. Offsets are page-aligned,
+/// so that the file can be one that is read past the host's cache.
 pub(crate) fn read_pages(
     file: &dyn File,
     buffer: &mut Buffer,
@@ -210,7 +210,7 @@ pub(crate) fn read_pages(
         let read = file.read_at(&mut memory[got..], offset + got as u64)?;
         got += read;
         if read == 0 || (got < wanted && got % PAGE_BYTES != 0) {
-            return Err(io::Error::other("the file is shorter than what was written to it"));
+            return Err(io::Error::other("the file is shorter than the data written to it"));
         }
     }
     Ok(memory[..wanted].chunks(PAGE_BYTES).map(crc32c).collect())

@@ -1,12 +1,12 @@
-//! Where files go, as the parts of the receiver see it: something that stages, verifies and shows them.
+//! The place where files go, as the receiver sees it: it stages, verifies and shows them.
 //!
-//! The real one is [`crate::tree`], a directory of this machine. Tests have another one on a simulated
-//! device with three layers, each of which can be made to corrupt what passes.
+//! The real one is [`crate::tree`], a directory of this machine. Tests use another one on a
+//! simulated device with three layers, each of which can corrupt what passes through it.
 //!
-//! A file lives at its destination in three steps: **staged** (written under a name of its own, out of
-//! sight), **settled** (nothing will be written to it any more, its times are those it shall have) and
-//! **apparent** (with its permissions, renamed to where it belongs), or it is discarded. Permissions come
-//! last because they may forbid what has to be done before. All calls may come from several threads, for different files.
+//! At its destination, a file passes through three steps: **staged** (written under a temporary
+//! name, out of sight), **settled** (complete, with its final times) and **apparent** (with its
+//! permissions, renamed to its place). Or it is discarded. Permissions come last because they may
+//! forbid the earlier steps. Several threads may make calls concurrently, for different files.
 
 use std::io;
 
@@ -16,63 +16,65 @@ use crate::message::Origin;
 
 /// A place for the files of one transfer, each named by its number.
 pub trait Destination: Send + Sync {
-    /// What of the files is there already.
+    /// Returns the files that already exist, in whole or in part.
     fn offers(&self) -> Vec<(u32, Origin)>;
 
-    /// Opens what is there of an offered file, for reading.
+    /// Opens the existing data of an offered file for reading.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     fn open_offered(&self, entry: u32, origin: Origin) -> io::Result<Box<dyn File>>;
 
-    /// Opens the staged file for writing: what was staged before if `keep`, an empty one otherwise.
+    /// Opens the staged file for writing: the previously staged one if `keep`, otherwise an empty
+    /// one.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     fn stage(&self, entry: u32, keep: bool) -> io::Result<Box<dyn File>>;
 
-    /// Opens the staged file for reading, past the host's cache if `direct` and the file system can.
-    /// Offsets, lengths and memory are multiples of a page then.
+    /// Opens the staged file for reading, past the host's cache if `direct` and supported by the
+    /// file system. Offsets, lengths and memory must then be multiples of a page.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     fn open_staged(&self, entry: u32, direct: bool) -> io::Result<Box<dyn File>>;
 
     /// Gives the staged file its times. Durable after the next sync.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     fn settle(&self, entry: u32) -> io::Result<()>;
 
-    /// Makes everything durable that was written to any staged file.
+    /// Makes durable everything that was written to any staged file.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Shows the staged file under its own name, with its permissions, atomically. Durable after [`Destination::finish`].
+    /// Moves the staged file to its own name, with its permissions, atomically. Durable after
+    /// [`Destination::finish`].
     ///
     /// # Errors
-    /// As the operating system says; the staged file is still there.
+    /// The error of the operating system; the staged file remains.
     fn appear(&self, entry: u32) -> io::Result<()>;
 
-    /// Forgets the staged file.
+    /// Removes the staged file.
     fn discard(&self, entry: u32);
 
-    /// An empty file for data whose only purpose is to displace other data. It is gone when the
-    /// destination is.
+    /// Creates an empty file for data whose only purpose is to displace other data. It disappears
+    /// with the destination.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     fn filler(&self) -> io::Result<Box<dyn File>>;
 
-    /// Makes links, gives directories their permissions and times, and makes all names durable.
-    /// What could not be done, by entry.
+    /// Creates links, sets the permissions and times of directories, and makes all names durable.
+    /// Returns the failures by entry.
     ///
     /// # Errors
-    /// When names cannot be made durable.
+    /// If names cannot be made durable.
     fn finish(&self) -> io::Result<Vec<(u32, io::Error)>>;
 
-    /// Size of the device's own cache, as far as it can be guessed.
+    /// The estimated size of the device's own cache.
     fn device_cache_bytes(&self) -> u64;
 }

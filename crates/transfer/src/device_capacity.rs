@@ -1,4 +1,4 @@
-//! How large the device is that a directory lies on: its cache is commonly a thousandth of that.
+//! The capacity of the device that holds a directory: its cache is commonly a thousandth of that.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use rustix::fs::{fstat, fstatvfs, major, minor};
 
-/// What sysfs counts the size of a device in.
+/// The unit of device sizes in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
-/// Capacity of the device below a file or directory; that of its file system if the device has no
+/// The capacity of the device below a file or directory, or of its file system if the device has no
 /// size of its own (network, memory, several devices).
 pub(crate) fn device_capacity_bytes(file: impl AsFd) -> u64 {
     whole_device(&file).unwrap_or_else(|| {
@@ -23,7 +23,7 @@ fn whole_device(file: &impl AsFd) -> Option<u64> {
         Path::new("/sys/dev/block").join(format!("{}:{}", major(device), minor(device)));
     entry = fs::canonicalize(entry).ok()?;
     if entry.join("partition").exists() {
-        // A partition shares its device's cache with the others.
+        // A partition shares the cache of its device with the others.
         entry.pop();
     }
     let sectors: u64 = fs::read_to_string(entry.join("size")).ok()?.trim().parse().ok()?;

@@ -3,49 +3,49 @@
 use crate::frame::PAGE_BYTES;
 use crate::relative_path::RelativePath;
 
-/// A moment: seconds since 1970 and nanoseconds, as files have them.
+/// A time as file systems store it: seconds since 1970 and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Time {
     /// Seconds; negative before 1970.
     pub seconds: i64,
-    /// Nanoseconds behind them.
+    /// Nanoseconds after that.
     pub nanoseconds: u32,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A directory; its files are entries of their own, behind it.
+    /// A directory; its files are separate, later entries.
     Directory,
     /// A regular file.
     File {
         /// Its length.
         size_bytes: u64,
-        /// How much of that is not holes.
+        /// The part of the length that is not holes.
         data_bytes: u64,
     },
     /// A symbolic link.
     Link {
-        /// What it points to, as it stands in the link.
+        /// The target, as stored in the link.
         target: Vec<u8>,
     },
 }
 
-/// One file, directory or link of a transfer. Its number is its place in the list of them.
+/// One file, directory or link of a transfer. Its number is its index in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it goes.
+    /// The destination path.
     pub path: RelativePath,
-    /// What it is.
+    /// The kind of entry.
     pub kind: Kind,
-    /// Permission bits (`rwxrwxrwx`; set-user-id and its like are not transferred).
+    /// The permission bits (`rwxrwxrwx`; set-user-id and its like are not transferred).
     pub mode: u32,
-    /// When it was last modified.
+    /// The time of the last modification.
     pub modified: Time,
 }
 
 impl Entry {
-    /// The length if it is a file, otherwise 0.
+    /// The length of a file, otherwise 0.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match self.kind {
@@ -60,7 +60,7 @@ impl Entry {
         self.path.as_bytes().len() + target
     }
 
-    /// How much of it is not holes.
+    /// The part of the length that is not holes.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
         match self.kind {
@@ -69,20 +69,20 @@ impl Entry {
         }
     }
 
-    /// How many pages it has; the last one may be short.
+    /// The number of pages; the last one may be short.
     #[must_use]
     pub fn page_count(&self) -> u64 {
         self.size_bytes().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// How many bytes the pages `first..first + count` of it have together.
+    /// The total bytes of the pages `first..first + count`.
     #[must_use]
     pub fn bytes_of_pages(&self, first: u64, count: u64) -> u64 {
         let end = (first + count).saturating_mul(PAGE_BYTES as u64).min(self.size_bytes());
         end.saturating_sub(first.saturating_mul(PAGE_BYTES as u64))
     }
 
-    /// Whether it is a file.
+    /// Whether this is a file.
     #[must_use]
     pub fn is_file(&self) -> bool {
         matches!(self.kind, Kind::File { .. })

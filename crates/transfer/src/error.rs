@@ -1,51 +1,51 @@
-//! What can go wrong with a transfer as a whole. What goes wrong with one file of it is in the
-//! [`crate::Report`], and the others go on.
+//! Errors of a transfer as a whole. Failures of single files are in the [`crate::Report`]; the
+//! other files continue.
 
 use std::io;
 
-/// Why a transfer did not take place, or broke off.
+/// Why a transfer did not start, or broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A call of the operating system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to which file.
+        /// The operation, and its file.
         what: String,
-        /// How it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// The other end will not have it, and says why.
+    /// The other end has refused the transfer, with this reason.
     #[error("the other end refuses: {0}")]
     Refused(String),
-    /// This end will not have it: a path that escapes, too many bytes, no room.
+    /// This end refuses: a path that escapes, too many bytes, no room.
     #[error("{0}")]
     Refusing(String),
-    /// The other end sent what the protocol does not allow.
-    #[error("what came over the connection is not the transfer protocol: {0}")]
+    /// The other end has violated the protocol.
+    #[error("the other end violates the transfer protocol: {0}")]
     Protocol(String),
     /// The connection ended before the transfer did.
-    #[error("the connection broke off; the same command again goes on where this one stopped")]
+    #[error("the connection broke off; run the same command again to resume")]
     BrokenOff,
-    /// The two ends do not have the same token, or one of them has none.
-    #[error("no agreement on the token: {0}")]
+    /// The two ends have different tokens, or one of them has none.
+    #[error("the tokens of the two ends do not match: {0}")]
     Token(String),
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A failed call, with what it was about.
+    /// Wraps the error of a failed call with its context.
     pub(crate) fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Io { what: what.into(), source: source.into() }
     }
 
-    /// Bytes that no well-behaved peer sends.
+    /// Creates an error for bytes that no correct peer sends.
     pub(crate) fn protocol(what: impl Into<String>) -> Self {
         Self::Protocol(what.into())
     }
 
-    /// An error of the socket: an end of it is a transfer that broke off.
+    /// Converts an error of the socket: its end means a transfer that broke off.
     pub(crate) fn connection(source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::UnexpectedEof

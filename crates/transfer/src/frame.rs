@@ -1,13 +1,13 @@
-//! Frames: what a connection carries (docs/format/transfer.md).
+//! Frames: the units of a connection (docs/format/transfer.md).
 //!
 //! ```text
 //!   kind 1 · zeros 3 · head length 4 · body length 4 · CRC of the head 4 · CRC of these 16 │ head │ body
 //! ```
 //!
-//! The lengths are checked before they are believed: a wrong one would be waited for in vain.
-//! The head is the message; the body, which only `Data` has, is pages of a file, whose checksums are
-//! in the head. So every byte is covered by a checksum, and those of pages are computed once at the
-//! sender and used at the receiver twice: when the page comes in, and when it is read back.
+//! Lengths are verified before they are used, because the reader would wait forever for a wrong
+//! one. The head is the message; the body, which only `Data` has, contains pages of a file, whose
+//! checksums are in the head. So a checksum covers every byte. Page checksums are computed once, at
+//! the sender, and used twice at the receiver: when the page arrives, and when it is read back.
 
 use std::io::{Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,15 +19,15 @@ use base::checksum::crc32c;
 use crate::error::{Error, Result};
 use crate::message::{Kind, Message};
 
-/// The unit of checksums, of resuming and of sending again.
+/// The unit of checksums, of resuming and of resending.
 pub const PAGE_BYTES: usize = 4096;
-/// Most pages in one `Data` message.
+/// The most pages in one `Data` message.
 pub(crate) const PAGES_PER_FRAME: usize = 256;
 /// The longest body: the pages of one message.
 pub(crate) const BODY_MAX: usize = PAGE_BYTES * PAGES_PER_FRAME;
 /// The longest head.
 pub(crate) const HEAD_MAX: usize = 1 << 20;
-/// Length of what is before the head.
+/// The bytes before the head.
 const HEADER_BYTES: usize = 20;
 
 fn header(kind: Kind, head: &[u8], body_bytes: usize) -> [u8; HEADER_BYTES] {
@@ -42,7 +42,7 @@ fn header(kind: Kind, head: &[u8], body_bytes: usize) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The sending half of a connection, shared by threads: frames never mix.
+/// The sending half of a connection, shared by threads: frames never interleave.
 pub(crate) struct FrameWriter {
     out: Mutex<Box<dyn Write + Send>>,
 }
@@ -56,12 +56,12 @@ impl FrameWriter {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a message to what will be sent.
+    /// Queues a message.
     pub(crate) fn queue(&self, message: &Message) -> Result<()> {
         self.queue_with_body(message, &[])
     }
 
-    /// Adds a message with the pages that it is about.
+    /// Queues a message together with its pages.
     pub(crate) fn queue_with_body(&self, message: &Message, body: &[u8]) -> Result<()> {
         let head = message.encode();
         assert!(head.len() <= HEAD_MAX && body.len() <= BODY_MAX, "messages are split before");
@@ -73,13 +73,13 @@ impl FrameWriter {
             .map_err(Error::connection)
     }
 
-    /// Sends a message, and all that was queued before it, now.
+    /// Sends a message now, after everything queued before it.
     pub(crate) fn send(&self, message: &Message) -> Result<()> {
         self.queue(message)?;
         self.flush()
     }
 
-    /// Sends all that was queued.
+    /// Sends everything queued.
     pub(crate) fn flush(&self) -> Result<()> {
         self.out().flush().map_err(Error::connection)
     }
@@ -101,10 +101,10 @@ impl<R: Read> FrameReader<R> {
         self.input.read_exact(buf).map_err(Error::connection)
     }
 
-    /// The next message. [`Error::BrokenOff`] at the end of the connection.
+    /// Reads the next message. [`Error::BrokenOff`] at the end of the connection.
     ///
     /// # Panics
-    /// When the body of the message before has not been read.
+    /// If the body of the previous message has not been read.
     pub(crate) fn next(&mut self) -> Result<Message> {
         assert_eq!(self.body_left, 0, "a body is read before the next message");
         let mut header = [0; HEADER_BYTES];
@@ -115,7 +115,7 @@ impl<R: Read> FrameReader<R> {
         }
         let (head_bytes, body_bytes) = (word(4) as usize, word(8) as usize);
         if head_bytes > HEAD_MAX || body_bytes > BODY_MAX {
-            return Err(Error::protocol("a frame of more than its maximum"));
+            return Err(Error::protocol("a frame longer than the maximum"));
         }
         let mut head = std::mem::take(&mut self.head);
         head.resize(head_bytes, 0);
@@ -126,25 +126,25 @@ impl<R: Read> FrameReader<R> {
         let message = Message::decode(header[0], &head)?;
         self.head = head;
         if header[1..4] != [0; 3] || (body_bytes > 0) != (message.kind() == Kind::Data) {
-            return Err(Error::protocol("a frame that is not well formed"));
+            return Err(Error::protocol("a malformed frame"));
         }
         self.body_left = body_bytes;
         Ok(message)
     }
 
-    /// Throws away what comes, until the end, an error or this moment.
+    /// Reads and drops input until the end, an error or `until`.
     pub(crate) fn drain(&mut self, until: Instant) {
         let mut discarded = vec![0; BODY_MAX];
         while Instant::now() < until && self.input.read(&mut discarded).is_ok_and(|read| read > 0) {
         }
     }
 
-    /// How long the body of the message is that came last.
+    /// The length of the last message's body.
     pub(crate) fn body_bytes(&self) -> usize {
         self.body_left
     }
 
-    /// Reads all of that body.
+    /// Reads the whole body of the last message.
     pub(crate) fn read_body(&mut self, buf: &mut [u8]) -> Result<()> {
         assert_eq!(buf.len(), self.body_left, "a body is read in one piece");
         self.body_left = 0;
@@ -152,14 +152,14 @@ impl<R: Read> FrameReader<R> {
     }
 }
 
-/// Reads frames to the end of `bytes` as a connection would, and gives how many there were. For
-/// fuzzing: what was accepted must mean the same after it was written and read again.
+/// Reads frames to the end of `bytes` as a connection would, and returns their number. For fuzzing:
+/// an accepted message must be the same after being written and read again.
 ///
 /// # Errors
-/// When something is not a frame, or ends in the middle of one.
+/// If something is not a frame, or is cut short.
 ///
 /// # Panics
-/// When a message is not read as it was written.
+/// If a message is not read as it was written.
 pub fn check_frames(bytes: &[u8]) -> Result<usize> {
     let mut reader = FrameReader::new(bytes);
     let mut count = 0;
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// A socket's place: what is written can be looked at.
+    /// A stand-in for a socket that records what is written.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 

@@ -1,19 +1,19 @@
-//! Connections that have not authenticated yet. Each has ten seconds for its whole greeting, however
-//! it spreads its bytes. They take no place of a transfer, and when there are too many, the oldest
-//! is closed for the newest. So clients without the token delay those with it for a moment at most.
+//! Connections that have not authenticated yet. Each has ten seconds for its whole greeting,
+//! however it spreads its bytes. They do not occupy transfer slots, and when there are too many, a
+//! new one closes the oldest. So clients without the token delay those with it only for a moment.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a peer may take to shake hands and say what it wants.
+/// The time a peer has for the handshake and its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections that may greet at a time.
+/// The most connections that may be greeting at a time.
 const GREETINGS_MAX: usize = 256;
 
-/// See the file's top.
+/// The connections that are greeting; see the top of this file.
 pub(crate) struct Greetings {
     patience: Duration,
     state: Mutex<State>,
@@ -22,13 +22,13 @@ pub(crate) struct Greetings {
 
 #[derive(Default)]
 struct State {
-    /// By number, so the oldest is the first.
+    /// By number, so the oldest comes first.
     greeting: BTreeMap<u64, (Instant, TcpStream)>,
     next: u64,
     is_over: bool,
 }
 
-/// A connection that greets; until this is dropped.
+/// A connection that is greeting, until this is dropped.
 pub(crate) struct Greeting<'a> {
     greetings: &'a Greetings,
     number: u64,
@@ -51,10 +51,10 @@ impl Greetings {
         Self { patience, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// A connection begins to greet.
+    /// Adds a connection that begins its greeting.
     ///
     /// # Errors
-    /// When the system has no descriptor left to watch it with.
+    /// If the system has no descriptor left to watch it with.
     pub(crate) fn begin(&self, socket: &TcpStream) -> std::io::Result<Greeting<'_>> {
         let watched = socket.try_clone()?;
         let mut state = self.lock();
@@ -91,7 +91,7 @@ impl Greetings {
         }
     }
 
-    /// Nothing greets any more.
+    /// Ends the watching.
     pub(crate) fn close(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
@@ -102,7 +102,7 @@ impl Greetings {
     }
 }
 
-/// Wakes the thread that waits for the other end; it finds the connection at its end.
+/// Wakes the thread that waits for the other end; it finds the connection closed.
 fn end(socket: &TcpStream) {
     let _gone = socket.shutdown(Shutdown::Both);
 }

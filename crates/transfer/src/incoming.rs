@@ -1,5 +1,5 @@
-//! What is known of each file that is coming in: which pages are here, which were asked for again,
-//! how it ended.
+//! The state of each incoming file: which pages have arrived, which were requested again, how it
+//! ended.
 //!
 //! ```text
 //!            arrive: pages in order ──► end ──► settled (durable, with its times)         
@@ -8,8 +8,8 @@
 //!        └── bad too often, lost by the sender, not writable ──► failed ──► discarded
 //! ```
 //!
-//! A page comes in when it is its turn, or when it was asked for again; anything else is not the
-//! protocol. So a file cannot become complete without each of its pages having been verified.
+//! A page may arrive in its turn, or because it was requested again; anything else violates the
+//! protocol. So a file cannot become complete unless each of its pages was verified.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,11 +25,11 @@ enum Outcome {
     Failed,
 }
 
-/// A page that was not as it should be.
+/// A page that was found bad.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     times: u16,
-    /// It was asked for and has not come.
+    /// Whether it was requested and has not arrived.
     is_awaited: bool,
 }
 
@@ -53,14 +53,14 @@ struct Files {
     closed: bool,
 }
 
-/// How pages come in.
+/// Why pages arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// For the first time.
     First,
-    /// Because they were asked for again.
+    /// Because they were requested again.
     Again,
-    /// Of a file that has failed: not wanted any more.
+    /// For a file that has failed; they are dropped.
     Unwanted,
 }
 
@@ -115,16 +115,16 @@ impl Incoming {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file of the transfer, if `entry` is the number of one.
+    /// Returns a file of the transfer, or an error if `entry` is not one.
     pub(crate) fn file(&self, entry: u32) -> Result<&Entry> {
         self.entries
             .get(entry as usize)
             .filter(|entry| entry.is_file())
-            .ok_or_else(|| Error::protocol("something about a file that was not announced"))
+            .ok_or_else(|| Error::protocol("a message about a file that was not announced"))
     }
 
-    /// Pages come in: for the first time they must be the next ones, otherwise they must have been
-    /// asked for.
+    /// Notes arriving pages: on first arrival they must be the next ones, otherwise they must have
+    /// been requested.
     pub(crate) fn arrive(&self, entry: u32, first_page: u64, pages: u64) -> Result<Arrival> {
         let page_count = self.file(entry)?.page_count();
         let end = first_page.checked_add(pages).filter(|&end| pages > 0 && end <= page_count);
@@ -141,7 +141,7 @@ impl Incoming {
         }
         if (first_page..end).any(|page| !file.asked.get(&page).is_some_and(|page| page.is_awaited))
         {
-            return Err(Error::protocol("pages that are not the next ones and were not asked for"));
+            return Err(Error::protocol("pages that are neither the next ones nor requested"));
         }
         for (_, asked) in file.asked.range_mut(first_page..end) {
             asked.is_awaited = false;
@@ -151,7 +151,7 @@ impl Incoming {
         Ok(Arrival::Again)
     }
 
-    /// The sender has sent all of a file.
+    /// Notes that the sender has sent all of a file.
     pub(crate) fn end(&self, entry: u32) -> Result<()> {
         let page_count = self.file(entry)?.page_count();
         let mut state = self.lock();
@@ -163,15 +163,15 @@ impl Incoming {
         Ok(())
     }
 
-    /// A file of which everything is durable has its times; whether that, with all
-    /// pages verified, makes it complete. That is said once.
+    /// Notes that a file is durable and has its times. Returns, only once, whether it is complete,
+    /// with all pages verified.
     pub(crate) fn settled(&self, entry: u32) -> bool {
         let mut state = self.lock();
         state.files[entry as usize].is_settled = true;
         state.finish_if_complete(entry)
     }
 
-    /// Pages were found as they should be; whether the file is complete now.
+    /// Notes that pages were verified. Returns whether the file is complete now.
     pub(crate) fn good(&self, entry: u32, pages: u64) -> bool {
         let mut state = self.lock();
         let file = &mut state.files[entry as usize];
@@ -179,13 +179,13 @@ impl Incoming {
         state.finish_if_complete(entry)
     }
 
-    /// The file is there already, whole and the same.
+    /// Notes that the file already exists, complete and identical.
     pub(crate) fn same(&self, entry: u32) -> Result<()> {
         let pages = self.file(entry)?.page_count();
         let mut state = self.lock();
         let file = &mut state.files[entry as usize];
         if file.next_page != 0 || file.has_ended || file.outcome != Outcome::Open {
-            return Err(Error::protocol("a file that is the same and comes all the same"));
+            return Err(Error::protocol("pages of a file that is identical"));
         }
         file.next_page = pages;
         file.pages_left = 0;
@@ -197,7 +197,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// A page is not as it should be; whether it may be asked for again (it then is awaited).
+    /// Notes a bad page. Returns whether it may be requested again (it is awaited then).
     pub(crate) fn bad(&self, entry: u32, page: u64, resends_max: u16) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -212,7 +212,7 @@ impl Incoming {
         true
     }
 
-    /// A file will not be received; whether that is news.
+    /// Fails a file. Returns whether it had not failed before.
     pub(crate) fn fail(&self, entry: u32) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -229,7 +229,7 @@ impl Incoming {
         true
     }
 
-    /// A complete file has appeared at its place.
+    /// Notes that a complete file has appeared at its place.
     pub(crate) fn appeared(&self) {
         let mut state = self.lock();
         state.open -= 1;
@@ -240,12 +240,12 @@ impl Incoming {
         }
     }
 
-    /// Whether anything of the file is still wanted.
+    /// Whether any part of the file is still wanted.
     pub(crate) fn is_open(&self, entry: u32) -> bool {
         self.lock().files[entry as usize].outcome == Outcome::Open
     }
 
-    /// Nothing comes any more but what is asked for.
+    /// Notes that only requested pages will arrive from now on.
     pub(crate) fn all_sent(&self) -> Result<()> {
         let mut state = self.lock();
         let unfinished = |file: &FileState| file.outcome == Outcome::Open && !file.has_ended;
@@ -257,18 +257,18 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether all was sent and nothing that was asked for is on its way.
+    /// Whether everything was sent and no requested page is outstanding.
     pub(crate) fn nothing_is_coming(&self) -> bool {
         let state = self.lock();
         state.all_sent && state.awaited_pages == 0
     }
 
-    /// Pages that came more than once.
+    /// Pages that arrived more than once.
     pub(crate) fn pages_sent_again(&self) -> u64 {
         self.lock().pages_sent_again
     }
 
-    /// Waits for the end, but not longer than this; whether it is reached, by files or by
+    /// Waits for the end, at most for `patience`. Returns whether it was reached, by files or by
     /// [`Incoming::close`].
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let state = self.lock();
@@ -278,7 +278,7 @@ impl Incoming {
         state.is_done() || state.closed
     }
 
-    /// Whether every file has come or failed, and not merely the transfer ended.
+    /// Whether every file has arrived or failed, rather than the transfer merely having ended.
     pub(crate) fn is_done(&self) -> bool {
         self.lock().is_done()
     }

@@ -29,30 +29,30 @@ use crate::memory_manager::Buffer;
 use crate::receiver::Receiving;
 use crate::syncer::{Batch, Order, wait_until_idle};
 
-/// What the I/O manager is asked to do.
+/// A request to the I/O manager.
 pub(crate) enum Work {
-    /// Write pages; `ranges` are those of them that came in as they were sent.
+    /// Write pages; `ranges` are those that arrived intact.
     Write { entry: u32, first_page: u64, buffer: Buffer, ranges: Vec<Range> },
-    /// Pages that were staged by an earlier transfer, or that are holes.
+    /// Account for pages staged by an earlier transfer, or holes.
     There { range: Range },
-    /// All of the file has been sent.
+    /// Note that all of the file has been sent.
     End { entry: u32 },
 }
 
-/// Syncs when so much is written,
+/// A sync begins when this many bytes are written,
 const SYNC_BYTES: u64 = 16 << 20;
 /// or so many files,
 const SYNC_FILES: usize = 4096;
-/// or nothing has come for so long.
+/// or nothing has arrived for this long.
 const LULL: Duration = Duration::from_millis(50);
-/// Files from this size on are synced by themselves.
+/// Files of at least this size are synced individually.
 const LARGE_BYTES: u64 = 1 << 20;
-/// More files than these are not kept open.
+/// Files kept open, at most.
 const OPEN_MAX: usize = 64;
 /// Filler is written and synced in pieces of this size.
 const FILLER_PIECE_BYTES: usize = 8 << 20;
 
-/// Filler: a file of its own, as long as the device's cache, written round and round.
+/// Filler: a file of its own, as long as the device's cache, overwritten cyclically.
 struct Filler {
     file: Box<dyn File>,
     len: u64,
@@ -68,7 +68,7 @@ pub(crate) struct IoManager<'a> {
     open: BTreeMap<u32, Arc<dyn File>>,
     /// Files that this transfer has written to.
     begun: Vec<bool>,
-    /// Files of which all has been sent once.
+    /// Files that have been sent completely.
     ended: Vec<bool>,
     batch: Batch,
     filler: Option<Filler>,
@@ -118,7 +118,7 @@ impl<'a> IoManager<'a> {
         }
     }
 
-    /// Does one thing; if it cannot be done, its file has failed.
+    /// Serves one request; if that fails, its file fails.
     fn take(&mut self, work: Work) {
         let entry = match &work {
             Work::Write { entry, .. } | Work::End { entry } => *entry,
@@ -141,7 +141,7 @@ impl<'a> IoManager<'a> {
         }
     }
 
-    /// The staged file, opened, and in the batch.
+    /// Opens the staged file and adds it to the batch.
     fn file(&mut self, entry: u32) -> io::Result<Arc<dyn File>> {
         let file = match self.open.get(&entry) {
             Some(file) => Arc::clone(file),
@@ -165,7 +165,7 @@ impl<'a> IoManager<'a> {
         Ok(file)
     }
 
-    /// The batch holds files open no longer, and is synced as a whole.
+    /// Closes the batch's files; it is synced as a whole.
     fn close_batch(&mut self) {
         self.batch.sync_everything = true;
         self.batch.files.values_mut().for_each(|part| part.file = None);
@@ -180,8 +180,8 @@ impl<'a> IoManager<'a> {
     ) -> io::Result<()> {
         let file = self.file(entry)?;
         let bytes = buffer.bytes().len() as u64;
-        // From now on some of it may be on the device. It counts as newer than something else only
-        // when it is synced, which it never is if this fails.
+        // From now on, some of it may be on the device. It counts as newer than other data only
+        // when synced, which never happens if the write fails.
         self.receiving.controller.writing(bytes);
         file.write_all_at(buffer.bytes(), first_page * PAGE_BYTES as u64)?;
         self.batch.written_bytes += bytes;
@@ -190,14 +190,14 @@ impl<'a> IoManager<'a> {
         Ok(())
     }
 
-    /// Pages that need not be written, or are zeros.
+    /// Accounts for pages that need no writing, or are zeros.
     fn there(&mut self, range: Range) -> io::Result<()> {
         let kept = self.receiving.is_staged(range.entry);
         let size_bytes = self.receiving.entries[range.entry as usize].size_bytes();
         let file = self.file(range.entry)?;
         if range.checksums == Checksums::Hole {
             if kept {
-                // Something else may have been there.
+                // Other data may have been there.
                 write_zeros(&*file, range.first_page * PAGE_BYTES as u64, range.bytes)?;
             } else if file.len()? < size_bytes {
                 file.set_len(size_bytes)?;
@@ -221,7 +221,7 @@ impl<'a> IoManager<'a> {
         Ok(())
     }
 
-    /// Passes on what was written, to be made durable.
+    /// Passes what was written to the syncer.
     fn sync(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         if batch.files.is_empty() {
@@ -253,7 +253,7 @@ impl<'a> IoManager<'a> {
         Ok(())
     }
 
-    /// Writes a piece of filler if one is needed; whether one was.
+    /// Writes a piece of filler if needed. Returns whether it was.
     fn displace_a_piece(&mut self) -> Result<bool> {
         let receiving = self.receiving;
         let needed = receiving.controller.with(|schedule| schedule.needed_bytes());

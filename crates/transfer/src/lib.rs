@@ -1,10 +1,9 @@
-//! Verified transfer of files: every byte is checked on the medium on which it finally rests.
+//! Verified transfer of files: every byte is checked on the medium where it finally rests.
 //!
-//! A copy that is checked against what the receiver has in memory says nothing of what the receiver's
-//! disk holds; one that is read back past the host's cache says nothing of what a flash device holds,
-//! because that answers from a cache of its own until it has moved the data to its cells. So this
-//! crate reads a file back only after so much newer data has been written that the device's cache must
-//! have let go of it (paper 001, chapter 4).
+//! A copy checked against the receiver's memory says nothing about the receiver's disk. A copy read
+//! back past the host's cache says nothing about a flash device's cells, because the device answers
+//! from its own cache until it has moved the data. So this crate reads a file back only after
+//! writing so much newer data that the device's cache must have evicted it (paper 001, chapter 4).
 //!
 //! ```text
 //!   sender                            receiver
@@ -25,23 +24,23 @@
 //! | `data_verifier` | reading back past the cache, checksums of pages by several threads |
 //! | [`scheme`] | the schemes that the paper compares, as data |
 //!
-//! Around them: `message` and `frame` (the protocol, docs/format/transfer.md), `connection` and `tls`,
-//! `source` and `sender`, `receiver` and `incoming`, [`destination`] and `tree` (where files go),
-//! `staging` (where they wait), [`service`] (server and client).
+//! Around them: `message` and `frame` (the protocol, docs/format/transfer.md), `connection` and
+//! `tls`, `source` and `sender`, `receiver` and `incoming`, [`destination`] and `tree` (where files
+//! go), `staging` (where they wait), [`service`] (server and client).
 //!
 //! # Invariants
-//! 1. A file appears under its name only when each of its pages has been read back and had the
-//!    checksum that the sender computed; it appears whole, by a rename.
-//! 2. With `sp` and `spc` no range is read back before as many bytes as the device's cache holds were
-//!    written *and synced* after the sync of the range had ended.
-//! 3. What is buffered of files never exceeds the stated memory.
-//! 4. Nothing outside of the destination directory is written, read or followed, whatever the other
-//!    end says; and what it says is checked before it is believed.
-//! 5. A transfer that breaks off leaves only files in the staging directory, whose pages are not sent
-//!    again by the next one.
+//! 1. A file appears under its name only after each of its pages was read back with the checksum
+//!    that the sender computed; it appears as a whole, by a rename.
+//! 2. With `sp` and `spc`, no range is read back until as many bytes as the device's cache holds
+//!    were written *and synced* after the end of the range's sync.
+//! 3. Buffers of file data never exceed the configured memory.
+//! 4. Nothing outside the destination directory is written, read or followed, whatever the other
+//!    end says; and what it says is verified before it is used.
+//! 5. A transfer that breaks off leaves only files in the staging directory; the next transfer does
+//!    not send their pages again.
 //!
 //! # Locks
-//! Each part has one of its own and calls no other part while it holds it.
+//! Each part has its own lock and calls no other part while holding it.
 
 mod beneath;
 pub mod concurrency_controller;

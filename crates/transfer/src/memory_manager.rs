@@ -1,12 +1,12 @@
-//! The memory manager (4.3.2): buffers for what comes in and for what is read back, never more than
-//! a stated number of bytes; and the invalidation of what the host's cache holds of a written file.
+//! The memory manager (4.3.2): buffers for arriving pages and for reading back, within a fixed
+//! number of bytes; and eviction of written files from the host's cache.
 //!
 //! The paper buffers whole files in mappings and unmaps them. Here pages pass through buffers of
 //! one frame each, which is enough, because pages are verified singly; what the kernel keeps of a
 //! written file is dropped with `fadvise`, and whether it is gone is asked of `cachestat`, as the
 //! paper asks `mincore`.
 //!
-//! Buffers begin at a page boundary, so that they can be read into past the host's cache.
+//! Buffers begin at a page boundary, so that reads past the host's cache can fill them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use env::File;
 
 use crate::frame::{BODY_MAX, PAGE_BYTES};
 
-/// Memory of one buffer.
+/// The memory of one buffer.
 pub(crate) const BUFFER_BYTES: u64 = (BODY_MAX + PAGE_BYTES) as u64;
 
-/// Gives out buffers, and takes files out of the host's memory.
+/// Hands out buffers, and evicts files from the host's memory.
 #[derive(Debug)]
 pub struct MemoryManager {
     free: Mutex<Pool>,
@@ -28,9 +28,9 @@ pub struct MemoryManager {
 
 #[derive(Debug)]
 struct Pool {
-    /// Memory that has been used before.
+    /// Memory for reuse.
     spare: Vec<Vec<u8>>,
-    /// Buffers that are out.
+    /// Buffers in use.
     out: usize,
     out_peak: usize,
     out_max: usize,
@@ -38,7 +38,7 @@ struct Pool {
 }
 
 impl MemoryManager {
-    /// One that holds at most `memory_bytes`, but at least two buffers.
+    /// Creates a manager of at most `memory_bytes`, but at least two buffers.
     #[must_use]
     pub fn new(memory_bytes: u64) -> Arc<Self> {
         let out_max = usize::try_from(memory_bytes / BUFFER_BYTES).unwrap_or(usize::MAX).max(2);
@@ -59,7 +59,7 @@ impl MemoryManager {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer, as soon as there is one; nothing after [`MemoryManager::close`].
+    /// Waits for a buffer; `None` after [`MemoryManager::close`].
     #[must_use]
     pub fn allocate(self: &Arc<Self>) -> Option<Buffer> {
         let mut pool = self.pool();
@@ -84,13 +84,13 @@ impl MemoryManager {
         self.returned.notify_all();
     }
 
-    /// Most bytes that were in use at a time.
+    /// The most bytes in use at a time.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.pool().out_peak as u64 * BUFFER_BYTES
     }
 
-    /// Takes a range of a synced file out of the host's memory. What stays all the same is counted:
+    /// Evicts a range of a synced file from the host's memory. What stays nevertheless is counted:
     /// it would be verified from memory if it were not read past the cache.
     pub fn invalidate(&self, file: &dyn File, offset: u64, len: u64) {
         file.drop_cache(offset, len);
@@ -99,14 +99,14 @@ impl MemoryManager {
         }
     }
 
-    /// Bytes that stayed in the host's memory after an invalidation.
+    /// Bytes that stayed in the host's memory after an eviction.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.resident_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Memory for the pages of one frame. Dropping it gives it back.
+/// Memory for the pages of one frame. Dropping it returns it.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Vec<u8>,
@@ -116,10 +116,10 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Makes it `len` bytes long and gives them, with whatever is in them.
+    /// Resizes it to `len` bytes and returns them, with undefined contents.
     ///
     /// # Panics
-    /// When that is more than the pages of a frame.
+    /// If that is more than the pages of a frame.
     pub fn resize(&mut self, len: usize) -> &mut [u8] {
         assert!(len <= BODY_MAX, "a buffer holds the pages of one frame");
         self.len = len;

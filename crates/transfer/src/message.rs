@@ -1,4 +1,4 @@
-//! Messages: what the two ends say to one another (docs/format/transfer.md).
+//! Messages between the two ends (docs/format/transfer.md).
 //!
 //! ```text
 //!   client                      server
@@ -18,50 +18,50 @@
 //!     ◄──────────────────── Finished
 //! ```
 //!
-//! Every decoder checks lengths before it allocates and refuses what is left over at the end.
+//! Every decoder verifies lengths before it allocates, and refuses surplus bytes at the end.
 
 use crate::entry::{self, Entry, Time};
 use crate::error::{Error, Result};
 use crate::relative_path::RelativePath;
 use crate::scheme::Scheme;
 
-/// What every connection begins with.
+/// The first bytes of every connection.
 const MAGIC: &[u8; 8] = b"INDELTFR";
-/// The version of the protocol that this code speaks.
+/// The version of the protocol that this code implements.
 pub(crate) const VERSION: u16 = 1;
 
-/// Which way the files go, seen from the client.
+/// The direction of the files, as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// To the server, into this directory below its own.
     Send { into: Option<RelativePath> },
-    /// From the server; nothing means all it has.
+    /// From the server; no paths means everything.
     Fetch { paths: Vec<RelativePath> },
 }
 
-/// How the receiver shall verify.
+/// How the receiver must verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verification {
     /// The scheme.
     pub scheme: Scheme,
-    /// Threads that verify; 0: as many as there are processors.
+    /// Threads that verify; 0 means one per processor.
     pub verifiers: u16,
-    /// How often a page is sent again before its file has failed.
+    /// How often a page is resent before its file fails.
     pub resends_max: u16,
-    /// Size of the device's cache; 0: a thousandth of its capacity.
+    /// The size of the device's cache; 0 means a thousandth of its capacity.
     pub device_cache_bytes: u64,
 }
 
-/// What of an entry is already at the receiver.
+/// How much of an entry the receiver already has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// Part of it, from a transfer that broke off.
     Staged,
-    /// A whole file with the same length and time of modification.
+    /// A whole file with the same length and modification time.
     Existing,
 }
 
-/// What the receiver has done.
+/// What the receiver has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Totals {
     pub(crate) verified_bytes: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Totals {
     pub(crate) memory_peak_bytes: u64,
 }
 
-/// A message. Entries are named by their number.
+/// A message. Entries are named by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     Hello { verification: Verification, wish: Wish },
@@ -101,7 +101,7 @@ pub(crate) enum Message {
     Finished(Totals),
 }
 
-/// The kinds of messages; the number is what stands in the frame.
+/// The kinds of messages, with their numbers in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -158,16 +158,16 @@ impl Kind {
     }
 }
 
-/// Most checksums in one message.
+/// The most checksums in one message.
 pub(crate) const CHECKSUMS_MAX: usize = 65_536;
-/// Most entries in one `Offer`.
+/// The most entries in one `Offer`.
 pub(crate) const OFFERS_MAX: usize = 65_536;
-/// The longest text; longer ones are cut when they are sent.
+/// The longest text; longer ones are truncated before sending.
 const TEXT_MAX: usize = 4096;
-/// Most paths in one `Hello`, all of which must fit into a head.
+/// The most paths in one `Hello`, all of which must fit a head.
 const PATHS_MAX: usize = 200;
 
-/// Writes fields one behind the other.
+/// Appends fields.
 #[derive(Default)]
 struct Writer(Vec<u8>);
 
@@ -247,13 +247,13 @@ impl Writer {
     }
 }
 
-/// Reads fields; what is not there is an error.
+/// Reads fields; a missing one is an error.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) =
-            self.0.split_at_checked(count).ok_or_else(|| Error::protocol("a message cut short"))?;
+            self.0.split_at_checked(count).ok_or_else(|| Error::protocol("a truncated message"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Error::protocol("a yes or no that is neither")),
+            _ => Err(Error::protocol("an invalid boolean")),
         }
     }
 
@@ -303,10 +303,10 @@ impl<'a> Reader<'a> {
         RelativePath::new(self.bytes()?).map_err(Error::Refusing)
     }
 
-    /// All that is left, in numbers.
+    /// Reads all remaining bytes as checksums.
     fn checksums(&mut self) -> Result<Vec<u32>> {
         let (words, []) = self.0.as_chunks::<4>() else {
-            return Err(Error::protocol("checksums cut short"));
+            return Err(Error::protocol("truncated checksums"));
         };
         if words.len() > CHECKSUMS_MAX {
             return Err(Error::protocol("too many checksums in one message"));
@@ -339,7 +339,7 @@ impl<'a> Reader<'a> {
                 }
                 Ok(Wish::Fetch { paths })
             }
-            _ => Err(Error::protocol("an unknown wish")),
+            _ => Err(Error::protocol("an unknown request")),
         }
     }
 
@@ -358,7 +358,7 @@ impl<'a> Reader<'a> {
             || modified.nanoseconds >= 1_000_000_000
             || i64::try_from(entry.size_bytes()).is_err()
         {
-            return Err(Error::protocol("an entry that no file system has"));
+            return Err(Error::protocol("an entry that no file system can have"));
         }
         Ok(entry)
     }
@@ -431,7 +431,7 @@ impl Message {
         }
     }
 
-    /// The head of its frame.
+    /// Encodes the head of its frame.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         match self {
@@ -482,7 +482,7 @@ impl Message {
         out.0
     }
 
-    /// Reads the head of a frame.
+    /// Decodes the head of a frame.
     pub(crate) fn decode(code: u8, head: &[u8]) -> Result<Message> {
         let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
         let kind = kind.ok_or_else(|| Error::protocol("an unknown kind of message"))?;
@@ -491,7 +491,7 @@ impl Message {
         if head.0.is_empty() {
             Ok(message)
         } else {
-            Err(Error::protocol(format!("more in a {kind:?} message than belongs there")))
+            Err(Error::protocol(format!("surplus bytes in a {kind:?} message")))
         }
     }
 
@@ -505,7 +505,7 @@ impl Message {
         Ok(match kind {
             Kind::Hello => {
                 if head.take(MAGIC.len())? != MAGIC {
-                    return Err(Error::protocol("it begins with other bytes"));
+                    return Err(Error::protocol("it begins with wrong bytes"));
                 }
                 version(head)?;
                 Message::Hello { verification: head.verification()?, wish: head.wish()? }

@@ -1,8 +1,8 @@
-//! How far a transfer is: counters that any thread may look at while it runs.
+//! The progress of a transfer: counters that any thread may read while it runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of bytes, all only growing.
+/// Byte counters that only grow.
 #[derive(Debug, Default)]
 pub struct Progress {
     total: AtomicU64,
@@ -11,13 +11,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Bytes of all files together; 0 until that is known.
+    /// The total bytes of all files; 0 until known.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the receiver has written, or had.
+    /// Bytes that the receiver has written, or had before.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
@@ -33,7 +33,7 @@ impl Progress {
         self.total.store(bytes, Ordering::Relaxed);
     }
 
-    /// As the other end reports them.
+    /// Sets the counters to what the other end reports.
     pub(crate) fn set(&self, written_bytes: u64, verified_bytes: u64) {
         self.written.store(written_bytes, Ordering::Relaxed);
         self.verified.store(verified_bytes, Ordering::Relaxed);

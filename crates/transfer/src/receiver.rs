@@ -1,4 +1,4 @@
-//! The receiver: takes files from a connection and puts the paper's parts together (Figure 4.2).
+//! The receiver: takes files from a connection and connects the paper's parts (Figure 4.2).
 //!
 //! ```text
 //!   connection ──► this thread ──Work──► I/O manager ──ranges──► concurrency controller
@@ -38,19 +38,19 @@ use crate::report::{Failure, Report};
 use crate::scheme::Scheme;
 use crate::syncer::{self, ORDERS_MAX};
 
-/// The longest list of files: so many, and so much memory.
+/// Limits of the list of files: its entries and its memory.
 const ENTRIES_MAX: usize = 100_000;
 const ENTRIES_BYTES_MAX: usize = 64 << 20;
-/// How often the sender hears how far it is.
+/// The interval of progress reports to the sender.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
-/// Requests to the I/O manager that may queue; those with pages are limited by memory before that.
+/// Queued requests to the I/O manager, at most; memory limits those with pages earlier.
 const QUEUE: usize = 8192;
-/// How far the verifiers may be behind with what they are allowed to verify.
+/// The permitted backlog of the verifiers.
 const READY_MAX_BYTES: u64 = 256 << 20;
-/// More verifiers than these only get in each other's way.
+/// More verifiers than this only obstruct one another.
 const VERIFIERS_MAX: usize = 64;
 
-/// Sums over a transfer.
+/// Totals of a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     filler: AtomicU64,
@@ -74,7 +74,7 @@ impl Sums {
     }
 }
 
-/// What the threads of a receiver share.
+/// The state that the threads of a receiver share.
 pub(crate) struct Receiving<'a> {
     pub(crate) entries: Arc<Vec<Entry>>,
     pub(crate) destination: &'a dyn Destination,
@@ -95,12 +95,12 @@ pub(crate) struct Receiving<'a> {
 }
 
 impl Receiving<'_> {
-    /// Whether part of the file was staged by an earlier transfer.
+    /// Whether an earlier transfer staged part of the file.
     pub(crate) fn is_staged(&self, entry: u32) -> bool {
         self.offers.get(&entry) == Some(&Origin::Staged)
     }
 
-    /// A complete file appears at its place.
+    /// Makes a complete file appear at its place.
     pub(crate) fn show(&self, entry: u32) {
         match self.destination.appear(entry) {
             Ok(()) => {
@@ -115,7 +115,7 @@ impl Receiving<'_> {
         }
     }
 
-    /// A file will not be received. The others go on.
+    /// Fails a file; the others continue.
     pub(crate) fn fail(&self, entry: u32, why: &str) {
         if self.incoming.fail(entry) {
             self.controller.with(|schedule| schedule.forget(entry));
@@ -133,19 +133,19 @@ impl Receiving<'_> {
         }
     }
 
-    /// Ends the transfer with an error; the first one counts.
+    /// Ends the transfer with an error; the first error counts.
     pub(crate) fn abort(&self, error: Error) {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         if broken.is_none() && !self.finished.load(Ordering::Relaxed) {
             if !matches!(error, Error::BrokenOff) {
-                // If it is the connection that has failed, this fails as well.
+                // If the connection is what failed, this fails as well.
                 let _unsent = self.writer.send(&Message::Refuse { why: error.to_string() });
             }
             *broken = Some(error);
         }
         drop(broken);
         self.stop();
-        // What was said last still arrives; the reading thread waits until the sender has heard it.
+        // The last message still arrives; the reading thread waits until the sender has read it.
         self.hangup.writing();
     }
 
@@ -175,7 +175,7 @@ impl Receiving<'_> {
     }
 }
 
-/// Reads the list of what will come.
+/// Reads the list of entries.
 pub(crate) fn read_entries(reader: &mut Input) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut bytes = 0;
@@ -194,12 +194,12 @@ pub(crate) fn read_entries(reader: &mut Input) -> Result<Vec<Entry>> {
             }
             Message::EntriesEnd { count } if count as usize == entries.len() => return Ok(entries),
             Message::Refuse { why } => return Err(Error::Refused(why)),
-            _ => return Err(Error::protocol("something else in the list of files")),
+            _ => return Err(Error::protocol("another message in the list of files")),
         }
     }
 }
 
-/// Receives everything that is in `entries` into a destination.
+/// Receives all `entries` into a destination.
 pub(crate) fn receive(
     connection: Connection,
     entries: Arc<Vec<Entry>>,
@@ -227,7 +227,7 @@ pub(crate) fn receive(
         writer.queue(&Message::Offer { entries: some.to_vec() })?;
     }
     writer.send(&Message::Accept { waits_for_each: scheme.waits_for_each() })?;
-    // Verifiers keep a buffer each, one answers what is there already, two let pages flow.
+    // Each verifier keeps one buffer, one more answers offers, and two let pages flow.
     let memory = MemoryManager::new(memory_bytes.max(BUFFER_BYTES * (verifiers as u64 + 3)));
     let receiving = Receiving {
         incoming: Incoming::new(Arc::clone(&entries)),
@@ -287,7 +287,7 @@ pub(crate) fn receive(
     ))
 }
 
-/// Tells the sender how far it is; at the end makes the rest durable and says so.
+/// Reports progress to the sender; at the end makes the rest durable and reports completion.
 fn report(receiving: &Receiving<'_>) {
     while !receiving.incoming.wait(REPORT_INTERVAL) {
         let progress = Message::Progress {
@@ -312,20 +312,20 @@ fn report(receiving: &Receiving<'_>) {
             return;
         }
     }
-    // Before it is said: the sender hangs up as soon as it hears it.
+    // Set before sending: the sender hangs up as soon as it reads the message.
     receiving.finished.store(true, Ordering::Relaxed);
-    // A sender that is gone has all its files here; that it does not know is its own loss.
+    // If the sender is gone, all its files are here nevertheless.
     let _unheard = receiving.writer.send(&Message::Finished(receiving.sums()));
     receiving.stop();
     receiving.hangup.reading();
 }
 
-/// The I/O manager ends only when the transfer does.
+/// The I/O manager ends only with the transfer.
 fn pass(requests: &SyncSender<Work>, work: Work) -> Result<()> {
     requests.send(work).map_err(|_ended| Error::BrokenOff)
 }
 
-/// Takes messages until the end of the transfer.
+/// Reads messages until the end of the transfer.
 fn read(receiving: &Receiving<'_>, reader: &mut Input, requests: &SyncSender<Work>) -> Result<()> {
     loop {
         let message = match reader.next() {
@@ -338,7 +338,7 @@ fn read(receiving: &Receiving<'_>, reader: &mut Input, requests: &SyncSender<Wor
             }
             Message::Held { entry, first_page, checksums } => {
                 if !receiving.is_staged(entry) {
-                    return Err(Error::protocol("pages that are not here, as if they were"));
+                    return Err(Error::protocol("a claim that missing pages are here"));
                 }
                 let pages = checksums.len() as u64;
                 there(receiving, requests, entry, first_page, pages, Checksums::Pages(checksums))?;
@@ -357,7 +357,7 @@ fn read(receiving: &Receiving<'_>, reader: &mut Input, requests: &SyncSender<Wor
             Message::Ask { entry } => tell_what_is_here(receiving, entry)?,
             Message::Same { entry } => {
                 if receiving.offers.get(&entry) != Some(&Origin::Existing) {
-                    return Err(Error::protocol("a file that is not here, as if it were"));
+                    return Err(Error::protocol("a claim that a missing file is here"));
                 }
                 receiving.incoming.same(entry)?;
                 let bytes = receiving.entries[entry as usize].size_bytes();
@@ -375,7 +375,7 @@ fn read(receiving: &Receiving<'_>, reader: &mut Input, requests: &SyncSender<Wor
     }
 }
 
-/// Pages of a file: checked as they come in, and passed on to be written.
+/// Verifies arriving pages of a file, and passes them on for writing.
 fn data(
     receiving: &Receiving<'_>,
     reader: &mut Input,
@@ -389,7 +389,7 @@ fn data(
     let file = &receiving.entries[entry as usize];
     let bytes = usize::try_from(file.bytes_of_pages(first_page, pages)).unwrap_or(usize::MAX);
     if checksums.len() > PAGES_PER_FRAME || reader.body_bytes() != bytes {
-        return Err(Error::protocol("pages of another length than their file has"));
+        return Err(Error::protocol("pages whose length does not match their file"));
     }
     let Some(mut buffer) = receiving.memory.allocate() else { return Err(Error::BrokenOff) };
     reader.read_body(buffer.resize(bytes))?;
@@ -420,21 +420,21 @@ fn data(
     pass(requests, Work::Write { entry, first_page, buffer, ranges })
 }
 
-/// Pages that came in other than they were sent.
+/// Handles pages that were damaged on the way.
 fn damaged_on_the_way(receiving: &Receiving<'_>, entry: u32, first_page: u64, pages: u64) {
     let allowed = |page| receiving.incoming.bad(entry, page, receiving.resends_max);
     if (first_page..first_page + pages).all(allowed) {
         receiving.ask_again(entry, (first_page, pages));
     } else {
         let why = format!(
-            "pages from {first_page} on are damaged on the way, again after they were sent {} times",
+            "pages from {first_page} on are damaged on the way, even after they were sent {} times",
             receiving.resends_max
         );
         receiving.fail(entry, &why);
     }
 }
 
-/// Pages that need not come: they are here, or they are zeros.
+/// Handles pages that need not be sent: they are here, or they are zeros.
 fn there(
     receiving: &Receiving<'_>,
     requests: &SyncSender<Work>,
@@ -450,7 +450,7 @@ fn there(
     pass(requests, Work::There { range: Range { entry, first_page, pages, bytes, checksums } })
 }
 
-/// Sends the checksums of what is here of a file. What cannot be read is as if it were not here.
+/// Sends the checksums of the existing data of a file. Unreadable data count as missing.
 fn tell_what_is_here(receiving: &Receiving<'_>, entry: u32) -> Result<()> {
     let Some(&origin) = receiving.offers.get(&entry) else {
         return Err(Error::protocol("a question about a file that was not offered"));

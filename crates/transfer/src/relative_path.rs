@@ -1,4 +1,4 @@
-//! Paths as they go over the wire: bytes between slashes, always below where they are put.
+//! Paths as sent over the wire: names between slashes, always relative to their destination.
 //!
 //! A [`RelativePath`] that exists is harmless by itself: no component is empty, `.` or `..`, none
 //! is longer than a file system takes, none has a NUL in it, and none is the directory in which
@@ -9,23 +9,23 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
-/// The directory below a destination in which files wait until they are whole and verified.
+/// The directory below a destination in which files wait until they are complete and verified.
 pub const STAGING: &str = ".indelible-transfer";
 
-/// The longest path that is accepted, in bytes; the kernel's PATH_MAX.
+/// The longest accepted path, in bytes; the kernel's PATH_MAX.
 const PATH_MAX: usize = 4096;
 /// The longest name; the kernel's NAME_MAX.
 const NAME_MAX: usize = 255;
 
-/// A path of one or more names. Any bytes but `/` and NUL may be in a name.
+/// A path of one or more names. A name may contain any bytes except `/` and NUL.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelativePath(Vec<u8>);
 
 impl RelativePath {
-    /// Checks a path that came from outside.
+    /// Validates a path from outside.
     ///
     /// # Errors
-    /// What is wrong with it, with the path in printable form.
+    /// The reason, with the path in printable form.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, String> {
         let path = Self(bytes.into());
         let refuse = |why: &str| Err(format!("path {path}: {why}"));
@@ -34,19 +34,19 @@ impl RelativePath {
         }
         for name in path.0.split(|&byte| byte == b'/') {
             if matches!(name, b"" | b"." | b"..") {
-                return refuse("escapes, or could: it has an empty name, '.' or '..' in it");
+                return refuse("may escape: it contains an empty name, '.' or '..'");
             }
             if name.len() > NAME_MAX || name.contains(&0) {
-                return refuse("has a name of more than 255 bytes, or a NUL, in it");
+                return refuse("contains a NUL or a name of more than 255 bytes");
             }
         }
         if path.names().next() == Some(STAGING.as_bytes()) {
-            return refuse("is where transfers keep what is not whole yet");
+            return refuse("is reserved for incomplete files");
         }
         Ok(path)
     }
 
-    /// This path with one more name behind it.
+    /// Appends a name to this path.
     ///
     /// # Errors
     /// As [`RelativePath::new`].
@@ -54,12 +54,12 @@ impl RelativePath {
         Self::new([&self.0, b"/".as_slice(), name].concat())
     }
 
-    /// Its names, from the top.
+    /// The names, from the top.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&byte| byte == b'/')
     }
 
-    /// The path without its last name, if it has two or more; and that name.
+    /// Splits off the last name; the rest is `None` if there was only one.
     #[must_use]
     pub fn split_last(&self) -> (Option<&[u8]>, &[u8]) {
         match self.0.iter().rposition(|&byte| byte == b'/') {
@@ -74,15 +74,15 @@ impl RelativePath {
         &self.0
     }
 
-    /// As the operating system's strings.
+    /// The path as a string of the operating system.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         OsStr::from_bytes(&self.0)
     }
 
-    /// Whether a symbolic link at this path with that target stays within the tree that the path
-    /// is in. `..` may only stand at the front of a target, and not more often than the link has
-    /// directories above it: behind any other name it could climb out through another link.
+    /// Whether a symbolic link at this path with this target stays inside the tree of the path. A
+    /// target may have `..` only at its front, at most as often as the link has directories above
+    /// it: after any other name, it could climb out through another link.
     #[must_use]
     pub fn link_stays_inside(&self, target: &[u8]) -> bool {
         if target.is_empty() || target.len() > PATH_MAX || target[0] == b'/' || target.contains(&0)
@@ -103,7 +103,7 @@ impl RelativePath {
     }
 }
 
-/// Printable: control characters and bytes that are not UTF-8 are escaped, the rest is as it is.
+/// Prints it with control characters and invalid UTF-8 escaped.
 impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&self.0))
@@ -116,7 +116,7 @@ impl fmt::Debug for RelativePath {
     }
 }
 
-/// Bytes as text that does no harm to a terminal and can be told apart from any other.
+/// Returns bytes as unambiguous text that is harmless to a terminal.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! What a transfer has done, for people and, as JSON, for programs.
+//! The result of a transfer, for people and, as JSON, for programs.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::scheme::Scheme;
 /// A file that was not transferred, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Its path, with what is not printable escaped.
+    /// Its path, with unprintable characters escaped.
     pub path: String,
-    /// What went wrong.
+    /// The reason.
     pub what: String,
 }
 
@@ -29,37 +29,37 @@ impl Failure {
 pub struct Report {
     /// The scheme of verification.
     pub scheme: String,
-    /// Files that were announced.
+    /// Announced files.
     pub files: u64,
     /// Directories.
     pub directories: u64,
     /// Symbolic links.
     pub links: u64,
-    /// Length of all files together.
+    /// The length of all files together.
     pub bytes: u64,
-    /// Bytes that were written at the receiver, or found there.
+    /// Bytes written at the receiver, or found there.
     pub written_bytes: u64,
-    /// Bytes that were read back and were as they should be.
+    /// Bytes read back and found correct.
     pub verified_bytes: u64,
-    /// Bytes of files that were there already and were found to be the same.
+    /// Bytes of existing files that were found identical.
     pub unchanged_bytes: u64,
-    /// Pages that came more than once.
+    /// Pages that arrived more than once.
     pub pages_sent_again: u64,
     /// Bytes written to displace the last files from the device's cache.
     pub filler_bytes: u64,
-    /// The size of the device's cache that was reckoned with; 0 if the scheme does not.
+    /// The size of the device's cache that was assumed; 0 if the scheme does not use it.
     pub device_cache_bytes: u64,
-    /// Bytes that the host's memory held although they had been invalidated.
+    /// Bytes that the host's memory held after their eviction.
     pub resident_bytes: u64,
-    /// Most bytes that were buffered at the receiver.
+    /// The most bytes buffered at the receiver.
     pub memory_peak_bytes: u64,
-    /// Time that the verifiers spent, all together.
+    /// The time that all verifiers spent, in total.
     pub verification_seconds: f64,
     /// Time from the list of files to the last verified byte.
     pub seconds: f64,
     /// Files that were not transferred.
     pub failures: Vec<Failure>,
-    /// What was not even tried: sockets, pipes, devices.
+    /// What was skipped: sockets, pipes, devices.
     pub skipped: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ impl Report {
         report
     }
 
-    /// Whether everything that was announced has arrived.
+    /// Whether everything announced has arrived.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty()

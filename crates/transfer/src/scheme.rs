@@ -1,4 +1,4 @@
-//! The schemes that the paper compares (4.4), as data for the same code.
+//! The schemes that the paper compares (4.4), as parameters of the same code.
 //!
 //! ```text
 //!                 waits for each file   reads the medium   after displacement   verifiers
@@ -14,25 +14,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How the receiver verifies.
+/// The way in which the receiver verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheme {
     /// Each file is sent, written, read back and verified before the next one is sent.
     Sequential,
-    /// A file is verified while the next ones come, from whatever the host's cache holds
-    /// (file-level pipelining).
+    /// A file is verified from the host's cache while the next ones arrive (file-level pipelining).
     Pipelined,
     /// As pipelined, but read from the device (RIVA).
     Riva,
-    /// Read from the device when its own cache must have let go, by one verifier (SP).
+    /// Read from the device after its own cache must have evicted it, by one verifier (SP).
     Sp,
-    /// The same by several verifiers (SPC).
+    /// As SP, by several verifiers (SPC).
     #[default]
     Spc,
 }
 
 impl Scheme {
-    /// All of them, in the paper's order.
+    /// All schemes, in the paper's order.
     pub const ALL: [Scheme; 5] =
         [Scheme::Sequential, Scheme::Pipelined, Scheme::Riva, Scheme::Sp, Scheme::Spc];
 
@@ -42,13 +41,13 @@ impl Scheme {
         self == Scheme::Sequential
     }
 
-    /// Whether nothing of a file is verified before all of it is written.
+    /// Whether verification of a file begins only after all of it is written.
     #[must_use]
     pub fn by_whole_files(self) -> bool {
         matches!(self, Scheme::Sequential | Scheme::Pipelined | Scheme::Riva)
     }
 
-    /// Whether the host's cache is emptied and the device read past it.
+    /// Whether files are evicted from the host's cache and read past it.
     #[must_use]
     pub fn reads_the_medium(self) -> bool {
         self != Scheme::Pipelined
@@ -60,13 +59,13 @@ impl Scheme {
         matches!(self, Scheme::Sp | Scheme::Spc)
     }
 
-    /// How many verifiers there are if `wanted` are asked for.
+    /// The number of verifiers if `wanted` are requested.
     #[must_use]
     pub fn verifiers(self, wanted: usize) -> usize {
         if self == Scheme::Spc { wanted.max(1) } else { 1 }
     }
 
-    /// Its number in the protocol.
+    /// The number of the scheme in the protocol.
     pub(crate) fn code(self) -> u8 {
         match self {
             Scheme::Sequential => 0,
@@ -77,7 +76,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme of a number.
+    /// Returns the scheme with a number.
     pub(crate) fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.code() == code)
     }

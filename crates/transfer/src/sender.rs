@@ -1,5 +1,5 @@
-//! The sender: lists what there is, sends it page by page with checksums, and answers what the
-//! receiver asks for again until it says that all is well.
+//! The sender: lists the files, sends them page by page with checksums, and resends pages on
+//! request until the receiver reports success.
 //!
 //! ```text
 //!   this thread     list ─► accept? ─► file after file, no waiting in between ─► AllSent ─► Finished
@@ -7,10 +7,10 @@
 //!   reading thread ─── what the receiver says ──┘
 //! ```
 //!
-//! A file is read once, from beginning to end; holes are skipped. Before and after, its length and its
-//! time of modification are compared with what was announced: a file that changes while it is sent is
-//! reported and does not appear at the receiver. So is one of which a page that is asked for again
-//! cannot be had as it was.
+//! A file is read once, from beginning to end; holes are skipped. Before and after, its length and
+//! modification time are compared with the announcement: a file that changes while it is sent is
+//! reported and does not appear at the receiver. The same happens if a requested page can no longer
+//! be read as it was.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,23 +34,23 @@ use crate::report::{Failure, Report};
 use crate::scheme::Scheme;
 use crate::source::Source;
 
-/// Pages of the longest hole in one message.
+/// The pages of the longest hole in one message.
 const HOLE_PAGES_MAX: u64 = 1 << 18;
-/// How many offered files the receiver is asked about ahead of the one that is being sent.
+/// Offered files about which the sender asks ahead of the current one.
 const ASKED_AHEAD: usize = 32;
-/// Why a file that is not what was announced is not sent.
+/// Why a file that differs from its announcement is not sent.
 const CHANGED: &str = "has changed while it was being sent";
 
-/// What is known of the receiver.
+/// What the sender knows about the receiver.
 struct Peer<'a> {
     writer: &'a FrameWriter,
     events: Receiver<Result<Message>>,
     progress: &'a Progress,
     source: &'a Source,
     offers: HashMap<u32, Origin>,
-    /// Checksums of what the receiver has; `true` when all of them have come.
+    /// Checksums of what the receiver has; `true` once all have arrived.
     have: HashMap<u32, (Vec<u32>, bool)>,
-    /// Files that the receiver has given its verdict on.
+    /// The receiver's verdicts on files.
     verified: HashMap<u32, bool>,
     failures: Vec<(u32, String)>,
     finished: Option<Totals>,
@@ -58,11 +58,11 @@ struct Peer<'a> {
     buffer: Vec<u8>,
 }
 
-/// Why a file is not sent on.
+/// Why sending a file stops.
 enum Stop {
-    /// The file is the reason.
+    /// Because of the file.
     Lost(String),
-    /// The transfer is.
+    /// Because of the transfer.
     Broken(Error),
 }
 
@@ -81,7 +81,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Sends all of a source; what the receiver has reported of it. `scheme` is for the report.
+/// Sends all of a source, and returns the receiver's totals. `scheme` is for the report.
 pub(crate) fn send(
     connection: Connection,
     source: &Source,
@@ -92,7 +92,7 @@ pub(crate) fn send(
     let Connection { mut reader, writer, hangup } = connection;
     progress.set_total(source.entries().map(Entry::size_bytes).sum());
     let listed = announce(source, &writer);
-    // If it hung up while the list was being sent, it has said why.
+    // If the receiver hung up during the list, it has given the reason.
     let (offers, waits_for_each) = accepted(&mut reader)?;
     listed?;
     thread::scope(|scope| {
@@ -121,7 +121,7 @@ pub(crate) fn send(
         };
         let sent = peer.send_all();
         if let Err(Error::Protocol(why)) = &sent {
-            // It is the other end that is wrong; it should know.
+            // The other end is at fault and should know.
             let _unsent = writer.send(&Message::Refuse { why: why.clone() });
         }
         let sent = sent.map_err(|error| peer.better_reason(error));
@@ -148,7 +148,7 @@ fn announce(source: &Source, writer: &FrameWriter) -> Result<()> {
     writer.send(&Message::EntriesEnd { count })
 }
 
-/// What the receiver says to the list.
+/// Reads the receiver's answer to the list.
 fn accepted(reader: &mut Input) -> Result<(HashMap<u32, Origin>, bool)> {
     let mut offers = HashMap::new();
     loop {
@@ -156,7 +156,9 @@ fn accepted(reader: &mut Input) -> Result<(HashMap<u32, Origin>, bool)> {
             Message::Offer { entries } => offers.extend(entries),
             Message::Accept { waits_for_each } => return Ok((offers, waits_for_each)),
             Message::Refuse { why } => return Err(Error::Refused(why)),
-            _ => return Err(Error::protocol("no answer to the list of files")),
+            _ => {
+                return Err(Error::protocol("another message than the answer to the list of files"));
+            }
         }
     }
 }
@@ -224,14 +226,14 @@ impl Peer<'_> {
         Ok(self.writer.queue(&Message::FileEnd { entry: number })?)
     }
 
-    /// Opens a file that is as it was announced.
+    /// Opens a file and checks that it matches its announcement.
     fn open(&self, number: u32) -> std::result::Result<File, Stop> {
         let file = self.source.open(number).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Stop::Lost("has been removed".to_owned()),
             _ => Stop::from(error),
         })?;
         self.check_unchanged(number, &file)?;
-        // Advice: where it is refused, reading is merely slower.
+        // Advice: if it is refused, reading is merely slower.
         let _refused = fadvise(&file, 0, None, Advice::Sequential);
         Ok(file)
     }
@@ -244,7 +246,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Waits for the checksums of what the receiver has of an offered file.
+    /// Waits for the checksums of the receiver's data of an offered file.
     fn what_it_has(&mut self, number: u32) -> std::result::Result<Vec<u32>, Stop> {
         if !self.offers.contains_key(&number) {
             return Ok(Vec::new());
@@ -258,7 +260,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Whether a whole file at the receiver has the same pages as this one.
+    /// Whether the receiver's existing file has the same pages.
     fn is_same(
         &mut self,
         file: &File,
@@ -294,7 +296,7 @@ impl Peer<'_> {
             let data = match seek(file, SeekFrom::Data(page * page_bytes)) {
                 Ok(at) => at / page_bytes,
                 Err(Errno::NXIO) => pages,
-                // A file system that does not know its holes.
+                // The file system does not report holes.
                 Err(Errno::INVAL | Errno::OPNOTSUPP) => page,
                 Err(error) => return Err(io::Error::from(error).into()),
             };
@@ -317,7 +319,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Sends the pages `page..end`, but not those that the receiver has.
+    /// Sends the pages `page..end`, except those that the receiver has.
     fn send_pages(
         &mut self,
         number: u32,
@@ -355,7 +357,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Reads pages into the buffer; how many bytes they are.
+    /// Reads pages into the buffer. Returns their bytes.
     fn read_pages(
         &mut self,
         file: &File,
@@ -368,7 +370,7 @@ impl Peer<'_> {
         Ok(bytes)
     }
 
-    /// Does what the receiver has asked for meanwhile, without waiting.
+    /// Serves the receiver's requests so far, without waiting.
     fn answer(&mut self) -> std::result::Result<(), Stop> {
         loop {
             match self.events.try_recv() {
@@ -379,7 +381,7 @@ impl Peer<'_> {
         }
     }
 
-    /// Waits for the receiver to say something.
+    /// Waits for a message from the receiver.
     fn wait(&mut self) -> Result<()> {
         match self.events.recv() {
             Ok(message) => self.take(message?),
@@ -418,12 +420,12 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Sends pages once more, or says that they cannot be had.
+    /// Resends pages, or reports that they cannot be read.
     fn send_again(&mut self, number: u32, first_page: u64, pages: u64) -> Result<()> {
         let known = self.source.entry(number).filter(|entry| entry.is_file()).cloned();
-        let entry = known.ok_or_else(|| Error::protocol("a question about no file"))?;
+        let entry = known.ok_or_else(|| Error::protocol("a question about an unknown file"))?;
         let end = first_page.checked_add(pages).filter(|&end| end <= entry.page_count());
-        let end = end.ok_or_else(|| Error::protocol("a question about no page"))?;
+        let end = end.ok_or_else(|| Error::protocol("a question about an unknown page"))?;
         let mut again = || -> std::result::Result<(), Stop> {
             let file = self.open(number)?;
             let mut page = first_page;
@@ -445,8 +447,8 @@ impl Peer<'_> {
         self.writer.flush()
     }
 
-    /// When the connection broke while something was sent, the reason may be in what the receiver has
-    /// said before it hung up.
+    /// If the connection broke during a send, the receiver may have given the reason before it hung
+    /// up.
     fn better_reason(&self, error: Error) -> Error {
         if !matches!(error, Error::BrokenOff) {
             return error;

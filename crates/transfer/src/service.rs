@@ -30,12 +30,12 @@ use crate::tls::Side;
 use crate::token::Token;
 use crate::tree::{Limits, Tree};
 
-/// How soon accepting is tried again after it failed, and how often the log says that it fails.
+/// The delay before accepting is retried, and the interval of log lines about failures.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const SAID_AGAIN: Duration = Duration::from_secs(1);
 /// Transfers at a time; a client beyond that is sent away.
 const TRANSFERS_MAX: usize = 64;
-/// How long an address may take to answer.
+/// The time that an address has to answer a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The peers that an end talks to.
@@ -57,7 +57,7 @@ impl Trust {
         }
     }
 
-    /// Whether an address may be talked to.
+    /// Checks whether an address is trusted.
     fn check(&self, address: IpAddr) -> Result<()> {
         if matches!(self, Trust::Loopback) && !address.to_canonical().is_loopback() {
             return Err(Error::Refusing(format!(
@@ -69,14 +69,14 @@ impl Trust {
     }
 }
 
-/// What a server allows.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Service {
-    /// The directory that is received into and sent from.
+    /// The directory to receive into and send from.
     pub dir: PathBuf,
     /// The peers that it talks to.
     pub trust: Trust,
-    /// What it takes at most.
+    /// Limits on what it receives.
     pub limits: Limits,
     /// Memory for the buffers of one transfer.
     pub memory_bytes: u64,
@@ -93,11 +93,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and locks the directory for itself.
+    /// Listens on `address`, and locks the directory.
     ///
     /// # Errors
-    /// When the address cannot be had or may not be without a token; when the directory cannot be
-    /// used, or another process receives into it.
+    /// If the address is unavailable or requires a token; if the directory cannot be used, or
+    /// another process receives into it.
     pub fn bind(address: &str, service: Service) -> Result<Self> {
         let failed = |error| Error::io(address, error);
         let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
@@ -114,18 +114,18 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// The error of the operating system.
     pub fn address(&self) -> Result<SocketAddr> {
         self.listener.local_addr().map_err(|error| Error::io("socket", error))
     }
 
-    /// Serves until the process ends; `log` gets a line for each transfer.
+    /// Serves until the process ends; `log` receives a line for each transfer.
     ///
     /// # Errors
-    /// When the socket is not one that connections can be accepted from.
+    /// If the socket can never accept connections.
     pub fn run(&self, log: &(dyn Fn(&str) + Sync)) -> Result<()> {
         thread::scope(|scope| {
             scope.spawn(|| self.greetings.watch());
@@ -150,10 +150,10 @@ impl Server {
                 if is_of_the_listener(&error) {
                     break error;
                 }
-                // No descriptors, no memory, no thread, a peer that is gone: it passes.
+                // No descriptors, no memory, no thread, a peer that is gone: temporary failures.
                 if said_at.is_none_or(|at: Instant| at.elapsed() >= SAID_AGAIN) {
                     said_at = Some(Instant::now());
-                    log(&format!("cannot accept a connection: {error}; trying again"));
+                    log(&format!("cannot accept a connection: {error}; retrying"));
                 }
                 thread::sleep(ACCEPT_AGAIN);
             };
@@ -168,7 +168,7 @@ impl Server {
         self.serve(connection, verification, wish).map_err(Failure::Transfer)
     }
 
-    /// Authenticates the client and reads its wish.
+    /// Authenticates the client and reads its request.
     fn greet(&self, socket: TcpStream) -> Result<(Connection, Verification, Wish)> {
         let _greeting =
             self.greetings.begin(&socket).map_err(|error| Error::io("socket", error))?;
@@ -180,7 +180,7 @@ impl Server {
         Ok((connection, verification, wish))
     }
 
-    /// Does what was asked for.
+    /// Serves the request.
     fn serve(
         &self,
         mut connection: Connection,
@@ -188,7 +188,7 @@ impl Server {
         wish: Wish,
     ) -> Result<(&'static str, Report)> {
         let Some(_place) = Place::take(&self.transfers) else {
-            let why = format!("{TRANSFERS_MAX} transfers are running; try again later");
+            let why = format!("{TRANSFERS_MAX} transfers are running; retry later");
             return Err(refuse(&mut connection, Error::Refusing(why)));
         };
         connection.writer.send(&Message::Welcome)?;
@@ -216,19 +216,19 @@ impl Server {
     }
 }
 
-/// What of a connection has failed.
+/// The stage at which a connection has failed.
 enum Failure {
-    /// It has not authenticated.
+    /// Before authentication.
     Greeting(Error),
     Transfer(Error),
 }
 
-/// Tells of failed greetings once a second: their number is not ours to choose.
+/// Logs failed greetings at most once a second, because clients determine their number.
 #[derive(Default)]
 struct FailedGreetings(Mutex<(Option<Instant>, u64)>);
 
 impl FailedGreetings {
-    /// What to say of those that were not told, if this one is to be told.
+    /// Returns the suffix about unlogged failures if this one is to be logged.
     fn tell(&self) -> Option<String> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (told_at, untold) = &mut *state;
@@ -244,13 +244,13 @@ impl FailedGreetings {
     }
 }
 
-/// One of the transfers that may run at a time.
+/// One of the slots for simultaneous transfers.
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
     fn take(taken: &'a AtomicUsize) -> Option<Self> {
         let place = Self(taken);
-        // Dropping it gives back what was taken too much.
+        // Dropping it corrects the count.
         (taken.fetch_add(1, Ordering::Relaxed) < TRANSFERS_MAX).then_some(place)
     }
 }
@@ -261,7 +261,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Whether nothing can ever be accepted again.
+/// Whether the listener can never accept again.
 fn is_of_the_listener(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let of_the_listener = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP];
@@ -279,15 +279,15 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// Tells the other end why nothing will come of it, and hangs up.
+/// Sends the other end the reason for the refusal, and hangs up.
 fn refuse(connection: &mut Connection, error: Error) -> Error {
-    // If the connection is what has failed, it does not arrive.
+    // If the connection is what failed, this does not arrive.
     let _unsent = connection.writer.send(&Message::Refuse { why: error.to_string() });
     connection.hangup.after_refusal(&mut connection.reader);
     error
 }
 
-/// Receives what comes over a connection into a directory.
+/// Receives a transfer over a connection into a directory.
 fn receive_into(
     mut connection: Connection,
     staging: &Arc<Staging>,
@@ -339,7 +339,7 @@ impl fmt::Display for Remote {
     }
 }
 
-/// Connects, and says what is wanted.
+/// Connects and sends the request.
 fn connect(
     remote: &Remote,
     trust: &Trust,
@@ -372,7 +372,7 @@ fn connect(
 /// Sends files and trees to a server.
 ///
 /// # Errors
-/// When the transfer as a whole has failed; what failed of single files is in the report.
+/// If the transfer as a whole failed; failures of single files are in the report.
 pub fn send(
     paths: &[PathBuf],
     remote: &Remote,
@@ -386,7 +386,7 @@ pub fn send(
     sender::send(connection, &source, verification.scheme, progress)
 }
 
-/// Fetches from a server what [`Remote`] names, into a directory.
+/// Fetches what [`Remote`] names from a server into a directory.
 ///
 /// # Errors
 /// As [`send`].
@@ -406,7 +406,7 @@ pub fn fetch(
 }
 
 /// Receives one transfer from a connected socket into any [`crate::Destination`]: for tests on
-/// simulated devices. `destination` makes it of what is announced.
+/// simulated devices. `destination` builds it from the announced entries.
 ///
 /// # Errors
 /// As [`send`].

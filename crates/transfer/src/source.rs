@@ -22,15 +22,15 @@ use crate::entry::{Entry, Kind, Time};
 use crate::error::{Error, Result};
 use crate::relative_path::{RelativePath, STAGING, printable};
 
-/// A named path: the directory that it is in, and its name there.
+/// A named path: its parent directory, and its name there.
 struct Root {
     directory: OwnedFd,
-    /// Its name on this disk, and in the transfer; they differ for `send ..`.
+    /// Its name on this disk and in the transfer; they differ for `send ..`.
     name: Vec<u8>,
     sent_as: usize,
 }
 
-/// Everything that will be sent.
+/// Everything to be sent.
 pub(crate) struct Source {
     roots: Vec<Root>,
     entries: Vec<(u32, Entry)>,
@@ -38,16 +38,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Finds what these paths of this machine name.
+    /// Finds the files that local paths name.
     pub(crate) fn of_paths(paths: &[std::path::PathBuf]) -> Result<Self> {
         let mut source = Self { roots: Vec::new(), entries: Vec::new(), skipped: Vec::new() };
         for path in paths {
             let failed =
                 |error: io::Error| Error::io(printable(path.as_os_str().as_bytes()), error);
-            // What a person names may be a link; what it leads to is meant.
+            // A path from a person may be a link; its target is meant.
             let real = path.canonicalize().map_err(failed)?;
             let name = real.file_name().ok_or_else(|| {
-                Error::Refusing(format!("{}: has no name; name what is in it", path.display()))
+                Error::Refusing(format!("{}: has no name; name the files in it", path.display()))
             })?;
             let sent_as = path.file_name().unwrap_or(name);
             let parent = real.parent().unwrap_or(Path::new("/"));
@@ -57,7 +57,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Finds what these paths below `dir` name; all that is in it if there are none.
+    /// Finds the files that paths below `dir` name; everything in it if there are none.
     pub(crate) fn below(dir: &Path, paths: &[RelativePath]) -> Result<Self> {
         let mut source = Self { roots: Vec::new(), entries: Vec::new(), skipped: Vec::new() };
         let top =
@@ -91,7 +91,7 @@ impl Source {
         self.add(number, place.as_fd(), name.as_bytes(), path, &stat)
     }
 
-    /// Adds what has this name in `directory`, and what is below it.
+    /// Adds `name` in `directory`, and everything below it.
     fn add(
         &mut self,
         root: u32,
@@ -133,7 +133,7 @@ impl Source {
         let below = beneath::open_directory(directory, Some(name)).map_err(failed)?;
         for name in names(&below).map_err(|error| Error::io(path.to_string(), error))? {
             let stat = match statat(&below, &*name, AtFlags::SYMLINK_NOFOLLOW) {
-                // Gone since it was listed.
+                // Removed since it was listed.
                 Err(Errno::NOENT) => continue,
                 other => other.map_err(failed)?,
             };
@@ -143,17 +143,17 @@ impl Source {
         Ok(())
     }
 
-    /// What will be sent.
+    /// The entries to be sent.
     pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().map(|(_, entry)| entry)
     }
 
-    /// One of them.
+    /// Returns one entry.
     pub(crate) fn entry(&self, number: u32) -> Option<&Entry> {
         self.entries.get(number as usize).map(|(_, entry)| entry)
     }
 
-    /// What was left out, and why.
+    /// What was skipped, and why.
     pub(crate) fn skipped(&self) -> &[String] {
         &self.skipped
     }
@@ -168,7 +168,7 @@ impl Source {
         Ok(OsHandle::from(file))
     }
 
-    /// Whether an open file is still as it was when it was found.
+    /// Whether an open file has not changed since it was found.
     pub(crate) fn is_unchanged(&self, number: u32, file: &OsHandle) -> io::Result<bool> {
         let entry = &self.entries[number as usize].1;
         let stat = fstat(file)?;

@@ -4,11 +4,11 @@
 //! ```text
 //!   DIR/.indelible-transfer/lock          locked by the process that receives into DIR
 //!   DIR/.indelible-transfer/8c1f…e2       a file on its way: named by its path, size and time, so that
-//!                                         the same file of a later transfer goes on where it stopped
+//!                                         a later transfer of the same file resumes it
 //! ```
 //!
-//! Several transfers may go into one directory through one server, but never two of the same file:
-//! each claims its files before it begins.
+//! Several transfers may use one directory through one server, but never for the same file: each
+//! claims its files before it begins.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -30,15 +30,15 @@ use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::relative_path::{RelativePath, STAGING};
 
-/// How long a file waits for a transfer that goes on with it.
+/// How long a staged file waits for a transfer that resumes it.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What a file on its way is known by.
+/// The identity of a file in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key(u128);
 
 impl Key {
-    /// The key of an entry that goes below `into`.
+    /// Computes the key of an entry below `into`.
     pub(crate) fn of(into: Option<&RelativePath>, entry: &Entry) -> Self {
         let mut hasher = SipHasher::new();
         hasher.write(into.map_or(b"", RelativePath::as_bytes));
@@ -57,7 +57,7 @@ impl Key {
     }
 }
 
-/// The staging directory of `DIR`, locked for this process. Shared by its transfers.
+/// The staging directory of `DIR`, locked for this process and shared by its transfers.
 #[derive(Debug)]
 pub(crate) struct Staging {
     top: OwnedFd,
@@ -68,7 +68,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Opens (and makes, if needed) the staging directory below `dir`.
+    /// Opens the staging directory below `dir`, creating it if needed.
     pub(crate) fn open(dir: &Path) -> Result<Arc<Self>> {
         let failed = |what: &str, error: Errno| {
             Error::io(format!("{}{what}", dir.display()), beneath::explain(error))
@@ -77,7 +77,7 @@ impl Staging {
         let top = OwnedFd::from(top);
         let staging = beneath::create_directory(&top, STAGING.as_bytes())
             .map_err(|error| failed("/.indelible-transfer", error))?;
-        // What is in it may have the permissions already that it shall have when it appears.
+        // Staged files may already have their final permissions.
         fchmod(&staging, Mode::from_raw_mode(0o700))
             .map_err(|error| failed("/.indelible-transfer", error))?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -97,7 +97,7 @@ impl Staging {
         Ok(Arc::new(staging))
     }
 
-    /// The directory above it.
+    /// The parent directory.
     pub(crate) fn top(&self) -> BorrowedFd<'_> {
         self.top.as_fd()
     }
@@ -107,7 +107,7 @@ impl Staging {
         self.dir.as_fd()
     }
 
-    /// The names in it.
+    /// The names of the staged files.
     pub(crate) fn names(&self) -> HashSet<OsString> {
         use std::os::unix::ffi::OsStringExt;
         let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return HashSet::new() };
@@ -117,7 +117,7 @@ impl Staging {
             .collect()
     }
 
-    /// Bytes that can still be written, and what staged files of these keys hold already.
+    /// Bytes available, including those that staged files of these keys already occupy.
     pub(crate) fn room_bytes(&self, keys: impl Iterator<Item = Key>) -> Result<(u64, u64)> {
         let system = fstatvfs(&self.dir).map_err(|error| Error::io("statvfs", error))?;
         let held = keys
@@ -127,7 +127,7 @@ impl Staging {
         Ok((system.f_bavail.saturating_mul(system.f_frsize), held))
     }
 
-    /// Removes files that no transfer has gone on with for a week.
+    /// Removes files that no transfer has resumed for a week.
     fn forget_the_abandoned(&self) {
         let oldest = SystemTime::now() - PATIENCE;
         let oldest = oldest.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |age| age.as_secs());
@@ -137,7 +137,7 @@ impl Staging {
             // settled.
             let is_old = u64::try_from(stat.st_ctime).is_ok_and(|changed| changed < oldest);
             if is_old && name != "lock" {
-                // Another attempt is made at the next start.
+                // The next start retries.
                 let _kept = unlinkat(&self.dir, &name, AtFlags::empty());
             }
         }
@@ -163,7 +163,7 @@ impl Staging {
     }
 }
 
-/// Files claimed by one transfer, given back when it ends.
+/// The files claimed by one transfer, released on drop.
 #[derive(Debug)]
 pub(crate) struct Claims {
     staging: Arc<Staging>,

@@ -22,41 +22,41 @@ use crate::concurrency_controller::Range;
 use crate::frame::PAGE_BYTES;
 use crate::receiver::Receiving;
 
-/// A file with something in a batch.
+/// A file with bytes in a batch.
 #[derive(Default)]
 pub(crate) struct Part {
-    /// Open for writing; nothing if it is one of those that are synced all together.
+    /// Open for writing; `None` if it is synced together with all others.
     pub(crate) file: Option<Arc<dyn File>>,
-    /// All of it is written when this batch is, unless pages have to be sent again.
+    /// Whether this batch completes it, unless pages must be resent.
     pub(crate) has_ended: bool,
 }
 
-/// What is synced together.
+/// A unit of syncing.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) ranges: Vec<Range>,
     pub(crate) written_bytes: u64,
     pub(crate) files: BTreeMap<u32, Part>,
-    /// Some of the files are not open any more, so the whole file system is synced.
+    /// Whether the whole file system must be synced, because some of the files are no longer open.
     pub(crate) sync_everything: bool,
 }
 
-/// What the syncer is asked to do.
+/// A request to the syncer.
 pub(crate) enum Order {
-    /// Make this durable.
+    /// Sync this batch.
     Sync(Batch),
-    /// Hang up on this when all that was ordered before is done.
+    /// Drop this sender when all earlier requests are done.
     Answer(Sender<()>),
 }
 
-/// Orders that may queue: one batch waits while another one is synced and a third one is written.
+/// Queued requests, at most: one batch waits while another is synced and a third is written.
 pub(crate) const ORDERS_MAX: usize = 1;
 
-/// Waits until the syncer has done all that it was asked for.
+/// Waits until the syncer has done all its work.
 pub(crate) fn wait_until_idle(orders: &SyncSender<Order>) {
     let (answer, done) = std::sync::mpsc::channel();
     if orders.send(Order::Answer(answer)).is_ok() {
-        // Nothing is ever sent: the other end goes.
+        // Nothing is ever sent: the sender is dropped.
         let _gone = done.recv();
     }
 }
@@ -71,7 +71,7 @@ pub(crate) fn run(receiving: &Receiving<'_>, orders: &Receiver<Order>) {
     }
 }
 
-/// Makes everything durable that is in a batch, and passes it on.
+/// Syncs a batch and passes it on.
 fn sync(receiving: &Receiving<'_>, batch: Batch) {
     let mut ended = Vec::new();
     for (&entry, part) in &batch.files {

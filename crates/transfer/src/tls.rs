@@ -1,4 +1,4 @@
-//! TLS between two ends that have the same token.
+//! TLS between two ends that share a token.
 //!
 //! Both make the same Ed25519 key of it. There are no certificates and no authorities: each end
 //! shows the public half as a raw public key (RFC 7250) and signs the handshake with the private
@@ -6,9 +6,9 @@
 //! and cannot reflect a signature either, because TLS 1.3 signs different words as client and as
 //! server.
 //!
-//! The token never travels, sessions are never resumed, and versions before 1.3 are not spoken.
+//! The token is never sent, sessions are never resumed, and versions before 1.3 are not supported.
 //!
-//! The connection is one state for both directions, and two threads use it: one reads, one writes.
+//! The connection is one state for both directions, used by two threads: one reads, one writes.
 //! Neither holds the lock while it waits for the socket.
 
 use std::io::{self, Read, Write};
@@ -33,14 +33,14 @@ use rustls::{
 use crate::error::{Error, Result};
 use crate::token::Token;
 
-/// What stands before the 32 secret bytes of an Ed25519 key in PKCS #8 (RFC 8410).
+/// The bytes before the 32 secret bytes of an Ed25519 key in PKCS #8 (RFC 8410).
 const PKCS8_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
-/// Cleartext that is encrypted, or ciphertext that is read, at a time.
+/// Bytes encrypted or read at a time.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Accepts one public key.
+/// Accepts exactly one public key.
 #[derive(Debug)]
 struct ThisKey {
     public_key: Vec<u8>,
@@ -72,7 +72,7 @@ impl ThisKey {
 }
 
 fn no_tls12() -> rustls::Error {
-    rustls::Error::General("TLS 1.2 is not spoken".to_owned())
+    rustls::Error::General("TLS 1.2 is not supported".to_owned())
 }
 
 impl ServerCertVerifier for ThisKey {
@@ -196,16 +196,16 @@ fn refused(error: impl std::fmt::Display) -> Error {
     Error::Token(format!("{error}; is it the same on both ends?"))
 }
 
-/// The end of the connection that this process is.
+/// Which end of the connection this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// It has connected.
+    /// The end that has connected.
     Client,
-    /// It was connected to.
+    /// The end that has accepted.
     Server,
 }
 
-/// Shakes hands over a fresh socket; what can be read from it, and what can be written to.
+/// Performs the handshake over a new socket. Returns the reading and the writing half.
 pub(crate) fn halves(socket: &TcpStream, token: &Token, side: Side) -> Result<(TlsRead, TlsWrite)> {
     let mut tls = if side == Side::Client { client(token)? } else { server(token)? };
     tls.set_buffer_limit(None);

@@ -1,4 +1,4 @@
-//! The shared token: 256 random bits that both ends know.
+//! The shared token: 256 random bits known to both ends.
 //!
 //! It is never sent. Each end makes the same Ed25519 key of it, shows that it has the key, and
 //! wants to see the same of the other ([`crate::tls`]). So it must be random: an attacker that can
@@ -14,15 +14,15 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// A secret that makes two ends of a connection trust one another.
+/// A secret by which two ends of a connection trust each other.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token([u8; TOKEN_BYTES]);
 
 impl Token {
-    /// A new one.
+    /// Generates a new token.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the system has no randomness.
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; TOKEN_BYTES];
         let mut filled = 0;
@@ -38,7 +38,7 @@ impl Token {
     }
 }
 
-/// 64 hexadecimal digits: what a person copies from one machine to the other.
+/// 64 hexadecimal digits, to be copied from one machine to the other.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -4,9 +4,10 @@
 //!   stage ──► DIR/.indelible-transfer/KEY ──settle──► times ──appear──► mode, rename ──► DIR/INTO/path
 //! ```
 //!
-//! Nothing that the sender says leads out of `DIR`: paths have been checked ([`RelativePath`]), links
-//! have been checked ([`check_entries`]), and what is already there is opened without following any link
-//! ([`crate::beneath`]). Links are made last, so that nothing of the same transfer can go through them.
+//! Nothing that the sender says leads out of `DIR`: paths are checked ([`RelativePath`]), links are
+//! checked ([`check_entries`]), and existing directories are opened without following any link
+//! ([`crate::beneath`]). Links are created last, so that no file of the same transfer can go
+//! through them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File as OsHandle;
@@ -33,19 +34,19 @@ use crate::message::Origin;
 use crate::relative_path::{RelativePath, printable};
 use crate::staging::{Claims, Key, Staging};
 
-/// Files below this size are not worth going on with; they come again as a whole.
+/// Files below this size are not resumed; they are sent again as a whole.
 const OFFER_MIN_BYTES: u64 = 1 << 20;
-/// Up to so many directories are synced one by one; beyond, the whole file system is.
+/// Directories synced individually, at most; for more, the whole file system is synced.
 const DIRECTORIES_SYNCED_SINGLY: usize = 64;
 /// How long another transfer of the same file may take to end.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(5);
-/// Space is reserved for files from this size on.
+/// Space is reserved for files of at least this size.
 const RESERVE_MIN_BYTES: u64 = 1 << 20;
 
-/// What a receiver takes at most.
+/// Limits on what a receiver accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of all files together.
+    /// The total bytes of all files.
     pub size_max_bytes: Option<u64>,
     /// Bytes that must stay free on the file system.
     pub keep_free_bytes: u64,
@@ -54,20 +55,20 @@ pub struct Limits {
 /// A directory that receives one transfer.
 pub(crate) struct Tree {
     staging: Arc<Staging>,
-    /// `DIR`, or the directory below it that was asked for.
+    /// `DIR`, or the requested directory below it.
     base: OwnedFd,
     into: Option<RelativePath>,
     entries: Arc<Vec<Entry>>,
-    /// The directory that was used last: files come directory by directory.
+    /// The directory used last: files arrive directory by directory.
     last_parent: Mutex<Option<(Vec<u8>, Arc<OwnedFd>)>>,
-    /// Directories with new names in them.
+    /// Directories that contain new names.
     changed: Mutex<BTreeSet<Vec<u8>>>,
-    /// Staged files that have other permissions than they shall have.
+    /// Staged files that do not have their final permissions yet.
     wrong_modes: Mutex<HashSet<u32>>,
     _claims: Claims,
 }
 
-/// Checks what the sender wants to put here, as far as its words go.
+/// Validates the sender's entries, without looking at the disk.
 pub(crate) fn check_entries(entries: &[Entry], limits: &Limits) -> Result<()> {
     let mut paths = HashSet::with_capacity(entries.len());
     let mut total: u64 = 0;
@@ -88,15 +89,15 @@ pub(crate) fn check_entries(entries: &[Entry], limits: &Limits) -> Result<()> {
     }
     match limits.size_max_bytes {
         Some(max) if total > max => Err(Error::Refusing(format!(
-            "{total} bytes are more than the {max} that this receiver takes (--max-size)"
+            "{total} bytes exceed the {max} that this receiver accepts (--max-size)"
         ))),
         _ => Ok(()),
     }
 }
 
 impl Tree {
-    /// Prepares to receive: claims the files, looks whether there is room, makes the directories.
-    /// `filler_bytes` will be needed besides the files.
+    /// Prepares to receive: claims the files, checks the available space, creates the directories.
+    /// `filler_bytes` are needed in addition to the files.
     pub(crate) fn prepare(
         staging: &Arc<Staging>,
         into: Option<RelativePath>,
@@ -157,7 +158,7 @@ impl Tree {
         Key::of(self.into.as_ref(), self.entry(entry)).name()
     }
 
-    /// The directory that `path` is in, which must be there.
+    /// Opens the parent directory of `path`, which must exist.
     fn parent(&self, path: &RelativePath) -> std::result::Result<Arc<OwnedFd>, Errno> {
         let parent = path.split_last().0.unwrap_or(b".");
         let mut last = lock(&self.last_parent);
@@ -171,7 +172,7 @@ impl Tree {
         Ok(dir)
     }
 
-    /// Makes every directory of the transfer, so that a file never has to wait for one.
+    /// Creates every directory of the transfer, so that a file never has to wait for one.
     fn make_directories(&self) -> Result<()> {
         let mut made: Option<&[u8]> = None;
         for entry in &**self.entries {
@@ -186,7 +187,7 @@ impl Tree {
             let failed = |error| Error::io(printable(directory), explain(error));
             let dir = beneath::create_directory(&self.base, directory).map_err(failed)?;
             if entry.kind == Kind::Directory {
-                // What is put into it needs this; its own permissions come at the end.
+                // Creating files in it requires this; its own permissions come at the end.
                 let mode = Mode::from_raw_mode(entry.mode | 0o700);
                 fchmod(&dir, mode).map_err(failed)?;
                 lock(&self.changed).insert(directory.to_vec());
@@ -198,7 +199,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts a link where it belongs, atomically.
+    /// Creates a link at its place, atomically.
     fn make_link(&self, number: u32, target: &[u8]) -> std::result::Result<(), Errno> {
         let name = format!("link-{}", self.key_name(number));
         match unlinkat(self.staging.dir(), &name, AtFlags::empty()) {
@@ -298,7 +299,8 @@ impl Destination for Tree {
         let name = self.key_name(entry);
         let flags = OFlags::RDWR | OFlags::CREATE;
         let flags = if keep { flags } else { flags | OFlags::TRUNC };
-        // Most files can have their own permissions at once; that saves a change of each at the end.
+        // Most files can have their final permissions immediately, which saves a change of each at
+        // the end.
         let mode = self.entry(entry).mode | 0o600;
         let handle = self.open_handle(&name, flags, mode)?;
         if fstat(&handle)?.st_mode & 0o777 != self.entry(entry).mode {
@@ -316,7 +318,7 @@ impl Destination for Tree {
     fn open_staged(&self, entry: u32, direct: bool) -> io::Result<Box<dyn File>> {
         let name = self.key_name(entry);
         let file = match self.open_handle(&name, OFlags::RDONLY | OFlags::DIRECT, 0) {
-            // File systems in memory have nothing to read past.
+            // File systems in memory have no cache to bypass.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                 self.open_handle(&name, OFlags::RDONLY, 0)
             }
@@ -349,7 +351,7 @@ impl Destination for Tree {
     }
 
     fn discard(&self, entry: u32) {
-        // It may never have been there; and if it stays, it is forgotten after a week.
+        // It may never have existed; if it stays, it is removed after a week.
         let _absent = unlinkat(self.staging.dir(), self.key_name(entry), AtFlags::empty());
     }
 
@@ -371,7 +373,7 @@ impl Destination for Tree {
                 failures.push((number, explain(error)));
             }
         }
-        // From the deepest up: a directory without write permission would stop what is below it.
+        // Deepest first: a directory without write permission would block what is below it.
         let count = u32::try_from(self.entries.len()).expect("entries are numbered with 32 bits");
         for number in (0..count).rev() {
             let entry = self.entry(number);

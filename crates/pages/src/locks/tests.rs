@@ -32,7 +32,7 @@ fn readers_share_and_a_writer_waits_for_them() {
     assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
     assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
     assert_eq!(locks.request(3, record(b"a"), Mode::Exclusive), Outcome::Waiting);
-    // A reader that comes later does not overtake the writer.
+    // A later reader does not overtake the writer.
     assert_eq!(locks.request(4, record(b"a"), Mode::Shared), Outcome::Waiting);
     locks.release(1);
     assert!(locks.is_waiting(3));
@@ -43,7 +43,7 @@ fn readers_share_and_a_writer_waits_for_them() {
 }
 
 #[test]
-fn circles_are_refused() {
+fn cycles_are_refused() {
     let mut locks = LockTable::default();
     for (id, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
         assert_eq!(locks.request(id, record(key), Mode::Exclusive), Outcome::Granted);
@@ -56,7 +56,7 @@ fn circles_are_refused() {
 }
 
 #[test]
-fn two_readers_that_both_want_to_write_are_a_circle() {
+fn two_readers_that_both_want_to_write_are_a_cycle() {
     let mut locks = LockTable::default();
     assert_eq!(locks.request(1, record(b"a"), Mode::Shared), Outcome::Granted);
     assert_eq!(locks.request(2, record(b"a"), Mode::Shared), Outcome::Granted);
@@ -198,7 +198,7 @@ type Lock = (LockName<'static>, Mode);
 enum Step {
     Request(Lock),
     TakeIfFree(Lock),
-    /// Asks once more for what was asked for last.
+    /// Repeats the last request.
     Again,
     Release,
     Inherit(LockName<'static>, LockName<'static>),
@@ -209,7 +209,7 @@ fn gap_or_end() -> impl Strategy<Value = LockName<'static>> {
     (0..2_u32, before).prop_map(|(table, before)| LockName::Gap(table, before))
 }
 
-/// What the store locks, and how.
+/// The locks that the store takes.
 fn lock() -> impl Strategy<Value = Lock> {
     let key = || (0..2_u32, select(&KEYS[..]));
     let shared_or = |mode| select(vec![Mode::Shared, mode]);
@@ -232,7 +232,7 @@ fn steps() -> impl Strategy<Value = Vec<(TransactionId, Step)>> {
     proptest::collection::vec((1..=IDS, step), 1..80)
 }
 
-/// Everything that can be locked, each part by itself.
+/// Everything that can be locked, each part separately.
 fn parts() -> impl Iterator<Item = Lock> {
     (0..2).flat_map(|table| {
         let keys = KEYS.into_iter().flat_map(move |key| {

@@ -5,7 +5,7 @@ use env_sim::SimEntropy;
 use std::collections::BTreeMap;
 
 impl Page {
-    /// Inserts a cell, or replaces the one of its key; false if it does not fit.
+    /// Inserts or replaces a cell; false if it does not fit.
     #[must_use]
     pub(crate) fn put(&mut self, cell: &Cell<'_>) -> bool {
         self.put_at(self.search(cell.key), cell)
@@ -40,8 +40,8 @@ fn behaves_as_a_map_until_it_is_full() {
     }
 }
 
-/// Keys of few different bytes, so that they meet: some empty, some the beginnings of others,
-/// some with zeros at the end, some with much in common.
+/// Keys of few distinct bytes, so that they collide: some empty, some prefixes of others, some with
+/// zeros at the end, some with much in common.
 fn any_key(rng: &mut SimEntropy, long: &[u8]) -> Vec<u8> {
     let mut below = |max| usize::try_from(rng.below(max)).expect("small");
     let mut key = match below(8) {

@@ -1,4 +1,4 @@
-//! Pages that are read and written while others go on: the pool without its latch.
+//! Reads and writes of pages without the latch, concurrently with other threads.
 //!
 //! ```text
 //!   under the latch        without it                        under the latch
@@ -21,7 +21,7 @@ use crate::page::Page;
 use crate::position::PageId;
 use crate::redo::{Image, redo};
 
-/// So many images that are not in use are kept for the next ones.
+/// Unused images kept for reuse, at most.
 const SPARE_IMAGES: usize = 64;
 
 /// What is being read without the latch.
@@ -32,7 +32,7 @@ pub(super) struct Reads(Mutex<ReadsState>);
 struct ReadsState {
     /// Pages that are being read.
     pages: Vec<PageId>,
-    /// Images that are in no frame.
+    /// Images for reuse.
     spare: Vec<Page>,
 }
 
@@ -53,11 +53,11 @@ impl Reads {
     }
 }
 
-/// A page that is wanted and is in no frame.
+/// A wanted page that is in no frame.
 pub(crate) struct PageRead {
     data: Arc<DataFile>,
     id: PageId,
-    /// Where its image is, and what is to be done to it.
+    /// The slot of its image, and the records to apply.
     slot: bool,
     log: PageLog,
     image: Page,
@@ -65,7 +65,7 @@ pub(crate) struct PageRead {
 }
 
 impl PageRead {
-    /// Makes the page; false if that failed.
+    /// Builds the page; false if that failed.
     pub(crate) fn read(&mut self) -> bool {
         let Self { data, id, slot, log, image, .. } = self;
         let read = redo(data, *id, Image::InSlot(*slot), log, log.len(), image);
@@ -74,12 +74,12 @@ impl PageRead {
     }
 }
 
-/// A page that is written with its first records, which are durable.
+/// A page being written with its first records, which are durable.
 pub(crate) struct PageWrite {
     data: Arc<DataFile>,
     id: PageId,
     record_count: usize,
-    /// Where its image is, and what is to be done to it; nothing if the image is that of a frame.
+    /// The slot of its image and the records to apply; `None` if the image is copied from a frame.
     source: Option<(bool, PageLog)>,
     image: Page,
     /// The slot that recovery does not read.
@@ -88,7 +88,7 @@ pub(crate) struct PageWrite {
 }
 
 impl PageWrite {
-    /// Makes the image and writes it.
+    /// Builds the image and writes it.
     pub(crate) fn write(&mut self) -> Result<()> {
         if let Some((slot, log)) = &self.source {
             let image = Image::InSlot(*slot);
@@ -100,7 +100,8 @@ impl PageWrite {
 }
 
 impl Pool {
-    /// A page that is in no frame is to be read without the latch, which is held at least shared.
+    /// Begins a read, without the latch, of a page that is in no frame; the caller holds the latch
+    /// at least shared.
     pub(crate) fn begin_read(&self, id: PageId) -> PageRead {
         let log = self.table.log(id);
         let (slot, log) = (self.latest.get(id), log.first(log.len()));
@@ -109,7 +110,7 @@ impl Pool {
         PageRead { data: Arc::clone(&self.data), id, slot, log, image, has_read: false }
     }
 
-    /// Puts a page that was read into a frame, if it is in none by now, and gives that frame.
+    /// Puts a page that was read into a frame, unless it is in one by now, and returns that frame.
     pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<Option<usize>> {
         let PageRead { id, slot, mut image, has_read, .. } = read;
         let mut reads = self.reads.lock();
@@ -121,7 +122,7 @@ impl Pool {
         if is_read && found.is_none() {
             let is_dirty = self.has_records(id);
             let frame = self.free_frame()?;
-            // What has come since it was read.
+            // The records added since the read began.
             let log = self.table.log(id);
             self.stats.redos += u64::from(log.len() > 0);
             let redone = redo(&self.data, id, Image::Loaded(slot), log, log.len(), &mut image);
@@ -142,7 +143,7 @@ impl Pool {
         !self.being_written.contains(&id) && !self.reads.lock().pages.contains(&id)
     }
 
-    /// Algorithm 1, lines 9 to 17: the page is to be written with its first `committed` runs,
+    /// Algorithm 1, lines 9 to 17: begins a write of the page with its first `committed` runs,
     /// which are durable.
     pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
@@ -161,7 +162,7 @@ impl Pool {
         PageWrite { data, id, record_count: committed, source, image, slot, has_read: false }
     }
 
-    /// The page was written, or that has failed and its image is none.
+    /// Ends a write, whether it succeeded or failed.
     pub(crate) fn finish_write(&mut self, write: PageWrite, is_written: bool) {
         let PageWrite { id, record_count, image, slot, has_read, .. } = write;
         self.being_written.retain(|other| *other != id);
@@ -196,7 +197,7 @@ mod tests {
 
     const KEYS: u32 = 2000;
 
-    /// A store whose data are many times its pool.
+    /// A store with far more data than its pool holds.
     fn store() -> PageStore {
         let env = Env {
             disk: Arc::new(SimDisk::new(1, Faults::default())),
@@ -217,12 +218,12 @@ mod tests {
     fn put(store: &PageStore, key: u32, value: &[u8]) {
         let transaction = store.begin().expect("healthy");
         let value = [value, &[0; 400]].concat();
-        transaction.table("t").insert(key.to_be_bytes(), value).expect("nobody else writes");
+        transaction.table("t").insert(key.to_be_bytes(), value).expect("there is one writer");
         transaction.commit(Durability::Immediate).expect("no faults");
     }
 
-    /// The first bytes of a value; `meanwhile` is done while a page with records is read without
-    /// the latch.
+    /// Returns the first bytes of a value; runs `meanwhile` while a page with records is read
+    /// without the latch.
     fn get(store: &PageStore, key: u32, meanwhile: impl Fn()) -> Vec<u8> {
         let key = key.to_be_bytes();
         let mut is_done = false;
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Uses so many pages that whatever was in a frame is in none any more, but for roots.
+    /// Uses enough pages to evict every page except roots.
     fn evict_all(store: &PageStore) {
         for key in (KEYS / 2..KEYS).rev() {
             let reader = store.begin_read().expect("healthy");

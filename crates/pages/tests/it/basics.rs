@@ -90,8 +90,8 @@ fn a_large_tree_grows_shrinks_and_gives_its_pages_back() {
     assert_eq!(report.free_pages, store.stats().pages - 3);
 }
 
-/// Nothing is durable but what a checkpoint makes so when it begins: whatever is committed while it
-/// is taken is pending, and must stay out of the pages that it writes.
+/// A checkpoint makes durable only what exists when it begins: later commits are pending and must
+/// stay out of the pages that it writes.
 #[test]
 fn a_checkpoint_leaves_out_what_is_committed_meanwhile() {
     let mut world = World::new(12);
@@ -153,7 +153,7 @@ fn scans_are_protected_from_phantoms() {
     assert!(matches!(writer.table("t").insert("c", "3"), Err(Error::Busy)));
     writer.table("t").insert("z", "4").expect("that gap was not scanned");
     drop(scanner);
-    writer.table("t").insert("c", "3").expect("nobody scans any more");
+    writer.table("t").insert("c", "3").expect("the scan has ended");
     let other = store.begin_read().expect("healthy");
     let table = other.table("t");
     assert!(matches!(table.range("a".."h").nth(1), Some(Err(Error::Busy))));
@@ -215,11 +215,11 @@ fn a_key_that_bounds_a_scanned_gap_is_not_removed() {
     }
     let scanner = store.begin_read().expect("healthy");
     assert_eq!(scanner.table("t").range("a".."h").count(), 1);
-    // Without "k" nothing would bar an insert below it.
+    // Without "k", nothing would block an insert below it.
     let writer = store.begin().expect("healthy");
     assert!(matches!(writer.table("t").remove("k"), Err(Error::Busy)));
     drop(scanner);
-    assert!(writer.table("t").remove("k").expect("nobody scans any more"));
+    assert!(writer.table("t").remove("k").expect("the scan has ended"));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn a_deleted_table_gives_all_of_its_pages_back() {
     let transaction = store.begin().expect("healthy");
     assert!(matches!(transaction.delete_table("big"), Err(Error::Busy)));
     drop(reader);
-    assert!(transaction.delete_table("big").expect("nobody uses it any more"));
+    assert!(transaction.delete_table("big").expect("no transaction uses it"));
     assert!(!transaction.delete_table("big").expect("its own"));
     assert!(transaction.table("big").is_empty().expect("its own"));
     transaction.table("big").insert("new", "1").expect("its own");
@@ -408,7 +408,7 @@ fn a_deletion_of_a_table_can_be_taken_back() {
     assert!(matches!(transaction.delete_table(long), Err(Error::NameTooLong { .. })));
 }
 
-/// How many bytes of the log a restart reads, at most.
+/// The bytes of log that a restart reads, at most.
 fn log_bytes(world: &World) -> u64 {
     let dir = std::path::Path::new(crate::harness::DIR);
     let names = env::Disk::list(&world.disk, dir).expect("no faults");
@@ -429,7 +429,7 @@ fn the_log_that_a_restart_reads_is_bounded_even_if_the_table_has_room() {
         longest = longest.max(log_bytes(&world));
     }
     assert!(store.stats().log_page_writes * 2048 > 10 * log_bytes_max, "{:?}", store.stats());
-    // What was freed by the last checkpoint waits to be used again.
+    // Segments freed by the last checkpoint wait to be reused.
     assert!(longest < 2 * log_bytes_max, "{longest}");
     assert!(longest > log_bytes_max / 2, "{longest}");
     world.disk.kill();
@@ -473,7 +473,7 @@ fn what_two_threads_replay_is_what_one_does() {
 #[test]
 fn a_commit_that_fails_leaves_nothing_behind_that_leads_to_a_wrong_leaf() {
     let world = World::new(8);
-    // Room for everything, so that a commit does nothing else.
+    // Room for everything, so that a commit does no other work.
     let options = Options {
         lock_wait: LockWait::Refuse,
         upkeep: pages::Upkeep::Inline,
@@ -502,7 +502,7 @@ fn a_commit_that_fails_leaves_nothing_behind_that_leads_to_a_wrong_leaf() {
     let other = store.begin().expect("healthy");
     other.table("other").get("key").expect("free");
 
-    // A leaf joins the one before it, which then ends the tree. Then a page cannot be read.
+    // A leaf is merged into the one before it, which then ends the tree. Then a page read fails.
     let transaction = store.begin().expect("healthy");
     for i in 8..24 {
         assert!(transaction.table("t").remove(key(i)).expect("free"));
@@ -514,7 +514,7 @@ fn a_commit_that_fails_leaves_nothing_behind_that_leads_to_a_wrong_leaf() {
     assert!(matches!(error, Error::Io { .. }), "{error}");
     assert!(store.stats().merges > merges, "it failed behind the merge");
 
-    // The leaf is as long as it was, and keys above it are in another.
+    // The leaf is as long as before, and keys above it are in another.
     look();
     drop(other);
     store.check().expect("sound");

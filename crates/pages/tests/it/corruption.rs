@@ -1,4 +1,4 @@
-//! Damage of any byte is found, or makes no difference; and the format does not change unnoticed.
+//! Damage to any byte is found or makes no difference, and the format cannot change unnoticed.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn example() -> (World, Entries) {
             }
         }
         if round == 2 {
-            // Differs little from the value there: it is logged as a patch.
+            // Differs little from the old value: it is logged as a patch.
             table
                 .insert("key 1 05", [&[b'f'; 450][..], b"patched", &[b'f'; 443]].concat())
                 .expect("free");
@@ -57,7 +57,7 @@ fn bytes_of(disk: &SimDisk, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// What is read, or the damage that was found.
+/// The contents, or the damage found.
 fn read(disk: &SimDisk, world: &World) -> Result<Entries, Error> {
     let env = Env { disk: std::sync::Arc::new(disk.clone()), ..world.env() };
     let store = PageStore::open(&env, options())?;
@@ -121,7 +121,7 @@ fn a_store_that_is_being_made_is_there_or_not_after_any_crash() {
     }
 }
 
-/// `PAGES_BLESS=1` writes the files anew, for a new version of the format.
+/// `PAGES_BLESS=1` rewrites the files, for a new version of the format.
 #[test]
 fn the_format_is_that_of_version_1() {
     let (world, entries) = example();

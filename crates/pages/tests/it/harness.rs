@@ -36,7 +36,7 @@ impl World {
     }
 }
 
-/// 16 frames, a table of 64 KiB, transactions refused rather than blocked.
+/// 16 frames, a 64 KiB table, transactions refused rather than blocked.
 pub(crate) fn small() -> Options {
     Options {
         pool_bytes: 16 * 8192,

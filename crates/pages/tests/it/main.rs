@@ -1,4 +1,4 @@
-//! What a user of the store sees.
+//! The behaviour that a user of the store sees.
 
 mod basics;
 mod corruption;

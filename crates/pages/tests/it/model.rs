@@ -1,9 +1,9 @@
-//! Many transactions at once against a model, with crashes at any I/O.
+//! Many concurrent transactions against a model, with crashes at any I/O.
 //!
-//! The model is a `BTreeMap` of what is committed, one version for each commit. Several transactions
+//! The model is a `BTreeMap` of the committed content, one version per commit. Several transactions
 //! are interleaved on one thread; a call that finds a lock taken is repeated later, a deadlock ends
-//! its transaction. After a crash the store must be equal to one version, none older than the last
-//! that was promised to be durable.
+//! its transaction. After a crash, the store must equal one version, none older than the last that
+//! was promised to be durable.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,7 +18,7 @@ type Content = BTreeMap<&'static str, Table>;
 
 const TABLES: [&str; 3] = ["alpha", "beta", "gamma"];
 
-/// What one run is to do.
+/// The parameters of one run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -27,9 +27,9 @@ pub(crate) struct Plan {
     pub(crate) value_bytes_max: usize,
     pub(crate) transactions: usize,
     pub(crate) flush_on_eviction: bool,
-    /// EIO from reads, writes and syncs, by chance.
+    /// Whether reads, writes and syncs return EIO at random.
     pub(crate) has_faults: bool,
-    /// EIO from this I/O.
+    /// The I/O that returns EIO.
     pub(crate) error_at_io: Option<u64>,
 }
 
@@ -73,11 +73,11 @@ impl Plan {
 
 struct Running {
     transaction: Transaction,
-    /// What it sees, as far as it has looked and changed.
+    /// The transaction's view, as far as it has read and changed.
     changes: BTreeMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
-    /// What was committed in ranges when they were read: it must still be so at commit.
+    /// The committed content of ranges when they were read; it must be the same at commit.
     reads: Vec<(&'static str, Vec<u8>, Vec<u8>, Table)>,
-    /// A call that is to be repeated.
+    /// A call to be repeated.
     pending: Option<Call>,
 }
 
@@ -93,11 +93,11 @@ enum Call {
 pub(crate) struct Model {
     pub(crate) world: World,
     plan: Plan,
-    /// How many keys were inserted in each of the places where they ascend.
+    /// The number of keys inserted at each of the ascending places.
     ascending: [usize; 3],
-    /// What is committed after each commit, by its LSN; the first is from when it was opened.
+    /// The content after each commit, by LSN; the first is from when it was opened.
     versions: Vec<(Lsn, Content)>,
-    /// What must survive: an index in `versions`.
+    /// What must survive: an index into `versions`.
     durable: usize,
     running: Vec<Running>,
     pub(crate) commits: usize,
@@ -126,7 +126,7 @@ impl Model {
         &self.versions.last().expect("never empty").1
     }
 
-    /// The key of this number in one of the places of a table where keys come in ascending order.
+    /// The key with this number at one of the ascending places of a table.
     fn ascending_key(&self, place: usize, number: usize) -> Vec<u8> {
         format!("{:05}/{number:05}", place * self.plan.keys / self.ascending.len()).into_bytes()
     }
@@ -153,7 +153,7 @@ impl Model {
         }
         match self.world.below(10) {
             0..=4 => {
-                // Values of one length that differ in a few bytes are logged as patches.
+                // Values of equal length that differ in a few bytes are logged as patches.
                 let is_patch = self.world.below(2) == 0;
                 let len = match self.world.below(self.plan.value_bytes_max) {
                     _ if is_patch => 50.min(self.plan.value_bytes_max),
@@ -195,7 +195,7 @@ impl Model {
             .collect()
     }
 
-    /// Makes one call and compares what it says with the model.
+    /// Makes one call and compares the result with the model.
     fn make(&mut self, running: &mut Running, call: &Call) -> Result<(), Error> {
         match call {
             Call::Insert(table, key, value) => {
@@ -215,7 +215,7 @@ impl Model {
                 let keys: Vec<_> =
                     own.map(|(_, key)| key).chain(committed.keys()).cloned().collect();
                 let is_any = keys.iter().any(|key| self.seen(running, table, key).is_some());
-                // A table that was made may be empty.
+                // A newly created table may be empty.
                 assert!(was_there || !is_any, "{:?}", self.plan);
                 running.changes.extend(keys.into_iter().map(|key| ((*table, key), None)));
             }
@@ -261,11 +261,11 @@ impl Model {
         Ok(())
     }
 
-    /// Does something; false when the world has ended.
+    /// Takes one step; false when the world has ended.
     fn step(&mut self, store: &PageStore) -> bool {
         self.world.clock.advance_ms(1);
         let done = match self.world.below(40) {
-            // Not in every run: most checkpoints are to begin by themselves, between commits.
+            // Not in every run: most checkpoints should begin by themselves, between commits.
             0 if self.plan.seed.is_multiple_of(4) => store.checkpoint(),
             1 => store.flush().map(|()| self.durable = self.versions.len() - 1),
             2 if self.world.below(10) == 0 => store.check().map(drop),
@@ -278,7 +278,7 @@ impl Model {
             Ok(()) => true,
             Err(error) if is_world_at_end(&error) && self.world.disk.is_crashed() => false,
             Err(error) if is_world_at_end(&error) && self.plan.has_faults => {
-                // Reading failed: nothing has changed. Writing failed: the store is poisoned.
+                // A read failed: nothing has changed. A write failed: the store is poisoned.
                 store.begin().is_ok()
             }
             Err(error) => panic!("{error} {:?}", self.plan),
@@ -335,7 +335,7 @@ impl Model {
             table.extend(value.map(|value| (key, value)));
         }
         let result = running.transaction.commit(durability);
-        // Even if it failed, it may have become durable.
+        // Even a failed commit may have become durable.
         let lsn = *result.as_ref().unwrap_or(&Lsn(u64::MAX));
         if result.is_ok() || store.begin().is_err() {
             self.versions.push((lsn, content));
@@ -370,7 +370,7 @@ impl Model {
         }
         self.running.clear();
         self.world.disk.set_faults(Faults::default());
-        // In a store that writes when it evicts, the crash may come while it is looked at.
+        // In a store that writes on eviction, the crash may come during a read.
         let looked = store.check().and_then(|_| Self::read(&store));
         match looked {
             Ok(content) => {
@@ -386,7 +386,7 @@ impl Model {
         true
     }
 
-    /// Opens the store; none if the world ends meanwhile.
+    /// Opens the store; `None` if the world ends meanwhile.
     pub(crate) fn open(&mut self) -> Option<PageStore> {
         match PageStore::open(&self.world.env(), self.plan.options()) {
             Ok(store) => Some(store),
@@ -412,7 +412,7 @@ impl Model {
             .all(|name| content.get(name).unwrap_or(&empty) == expected.get(name).unwrap_or(&empty))
     }
 
-    /// Opens after a crash, perhaps crashing again and again at the I/Os given, and compares.
+    /// Opens after a crash, possibly crashing again at the given I/Os, and compares.
     pub(crate) fn recover(&mut self, crashes: &[u64]) {
         self.running.clear();
         for n in crashes {
@@ -425,7 +425,7 @@ impl Model {
         }
         let store = self.open().expect("no more crashes");
         store.check().unwrap_or_else(|error| panic!("{error} {:?}", self.plan));
-        let content = Self::read(&store).expect("nobody has locks");
+        let content = Self::read(&store).expect("no transaction holds locks");
         let found = (self.durable..self.versions.len())
             .rev()
             .find(|version| self.is_version(&content, *version));
@@ -498,7 +498,7 @@ fn equals_the_model_after_errors_of_the_disk() {
             let is_done = model.run();
             model.world.disk.set_faults(Faults::default());
             poisoned += usize::from(!is_done);
-            // The process starts again; the kernel may show what the device does not have.
+            // The process restarts; the kernel may show what the device does not have.
             model.world.disk.kill();
             let again = [1 + model.world.rng.below(9), 1 + model.world.rng.below(9)];
             let count = model.world.below(3);
@@ -514,8 +514,8 @@ fn equals_the_model_after_errors_of_the_disk() {
     assert!(poisoned > 50, "{poisoned}");
 }
 
-/// A short trace with an error at every I/O, and a crash at every I/O of the recovery from it: what
-/// the kernel shows after a failed sync is not what the device has.
+/// A short trace with an error at every I/O, and a crash at every I/O of the recovery from it:
+/// after a failed sync, the kernel shows what the device does not have.
 #[test]
 fn equals_the_model_after_an_error_at_every_io_and_a_crash_in_every_recovery() {
     for seed in [1, 3, 8] {

@@ -1,4 +1,4 @@
-//! Transactions of several threads have the effect of some order of them, one after another.
+//! Transactions of several threads are equivalent to some serial order.
 //!
 //! Every transaction reads lists, by key or by ranges of keys, and appends numbers to lists that no
 //! other transaction ever appends. What a list is at the end is the order of its versions, so that
@@ -11,8 +11,8 @@
 //!                                                            a phantom is such a version
 //! ```
 //!
-//! The history is serializable exactly if that graph has no circle (Adya 1999; Kingsbury and
-//! Alvaro 2020 call this *list-append*).
+//! The history is serializable exactly if that graph has no cycle (Adya 1999; Kingsbury and Alvaro
+//! 2020 call this *list-append*).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -101,7 +101,7 @@ fn work(store: &PageStore, thread: u32, history: &Mutex<Vec<Done>>, seed: u64) {
                 let durabilities = [Durability::Immediate, Durability::Group, Durability::None];
                 let chosen = usize::try_from(rng.below(3)).expect("small");
                 transaction.commit(durabilities[chosen]).expect("no faults");
-                history.lock().expect("nobody panics").push(done);
+                history.lock().expect("no thread panics").push(done);
                 committed += 1;
             }
             Err(error) => assert!(error.is_retryable(), "{error}"),
@@ -138,7 +138,7 @@ fn edges(history: &[Done], lists: &BTreeMap<u64, List>) -> Vec<Vec<usize>> {
     after
 }
 
-/// Whether there is an order that keeps to all edges.
+/// Whether an order satisfies all edges.
 fn has_order(after: &[Vec<usize>]) -> bool {
     let mut before = vec![0; after.len()];
     after.iter().flatten().for_each(|i| before[*i] += 1);
@@ -157,7 +157,7 @@ fn has_order(after: &[Vec<usize>]) -> bool {
 }
 
 #[test]
-fn threads_have_the_effect_of_one_transaction_after_another() {
+fn threads_are_equivalent_to_a_serial_order() {
     let seeds = std::env::var("PAGES_THREAD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 0..seeds {
         let world = World::new(seed);
@@ -175,7 +175,7 @@ fn threads_have_the_effect_of_one_transaction_after_another() {
                 scope.spawn(move || work(store, thread, history, seed));
             }
         });
-        let history = history.into_inner().expect("nobody panicked");
+        let history = history.into_inner().expect("no thread panicked");
         let reader = store.begin_read().expect("healthy");
         let lists: BTreeMap<u64, List> = (0..KEYS)
             .map(|key| {
@@ -186,7 +186,7 @@ fn threads_have_the_effect_of_one_transaction_after_another() {
         let count: usize = lists.values().map(Vec::len).sum();
         let appended: usize = history.iter().map(|done| done.appended.len()).sum();
         assert_eq!(count, appended, "seed {seed}: an append is lost or was made twice");
-        assert!(has_order(&edges(&history, &lists)), "seed {seed}: a circle");
+        assert!(has_order(&edges(&history, &lists)), "seed {seed}: a cycle");
         assert!(store.stats().checkpoints > 0);
         drop(reader);
         store.check().expect("sound");

@@ -1,4 +1,4 @@
-//! Several threads on one store, with its thread in the background.
+//! Several threads on one store, with its background thread.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn options() -> Options {
 
 fn put(store: &PageStore, key: &[u8], len: usize, durability: Durability) {
     let transaction = store.begin().expect("healthy");
-    transaction.table("t").insert(key, vec![7; len]).expect("nobody else writes it");
+    transaction.table("t").insert(key, vec![7; len]).expect("each thread writes its own key");
     transaction.commit(durability).expect("no faults");
 }
 
@@ -44,7 +44,10 @@ fn group_commits_of_several_threads_share_a_write_of_the_log() {
             let (store, all_have_begun) = (&store, &all_have_begun);
             scope.spawn(move || {
                 let transaction = store.begin().expect("healthy");
-                transaction.table("t").insert([thread], "x").expect("nobody else writes it");
+                transaction
+                    .table("t")
+                    .insert([thread], "x")
+                    .expect("each thread writes its own key");
                 all_have_begun.wait();
                 transaction.commit(Durability::Group).expect("no faults");
             });
@@ -58,7 +61,7 @@ fn group_commits_of_several_threads_share_a_write_of_the_log() {
 }
 
 #[test]
-fn a_commit_that_nobody_waits_for_becomes_durable_after_the_delay() {
+fn a_commit_without_a_waiting_thread_becomes_durable_after_the_delay() {
     let dir = tempfile::tempdir().expect("a directory");
     let options = Options { group_delay_ms: 5, ..Options::default() };
     let store = PageStore::open_path(dir.path(), options).expect("a new store");
@@ -94,7 +97,7 @@ fn checkpoints_are_taken_in_the_background() {
 }
 
 #[test]
-fn a_failed_sync_reaches_everybody_who_waits() {
+fn a_failed_sync_reaches_every_waiting_thread() {
     let world = World::new(4);
     let store = world.open(Options { group_delay_ms: 5, ..options() });
     put(&store, b"a", 10, Durability::Group);

@@ -1,4 +1,4 @@
-//! CALC (section 4.2.1): five phases, and copy-on-update in some of them.
+//! CALC (section 4.2.1): five phases, some of which copy on update.
 //!
 //! ```text
 //!   phase      a transaction that begins in it              the phase ends when
@@ -26,25 +26,25 @@ use crate::algorithm::{Content, Setup};
 use crate::cells::{Flags, Rows};
 use crate::sync::{Condvar, Mutex, MutexGuard, Ordering, fence, lock, wait};
 
-/// See the module.
+/// A phase; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No snapshot is being taken.
     Rest,
     /// Before the point.
     Prepare,
-    /// Behind the point, with transactions that began before it.
+    /// After the point, with active transactions that began before it.
     Resolve,
-    /// The snapshot is traversed.
+    /// The snapshot is being traversed.
     Capture,
-    /// The snapshot was traversed.
+    /// The snapshot has been traversed.
     Complete,
 }
 
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// Transactions under way, by the phase that they began in.
+    /// The number of active transactions, by the phase in which they began.
     active: [usize; 5],
     commits: u64,
 }
@@ -55,18 +55,18 @@ impl State {
     }
 }
 
-/// See the module.
+/// CALC; see the module.
 pub struct Calc {
     d: Rows,
     stable: Rows,
-    /// 1: `stable` has what the snapshot has of the row.
+    /// 1 if `stable` has the snapshot's value of the row.
     available: Flags,
     state: Mutex<State>,
     ended: Condvar,
 }
 
 impl Calc {
-    /// Waits until no transaction is under way that began in one of these phases.
+    /// Waits until no active transaction began in one of these phases.
     fn wait_for<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -170,7 +170,8 @@ impl VirtualAlgorithm for Calc {
         true
     }
 
-    /// Those that began in *complete* or later look at no flags, so they are cleared meanwhile.
+    /// Transactions that began in *complete* or later use no flags, so the flags are cleared
+    /// meanwhile.
     fn finish(&self) {
         let mut state = lock(&self.state);
         state.phase = Phase::Complete;

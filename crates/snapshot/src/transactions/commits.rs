@@ -1,4 +1,4 @@
-//! The order of commits, and where the periods of the pointer-swapping algorithms are cut in it.
+//! The commit order, and how the pointer-swapping algorithms divide it into periods.
 //!
 //! ```text
 //!   commit        number and period, in one step ── install the writes ── done
@@ -26,7 +26,7 @@ impl Commits {
         Self { state: Mutex::new(State::default()), drained: Condvar::new() }
     }
 
-    /// A transaction that has all of its locks commits: `install` gets the copy to write to. Gives
+    /// Commits a transaction that has all of its locks: passes `install` the copy to write. Returns
     /// its number.
     pub(super) fn commit(&self, install: impl FnOnce(usize)) -> u64 {
         let (number, up) = {
@@ -45,8 +45,8 @@ impl Commits {
         number
     }
 
-    /// Begins a new period, calling `swapped` before anybody commits in it. Waits until all commits
-    /// of the old one have installed. Gives their number.
+    /// Begins a new period, calling `swapped` before the first commit in it. Waits until all
+    /// commits of the old period have installed, and returns their number.
     pub(super) fn swap(&self, swapped: impl FnOnce()) -> u64 {
         let mut state = lock(&self.state);
         let down = state.up;
@@ -59,7 +59,7 @@ impl Commits {
         point
     }
 
-    /// The copy that transactions write to. Changes only by the snapshotter's own swap.
+    /// The copy that transactions write. Only the snapshotter's own swap changes it.
     pub(super) fn up(&self) -> usize {
         lock(&self.state).up
     }

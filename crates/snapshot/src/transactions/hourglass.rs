@@ -1,9 +1,9 @@
 //! vHG (Algorithm 4): Hourglass without the closed gate.
 //!
-//! The arrays are those of [`crate::Hourglass`]. The trigger swaps the pointers at once; a
+//! The arrays are those of [`crate::Hourglass`]. The trigger swaps the pointers immediately; a
 //! transaction writes all of its rows to the copy that was `*pU` when it committed (the paper says:
-//! began; see [`super`] for why not). The snapshotter waits for those that were installing into the
-//! old copy, the paper's `Detect_and_Waiting`, and traverses it.
+//! began; see [`super`] for why not). The snapshotter waits for the transactions that were
+//! installing into the old copy, the paper's `Detect_and_Waiting`, and traverses it.
 
 use super::commits::Commits;
 use super::{VirtualAlgorithm, Writes};
@@ -11,14 +11,14 @@ use crate::algorithm::{Content, Setup};
 use crate::cells::{Flags, Rows};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// See the module.
+/// vHG; see the module.
 pub struct VirtualHourglass {
     copies: [Rows; 2],
     changed: [Flags; 2],
-    /// Which copy has the latest value. Under the row's lock.
+    /// The copy with the latest value, protected by the row's lock.
     latest: Flags,
     commits: Commits,
-    /// pD: the copy that the snapshotter traverses. Its own.
+    /// pD: the copy that the snapshotter traverses. Only the snapshotter uses it.
     down: AtomicUsize,
 }
 

@@ -8,10 +8,10 @@ use crate::sync::{AtomicU8, Backoff, Ordering};
 const FREE: u8 = 0;
 const EXCLUSIVE: u8 = u8::MAX;
 const SHARED_MAX: u8 = EXCLUSIVE - 1;
-/// How often to try before giving up.
+/// Tries before giving up.
 const TRIES_MAX: usize = if cfg!(loom) { 1 } else { 200 };
 
-/// What a lock allows, the weaker first.
+/// The mode of a lock, the weaker first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Reading, shared with other readers.
@@ -54,7 +54,7 @@ impl Locks {
         false
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     pub(super) fn release(&self, row: usize, mode: Mode) {
         match mode {
             Mode::Shared => {

@@ -11,11 +11,11 @@ use crate::algorithm::{Content, Setup};
 use crate::piggyback::Copies;
 use crate::sync::{AtomicU8, Ordering};
 
-/// See the module.
+/// vPB; see the module.
 pub struct VirtualPiggyback {
     copies: Copies,
     commits: Commits,
-    /// pD: the copy that the snapshotter traverses. Its own.
+    /// pD: the copy that the snapshotter traverses. Only the snapshotter uses it.
     down: AtomicU8,
 }
 

@@ -1,4 +1,4 @@
-//! Files: the format byte by byte, damage to each byte, merging, and disks that fail.
+//! Files: the format byte by byte, damage to each byte, merging, and failing disks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ fn load(disk: &dyn Disk, path: &Path, rows: usize) -> Vec<Vec<u64>> {
     state
 }
 
-/// Checkpoints, from full snapshots and merged from changes, are the states at their triggers; and
-/// one file is left.
+/// Checkpoints, from full snapshots and merged from changes, are the states at their triggers, and
+/// one file remains.
 fn checkpoints_are_full<A: Algorithm>() {
     let rows = 100;
     let directory = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn small_dump(disk: &dyn Disk, path: &Path, content: Content) -> snapshot::Resul
     Ok(())
 }
 
-/// The format document, in code.
+/// The format document as code.
 #[test]
 fn the_format_is_the_documented_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn after_a_crash_at_any_io_there_is_a_whole_dump_or_none() {
     }
 }
 
-/// A block that stands where another one should has the right bytes in the wrong place.
+/// A misplaced block has correct bytes in the wrong place.
 #[test]
 fn exchanged_blocks_are_found() {
     let directory = tempfile::tempdir().unwrap();
@@ -208,7 +208,7 @@ fn the_child_of_fork_says_what_went_wrong() {
     client.tick().write(1, &[9; WORDS]);
     let error = checkpoints.make(snapshot).unwrap_err();
     assert!(matches!(error, Error::Child { .. }) && error.to_string().contains("x/"), "{error}");
-    // The child is still there, and has the state of the trigger.
+    // The child process still exists, with the state of the trigger.
     let mut rows = Vec::new();
     let mut again = snapshotter.unfinished().unwrap().unwrap();
     again

@@ -1,4 +1,4 @@
-//! What holds for every algorithm.
+//! Properties of every algorithm.
 //!
 //! ```text
 //!   model         one thread, a script: steps of client and snapshotter in any order, against a Vec
@@ -9,21 +9,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-// Miri knows only some of the calls for files, and there is no `unsafe` in what writes them.
+// Miri supports only some of the file calls, and the code that writes files has no `unsafe`.
 #[cfg(not(miri))]
 mod dumps;
 mod model;
 mod threads;
 mod transactions;
 
-/// A value whose words all differ and all tell which value it is: a torn row equals no value.
+/// A value whose words all differ and each identify it: a torn row equals no value.
 pub fn value(seed: u64, words: usize) -> Vec<u64> {
     (0..words as u64)
         .map(|word| seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(word))
         .collect()
 }
 
-/// Calls a generic function once for each physical algorithm, as a test of its own.
+/// Calls a generic function for each physical algorithm, each as its own test.
 #[macro_export]
 macro_rules! for_each_algorithm {
     ($($check:ident),* $(,)?) => {
@@ -34,7 +34,7 @@ macro_rules! for_each_algorithm {
         $crate::for_each_algorithm!(@ hourglass Hourglass [$($check)*]);
         $crate::for_each_algorithm!(@ piggyback Piggyback [$($check)*]);
         $crate::for_each_algorithm!(@ windowed Windowed [$($check)*]);
-        // Miri knows no processes.
+        // Miri does not support processes.
         #[cfg(not(miri))]
         $crate::for_each_algorithm!(@ fork Fork [$($check)*]);
     };

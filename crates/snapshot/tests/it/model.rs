@@ -1,8 +1,8 @@
-//! Any interleaving of reads, writes, triggers and steps of the snapshotter, against a plain `Vec`.
+//! Any interleaving of reads, writes, triggers and snapshotter steps, compared with a plain `Vec`.
 //!
-//! A script is run in one thread, so every run can be repeated and shrunk. Between any two reads or
-//! writes of the client, also inside a tick, the snapshotter may do some steps: bring rows up to
-//! date, traverse rows.
+//! A script runs in one thread, so every run can be repeated and shrunk. Between any two reads or
+//! writes of the client, also inside a tick, the snapshotter may take some steps: update rows,
+//! traverse rows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use snapshot::{Algorithm, Content, Database, Pages, Setup, Shape, Snapshot, Sour
 
 use crate::value;
 
-/// Enough for several windows.
+/// Enough rows for several windows.
 const ROWS: usize = if cfg!(miri) { 70 } else { 150 };
 const WORDS: usize = 8;
 
@@ -20,13 +20,13 @@ const WORDS: usize = 8;
 enum Step {
     Write(usize),
     Read(usize),
-    /// The snapshotter brings some rows up to date.
+    /// The snapshotter updates some rows.
     Online(usize),
     /// The snapshotter traverses some rows.
     Traverse(usize),
 }
 
-/// Steps before the client is let in, and steps while it is in.
+/// Steps before the client enters, and steps while it is inside.
 type Ticks = Vec<(Vec<Step>, Vec<Step>)>;
 
 fn row() -> impl Strategy<Value = usize> {
@@ -51,14 +51,14 @@ fn script() -> impl Strategy<Value = Vec<Ticks>> {
     vec(vec(tick, 0..4), 1..6)
 }
 
-/// What should be there.
+/// The expected rows.
 struct Model {
     latest: Vec<u64>,
     written_since_taken: Vec<bool>,
     next_seed: u64,
 }
 
-/// What a snapshot should be, and how much of it was seen.
+/// The expected snapshot, and how much of it was visited.
 struct Expected {
     state: Vec<u64>,
     written: Vec<bool>,
@@ -68,7 +68,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// The traversal goes on for some rows; each must be as it was at the trigger.
+    /// Continues the traversal for some rows; each must be as at the trigger.
     fn traverse<A: Algorithm>(&mut self, snapshot: &mut Snapshot<'_, A>, rows: usize) {
         let mut read = [0; WORDS];
         for _ in 0..rows {
@@ -191,7 +191,7 @@ fn nothing_written_nothing_changes<A: Algorithm>() {
     run::<A>(&[vec![write(3), write(69)], vec![], vec![], vec![write(3)], vec![], vec![]]);
 }
 
-/// A row written in each period, in every second one, in none: what one copy has and another has not.
+/// Rows written in each period, in every second one, in none: rows that only one copy has.
 fn alternating_writes<A: Algorithm>() {
     let ticks = |period: usize| {
         let writes = [
@@ -216,7 +216,7 @@ fn one_at_a_time<A: Algorithm>() {
     snapshotter.take().unwrap().next_row(&mut [0; WORDS]).unwrap();
     client.tick().write(1, &[9; WORDS]);
     assert!(matches!(snapshotter.take(), Err(snapshot::Error::Unfinished)));
-    // It is still there, from the beginning, and as it was.
+    // It still exists, from the beginning and unchanged.
     let mut rows = Vec::new();
     let mut again = snapshotter.unfinished().unwrap().unwrap();
     again

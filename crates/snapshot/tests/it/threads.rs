@@ -17,7 +17,7 @@ const SNAPSHOTS: u64 = if cfg!(miri) { 3 } else { 150 };
 /// The rows that tick `tick` writes, in order.
 fn rows_of(tick: u64) -> impl Iterator<Item = usize> {
     let mut random = fastrand::Rng::with_seed(tick);
-    // Few rows are hot, so that many writes meet the snapshotter.
+    // Few rows are hot, so that many writes collide with the snapshotter.
     (1..WRITES_A_TICK).map(move |_| {
         let bound = if random.bool() { 8 } else { ROWS };
         random.usize(1..bound)

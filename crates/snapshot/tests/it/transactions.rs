@@ -1,5 +1,5 @@
 //! Transactions of several threads: each snapshot is the state after exactly as many commits as it
-//! says, and every transaction has read what the ones before it have written.
+//! says, and every transaction has read the writes of all before it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ fn read<A: VirtualAlgorithm>(transaction: &mut Transaction<'_, A>, row: usize) -
     into
 }
 
-/// The rows of a snapshot put over those of the snapshot before.
+/// Merges the rows of a snapshot into those of the previous one.
 fn merge<A: VirtualAlgorithm>(snapshot: &mut VirtualSnapshot<'_, A>, state: &mut [Vec<u64>]) {
     let mut seen = 0;
     snapshot
@@ -46,7 +46,7 @@ const ROWS: usize = 40;
 const THREADS: u64 = 3;
 const SNAPSHOTS: usize = if cfg!(miri) { 2 } else { 120 };
 
-/// What a transaction has done: its reads, and the value of its writes.
+/// A transaction's reads, and the value of its writes.
 struct Done {
     read: Vec<(usize, Vec<u64>)>,
     written: Vec<usize>,
@@ -71,7 +71,7 @@ fn transact<A: VirtualAlgorithm>(
             done.read.push((row, into));
         }
     }
-    // An abort now and then.
+    // An occasional abort.
     if random.u8(0..16) == 0 {
         return Err(Error::Conflict { row: 0 });
     }
@@ -102,7 +102,7 @@ fn snapshots_are_states_between_commits<A: VirtualAlgorithm>() {
             merge(&mut snapshot, &mut state);
             snapshots.push((snapshot.point(), state.clone()));
             snapshot.finish();
-            // Some transactions in between, so that not all snapshots are alike.
+            // Some transactions in between, so that snapshots differ.
             std::thread::yield_now();
         }
         stop.store(true, Ordering::Relaxed);
@@ -127,9 +127,9 @@ fn snapshots_are_states_between_commits<A: VirtualAlgorithm>() {
     assert!(snapshots.next().is_none(), "snapshots come in the order of their points");
 }
 
-/// Transactions that began before the trigger meet one that began after it: the cases in which the
-/// paper's rule (the period of the beginning counts) gives a snapshot of no state.
-fn who_began_before_meets_who_began_after<A: VirtualAlgorithm>() {
+/// Transactions that began before the trigger conflict with one that began after it: the cases in
+/// which the paper's rule (the period of the beginning counts) gives a snapshot of no state.
+fn a_transaction_from_before_the_trigger_meets_one_from_after<A: VirtualAlgorithm>() {
     let store = store::<A>(3);
     let mut state = vec![Vec::new(); 3];
     let mut first = store.take().unwrap();
@@ -146,7 +146,7 @@ fn who_began_before_meets_who_began_after<A: VirtualAlgorithm>() {
             snapshot.finish();
             (point, state)
         });
-        // The new one writes row 0; the old one reads that and writes rows 0 and 1.
+        // The new one writes row 0; the old one reads it and writes rows 0 and 1.
         let mut new = store.begin();
         new.write(0, &value(10, WORDS)).unwrap();
         let first = new.commit();
@@ -159,7 +159,7 @@ fn who_began_before_meets_who_began_after<A: VirtualAlgorithm>() {
         let states = [[0, 0], [10, 0], [12, 11]];
         let expected = states[usize::try_from(point).unwrap()].map(|seed| value(seed, WORDS));
         assert_eq!(state[..2], expected, "after {point} commits");
-        // And the next one has the latest.
+        // And the next snapshot has the latest.
         let mut snapshot = store.take().unwrap();
         merge(&mut snapshot, &mut state);
         snapshot.finish();
@@ -250,8 +250,8 @@ macro_rules! for_each_virtual_algorithm {
             #[test] fn snapshots_are_states_between_commits() {
                 super::snapshots_are_states_between_commits::<Algorithm>();
             }
-            #[test] fn who_began_before_meets_who_began_after() {
-                super::who_began_before_meets_who_began_after::<Algorithm>();
+            #[test] fn a_transaction_from_before_the_trigger_meets_one_from_after() {
+                super::a_transaction_from_before_the_trigger_meets_one_from_after::<Algorithm>();
             }
             #[test] fn large_rows_are_never_torn() {
                 super::large_rows_are_never_torn::<Algorithm>();

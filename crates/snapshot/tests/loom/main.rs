@@ -1,13 +1,13 @@
-//! Every order in which two threads may see each other's loads and stores, on one or two rows.
+//! Every order in which two threads can see each other's loads and stores, on one or two rows.
 //!
-//! Compiled to nothing unless with `--cfg loom` (`make loom-snapshot`). loom runs each test once for
+//! Empty unless compiled with `--cfg loom` (`make loom-snapshot`). loom runs each test once for
 //! each order that the memory model allows, up to a bound of preemptions.
 //!
-//! Not every one after all: loom looks for a race only at the *last* access to an atomic before a
-//! store. A thread that loads something before it stores it, as CALC does with its flag and its rows,
-//! hides from it what another one has loaded. That is why `tests/it` has large rows.
+//! Not every order after all: loom looks for a race only at the *last* access to an atomic before a
+//! store. A thread that loads an atomic before storing it, as CALC does with its flag and its rows,
+//! hides from loom what another thread has loaded. That is why `tests/it` has large rows.
 //!
-//! What is broken on purpose to see that this finds it is listed in `docs/snapshots.md`.
+//! `docs/snapshots.md` lists the mutations that were used to prove that this finds errors.
 
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -21,9 +21,9 @@ use snapshot::{
 };
 
 const ROWS: usize = 2;
-/// Two words a row: one could not be torn.
+/// Two words per row: one could not be torn.
 const WORDS: usize = 2;
-/// How often a thread that could go on is interrupted, at most.
+/// How often a runnable thread is preempted, at most.
 const PREEMPTIONS: usize = 4;
 
 fn setup() -> Setup<'static> {
@@ -41,7 +41,7 @@ fn explore(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Puts what a snapshot has over the rows of the one before.
+/// Merges the rows of a snapshot into those of the previous one.
 fn merge(snapshot: &mut impl Source, merged: &mut [[u64; WORDS]; ROWS]) {
     snapshot
         .traverse(|row, value| {
@@ -56,8 +56,8 @@ fn states_after_ticks() -> [[[u64; WORDS]; ROWS]; 3] {
     [[0, 0], [1, 0], [2, 2]].map(|rows| rows.map(|word| [word; WORDS]))
 }
 
-/// The client writes row 0 in tick 1, both rows in tick 2, while two snapshots are taken: each is
-/// the state before, between or after, and they do not go back.
+/// The client writes row 0 in tick 1 and both rows in tick 2 while two snapshots are taken: each is
+/// the state before, between or after, and the second is not older.
 fn two_snapshots<A: Algorithm>() {
     explore(|| {
         let database: &'static mut Database<A> = Box::leak(Box::new(Database::new(&setup())));
@@ -89,15 +89,15 @@ fn two_snapshots<A: Algorithm>() {
     });
 }
 
-/// A snapshot has been taken already, of rows that were both written before. While the snapshotter
-/// brings the client's copy up to date and traverses, the client writes row 0 and reads it. Beginning
-/// here, and not at the loading of the rows, leaves the preemptions for the moment of the hand-over.
+/// A snapshot has already been taken, of rows that were both written before. While the snapshotter
+/// updates the client's copy and traverses, the client writes row 0 and reads it. Beginning here,
+/// rather than at loading the rows, saves the preemptions for the hand-over.
 fn a_write_meets_the_snapshotter<A: Algorithm>() {
     explore(|| {
         let database: &'static mut Database<A> = Box::leak(Box::new(Database::new(&setup())));
         let (mut client, mut snapshotter) = database.split();
         let mut merged = [[0; WORDS]; ROWS];
-        // The first snapshot, so that the second one is none of everything for any algorithm.
+        // The first snapshot, so that no algorithm's second one contains every row.
         let mut first = snapshotter.take().unwrap();
         merge(&mut first, &mut merged);
         first.finish();
@@ -111,7 +111,7 @@ fn a_write_meets_the_snapshotter<A: Algorithm>() {
             client.tick().read(0, &mut read);
             assert_eq!(read, [2; WORDS], "the latest");
             client.tick().read(1, &mut read);
-            assert_eq!(read, [1; WORDS], "what nobody has written");
+            assert_eq!(read, [1; WORDS], "a value that was never written");
         });
         merge(&mut snapshot, &mut merged);
         assert_eq!(merged, [[1; WORDS]; ROWS], "as it was when it was taken");
@@ -124,7 +124,7 @@ fn a_write_meets_the_snapshotter<A: Algorithm>() {
     });
 }
 
-/// The same with a transaction that begins when the snapshot has been taken.
+/// The same with a transaction that begins after the snapshot was taken.
 fn a_commit_meets_the_snapshotter<A: VirtualAlgorithm>() {
     explore(|| {
         let store = Arc::new(TransactionStore::<A>::new(&setup()));

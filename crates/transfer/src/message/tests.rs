@@ -1,4 +1,4 @@
-//! Messages come back as they were written, and anything else is refused.
+//! Messages are read as they were written, and anything else is refused.
 
 use proptest::prelude::*;
 

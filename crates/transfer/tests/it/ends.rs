@@ -1,4 +1,4 @@
-//! A server on a free port with a directory of its own, and what a client does with it.
+//! A server on a free port with its own directory, and calls of a client.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use transfer::{
     Limits, Progress, Remote, Report, Result, Scheme, Server, Service, Trust, Verification,
 };
 
-/// No limits, and no more filler than a test has patience for.
+/// No limits, and only as much filler as a test can wait for.
 pub(crate) const NO_LIMITS: Limits = Limits { size_max_bytes: None, keep_free_bytes: 0 };
 
 /// A small device, so that tests displace it quickly.
 pub(crate) const VERIFICATION: Verification =
     Verification { scheme: Scheme::Spc, verifiers: 2, resends_max: 3, device_cache_bytes: 1 << 20 };
 
-/// A directory below the build's, on a real file system (`/tmp` may be in memory).
+/// A directory below the build directory, on a real file system (`/tmp` may be in memory).
 pub(crate) fn directory() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -49,7 +49,7 @@ impl Receiver {
         self.dir.path().join(name)
     }
 
-    /// How many files wait in the staging directory.
+    /// The number of files in the staging directory.
     pub(crate) fn staged(&self) -> usize {
         let staging = self.dir.path().join(transfer::STAGING);
         std::fs::read_dir(staging)
@@ -70,7 +70,7 @@ pub(crate) fn send(
     transfer::send(&[path.to_owned()], &remote, trust, verification, &Progress::default())
 }
 
-/// Bytes that look like nothing else.
+/// Random bytes.
 pub(crate) fn random_bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     fastrand::Rng::with_seed(seed).fill(&mut bytes);

@@ -1,9 +1,8 @@
 //! Table 4.2 of the paper: faults in each layer of the receiver's storage, against each scheme.
 //!
-//! The whole transfer is real, sender, protocol and receiver; only the device that the files go to is
-//! simulated, with host memory, a cache of its own and flash. A fault is **detected** when pages are
-//! sent again because of it, and **missed** when the transfer says that all is well and what is on the
-//! flash in the end is not what was sent.
+//! Sender, protocol and receiver are real; only the device is simulated, with host memory, a cache
+//! of its own and flash. A fault is **detected** if pages are resent because of it, and **missed**
+//! if the transfer reports success and the flash finally differs from what was sent.
 
 use std::fs;
 use std::io;
@@ -18,15 +17,15 @@ use transfer::{Destination, Origin, Report, Scheme, Trust, Verification};
 use crate::ends::{directory, random_bytes, send};
 
 const PAGE: u64 = 4096;
-/// Files of a transfer, and pages of each.
+/// The files of a transfer, and the pages of each.
 const FILES: u64 = 8;
 const FILE_PAGES: u64 = 64;
-/// The cache holds all of them: nothing gets to flash unless it is displaced on purpose.
+/// The cache holds all of them: nothing reaches the flash unless it is displaced on purpose.
 const CACHE_PAGES: u64 = 1024;
-/// The file that is written to displace the others.
+/// The file written to displace the others.
 const FILLER: u64 = u64::MAX;
 
-/// Files on a simulated device; their number is their name.
+/// Files on a simulated device, named by their numbers.
 struct Layers {
     device: LayeredDevice,
     apparent: Arc<Mutex<Vec<u32>>>,
@@ -81,12 +80,12 @@ impl Destination for Layers {
     }
 }
 
-/// How a transfer went.
+/// The outcome of a transfer.
 struct Outcome {
     report: Report,
     /// Files that have appeared.
     apparent: usize,
-    /// Files that have appeared and are, in the end, not what was sent.
+    /// Files that have appeared but finally differ from what was sent.
     rotten: usize,
     device: LayeredDevice,
 }
@@ -116,7 +115,7 @@ fn transfer_onto(faults: Vec<Fault>, scheme: Scheme, resends_max: u16) -> Outcom
         report
     });
     let apparent = apparent.lock().unwrap().clone();
-    // The directory is entry 0, the files follow in the order of their names.
+    // The directory is entry 0; the files follow in name order.
     let is_rotten = |&&entry: &&u32| {
         device.contents_in_the_end(u64::from(entry)) != contents(u64::from(entry) - 1)
     };
@@ -124,12 +123,12 @@ fn transfer_onto(faults: Vec<Fault>, scheme: Scheme, resends_max: u16) -> Outcom
     Outcome { report, apparent: apparent.len(), rotten, device }
 }
 
-/// Pages of the third file, of all that enter a layer for the first time.
+/// Faults for pages of the third file, whenever they first enter a layer.
 fn fault(layer: Layer, damage: Damage) -> Vec<Fault> {
     vec![Fault { layer, damage, pages: 2 * FILE_PAGES + 3..2 * FILE_PAGES + 7 }]
 }
 
-/// What Table 4.2 says.
+/// The results of Table 4.2.
 fn finds(scheme: Scheme, layer: Layer) -> bool {
     match scheme {
         Scheme::Pipelined => layer == Layer::HostMemory,

@@ -1,4 +1,4 @@
-//! What a receiver does not take, and what a client is told.
+//! What a receiver refuses, and what the client is told.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn a_link_at_the_receiver_is_not_followed() {
     symlink(outside.path(), receiver.path("tree/sub")).unwrap();
     assert!(refusal(receiver.send(&tree)).contains("symbolic link"));
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
-    // Nor is one read through.
+    // Nor is a file read through one.
     let remote = format!("{}/tree/sub/file", receiver.address).parse().unwrap();
     let to = directory();
     let progress = transfer::Progress::default();
@@ -76,7 +76,7 @@ fn more_than_the_stated_size_or_than_there_is_room_for_is_refused_before_it_star
     let receiver = Receiver::start_with(Trust::Loopback, limits);
     assert!(refusal(receiver.send(&file)).contains("not enough room"));
     assert!(!receiver.path("file").exists());
-    // The filler that the scheme needs is counted in.
+    // The filler that the scheme needs is included.
     let receiver = Receiver::start();
     let verification = Verification { device_cache_bytes: u64::MAX / 2, ..VERIFICATION };
     let why = refusal(send(receiver.address, &file, &Trust::Loopback, verification));
@@ -101,7 +101,7 @@ fn only_the_same_token_opens_the_door() {
     assert!(matches!(error, Error::Token(_) | Error::BrokenOff), "{error}");
 }
 
-/// A frame as docs/format/transfer.md has it, made by hand.
+/// A frame built by hand from docs/format/transfer.md.
 fn frame(kind: u8, head: &[u8]) -> Vec<u8> {
     let mut frame = vec![kind, 0, 0, 0];
     frame.extend(u32::try_from(head.len()).unwrap().to_le_bytes());
@@ -112,7 +112,7 @@ fn frame(kind: u8, head: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a server says to a client that announces these entries.
+/// A server's answer to a client that announces these entries.
 fn answer_to(receiver: &Receiver, entries: &[Vec<u8>]) -> String {
     let mut socket = TcpStream::connect(receiver.address).unwrap();
     let mut hello = b"INDELTFR\x01\x00\x04\x01\x00\x03\x00".to_vec();
@@ -164,7 +164,7 @@ fn clients_that_say_nothing_keep_nobody_out() {
     let silent: Vec<TcpStream> = (0..300)
         .map(|_| {
             let mut socket = TcpStream::connect(receiver.address).unwrap();
-            // The first byte of a handshake, whose rest never comes.
+            // The first byte of a handshake whose rest never arrives.
             socket.write_all(&[0x16]).unwrap();
             socket
         })

@@ -1,4 +1,4 @@
-//! Transfers that break off at any moment, and go on.
+//! Transfers that break off at any moment and are resumed.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,7 @@ fn a_transfer_that_was_cut_goes_on_with_the_pages_that_are_missing() {
     assert!(matches!(error, Error::BrokenOff), "{error}");
     assert!(!receiver.path("file").exists(), "nothing half-good appears");
 
-    // The rest fits through a wire that is cut after less than the whole.
+    // The rest fits through a wire that is cut before the whole would.
     let address = wire(receiver.address, Trouble::CutAt(20 << 20));
     let report = send(address, &file, &Trust::Loopback, VERIFICATION).unwrap();
     assert!(report.is_complete());
@@ -40,7 +40,7 @@ fn a_cut_anywhere_leaves_nothing_half_good() {
     let receiver = Receiver::start();
     for at in (10..4_200_000).step_by(97_001) {
         let address = wire(receiver.address, Trouble::CutAt(at));
-        // Some of them are through before the cut, when the first ones have arrived.
+        // Some of them arrive before the cut.
         let _cut_or_not = send(address, &tree, &Trust::Loopback, VERIFICATION);
         for number in 0..6 {
             if let Ok(bytes) = fs::read(receiver.path(&format!("tree/{number}"))) {

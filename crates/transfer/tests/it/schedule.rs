@@ -1,4 +1,4 @@
-//! The concurrency controller's promises, under random runs.
+//! The guarantees of the concurrency controller, under random runs.
 //!
 //! The model keeps the history: when each write began and whether it is synced. A range may be
 //! handed out when the writes that began after the end of its sync, and are synced, are as many
@@ -10,18 +10,18 @@ use proptest::prelude::*;
 use transfer::Scheme;
 use transfer::concurrency_controller::{Checksums, Range, Schedule};
 
-/// Something that happens to a schedule.
+/// An event of a schedule.
 #[derive(Debug, Clone)]
 enum Event {
     /// Some ranges are written, each of which may have been there before.
     Written(Vec<(u64, bool)>),
-    /// What was written first is synced, whatever was written since.
+    /// The oldest write is synced, whatever was written since.
     Synced,
     /// A write that fails: what of it is on the device is unknown.
     Failed(u64),
     /// A verifier takes a range.
     Take,
-    /// And is done with it; bad ones come again.
+    /// The verifier is done with it; bad ranges come again.
     Done { bad: bool },
     /// A file is given up.
     Forget(u32),
@@ -39,7 +39,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What was written together.
+/// A unit of writing.
 struct Write {
     began_at: u64,
     bytes: u64,
@@ -53,11 +53,11 @@ struct Model {
     /// The time, in events.
     now: u64,
     unsynced: VecDeque<Write>,
-    /// Writes that are on the device: when they began, and their bytes.
+    /// Writes on the device: when they began, and their bytes.
     on_device: Vec<(u64, u64)>,
     /// By file: when its sync ended.
     synced_at: Vec<Option<u64>>,
-    /// By file: whether it has to be handed out, if that has not happened.
+    /// By file: whether it must still be handed out.
     wanted: Vec<bool>,
     in_verification: Vec<Range>,
     largest_sync: u64,
@@ -105,14 +105,14 @@ impl Model {
         true
     }
 
-    /// Bytes on the device that were written after the sync of a file ended.
+    /// Bytes on the device that were written after a file's sync ended.
     fn newer_bytes(&self, entry: u32) -> u64 {
         let Some(synced_at) = self.synced_at[entry as usize] else { return 0 };
         let newer = self.on_device.iter().filter(|(began_at, _)| *began_at > synced_at);
         newer.map(|(_, bytes)| bytes).sum()
     }
 
-    /// Takes a range if there is one, which must be allowed.
+    /// Takes a range if there is one, which must be permitted.
     fn take(&mut self) -> bool {
         let Some(range) = self.schedule.take() else { return false };
         let wanted = std::mem::take(&mut self.wanted[range.entry as usize]);
@@ -161,7 +161,7 @@ impl Model {
         }
     }
 
-    /// What the I/O manager does when nothing comes any more: everything is synced, then filler.
+    /// What the I/O manager does when nothing arrives any more: sync everything, then write filler.
     fn finish(&mut self) {
         let mut rounds = 0;
         loop {
@@ -213,7 +213,7 @@ proptest! {
             model.now += 1;
             let ranges: Vec<(u64, bool)> = write.iter().map(|&bytes| (bytes, false)).collect();
             model.write(&ranges);
-            // The writer is as many batches ahead of the syncer.
+            // The writer is this many batches ahead of the syncer.
             while model.unsynced.len() > ahead {
                 model.now += 1;
                 model.sync();

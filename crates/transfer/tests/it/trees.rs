@@ -1,4 +1,4 @@
-//! What arrives is what was sent.
+//! Files arrive as they were sent.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ fn set_modified(path: &Path, seconds: u64, nanoseconds: u32) {
     fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// A tree with everything in it that is hard.
+/// Creates a tree with every difficult kind of entry.
 fn make_tree(top: &Path) {
     fs::create_dir_all(top.join("empty directory")).unwrap();
     fs::create_dir_all(top.join("deep/er/and/deeper")).unwrap();
@@ -93,7 +93,7 @@ fn a_tree_that_is_there_is_compared_and_not_sent() {
     receiver.send(&tree).unwrap();
     let big = receiver.path("tree/big");
     let modified = fs::metadata(&big).unwrap().modified().unwrap();
-    // Decay that no time of modification shows.
+    // Corruption that no modification time shows.
     let mut bytes = fs::read(&big).unwrap();
     bytes[1_000_000] ^= 1;
     fs::write(&big, bytes).unwrap();

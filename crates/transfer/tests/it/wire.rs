@@ -1,7 +1,7 @@
 //! A wire that damages, and one that is cut.
 //!
-//! A proxy passes bytes between client and server, and at a chosen place of those that go to the
-//! server flips a bit or hangs up.
+//! A proxy passes bytes between client and server, and at a chosen place on the way to the server
+//! flips a bit or hangs up.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,16 +12,16 @@ use transfer::Trust;
 
 use crate::ends::{Receiver, VERIFICATION, directory, random_bytes, send};
 
-/// What the wire does.
+/// What the wire does to the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trouble {
-    /// One bit of the n-th byte to the server is another one.
+    /// Flips one bit of the n-th byte to the server.
     FlipAt(u64),
-    /// Nothing goes either way behind the n-th byte to the server.
+    /// Passes nothing in either direction after the n-th byte to the server.
     CutAt(u64),
 }
 
-/// A wire to `server` that makes trouble on its first connection; where to connect to.
+/// Starts a wire to `server` that damages its first connection, and returns its address.
 pub(crate) fn wire(server: SocketAddr, trouble: Trouble) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
