@@ -11,8 +11,10 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Mutex;
 
 /// How important a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,7 +155,7 @@ impl Logger {
         };
         let when = format_time(self.shared.clock.now_ms());
         let line = format!("{}:M {when} {mark} {message}\n", std::process::id());
-        let mut target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut target = self.shared.target.lock();
         // A message that cannot be written cannot be reported either.
         let _ignored = match &mut *target {
             Target::Nothing => Ok(()),

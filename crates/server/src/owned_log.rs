@@ -10,12 +10,12 @@
 //! tell, [`redo::Log`] fetches from its mailboxes when it is polled.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use base::{Lsn, Record, RecordAddr, SegmentId};
+use base::{Lsn, Mutex, Record, RecordAddr, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
 use redo::{
@@ -142,11 +142,11 @@ impl LogWorkers for Threads {
     }
 
     fn write_now(&mut self, device: usize) -> bool {
-        self.flushers.iter().any(|flusher| match flusher.try_lock() {
-            Ok(mut flusher) => flusher.device_index() == device && flusher.write_now(),
-            // It works, or has panicked: its thread's matter.
-            Err(_) => false,
-        })
+        // One that is locked is at work, or has panicked: its thread's matter.
+        self.flushers
+            .iter()
+            .filter_map(|flusher| flusher.try_lock())
+            .any(|mut flusher| flusher.device_index() == device && flusher.write_now())
     }
 
     fn finish(&mut self) -> Result<(), String> {
@@ -164,7 +164,7 @@ fn flusher_thread(index: usize) -> std::thread::Builder {
 }
 
 fn run_flusher(flusher: &Mutex<Flusher>) {
-    let flusher = || flusher.lock().unwrap_or_else(PoisonError::into_inner);
+    let flusher = || flusher.lock();
     let bell = flusher().bell();
     loop {
         let turn = flusher().turn();

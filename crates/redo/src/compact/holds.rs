@@ -24,10 +24,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use base::SegmentId;
+use base::{Mutex, SegmentId};
 
 use crate::format::manifest::KeptFile;
 
@@ -94,7 +94,7 @@ pub(crate) struct Holds {
 
 impl Holds {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Holds what is in segments before `segment_end`, until [`Holds::close`].

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 
-use base::{Lsn, ObjectId, SegmentId};
+use base::{Lsn, Mutex, ObjectId, SegmentId};
 
 use crate::compact::holds::{Holds, MarkId};
 use crate::compact::image_copy::{Copied, Keep};
@@ -80,7 +80,7 @@ pub(crate) struct Queue {
 
 impl JobQueue {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     pub(crate) fn push(&self, job: Job) {

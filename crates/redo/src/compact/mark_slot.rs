@@ -1,10 +1,10 @@
 //! What the executor hands to the consumer of a mark, and where.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
-use base::{Lsn, RecordAddr};
+use base::{Lsn, Mutex, RecordAddr};
 
 use crate::compact::holds::MarkId;
 use crate::compact::marks::MarkedSegment;
@@ -46,7 +46,7 @@ impl Default for Slot {
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Notes where the mark is. Whether its consumer is still there.

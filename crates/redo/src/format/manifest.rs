@@ -8,10 +8,10 @@
 //! A small file `device` in each device's directory says whose it is.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use base::checksum::crc32c;
-use base::{Lsn, ObjectId, SegmentId};
+use base::{Lsn, Mutex, ObjectId, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
@@ -345,17 +345,17 @@ impl ManifestStore {
 
     /// What the next manifest will list.
     pub(crate) fn listing(&self) -> MutexGuard<'_, Listing> {
-        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listing.lock()
     }
 
     pub(crate) fn get(&self) -> Manifest {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).manifest.clone()
+        self.current.lock().manifest.clone()
     }
 
     /// Changes the manifest, durably, if `change` says that there is something to change. After an
     /// error the file may say the one or the other, until the next call has succeeded.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Manifest) -> bool) -> Result<()> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let mut next = current.manifest.clone();
         if change(&mut next) || current.is_in_doubt {
             current.is_in_doubt = true;

@@ -22,10 +22,10 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
-use base::SegmentId;
+use base::{Mutex, SegmentId};
 use env::Access;
 
 use crate::error::lacks_descriptor;
@@ -90,7 +90,7 @@ struct State {
 
 impl ScrubQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes how fast files are read, 0 for not at all; a new pass begins.

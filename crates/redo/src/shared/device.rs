@@ -12,10 +12,10 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
 
-use base::{Lsn, SegmentId};
+use base::{Lsn, Mutex, SegmentId};
 use env::{Clock, Disk, Lock};
 
 use crate::format::manifest::{Manifest, ManifestStore};
@@ -160,15 +160,15 @@ impl Device {
     }
 
     pub(crate) fn last_error(&self) -> Option<String> {
-        lock(&self.last_error).clone()
+        self.last_error.lock().clone()
     }
 
     pub(crate) fn set_last_error(&self, error: String) {
-        *lock(&self.last_error) = Some(error);
+        *self.last_error.lock() = Some(error);
     }
 
     pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        lock(&self.inbox)
+        self.inbox.lock()
     }
 
     /// How it is, with so many segments that have their file on it.
@@ -247,8 +247,11 @@ impl Device {
         let mut inbox = self.inbox();
         if inbox.orders.is_empty() && !inbox.is_nudged {
             inbox.is_waiting = true;
-            inbox =
-                self.arrived.wait_timeout(inbox, timeout).unwrap_or_else(PoisonError::into_inner).0;
+            inbox = self
+                .arrived
+                .wait_timeout(inbox, timeout)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
             inbox.is_waiting = false;
         }
         inbox.is_nudged = false;
@@ -395,7 +398,7 @@ impl Shared {
 
     /// Leaves something in the mailbox.
     pub(crate) fn post(&self, write: impl FnOnce(&mut Mailbox)) {
-        write(&mut lock(&self.mailbox));
+        write(&mut self.mailbox.lock());
         self.has_mail.store(true, Ordering::Release);
     }
 
@@ -404,18 +407,18 @@ impl Shared {
         if !self.has_mail.swap(false, Ordering::AcqRel) {
             return false;
         }
-        std::mem::swap(&mut *lock(&self.mailbox), into);
+        std::mem::swap(&mut *self.mailbox.lock(), into);
         true
     }
 
     /// Why the log has become read-only, if it has. Takes no lock while it has not.
     pub(crate) fn fatal(&self) -> Option<String> {
-        self.is_fatal.load(Ordering::Acquire).then(|| lock(&self.fatal).clone())?
+        self.is_fatal.load(Ordering::Acquire).then(|| self.fatal.lock().clone())?
     }
 
     /// Says that the log has become read-only. The first reason stays.
     pub(crate) fn set_fatal(&self, reason: String) {
-        lock(&self.fatal).get_or_insert(reason);
+        self.fatal.lock().get_or_insert(reason);
         self.is_fatal.store(true, Ordering::Release);
     }
 
@@ -424,10 +427,4 @@ impl Shared {
         self.durability.want_synced(lsn);
         self.devices.iter().for_each(Device::nudge);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere ends the process (release) or the test; the data is whole either way,
-    // because no code here panics between two changes that belong together.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,9 +13,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use base::Lsn;
+use base::{Lsn, Mutex};
 
 /// The longest prefix of the log's blocks that have all come to some state, in any order.
 struct Prefix {
@@ -36,7 +35,7 @@ impl Prefix {
 
     /// Marks these blocks. Where the prefix ended before, and where it ends now.
     fn mark(&self, lsns: impl Iterator<Item = Lsn>) -> (Lsn, Lsn) {
-        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beyond = self.beyond.lock();
         let before = self.end.load(Ordering::Relaxed);
         for lsn in lsns {
             let Some(past) = lsn.0.checked_sub(before + 1) else { continue };

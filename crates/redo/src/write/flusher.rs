@@ -278,8 +278,7 @@ impl Flusher {
     /// Says that this device takes nothing more; not if a device that has failed meanwhile has
     /// left its blocks here.
     fn close_inbox(&self) -> bool {
-        let reroute = self.shared.reroute.lock();
-        let _none_fails_now = reroute.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _none_fails_now = self.shared.reroute.lock();
         let mut inbox = self.device().inbox();
         inbox.is_closed = inbox.orders.is_empty();
         inbox.is_closed
@@ -534,8 +533,7 @@ impl Flusher {
         let shared = self.shared.clone();
         let device = &shared.devices[self.index];
         device.set_last_error(error.to_owned());
-        let _one_at_a_time =
-            shared.reroute.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one_at_a_time = shared.reroute.lock();
         device.set_state(DeviceState::Poisoned);
         device.set_stuck(false);
         let unsynced = std::mem::take(&mut self.unsynced);

@@ -4,6 +4,7 @@ mod client_library;
 mod connections;
 mod durability;
 mod loading;
+mod locks;
 mod log_switch;
 mod messages;
 mod overload;

@@ -1,0 +1,65 @@
+//! What no command does: take a lock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::lock_count;
+use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
+use redo::Flusher;
+
+use super::server::TestServer;
+use crate::load::{Shape, load};
+use crate::owned_log::{LogWorkers, own};
+
+/// Nothing is written: commands only fill the open block.
+struct NoWorkers;
+
+impl LogWorkers for NoWorkers {
+    fn add_flushers(
+        &mut self,
+        _count_max: usize,
+        _add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
+    ) -> Result<(), String> {
+        Err("no device is added".to_owned())
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn no_lock_is_taken_between_a_command_and_the_log() {
+    let mut server = TestServer::new(&[]);
+    let env = redo::Env {
+        disk: Arc::new(SimDisk::new(1, Faults::default())),
+        clock: Arc::new(SimClock::new(0)),
+        entropy: Box::new(SimEntropy::new(1)),
+        waker: Arc::new(|| {}),
+    };
+    let recovery = redo::Recovery::open(env, redo::Options::new(PathBuf::from("/data"))).unwrap();
+    let shape = Shape::new(&server.engine.config().options(), 0);
+    let (keyspace, opened) = load(recovery, shape, &mut |_| {}).unwrap();
+    assert!(lock_count() > 0, "opening a log takes locks, and they are counted");
+    server.engine.loaded(keyspace, Some(own(opened.log, Box::new(NoWorkers))));
+
+    let client = server.connect();
+    let calls = [
+        "SET a 1\r\n",
+        "SET a 2\r\n",
+        "GET a\r\n",
+        "HSET h f v\r\n",
+        "HSET h f w\r\n",
+        "DEL a\r\nGET a\r\n",
+        "MULTI\r\nSET a 1\r\nHSET h g v\r\nEXEC\r\n",
+        "SET a 1\r\nGET a\r\nSET b 1\r\nGET b\r\n",
+    ];
+    for call in calls {
+        let before = lock_count();
+        server.engine.receive(client, call.as_bytes());
+        assert_eq!(lock_count() - before, 0, "{call}");
+    }
+    let log = server.engine.log().expect("it is on");
+    assert_eq!(log.stats().records, 0, "nothing is sealed yet");
+    assert!(log.open_bytes() > 100, "and everything was logged");
+}
