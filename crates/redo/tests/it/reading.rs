@@ -214,7 +214,7 @@ fn a_compacted_segment_without_its_footer_is_an_error() {
     let disk = SimDisk::new(5, Faults::default());
     let mut database =
         Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
-    (0..40).for_each(|number| database.set(&key(number), &[number as u8; 50]));
+    (0..40).for_each(|number| database.set(&key(number), &[b'a'; 50]));
     database.flush();
     (1..30).for_each(|number| database.set(&key(number), &[7; 50]));
     database.log.seal();
