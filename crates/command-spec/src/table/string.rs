@@ -238,7 +238,7 @@ pub(super) static COMMANDS: &[Spec] = &[
             when("with a time to come", "SET key value PXAT unix-time-milliseconds"),
         ]),
         since: "8.8.0",
-        origin: Origin::Redis,
+        origin: Origin::RedisThenValkey("9.2.0"),
         summary: "Adds to the number at a key within bounds, and sets its expiry.",
         complexity: "O(1)",
         arguments: &[

@@ -115,6 +115,7 @@ pub(super) struct FolderOrder {
 ///
 /// To switch one on, give every top module of the crate a layer and run `cargo xtask lint`.
 pub(super) const FOLDERS: &[FolderOrder] = &[
+    FolderOrder { krate: "command-spec", layers: &[&["spec"], &["table"], &["keys", "names"]] },
     FolderOrder { krate: "resp", layers: &[&["number", "pieces", "words"], &["parse", "writer"]] },
     FolderOrder { krate: "rdb", layers: &[&["crc64", "listpack", "lzf"], &["decode", "encode"]] },
     FolderOrder {

@@ -402,7 +402,7 @@ const HIMPORT: &[Spec] = &[
         flags: flags![WRITE DENYOOM],
         acl: acl![HASH],
         keys: &[KeySpec::one(2, key_flags![OW UPDATE])],
-        propagation: Propagation::Rewritten(&[always("HSET key field value ...")]),
+        propagation: Propagation::Rewritten(&[always("RESTORE key 0 serialized-value REPLACE")]),
         since: "8.10.0",
         origin: Origin::Redis,
         summary: "Sets a hash to values for a prepared set of fields.",
