@@ -157,7 +157,9 @@ fn accepted(reader: &mut Input) -> Result<(HashMap<u32, Origin>, bool)> {
             Message::Accept { waits_for_each } => return Ok((offers, waits_for_each)),
             Message::Refuse { why } => return Err(Error::Refused(why)),
             _ => {
-                return Err(Error::protocol("another message than the answer to the list of files"));
+                return Err(Error::protocol(
+                    "another message than the answer to the list of files",
+                ));
             }
         }
     }
