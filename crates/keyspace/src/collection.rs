@@ -4,7 +4,7 @@
 //! passes a closure that changes the collection through its guard
 //! ([`crate::Keyspace::update`]). The guard logs what it changes element by element when the
 //! collection is large, and once at its end when it is packed; the keyspace then removes the key
-//! if nothing is left, and tells whoever watches or waits. So nobody can forget to log, to
+//! if nothing is left, and tells the clients that watch or wait. So no handler can forget to log, to
 //! delete an empty collection, or to signal.
 
 use base::DbId;

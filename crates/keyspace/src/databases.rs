@@ -12,7 +12,7 @@ use crate::table::Keyed;
 use crate::value_type::{Type, entry_type};
 
 impl Keyspace {
-    /// Exchanges two databases, for everybody.
+    /// Exchanges two databases, for all clients.
     pub fn swap(&mut self, a: usize, b: usize) {
         if a == b {
             return;
@@ -54,7 +54,7 @@ impl Keyspace {
             }
             if self.dbs[db].keys.is_empty() {
                 // All that there was had expired and is deleted. A fresh id now would be one that
-                // no record tells of, and whatever is logged under it nobody would find again.
+                // no record tells of, and whatever is logged under it would not be found again.
                 continue;
             }
             count += self.dbs[db].keys.len();

@@ -1,7 +1,9 @@
-//! What a command did beside its reply, for the server to act on after it: notifications to
-//! publish, transactions that their watched keys spoil, blocked clients to serve.
+//! What a command did apart from its reply, for the server to act on after it: notifications to
+//! publish, transactions whose watched keys have changed, blocked clients to serve.
 
 use std::collections::BTreeMap;
+
+use crate::keyspace::Keyspace;
 
 /// Classes of keyspace notifications, and the two channels; Redis' `notify-keyspace-events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,7 +114,7 @@ pub struct Event {
 /// A key of a database.
 pub type DbKey = (usize, Box<[u8]>);
 
-/// Keys that somebody waits for or watches, counted.
+/// Keys that clients wait for or watch, counted.
 #[derive(Debug, Default)]
 pub(crate) struct Interest(BTreeMap<DbKey, usize>);
 
@@ -140,7 +142,7 @@ impl Interest {
     }
 }
 
-/// What a command did beside its reply.
+/// What a command did apart from its reply.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Notifications, in order.
@@ -165,6 +167,66 @@ impl Effects {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.touched.is_empty() && self.ready.is_empty()
+    }
+}
+
+impl Keyspace {
+    /// Takes what the last commands did apart from their replies, to be acted on.
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether [`Keyspace::take_effects`] has anything.
+    #[must_use]
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// Watches the key: changes of it appear in [`Effects::touched`].
+    pub fn watch(&mut self, db: usize, key: &[u8]) {
+        self.watched.add(db, key);
+    }
+
+    /// Takes back one [`Keyspace::watch`].
+    pub fn unwatch(&mut self, db: usize, key: &[u8]) {
+        self.watched.remove(db, key);
+    }
+
+    /// Waits for the key: it appears in [`Effects::ready`] when it is created.
+    pub fn await_key(&mut self, db: usize, key: &[u8]) {
+        self.awaited.add(db, key);
+    }
+
+    /// Takes back one [`Keyspace::await_key`].
+    pub fn unawait_key(&mut self, db: usize, key: &[u8]) {
+        self.awaited.remove(db, key);
+    }
+
+    /// Notes a keyspace notification, if its class was asked for.
+    pub fn notify(&mut self, class: Notify, name: &'static str, db: usize, key: &[u8]) {
+        let wanted = self.settings.notify;
+        if wanted.has(class) && wanted.has(Notify::KEYSPACE.with(Notify::KEYEVENT)) {
+            self.effects.events.push(Event { name, db, key: key.into() });
+        }
+    }
+
+    /// Notes that a key changed, for the clients that watch it.
+    pub(crate) fn modified(&mut self, db: usize, key: &[u8]) {
+        self.dirty += 1;
+        self.effects.note_touched(&self.watched, db, key);
+    }
+
+    /// Notes that a key was created, for the clients that wait for it.
+    pub(crate) fn created(&mut self, db: usize, key: &[u8]) {
+        self.ready_if_awaited(db, key);
+        self.notify(Notify::NEW, "new", db, key);
+    }
+
+    /// Notes a key that was not there before, for the clients that wait for it.
+    pub(crate) fn ready_if_awaited(&mut self, db: usize, key: &[u8]) {
+        if self.awaited.has(db, key) {
+            self.effects.ready.push((db, key.into()));
+        }
     }
 }
 

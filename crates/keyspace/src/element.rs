@@ -119,7 +119,7 @@ impl Element {
         unsafe { self.0.as_ptr().cast::<u64>().write(RecordAddr::to_raw(addr)) }
     }
 
-    /// A second pointer to the block, for an order beside the table that owns the element.
+    /// A second pointer to the block, for an order next to the table that owns the element.
     pub(crate) fn as_ref(&self) -> ElementRef {
         ElementRef(self.0)
     }

@@ -46,7 +46,7 @@ impl Elements {
         self.table.random(rng)
     }
 
-    /// `count` different random ones, or all when there are not so many.
+    /// `count` different random ones, or all when there are fewer.
     pub(crate) fn sample(&self, count: usize, rng: &mut fastrand::Rng) -> Vec<&Element> {
         sample::distinct(&self.table, count, rng)
     }

@@ -100,7 +100,7 @@ pub(crate) struct Ttl {
 pub(crate) struct Entry(NonNull<u8>);
 
 // SAFETY: an entry owns its block and what the block points to (an `Object`, which is `Send`),
-// and shares it with nobody.
+// and shares it with nothing.
 unsafe impl Send for Entry {}
 
 impl Entry {
@@ -281,7 +281,7 @@ impl Entry {
         self.set_kind(Kind::Str);
         self.resize_payload(0);
         // SAFETY: the pointer came from `Box::into_raw`, and the kind no longer says `Object`,
-        // so nobody makes a box of it again.
+        // so no box is made of it again.
         Some(unsafe { Box::from_raw(object) })
     }
 

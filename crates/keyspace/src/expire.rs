@@ -1,4 +1,4 @@
-//! Deleting keys before anybody asks for them: because they expired, or because memory is short.
+//! Deleting keys before a command asks for them: because they expired, or because memory is short.
 
 use crate::access;
 use crate::effects::Notify;
@@ -20,7 +20,7 @@ impl Keyspace {
         self.is_frozen || self.limbo.is_some()
     }
 
-    /// As [`Keyspace::locate`], for somebody who changes nothing.
+    /// As [`Keyspace::locate`], for a command that changes nothing.
     pub(crate) fn locate_to_read(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
         if !self.is_frozen() {
             return self.locate(db, hash, key);
@@ -35,7 +35,7 @@ impl Keyspace {
         Some(place)
     }
 
-    /// Whether the key is there for nobody any more.
+    /// Whether the key has expired: no command sees it any more.
     pub(crate) fn is_expired(&self, entry: &Entry) -> bool {
         entry.expires_at_ms().is_some_and(|at| at <= self.now_ms())
     }

@@ -30,7 +30,7 @@ impl Retire for Recorder {
     }
 }
 
-/// An object of at most so many elements is freed at once.
+/// An object of at most this many elements is freed at once.
 const AT_ONCE_MAX: usize = 64;
 
 enum Garbage {

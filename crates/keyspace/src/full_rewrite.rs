@@ -14,7 +14,7 @@
 //! Afterwards every older record is garbage ([`Keyspace::retire_surveyed`]).
 //!
 //! # Invariants
-//! - Between begin and finish the keyspace does not change: whoever drives this lets writers wait
+//! - Between begin and finish the keyspace does not change: the caller lets writers wait
 //!   and freezes the keyspace. So places in its tables stay what they are from slice to slice.
 //! - Nothing waits to be freed when it begins: that would retire addresses of another log.
 

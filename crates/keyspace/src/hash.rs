@@ -86,7 +86,7 @@ impl<'a> HashView<'a> {
         }
     }
 
-    /// `count` different random fields and their values, or all when there are not so many.
+    /// `count` different random fields and their values, or all when there are fewer.
     #[must_use]
     pub fn sample(&self, count: usize, rng: &mut fastrand::Rng) -> Vec<(&'a [u8], &'a [u8])> {
         match self.0 {

@@ -1,5 +1,5 @@
 //! The hash of keys, fields and members: SipHash-1-3 with a seed that clients do not know, so
-//! that nobody can choose keys that collide.
+//! that no client can choose keys that collide.
 
 use siphasher::sip::SipHasher13;
 

@@ -1,4 +1,4 @@
-//! What OBJECT, MEMORY and DEBUG tell of a key, and what lies there for those who compare keyspaces.
+//! What OBJECT, MEMORY and DEBUG tell of a key, and what lies there, for comparing keyspaces.
 
 use base::{DbId, ObjectId};
 
@@ -50,7 +50,7 @@ pub(crate) fn sampled<'a, T: 'a>(
 }
 
 impl Keyspace {
-    /// Visits every entry of a database, those among them that have expired and that nobody has
+    /// Visits every entry of a database, those among them that have expired and that no command has
     /// met yet. Nothing is counted, noted or deleted by it.
     pub fn inspect(&self, db: usize, mut visit: impl FnMut(Inspected<'_>)) {
         self.dbs[db].keys.iter().for_each(|entry| visit(self.inspected(entry)));

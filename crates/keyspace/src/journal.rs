@@ -39,7 +39,7 @@ impl Journal for NoJournal {
     }
 
     fn durable_lsn(&self) -> Lsn {
-        // Nothing will ever be more durable than it is: nobody has to wait, whatever was noted
+        // Nothing will ever be more durable than it is: no reply waits, whatever was noted
         // while there was a log.
         Lsn(u64::MAX)
     }

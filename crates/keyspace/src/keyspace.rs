@@ -1,7 +1,7 @@
 //! The databases, and every way to look up, create, change and delete a key.
 //!
 //! # Invariants
-//! - An expired key is deleted, with a record, before anybody sees it.
+//! - An expired key is deleted, with a record, before a command sees it.
 //! - A key's entry that was logged has the address of its newest record; that record, and those
 //!   of its elements, are the only ones of the key that are not retired (those of deleted
 //!   objects are retired by [`FreeQueue`] soon after).
@@ -12,7 +12,7 @@ use base::{DbId, ObjectId, RecordAddr};
 use crate::access;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
 use crate::db::Db;
-use crate::effects::{Effects, Event, Interest, Notify};
+use crate::effects::{Effects, Interest, Notify};
 use crate::entry::{Entry, Payload};
 use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
@@ -178,7 +178,7 @@ impl Keyspace {
         self.dbs.len()
     }
 
-    /// How many keys a database has (expired ones that nobody met yet among them), and how many
+    /// How many keys a database has (expired ones that no command has met yet among them), and how many
     /// of them expire.
     #[must_use]
     pub fn size(&self, db: usize) -> (usize, usize) {
@@ -190,71 +190,11 @@ impl Keyspace {
         self.recorder.note_read_all();
     }
 
-    // ---- what others are told -------------------------------------------------------------
-
-    /// What the last commands did beside their replies, to be acted on.
-    pub fn take_effects(&mut self) -> Effects {
-        std::mem::take(&mut self.effects)
-    }
-
-    /// Whether [`Keyspace::take_effects`] has anything.
-    #[must_use]
-    pub fn has_effects(&self) -> bool {
-        !self.effects.is_empty()
-    }
-
     /// Reads what looking up keys with these hashes will read, so that it is in the processor's
     /// cache. Nothing lies between these reads, so their misses overlap; those of as many commands
     /// do not.
     pub fn prefetch(&self, db: usize, hashes: &[u64]) {
         hashes.iter().for_each(|hash| self.dbs[db].keys.touch(*hash));
-    }
-
-    /// Somebody watches the key: changes of it appear in [`Effects::touched`].
-    pub fn watch(&mut self, db: usize, key: &[u8]) {
-        self.watched.add(db, key);
-    }
-
-    /// Takes back one [`Keyspace::watch`].
-    pub fn unwatch(&mut self, db: usize, key: &[u8]) {
-        self.watched.remove(db, key);
-    }
-
-    /// Somebody waits for the key: it appears in [`Effects::ready`] when it is created.
-    pub fn await_key(&mut self, db: usize, key: &[u8]) {
-        self.awaited.add(db, key);
-    }
-
-    /// Takes back one [`Keyspace::await_key`].
-    pub fn unawait_key(&mut self, db: usize, key: &[u8]) {
-        self.awaited.remove(db, key);
-    }
-
-    /// Notes a keyspace notification, if somebody asked for its class.
-    pub fn notify(&mut self, class: Notify, name: &'static str, db: usize, key: &[u8]) {
-        let wanted = self.settings.notify;
-        if wanted.has(class) && wanted.has(Notify::KEYSPACE.with(Notify::KEYEVENT)) {
-            self.effects.events.push(Event { name, db, key: key.into() });
-        }
-    }
-
-    /// A key changed: tells who watches it.
-    pub(crate) fn modified(&mut self, db: usize, key: &[u8]) {
-        self.dirty += 1;
-        self.effects.note_touched(&self.watched, db, key);
-    }
-
-    /// A key was created: tells who waits for it.
-    pub(crate) fn created(&mut self, db: usize, key: &[u8]) {
-        self.ready_if_awaited(db, key);
-        self.notify(Notify::NEW, "new", db, key);
-    }
-
-    /// A key is there that was not: tells who waits for it.
-    pub(crate) fn ready_if_awaited(&mut self, db: usize, key: &[u8]) {
-        if self.awaited.has(db, key) {
-            self.effects.ready.push((db, key.into()));
-        }
     }
 
     // ---- lookup ---------------------------------------------------------------------------

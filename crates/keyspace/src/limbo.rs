@@ -1,4 +1,4 @@
-//! What a keyspace that is fed from a log holds beside its databases.
+//! What a keyspace that is fed from a log holds in addition to its databases.
 //!
 //! ```text
 //!   waiting   object → what has come of it      in no entry: its root is still to come, or is gone
@@ -37,7 +37,7 @@ pub(crate) const WAITING_BYTES_MAX: usize = 64 << 20;
 /// in a table.
 const ELEMENT_BYTES: usize = 32;
 
-/// Who reads the keyspace while it is fed.
+/// What reads the keyspace while it is fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feed {
     /// Nothing does, until the end of what is being loaded.
@@ -107,7 +107,7 @@ pub(crate) struct Limbo {
 }
 
 impl Limbo {
-    /// For a keyspace of so many databases.
+    /// For a keyspace of this many databases.
     pub(crate) fn new(feed: Feed, database_count: usize) -> Self {
         Self {
             feed,

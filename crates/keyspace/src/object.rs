@@ -66,11 +66,11 @@ pub(crate) trait Large: Sized {
     fn duplicate(&self, id: ObjectId, recorder: &mut Recorder) -> Self;
 
     /// Logs some elements anew, under the incarnation `id`, whatever records they had: those of
-    /// the `piece`th piece. How many they were; `None` when there are not so many pieces.
+    /// the `piece`th piece. How many they were; `None` when there are fewer pieces.
     fn rewrite(&mut self, id: ObjectId, recorder: &mut Recorder, piece: usize) -> Option<usize>;
 
     /// Logs those elements of the `piece`th piece anew whose records are where `is_lost` says. How
-    /// many elements the piece has; `None` when there are not so many pieces.
+    /// many elements the piece has; `None` when there are fewer pieces.
     fn rewrite_lost(
         &mut self,
         id: ObjectId,

@@ -14,7 +14,7 @@
 
 use base::varint;
 
-/// A collection up to so many packed bytes is one entry: it lies inline in its key's entry and is
+/// A collection of at most this many packed bytes is one entry: it lies inline in its key's entry and is
 /// logged whole. A larger one has an entry, and a record, an element. At this size a change logs
 /// about as much as an element's own record and its overhead would, and the eight bytes of
 /// address are spent once.

@@ -4,7 +4,7 @@
 //! their nodes (the weight is the node's element count, so that a list index finds its node).
 //!
 //! ```text
-//!                 ┌ len, weight of the subtree beside each pointer ┐
+//!                 ┌ len, weight of the subtree next to each pointer ┐
 //!  inner          [ 64·64 │ 45·45 │ 51·51 ]
 //!                     │       │       └──────────────┐
 //!  leaves      [ T T T … ]  [ T T … ]            [ T T … ]      items inline, at most 64

@@ -1,7 +1,7 @@
 //! What a record must look like before it is applied.
 //!
 //! A record has passed its checksum when it comes here, so what is wrong with it was written that
-//! way: by another version, or by somebody else. Everything that [`crate::Keyspace::apply`] and the
+//! way: by another version, or by another program. Everything that [`crate::Keyspace::apply`] and the
 //! types take for granted is checked here, once, so that such a log is refused and named instead of
 //! ending the server or being served as something that it is not.
 

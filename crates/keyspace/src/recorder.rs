@@ -1,6 +1,6 @@
 //! The one way from an entry to the journal.
 //!
-//! Whoever changes an entry tells the recorder; the recorder appends exactly one record, stores
+//! What changes an entry tells the recorder; the recorder appends exactly one record, stores
 //! its address in the entry and retires the address that was there. It also keeps what the
 //! running command's reply depends on, so that no handler has to think of durability:
 //!
@@ -207,7 +207,7 @@ impl Recorder {
         self.read_lsn = self.read_lsn.max(self.journal.last_lsn());
     }
 
-    /// Databases were emptied or exchanged: whoever reads in them depends on this block.
+    /// Databases were emptied or exchanged: what is read in them depends on this block.
     pub(crate) fn note_flush(&mut self) {
         self.note_flush_at(self.journal.open_lsn());
     }

@@ -2,7 +2,7 @@
 //! what they held.
 //!
 //! The keyspace is walked in slices while it is used. Between two slices entries may move, so that
-//! one may be missed; whoever drives this knows from the segments' counts whether anything is left,
+//! one may be missed; the caller knows from the segments' counts whether anything is left,
 //! and walks again. What was rewritten has a new address and is passed over the next time.
 
 use base::{RecordAddr, SegmentId};

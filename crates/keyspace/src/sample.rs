@@ -24,7 +24,7 @@ pub(crate) fn select<'a, I: Iterator + 'a>(
     })
 }
 
-/// `count` different elements of a table, or all of them when there are not so many.
+/// `count` different elements of a table, or all of them when there are fewer.
 pub(crate) fn distinct<'a>(
     table: &'a Table<Element>,
     count: usize,

@@ -85,7 +85,7 @@ impl<'a> SetView<'a> {
         }
     }
 
-    /// `count` different random members, or all of them when there are not so many.
+    /// `count` different random members, or all of them when there are fewer.
     #[must_use]
     pub fn sample(&self, count: usize, rng: &mut fastrand::Rng) -> Vec<&'a [u8]> {
         match self.0 {
@@ -170,7 +170,7 @@ impl SetGuard<'_> {
         true
     }
 
-    /// Removes `count` random members, or all when there are not so many.
+    /// Removes `count` random members, or all when there are fewer.
     pub fn pop(&mut self, count: usize) -> Vec<Box<[u8]>> {
         let mut rng = self.cell.rng.fork();
         let picked: Vec<Box<[u8]>> =

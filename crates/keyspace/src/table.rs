@@ -34,7 +34,7 @@ const MERGED_ITEMS_MAX: usize = PAGE_ITEMS_MAX / 2;
 const DEPTH_MAX: u32 = 48;
 /// Cursors drop the bits below [`DEPTH_MAX`], so that they stay short.
 const CURSOR_SHIFT: u32 = 64 - DEPTH_MAX;
-/// After so many empty buckets a random pick takes the next item instead.
+/// After this many empty buckets a random pick takes the next item instead.
 const RANDOM_TRIES: usize = 4096;
 
 /// What a table finds its items by.
@@ -305,8 +305,8 @@ impl<T: Keyed> Table<T> {
         end >> CURSOR_SHIFT
     }
 
-    /// The items of one page, to be changed; their keys must stay. `None` when there are not so
-    /// many pages. As long as nothing is added or removed, pages and their items keep their order.
+    /// The items of one page, to be changed; their keys must stay. `None` when there are fewer
+    /// pages. As long as nothing is added or removed, pages and their items keep their order.
     pub(crate) fn page_mut(&mut self, page: usize) -> Option<impl Iterator<Item = &mut T>> {
         Some(self.pages.get_mut(page)?.items.iter_mut())
     }

@@ -18,7 +18,7 @@ pub(super) const NODE_MIN: usize = NODE_MAX / 2;
 /// How much spare capacity a large node grows by.
 const GROWTH: usize = 16;
 
-/// A node and what its parent keeps beside the pointer to it.
+/// A node and what its parent keeps next to the pointer to it.
 #[derive(Debug)]
 pub(super) struct Subtree<T> {
     pub(super) len: usize,

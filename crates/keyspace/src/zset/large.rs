@@ -1,4 +1,4 @@
-//! A large sorted set: its members by name, and their order beside it.
+//! A large sorted set: its members by name, and their order next to it.
 //!
 //! ```text
 //!  members  Table<Element>         by hash of the name, owns the elements
