@@ -69,7 +69,7 @@ pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     findings.extend(types::check(&sources));
     findings.extend(folders::check(&sources));
     findings.extend(words::check(root, &sources)?);
-    findings.extend(documents::check(root)?);
+    findings.extend(documents::check(root, &sources)?);
     findings.extend(dependencies::check(root)?);
     findings.sort_by(|a, b| a.file.cmp(&b.file).then_with(|| a.what.cmp(&b.what)));
     Ok(findings)

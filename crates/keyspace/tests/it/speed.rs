@@ -1,6 +1,6 @@
 //! How fast a log is applied: run by hand, in release, before and after a change.
 //!
-//! `cargo test --release -p keyspace --test it -- --ignored --nocapture speed`
+//! `cargo test --release -p indelible-keyspace --test it -- --ignored --nocapture speed`
 
 use std::time::Instant;
 

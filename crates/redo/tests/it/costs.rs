@@ -1,5 +1,5 @@
 //! What a mark costs the executor. Ignored, because it tells and does not judge:
-//! `cargo test --release -p redo --test it costs -- --ignored --nocapture`.
+//! `cargo test --release -p indelible-redo --test it costs -- --ignored --nocapture`.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,10 +1,13 @@
 //! Documents that repeat what the code says, checked against it.
 //!
 //! The crate table of `ARCHITECTURE.md` is `policy::ORDER` for readers: the same crates in the same
-//! order, each with what it may use. `tests/README.md` names every fuzz target.
+//! order, each with what it may use. `tests/README.md` names every fuzz target. A command of cargo's in a
+//! comment or in `tests/README.md` names a package that there is.
 
+use super::manifest::package_of;
 use super::policy::{ORDER, Place};
-use super::{Finding, Severity, sorted_entries};
+use super::source::Source;
+use super::{Finding, Severity, sorted_entries, words};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +18,14 @@ const TESTS: &str = "tests/README.md";
 ///
 /// # Errors
 /// When a file that is there cannot be read.
-pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
+pub(super) fn check(root: &Path, sources: &[Source]) -> io::Result<Vec<Finding>> {
     let mut findings = Vec::new();
+    for source in sources {
+        let shown = source.shown.to_string_lossy();
+        let comments = words::comments(&source.text).into_iter();
+        let unknown = comments.flat_map(|(number, comment)| unknown_packages(number, &comment));
+        findings.extend(unknown.map(|what| error(&shown, what)));
+    }
     if root.join(ARCHITECTURE).is_file() {
         let text = std::fs::read_to_string(root.join(ARCHITECTURE))?;
         findings
@@ -25,6 +34,9 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let targets = root.join("fuzz/fuzz_targets");
     if targets.is_dir() && root.join(TESTS).is_file() {
         let text = std::fs::read_to_string(root.join(TESTS))?;
+        let lines = text.lines().enumerate();
+        let unknown = lines.flat_map(|(index, line)| unknown_packages(index + 1, line));
+        findings.extend(unknown.map(|what| error(TESTS, what)));
         for target in sorted_entries(&targets)? {
             let name = target.file_stem().unwrap_or_default().to_string_lossy();
             if !text.contains(&format!("`{name}`")) {
@@ -37,6 +49,19 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
 
 fn error(file: &str, what: String) -> Finding {
     Finding { severity: Severity::Error, file: PathBuf::from(file), what }
+}
+
+/// The packages that the commands of cargo's in a line name, and that are none of ours.
+fn unknown_packages(number: usize, line: &str) -> Vec<String> {
+    if !line.contains("`cargo ") {
+        return Vec::new();
+    }
+    let ends = |c: char| !c.is_alphanumeric() && c != '-';
+    let names = line.split(" -p ").skip(1).filter_map(|rest| rest.split(ends).next());
+    let unknown = names.filter(|name| ORDER.iter().all(|place| package_of(place.name) != **name));
+    unknown
+        .map(|name| format!("line {number}: there is no package `{name}` (indelible-FOLDER)"))
+        .collect()
 }
 
 /// What the table says otherwise than the policy.
@@ -95,6 +120,15 @@ mod tests {
         Place { name: "base", may_use: &[], tests_may_use: &[] },
         Place { name: "redo", may_use: &["base"], tests_may_use: &[] },
     ];
+
+    #[test]
+    fn a_command_names_a_package_that_there_is() {
+        for fine in ["`cargo test -p indelible-redo`, `cargo run -p xtask`", "mkdir -p redo"] {
+            assert_eq!(unknown_packages(1, fine), Vec::<String>::new());
+        }
+        let found = unknown_packages(2, "`cargo test --release -p redo --test it`");
+        assert!(found.len() == 1 && found[0].contains("line 2: there is no package `redo`"));
+    }
 
     #[test]
     fn the_table_says_what_the_policy_says() {

@@ -21,7 +21,34 @@ use syn::visit::{self, Visit};
 
 /// Checks all crates that have an order.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    FOLDERS.iter().flat_map(|order| check_crate(order, sources)).collect()
+    FOLDERS
+        .iter()
+        .filter(|order| sources.iter().any(|source| source.krate == order.krate))
+        .flat_map(|order| {
+            let mut findings = check_crate(order, sources);
+            findings.extend(places_without_module(order, sources));
+            findings
+        })
+        .collect()
+}
+
+/// Places that a renamed or removed module has left behind.
+fn places_without_module(order: &FolderOrder, sources: &[Source]) -> Vec<Finding> {
+    let named = order.layers.iter().flat_map(|layer| layer.iter());
+    named
+        .filter(|name| {
+            let is_it = |source: &Source| {
+                let first = source.module.as_ref().and_then(|module| module.first());
+                source.krate == order.krate && first.is_some_and(|first| first == *name)
+            };
+            !sources.iter().any(is_it)
+        })
+        .map(|name| Finding {
+            severity: Severity::Warning,
+            file: PathBuf::from("crates").join(order.krate),
+            what: format!("has no module `{name}` any more: take it out of policy.rs"),
+        })
+        .collect()
 }
 
 fn check_crate(order: &FolderOrder, sources: &[Source]) -> Vec<Finding> {
@@ -253,6 +280,17 @@ mod tests {
     fn a_module_without_a_place_is_an_error() {
         let found = said(&[("crates/log/src/bridge.rs", "use crate::write::Log;")]);
         assert!(found.len() == 1 && found[0].contains("`bridge` has no place"), "{found:?}");
+    }
+
+    #[test]
+    fn a_place_without_a_module_is_noticed() {
+        let files = ["error", "format/x", "compact/x", "write/x"];
+        let parsed = files.map(|name| format!("crates/log/src/{name}.rs"));
+        let sources: Vec<Source> =
+            parsed.iter().filter_map(|path| parse(Path::new(path), String::new()).ok()).collect();
+        let found: Vec<String> =
+            places_without_module(&ORDER, &sources).iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].contains("no module `recover`"), "{found:?}");
     }
 
     #[test]

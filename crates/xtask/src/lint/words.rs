@@ -142,7 +142,7 @@ fn find_documents(root: &Path, directory: &Path, found: &mut Vec<PathBuf>) -> io
 
 /// The comments of a Rust file, one entry a line. Knows strings, raw strings and characters, so that
 /// two slashes in one of them begin no comment.
-fn comments(text: &str) -> Vec<(usize, String)> {
+pub(super) fn comments(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let (mut rest, mut line) = (text, 1);
     let mut previous_is_word = false;
