@@ -1,4 +1,4 @@
-//! Capture: the packets of the server's port, out of the kernel.
+//! Capture: takes the packets of the server's port out of the kernel.
 //!
 //! ```text
 //!   interface ─► filter (in the kernel) ─► ring (shared memory) ─► packet ─► Segment
@@ -6,11 +6,11 @@
 //!                 with bytes                full: counted           taken off
 //! ```
 //!
-//! Packets that find no room in the ring are counted by the kernel, and a count above 0 is a gap of
-//! which nobody knows whose it is; what was lost of each connection shows in its sequence numbers.
+//! The kernel counts packets that find no room in the ring. A count above 0 is a gap whose
+//! connection is unknown; the losses of each connection show in its sequence numbers.
 //!
-//! The filter is classic BPF, which every kernel runs for every socket, whether or not it lets programs
-//! in eBPF be loaded. It is attached before the socket receives, so nothing else ever comes in.
+//! The filter is classic BPF, which every kernel runs for every socket, even where eBPF programs
+//! cannot be loaded. It is attached before the socket receives, so no other packet ever arrives.
 
 mod filter;
 mod packet;
@@ -31,7 +31,7 @@ use ring::{Ring, Socket};
 /// The hardware type of loopback.
 const LOOPBACK: u16 = 772;
 
-/// An interface that is listened to.
+/// A capture on one interface.
 #[derive(Debug)]
 pub struct Capture {
     ring: Ring,
@@ -39,23 +39,23 @@ pub struct Capture {
     interface: String,
 }
 
-/// Blocks that are taken at once.
+/// Blocks taken at once.
 const BLOCKS_MAX: usize = 4;
 
-/// What passed since it was last asked.
+/// Packet counts since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Packets of the server that came out of the ring or found no room in it.
+    /// Packets of the server, whether they were captured or found no room in the ring.
     pub packets: u64,
-    /// Packets that found no room: they are lost.
+    /// Packets lost because they found no room.
     pub dropped: u64,
 }
 
 impl Capture {
-    /// Listens to `interface` for packets of `server`, with a ring of so many blocks of 1 MiB.
+    /// Captures packets of `server` on `interface`, with a ring of `ring_blocks` blocks of 1 MiB.
     ///
     /// # Errors
-    /// If there is no such interface or it is down, or this process may not capture.
+    /// If the interface does not exist or is down, or this process may not capture.
     pub fn open(interface: &str, server: Server, ring_blocks: usize) -> Result<Self> {
         let refused = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::MayNotCapture,
@@ -79,11 +79,11 @@ impl Capture {
         Ok(Self { ring, server, interface: interface.into() })
     }
 
-    /// Gives every segment that has come to `hear`, after waiting for some for `patience` at most, and says
-    /// how many blocks they filled.
+    /// Passes every segment that has arrived to `hear`, after waiting at most `patience` for the
+    /// first. Returns how many blocks they filled.
     ///
     /// # Errors
-    /// If the interface is gone or was shut down.
+    /// If the interface has disappeared or was shut down.
     pub fn take(
         &mut self,
         patience: Duration,
@@ -101,7 +101,7 @@ impl Capture {
                 }
             }
             blocks += 1;
-            // Whoever listens has other things to do now and then, also when the ring is never empty.
+            // The caller has other work now and then, even if the ring is never empty.
             if blocks == BLOCKS_MAX {
                 break;
             }
@@ -109,10 +109,10 @@ impl Capture {
         Ok(blocks)
     }
 
-    /// What passed and what was lost since the last call.
+    /// Returns the packets captured and lost since the last call.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel returns an error.
     pub fn passed(&self) -> Result<Passed> {
         let statistics = self
             .ring

@@ -1,24 +1,25 @@
-//! TCP as its two ends see it, from the segments that pass by: for each connection the bytes of both
-//! directions, in order and each once, or a gap.
+//! Reconstructs TCP streams as the two ends see them from passing segments: for each connection,
+//! the bytes of both directions, in order and each once, or a gap.
 //!
 //! ```text
 //!   segment ─► table ─► connection ─┬─ client's stream ─► bytes, gaps ─┐
 //!              by addresses         └─ server's stream ─► bytes, gaps ─┴─► Handler
 //! ```
 //!
-//! A segment may come twice, late, early, or overlap others; sequence numbers wrap. Bytes that are missing
-//! are waited for, as the sender will send them again, until the other end acknowledges them: then it has
-//! them and nobody will send them again, so the sidecar has lost them. An acknowledgement cannot pass by
-//! before what it acknowledges has: capture takes place in front of the receiver, in the order of events.
+//! A segment may arrive twice, late or early, or overlap others; sequence numbers wrap. Missing
+//! bytes are waited for, because the sender may send them again, until the other end acknowledges
+//! them. After that they will not be sent again: the sidecar has lost them. An acknowledgement
+//! cannot pass before the bytes it acknowledges: capture takes place in front of the receiver, in
+//! the order of events.
 //!
-//! A connection begins with SYN, or in its middle if the sidecar came later (a gap then). It ends when
-//! both ends have sent all and FIN, with RST, with a new SYN on the same ports, or when sequence numbers
-//! jump so far that it must be another one whose SYN was lost. For a while it is remembered as ended, so
-//! that late repetitions do not look like a new one.
+//! A connection begins with SYN, or in its middle if the sidecar started later (which is a gap). It
+//! ends when both ends have sent everything and FIN, with RST, with a new SYN on the same ports, or
+//! when sequence numbers jump so far that it must be another connection whose SYN was lost. An
+//! ended connection is remembered for a while, so that late repetitions do not look like a new one.
 //!
 //! # Invariants
-//! 1. The bytes and the missing bytes of a stream, one after the other, have the places in the stream that
-//!    they had for the receiver.
+//! 1. The bytes and missing bytes of a stream, in order, have the same places in the stream as at
+//!    the receiver.
 //! 2. At most [`Limits::waiting_bytes`] wait in one stream, and [`Limits::connections`] are remembered.
 
 mod hash;
@@ -32,18 +33,18 @@ use crate::protocol::Side;
 use hash::Seed;
 use stream::{Placed, Stream};
 
-/// A TCP segment: what of its headers matters here.
+/// The header fields of a TCP segment that matter here.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// The client's end.
     pub client: SocketAddr,
     /// The server's end.
     pub server: SocketAddr,
-    /// Who sent it.
+    /// The direction.
     pub side: Side,
     /// Its sequence number.
     pub sequence: u32,
-    /// The next sequence number that its sender expects from the other end, if it says.
+    /// The next sequence number that its sender expects, if present.
     pub acknowledgment: Option<u32>,
     /// Opens the connection.
     pub syn: bool,
@@ -55,15 +56,15 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// Hears of connections. The table keeps for it what it wants to know of each.
+/// Receives the events of connections. The table stores its data about each.
 pub trait Handler {
-    /// What it keeps of a connection.
+    /// The data stored for a connection.
     type Connection;
 
-    /// A connection was made, or first seen.
+    /// Called when a connection was opened, or first seen.
     fn opened(&mut self, client: SocketAddr, server: SocketAddr, at: Time) -> Self::Connection;
 
-    /// The next bytes of a side; the first has this sequence number.
+    /// Called with the next bytes of a side; `sequence` is that of the first.
     fn bytes(
         &mut self,
         connection: &mut Self::Connection,
@@ -73,7 +74,8 @@ pub trait Handler {
         at: Time,
     );
 
-    /// So many bytes of a side from this sequence number on will never come (0: not known how many).
+    /// Called when `missing` bytes of a side, from this sequence number on, will never arrive (0:
+    /// unknown number).
     fn gap(
         &mut self,
         connection: &mut Self::Connection,
@@ -84,16 +86,16 @@ pub trait Handler {
         at: Time,
     );
 
-    /// A connection has ended.
+    /// Called when a connection has ended.
     fn closed(&mut self, connection: Self::Connection, at: Time);
 }
 
-/// What is kept at most.
+/// Limits on what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one stream that wait for missing ones before them.
     pub waiting_bytes: usize,
-    /// Connections, those that ended lately included.
+    /// Connections, including those that ended recently.
     pub connections: usize,
 }
 
@@ -103,7 +105,7 @@ impl Default for Limits {
     }
 }
 
-/// How long a connection that has ended is remembered: as long as a segment may live in a network.
+/// How long an ended connection is remembered: the maximum lifetime of a segment in a network.
 const LINGER_NS: u64 = 60_000_000_000;
 
 /// All connections to a server.
@@ -115,7 +117,7 @@ pub struct Table<C> {
 struct Connection<C> {
     client: Stream,
     server: Stream,
-    /// What the handler keeps; nothing once the connection has ended.
+    /// The handler's data; `None` once the connection has ended.
     kept: Option<C>,
     seen: Time,
 }
@@ -127,29 +129,29 @@ impl<C> Default for Table<C> {
 }
 
 impl<C> Table<C> {
-    /// A table that keeps no more than `limits`.
+    /// Creates a table with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { connections: HashMap::with_hasher(Seed::random()), limits }
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.connections.values().filter(|connection| connection.kept.is_some()).count()
     }
 
-    /// What the handler keeps of each connection that is there.
+    /// The handler's data of each open connection.
     pub fn kept(&self) -> impl Iterator<Item = &C> {
         self.connections.values().filter_map(|connection| connection.kept.as_ref())
     }
 
-    /// The same, to change it.
+    /// The same, mutably.
     pub fn kept_mut(&mut self) -> impl Iterator<Item = &mut C> {
         self.connections.values_mut().filter_map(|connection| connection.kept.as_mut())
     }
 
-    /// Takes a segment that passed by at `at`.
+    /// Handles a segment that passed at `at`.
     pub fn segment<H>(&mut self, segment: &Segment<'_>, at: Time, handler: &mut H)
     where
         H: Handler<Connection = C>,
@@ -162,8 +164,8 @@ impl<C> Table<C> {
             }
             connection.end(at, handler);
         }
-        // Without bytes it is the rest of a connection that has ended, or is too quiet to matter; and
-        // behind the first SYN everybody acknowledges.
+        // A segment without bytes is the rest of an ended connection, or too quiet to matter; and
+        // every segment after the first SYN acknowledges.
         let is_middle = !segment.payload.is_empty() && segment.acknowledgment.is_some();
         if segment.rst || !(segment.syn || is_middle) {
             return;
@@ -182,8 +184,8 @@ impl<C> Table<C> {
         self.connections.insert(key, connection);
     }
 
-    /// Forgets the connections that ended a while ago, and if there are none, ends the one that has been
-    /// quiet for longest.
+    /// Forgets the connections that ended a while ago or, if there are none, ends the one that has
+    /// been idle longest.
     fn make_room<H: Handler<Connection = C>>(&mut self, now: Time, handler: &mut H) {
         self.connections.retain(|_, connection| {
             connection.kept.is_some() || now.0.saturating_sub(connection.seen.0) < LINGER_NS
@@ -203,7 +205,7 @@ impl<C> Table<C> {
 }
 
 impl<C> Connection<C> {
-    /// Whether the segment belongs to another connection that has the same addresses.
+    /// Whether the segment belongs to another connection with the same addresses.
     fn is_replaced_by(&self, segment: &Segment<'_>) -> bool {
         let (own, _) = self.streams(segment.side);
         if segment.syn {
@@ -214,7 +216,7 @@ impl<C> Connection<C> {
         }
         match own.place(segment.sequence) {
             Placed::Elsewhere => true,
-            // Bytes that nobody had sent when it ended.
+            // Bytes that had not been sent when it ended.
             Placed::Ahead(_) => self.kept.is_none(),
             Placed::Behind(behind) => self.kept.is_none() && behind < segment.payload.len() as u64,
             Placed::Unknown => false,
@@ -235,7 +237,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// Takes the first segment of a connection.
+    /// Handles the first segment of a connection.
     fn begin<H>(&mut self, segment: &Segment<'_>, at: Time, handler: &mut H)
     where
         H: Handler<Connection = C>,
@@ -300,7 +302,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// Tells that it has ended, unless that was told.
+    /// Reports the end of the connection, once.
     fn end<H: Handler<Connection = C>>(&mut self, at: Time, handler: &mut H) {
         if let Some(kept) = self.kept.take() {
             handler.closed(kept, at);

@@ -1,5 +1,5 @@
-//! From the bytes of an IP packet to a TCP segment of one of the server's connections: the paper's
-//! frame/packet header parser and packet extractor.
+//! Parses the bytes of an IP packet into a TCP segment of one of the server's connections: the
+//! paper's frame/packet header parser and packet extractor.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,12 +12,12 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// Which packets are the server's.
+/// The endpoint whose packets are captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
     /// Its port.
     pub port: u16,
-    /// Its addresses; any, if there are none.
+    /// Its addresses; empty for any.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -27,9 +27,9 @@ impl Server {
     }
 }
 
-/// Takes an IP packet apart; `None` if it is not a whole TCP header to or from the server. Bytes that
-/// were cut off at the end are not in the payload. `checks`: whether nobody has checked its checksum yet;
-/// a segment with a wrong one was never heard by its receiver.
+/// Parses an IP packet; `None` unless it has a complete TCP header to or from the server. The
+/// payload ends where the captured bytes end. `checks` asks to verify the checksum, because neither
+/// the hardware nor the kernel has; the receiver ignores a segment with a wrong one.
 #[must_use]
 pub fn parse<'a>(packet: &'a [u8], server: &Server, checks: bool) -> Option<Segment<'a>> {
     let (from, to, segment) = match packet.first()? >> 4 {
@@ -91,13 +91,13 @@ fn version_6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     Some((address(8), address(24), &trimmed(packet, total)[40..]))
 }
 
-/// The packet without what pads the frame behind it. The length is 0 where it does not fit its field, in
-/// packets that the kernel has not cut up yet.
+/// Returns the packet without the padding of its frame. The length is 0 where it does not fit its
+/// field, in packets that the kernel has not segmented yet.
 fn trimmed(packet: &[u8], total: usize) -> &[u8] {
     if total == 0 { packet } else { &packet[..total.clamp(20, packet.len())] }
 }
 
-/// The internet checksum of a segment and its pseudo-header: 0 if it is right.
+/// Computes the internet checksum of a segment and its pseudo-header; 0 if it is right.
 fn checksum(from: IpAddr, to: IpAddr, segment: &[u8]) -> u16 {
     let mut sum = u64::from(TCP) + segment.len() as u64;
     for ip in [from, to] {
@@ -194,7 +194,7 @@ pub(super) mod tests {
             assert_eq!(segment.sequence, 0x0102_0304);
             assert_eq!(segment.acknowledgment, Some(0x0a0b_0c0d));
             let mut reply = packet(server_end, client, SYN | FIN, b"");
-            // The frame was shorter than Ethernet's least.
+            // The frame was shorter than the Ethernet minimum.
             reply.extend_from_slice(&[0; 6]);
             let segment = parse(&reply, &server(), true).expect("a segment");
             assert_eq!((segment.client, segment.side), (client, Side::Server));

@@ -10,11 +10,11 @@
 //!
 //! # `unsafe`
 //!
-//! System calls that have no safe name (options of the socket, `bind` with a link-layer address, `mmap`),
-//! and the mapped memory. Its status word says whose a block is: the kernel sets `TP_STATUS_USER` when it
-//! has finished one and does not touch it again until this process has cleared the word. A [`Block`]
-//! exists only in between, borrows the ring, and gives the block back when it is dropped. Offsets in a
-//! block are checked before they are used.
+//! System calls without a safe wrapper (socket options, `bind` with a link-layer address, `mmap`),
+//! and the mapped memory. The status word of a block names its owner: the kernel sets
+//! `TP_STATUS_USER` when it has filled a block, and does not touch the block again until this
+//! process has cleared the word. A [`Block`] exists only in between, borrows the ring, and returns
+//! the block when dropped. Offsets in a block are verified before use.
 
 #![expect(unsafe_code, reason = "the packet ring is memory shared with the kernel")]
 
@@ -31,14 +31,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use super::filter::Instruction;
 use crate::entry::Time;
 
-/// Bytes of a block. Below 128 KiB the segments of 64 KiB that loopback carries would be cut short.
+/// The bytes of a block. Below 128 KiB, the 64 KiB segments of loopback would be truncated.
 pub(super) const BLOCK_BYTES: usize = 1 << 20;
-/// A hint for the kernel's own arithmetic; frames of the third version have any length.
+/// A hint for the kernel's own arithmetic; in version 3, frames have any length.
 const FRAME_BYTES: u32 = 2048;
-/// The kernel gives a block over after this time even if it is not full. Each time takes a processor from
-/// whoever it was with, and a block of the ring however little is in it.
+/// The kernel releases a block after this time even if it is not full. Each release interrupts a
+/// processor, and uses up a block of the ring however little is in it.
 const RETIRE_MS: u32 = 40;
-/// Where the status word of a block is.
+/// The offset of a block's status word.
 const STATUS_AT: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
 const FRAMES_AT: usize =
@@ -46,7 +46,7 @@ const FRAMES_AT: usize =
 const FIRST_AT: usize = offset_of!(libc::tpacket_block_desc, hdr)
     + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 
-/// A socket that does not receive anything yet.
+/// A socket that does not receive yet.
 #[derive(Debug)]
 pub(super) struct Socket {
     descriptor: OwnedFd,
@@ -58,36 +58,36 @@ pub(super) struct Ring {
     socket: Socket,
     map: NonNull<u8>,
     blocks: usize,
-    /// The block that is read next.
+    /// The block to read next.
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, and no thread is tied to it.
+// SAFETY: this value alone owns the mapping, and the mapping is not tied to a thread.
 unsafe impl Send for Ring {}
 
-/// What happened to packets since this was last asked.
+/// Packet counts since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
-    /// Packets that the filter let pass, those that found no room included.
+    /// Packets that passed the filter, including those that found no room.
     pub(super) passed: u64,
     /// Packets that found no room.
     pub(super) dropped: u64,
 }
 
 impl Socket {
-    /// Makes a socket that sees packets from their IP header on.
+    /// Creates a socket that sees packets from their IP header on.
     pub(super) fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let descriptor = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?;
         Ok(Self { descriptor })
     }
 
-    /// The number of the interface `name`.
+    /// Returns the number of the interface `name`.
     pub(super) fn interface(&self, name: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(&self.descriptor, name)?)
     }
 
-    /// Ties the socket to an interface: to receive all its packets, or none.
+    /// Binds the socket to an interface, to receive all its packets or none.
     pub(super) fn bind(&self, interface: u32, receives: bool) -> io::Result<()> {
         let protocol = if receives { libc::ETH_P_ALL } else { 0 };
         let address = libc::sockaddr_ll {
@@ -112,7 +112,7 @@ impl Socket {
         Ok(())
     }
 
-    /// The kind of hardware of the interface that the socket is tied to (`ARPHRD_…`).
+    /// Returns the hardware type of the bound interface (`ARPHRD_…`).
     pub(super) fn hardware_type(&self) -> io::Result<u16> {
         let mut address = libc::sockaddr_ll {
             sll_family: 0,
@@ -136,7 +136,7 @@ impl Socket {
         Ok(address.sll_hatype)
     }
 
-    /// Lets pass only what `program` accepts, from now on.
+    /// Attaches `program`: from now on, only packets that it accepts pass.
     pub(super) fn attach(&self, program: &[Instruction]) -> io::Result<()> {
         let mut instructions: Vec<libc::sock_filter> = program
             .iter()
@@ -154,14 +154,14 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Does not even look at what this machine sends, if the kernel is new enough to be asked for that
-    /// (4.20): loopback carries everything a second time, and the filter would copy its head to say no.
+    /// Ignores packets that this machine sends, if the kernel supports it (4.20). Loopback carries
+    /// everything twice, and the filter would copy each header only to reject it.
     pub(super) fn ignore_outgoing(&self) {
         let yes: libc::c_int = 1;
         let _told_anyway = self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes);
     }
 
-    /// Makes a ring of so many blocks.
+    /// Creates a ring of `blocks` blocks.
     pub(super) fn into_ring(self, blocks: usize) -> io::Result<Ring> {
         let count = u32::try_from(blocks).map_err(io::Error::other)?;
         let block_bytes = u32::try_from(BLOCK_BYTES).expect("a block is small");
@@ -177,8 +177,8 @@ impl Socket {
             tp_feature_req_word: 0,
         };
         self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a new mapping at a place of the kernel's choice, of the ring that was just made and of
-        // its length; it is unmapped when the value is dropped.
+        // SAFETY: a new mapping, at an address that the kernel chooses, of the ring just created
+        // and of its length; it is unmapped when the value is dropped.
         let map = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -197,8 +197,8 @@ impl Socket {
     }
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        // SAFETY: the descriptor is open; the call reads one `T`, which is what these options take, and
-        // a filter's instructions, which outlive it.
+        // SAFETY: the descriptor is open; the call reads one `T`, the type of these options, and a
+        // filter's instructions, which outlive it.
         check(unsafe {
             libc::setsockopt(
                 self.descriptor.as_raw_fd(),
@@ -212,7 +212,7 @@ impl Socket {
 }
 
 impl Ring {
-    /// Waits until there may be a block, for `patience` at most. An interface that is gone is an error.
+    /// Waits for a block, at most for `patience`. An interface that has disappeared is an error.
     pub(super) fn wait(&self, patience: Duration) -> io::Result<()> {
         let mut descriptors =
             [PollFd::new(&self.socket.descriptor, PollFlags::IN | PollFlags::ERR)];
@@ -232,12 +232,12 @@ impl Ring {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The next block that the kernel has finished.
+    /// Returns the next block that the kernel has finished.
     pub(super) fn block(&mut self) -> Option<Block<'_>> {
         if self.is_ready() { Some(Block { ring: self }) } else { None }
     }
 
-    /// What passed and what was dropped since the last call.
+    /// Returns the packets passed and dropped since the last call.
     pub(super) fn statistics(&self) -> io::Result<Statistics> {
         let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let mut length = socklen::<libc::tpacket_stats_v3>();
@@ -265,31 +265,32 @@ impl Ring {
     }
 
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: the status word is inside the block and aligned, as a block begins at a page; the
-        // mapping lives as long as `self`, and both sides use the word atomically.
+        // SAFETY: the status word is inside the block and aligned, because a block begins at a
+        // page; the mapping lives as long as `self`, and both sides access the word atomically.
         unsafe { AtomicU32::from_ptr(self.begin().add(STATUS_AT).as_ptr().cast()) }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length and nobody has a reference into it: blocks
-        // borrow the ring. A failure leaves it mapped, which harms nobody.
+        // SAFETY: the mapping was created with this length and no reference into it exists: blocks
+        // borrow the ring. A failure leaves it mapped, which is harmless.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.blocks * BLOCK_BYTES) };
     }
 }
 
-/// A block that the kernel has finished; given back when dropped.
+/// A block that the kernel has finished; returned to it when dropped.
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     ring: &'a mut Ring,
 }
 
 impl Block<'_> {
-    /// The packets in it.
+    /// Iterates over its packets.
     pub(super) fn frames(&self) -> Frames<'_> {
-        // SAFETY: the kernel has finished this block and does not write to it while this value exists;
-        // it is inside the mapping, and the slice does not outlive the borrow of the ring.
+        // SAFETY: the kernel has finished this block and does not write to it while this value
+        // exists; the block is inside the mapping, and the slice does not outlive the borrow of the
+        // ring.
         let bytes = unsafe { std::slice::from_raw_parts(self.ring.begin().as_ptr(), BLOCK_BYTES) };
         let word = |at| u32_at(bytes, at).expect("a block is longer than its head");
         Frames { bytes, at: word(FIRST_AT) as usize, left: word(FRAMES_AT) }
@@ -313,11 +314,11 @@ pub(super) struct Frames<'a> {
 /// A packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
-    /// From the IP header on, as far as it was captured.
+    /// The bytes from the IP header on, as far as they were captured.
     pub(super) packet: &'a [u8],
     /// When it passed.
     pub(super) at: Time,
-    /// Whether neither the hardware nor the kernel has checked its checksum, though it has one.
+    /// Whether it has a checksum that neither the hardware nor the kernel has verified.
     pub(super) is_unchecked: bool,
 }
 

@@ -6,27 +6,28 @@
 //!           └────────── Login ────────────┘ └───────────── Commands ─────────────────────────────►
 //! ```
 //!
-//! What the client sends first is told as one request, and the password that may follow it is not: it is
-//! scrambled with a number that no other connection has. A LOAD DATA LOCAL is told when the file is there,
-//! with it.
+//! What the client sends first is reported as one request. The password that may follow is not
+//! reported: it is scrambled with a number unique to the connection. A LOAD DATA LOCAL is reported
+//! together with its file, when that is complete.
 //!
-//! What is [`Class::ReadOnly`] is decided by the words of the statement and by what the server last said
-//! of the transaction; in a transaction everything is [`Class::Query`].
+//! [`Class::ReadOnly`] follows from the words of the statement and the server's last transaction
+//! status; inside a transaction, everything is [`Class::Query`].
 //!
-//! Which id the server gave a prepared statement is only in its answer. It is told as one more request of
-//! class Connection, an execution without values ([`command::Execute::naming`]), which follows the request
-//! that prepared and which recovery does not execute. So are the types of its parameters, which the client
-//! tells with some execution and later ones rely on: whoever leaves that execution out must know them.
+//! The id of a prepared statement is only in the server's answer. It is reported as an additional
+//! request of class Connection, an execution without values ([`command::Execute::naming`]). It
+//! follows the request that prepared the statement, and recovery does not execute it. So are the
+//! types of its parameters, which the client sends with one execution and later executions rely on:
+//! recovery must know them even if it skips that execution.
 //!
-//! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask for it.
-//! That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows the request that
-//! was refused.
+//! A server that breaks a deadlock rolls back a whole transaction without a request from the
+//! client. That too is reported as an additional request, a ROLLBACK ([`deadlock_rollback`]), after
+//! the refused one.
 //!
 //! # After a gap
-//! A gap within rows whose length is known costs nothing. After any other one the place is found where
-//! the client begins to speak after the server did, if twice before it said one packet of number 0 with
-//! a known command and nothing else, and the server answered in whole packets from number 1 on. Where the
-//! login was not seen it is never found, as it is not known what client and server agreed on.
+//! A gap within rows of known length costs nothing. After any other gap, parsing resumes where the
+//! client begins to send after the server did, if twice before that it sent exactly one packet of
+//! number 0 with a known command, and the server answered in complete packets from number 1 on. If
+//! the login was not seen, parsing never resumes, because the agreed capabilities are unknown.
 
 pub(crate) mod answer;
 pub(crate) mod command;
@@ -48,10 +49,10 @@ use self::sql::Kind;
 use super::{Conversation, Listener, Side};
 use crate::entry::{Class, Outcome, Time};
 
-/// The number of the error by which a server breaks a deadlock.
+/// The error number by which a server breaks a deadlock.
 const DEADLOCK: [u8; 2] = 1213_u16.to_le_bytes();
 
-/// The request that says that the server has rolled a transaction back.
+/// The request that records a rollback by the server.
 pub(crate) fn deadlock_rollback() -> Vec<u8> {
     let mut request = Vec::new();
     packet::write(&mut request, 0, b"\x03ROLLBACK /* deadlock */");
@@ -64,37 +65,37 @@ pub struct Mysql {
     phase: Phase,
     /// The part of a request that came in earlier calls.
     partial: Vec<u8>,
-    /// Where in the client's stream the current request begins.
+    /// The offset of the current request in the client's stream.
     offset: u64,
     packets: Packets,
-    /// What client and server agreed on.
+    /// The capabilities agreed on.
     capabilities: u64,
     session: Session,
     waiting: VecDeque<Waiting>,
     told: u64,
     file: Option<File>,
     prepared: Option<Prepared>,
-    /// Set while the place is lost and can be found again.
+    /// Set while the position is lost and can be found again.
     regain: Option<Regain>,
 }
 
-/// Where the connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The server speaks first.
     Greeting,
-    /// The client is to log in.
+    /// The client must log in.
     Login,
-    /// The server is to be convinced.
+    /// The server wants a proof of the password.
     Proof,
     Commands,
-    /// The place is lost: nothing is read until the client begins anew.
+    /// The position is lost: nothing is parsed until the client begins anew.
     Lost,
-    /// Nothing that follows can be read.
+    /// Nothing more can be parsed.
     Over,
 }
 
-/// A command that was not answered.
+/// An unanswered command.
 #[derive(Debug)]
 struct Waiting {
     number: u64,
@@ -102,14 +103,14 @@ struct Waiting {
     change: Option<(Change, Vec<u8>)>,
 }
 
-/// LOAD DATA LOCAL: the request so far, and what it is.
+/// LOAD DATA LOCAL: the request so far, and its class.
 #[derive(Debug)]
 struct File {
     number: u64,
     request: Vec<u8>,
-    /// The server has asked for the file.
+    /// Whether the server has requested the file.
     is_wanted: bool,
-    /// The file is too, so that nothing is told twice.
+    /// Whether the file has been reported, so that nothing is reported twice.
     is_told: bool,
 }
 
@@ -120,7 +121,7 @@ impl Default for Mysql {
 }
 
 impl Mysql {
-    /// A connection that begins.
+    /// Creates a conversation for a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -138,7 +139,7 @@ impl Mysql {
         }
     }
 
-    /// The statement that the server prepared last.
+    /// The statement prepared last.
     pub(crate) fn last_prepared(&self) -> Option<Prepared> {
         self.prepared
     }
@@ -175,7 +176,7 @@ impl Mysql {
         !matches!(self.phase, Phase::Lost | Phase::Over)
     }
 
-    /// A whole payload of the client, with the headers of its packets.
+    /// Handles a complete payload of the client, with the headers of its packets.
     fn request(&mut self, raw: &[u8], at: Time, listener: &mut dyn Listener) {
         match self.phase {
             Phase::Login => self.login(raw, at, listener),
@@ -221,13 +222,13 @@ impl Mysql {
         self.told += 1;
     }
 
-    /// What was told last is answered as `expected`.
+    /// Notes that the last reported request expects the answer `expected`.
     fn wait(&mut self, expected: Expected, change: Option<(Change, Vec<u8>)>) {
         let answer = Answer::new(expected, self.capabilities);
         self.waiting.push_back(Waiting { number: self.told - 1, answer, change });
     }
 
-    /// Whether the client's packet belongs to a command before: a file, or a password.
+    /// Whether the client's packet belongs to an earlier command: a file, or a password.
     fn answers_question(&mut self, raw: &[u8]) -> bool {
         let is_first = raw[3] == 0;
         if let Some(file) = &mut self.file
@@ -280,7 +281,7 @@ impl Mysql {
         }
         self.tell(class, raw, at, listener);
         match code.expected() {
-            // Done as soon as it is there.
+            // Complete as soon as it arrives.
             Expected::Nothing if self.waiting.is_empty() => {
                 listener.response(self.told - 1, Outcome::Ok, at);
             }
@@ -288,7 +289,7 @@ impl Mysql {
         }
     }
 
-    /// The payload as it would be without attributes of the query, of which clients of MySQL 8 send none.
+    /// Returns the payload without query attributes, of which clients of MySQL 8 send none.
     fn without_attributes<'a>(
         &self,
         code: Code,
@@ -312,7 +313,7 @@ impl Mysql {
                         self.capabilities = greeting.capabilities;
                         self.phase = Phase::Login;
                     }
-                    // It refuses the connection, and says why.
+                    // The server refuses the connection, with a reason.
                     None if head.first() == 0xff => {}
                     None => {
                         listener.unintelligible(Side::Server, "a greeting of no known kind", at);
@@ -325,11 +326,11 @@ impl Mysql {
         }
     }
 
-    /// The server's packet that was just read.
+    /// Handles the server's packet that was just read.
     fn answer(&mut self, at: Time, listener: &mut dyn Listener) {
         self.pop_silent(at, listener);
         let Some(waiting) = self.waiting.front_mut() else {
-            // It says why it hangs up.
+            // The server gives the reason for its hangup.
             if self.packets.head().first() != 0xff {
                 listener.unintelligible(Side::Server, "an answer that nobody asked for", at);
                 self.lose();
@@ -401,7 +402,7 @@ impl Mysql {
         self.pop_silent(at, listener);
     }
 
-    /// Commands without an answer are done when all before them are.
+    /// Completes commands without an answer once all before them are complete.
     fn pop_silent(&mut self, at: Time, listener: &mut dyn Listener) {
         while let Some(waiting) =
             self.waiting.pop_front_if(|front| front.answer.expected() == Expected::Nothing)
@@ -419,7 +420,8 @@ impl Mysql {
         self.file = None;
     }
 
-    /// Listens while the place is lost; whether it is known again, and `bytes` begin with a command.
+    /// Listens while the position is lost. Returns whether it is known again, so that `bytes` begin
+    /// with a command.
     fn regained(
         &mut self,
         side: Side,
@@ -435,7 +437,7 @@ impl Mysql {
         self.regain = None;
         self.phase = Phase::Commands;
         self.session.is_in_doubt();
-        // They were executed, as the connection answered later ones; how is not known.
+        // They were executed, because the connection answered later ones; their outcome is unknown.
         while let Some(waiting) = self.waiting.pop_front() {
             listener.response(waiting.number, Outcome::Ok, at);
         }

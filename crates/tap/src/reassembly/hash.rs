@@ -1,19 +1,19 @@
-//! Where in the table a connection is: its two ends multiplied together, with a seed that nobody outside
-//! knows, so that nobody can choose addresses that all come to the same place.
+//! The hash of a connection in the table: its two ends multiplied together, with a secret seed, so
+//! that no client can choose addresses that collide.
 //!
-//! This is done for every packet, and the standard library's hash was a seventh of what a packet cost.
+//! It is computed for every packet; the standard library's hash took a seventh of a packet's time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Odd, and with as many ones as zeroes.
+/// Odd, and with as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What two tables differ by.
+/// The random seed of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Seed(u64);
 
 impl Seed {
-    /// One that cannot be guessed.
+    /// Creates an unpredictable seed.
     pub(super) fn random() -> Self {
         Self(RandomState::new().hash_one(FACTOR))
     }
@@ -27,7 +27,7 @@ impl BuildHasher for Seed {
     }
 }
 
-/// What came so far.
+/// The product so far.
 #[derive(Debug)]
 pub(super) struct Product(u64);
 
@@ -83,7 +83,7 @@ mod tests {
             let hashes: Vec<u64> = (1024..5120_u16)
                 .map(|port| seed.hash_one((SocketAddr::new(client, port), server)))
                 .collect();
-            // The table uses low bits for the place and the highest seven beside it.
+            // The table uses the low bits for the place, and the seven highest in addition.
             let places: HashSet<u64> = hashes.iter().map(|hash| hash % 4096).collect();
             let tags: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
             assert!(places.len() > 2000 && tags.len() > 100, "{} {}", places.len(), tags.len());

@@ -1,15 +1,15 @@
-//! Which requests a server does not have that has others: those that were under way when the log ended,
-//! or when a base backup was taken.
+//! The requests that a partially preserved server lacks: those in flight when the log ended, or
+//! when a base backup was taken.
 //!
 //! ```text
 //!   BEGIN  UPDATE ┊ UPDATE  COMMIT      the whole transaction is sent
 //!                 ┊ the backup, or the last answer
 //! ```
 //!
-//! A transaction is one thing: if its end was not answered, nothing of it may have stayed, and all of it
-//! is sent again. One that was not ended before the log did is not, as nobody was promised it. A request
-//! that was answered is not sent again, one that was not answered is: a server that had executed it and
-//! could not say so any more executes it twice.
+//! A transaction is a unit: if its end was not answered, none of it may remain, and all of it is
+//! sent again. A transaction that had not ended when the log did is not sent, because it was never
+//! acknowledged. An answered request is not sent again, an unanswered one is: a server that
+//! executed it but could not answer executes it twice.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ use crate::entry::{Class, ConnectionNumber, Entry, Position};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// The requests whose transactions were not answered.
+/// Returns the requests whose transactions were not answered.
 pub(super) fn not_completed(
     entries: &mut dyn Iterator<Item = Result<Entry>>,
     protocol: Protocol,
@@ -31,20 +31,21 @@ pub(super) fn not_completed(
     Ok(transactions.unanswered.into_values().flatten().collect())
 }
 
-/// What a base backup holds.
+/// The contents of a base backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     position: Position,
-    /// Requests up to `position` that are not in it.
+    /// Requests up to `position` that are missing from it.
     missing: BTreeSet<Position>,
 }
 
 impl Base {
-    /// The backup that was taken when the request at `position` was the last one, from the log before it.
+    /// Determines the contents of a backup taken when the request at `position` was the last one,
+    /// from the log before it.
     ///
-    /// The order of a log of SQL is that of the answers: what was not answered before the next request
-    /// came is not in the backup. Of RESP everything is in it that had arrived, but for transactions
-    /// whose EXEC had not.
+    /// A log of SQL is ordered by answers: a request not answered before the next one arrived is
+    /// not in the backup. For RESP, the backup contains everything that had arrived, except
+    /// transactions whose EXEC had not.
     ///
     /// # Errors
     /// If the log cannot be read.
@@ -69,7 +70,7 @@ impl Base {
         Ok(Self { position, missing: groups.flatten().collect() })
     }
 
-    /// The request behind which the log is to be read.
+    /// The request after which reading must begin.
     #[must_use]
     pub fn reads_behind(&self) -> Position {
         self.missing.first().map_or(self.position, |first| Position(first.0 - 1))
@@ -81,12 +82,12 @@ impl Base {
     }
 }
 
-/// The transactions that were begun.
+/// The transactions that have begun.
 struct Transactions {
     footprints: Footprints,
-    /// Requests of those that have no end.
+    /// Requests of transactions without an end.
     open: HashMap<ConnectionNumber, Vec<Position>>,
-    /// Requests of those whose end has no answer, by its position.
+    /// Requests of transactions whose end has no answer, by its position.
     unanswered: HashMap<Position, Vec<Position>>,
 }
 

@@ -1,7 +1,8 @@
-//! Which requests under way wait for another connection, and what is sent when all of them do.
+//! Determines which requests in flight wait for another connection, and what is sent when all of
+//! them do.
 //!
-//! Nothing is concluded from time alone: on a busy machine a request may be late that the server has not
-//! begun with, and whatever was sent in its place would overtake it.
+//! Time alone proves nothing: on a busy machine, a late request may be one that the server has not
+//! begun, and whatever was sent in its place would overtake it.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,15 +14,16 @@ use crate::entry::{ConnectionNumber, Outcome};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// The server is asked about a request that is late at least this often.
+/// The longest interval between questions about a late request.
 const PATIENCE_MAX: Duration = Duration::from_millis(20);
 
-/// How long nothing may get on before the server is asked who is in whose way. What it says is by up to
-/// 100 ms older than the question before, and who is waited for no longer may not have woken up yet.
+/// How long there may be no progress before the server is asked which connection blocks which. Its
+/// answer may be 100 ms older than the previous question, and a connection whose lock was released
+/// may not have woken up yet.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_millis(150);
 
 impl Replayer<'_> {
-    /// Finds out which of the requests that are not answered in time wait for another connection.
+    /// Determines which of the late requests wait for another connection.
     pub(super) fn look_after_late(&mut self) -> Result<()> {
         let is_late = |one: &UnderWay| !one.waits && one.since.elapsed() >= one.patience;
         let late = self.under_way.iter().filter(|(_, one)| is_late(one));
@@ -33,7 +35,7 @@ impl Replayer<'_> {
         let waiting = match self.settings.protocol {
             Protocol::Resp => self.waiting_in_redis(&late)?,
             Protocol::Mysql => self.waiting_in_mysql(&late)?,
-            // Nobody can be asked.
+            // The server cannot be asked.
             Protocol::Raw => late.iter().map(|(place, _)| *place).collect(),
         };
         for (place, _) in late {
@@ -46,9 +48,9 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Those of the late requests that wait: a server that answers others has read them.
+    /// Returns the late requests that wait: a server that answers later ones has read them.
     fn waiting_in_redis(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
-        // The first may have come to the server together with them.
+        // The first may have reached the server together with them.
         for _ in 0..2 {
             self.control()?.ask(&resp_request(&[b"PING"]))?;
         }
@@ -64,14 +66,14 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// Those of the late requests that wait, for rows or for something else that is locked. The server
-    /// counts those that wait for rows and does not say at once which they are; but who does not wait is
-    /// answered some time, and then only those are left that do.
+    /// Returns the late requests that wait for rows or other locks. The server counts the requests
+    /// that wait for rows, but does not immediately say which they are. The others are answered
+    /// eventually, and then only those that wait remain.
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();
         let known = self.under_way.values().filter(|one| one.waits_for_row).count();
         let (_, answer) = self.control()?.ask(&MysqlSession::asks_who_waits_for_rows())?;
-        // A server that may not tell is believed to let them wait.
+        // If the server may not tell, they count as waiting.
         if MysqlSession::waits_for_rows(&answer).is_none_or(|count| count >= known + awaited) {
             for (place, _) in late {
                 self.under_way.get_mut(place).expect("it is under way").waits_for_row = true;
@@ -90,10 +92,10 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// If all that is under way waits, and nothing is due among the steps that are looked at ahead, ends a
-    /// transaction behind those; and if none is to be ended, sends the next request of one that holds what
-    /// another waits for. Which gaps between rows a statement locks depends on what the server has cleared
-    /// away by then, so a lock may be in the way that was not when it was recorded.
+    /// If all requests in flight wait, and no step examined ahead is due, ends a transaction beyond
+    /// those. If none can be ended, sends the next request of one that holds what another waits
+    /// for. Which gaps between rows a statement locks depends on what the server has purged by
+    /// then, so a lock may conflict now that did not in the recording.
     pub(super) fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
@@ -116,13 +118,13 @@ impl Replayer<'_> {
         self.begin(holder)
     }
 
-    /// The next request of a transaction that holds what a request under way waits for; nothing if none
-    /// waits any more, or only for others that are under way.
+    /// Returns the next request of a transaction that holds what a request in flight waits for;
+    /// `None` if none waits any more, or only for others in flight.
     fn holder(&mut self) -> Result<Option<u64>> {
         let (outcome, answer) = self.control()?.ask(&MysqlSession::asks_who_blocks_whom())?;
         let is_idle = |place: &u64| !self.under_way.contains_key(place);
         if outcome == Outcome::Error {
-            // One that does not say: some transaction that is open.
+            // If the server does not say: any open transaction.
             let mut ordered = self.plan.ordered().take(STEPS_AHEAD * 4);
             return Ok(ordered.find(|place| {
                 let connection = self.plan.connection(*place);

@@ -1,4 +1,4 @@
-//! The format, byte by byte: `tests/fixtures/v1` was written once and is written anew and compared.
+//! The format, byte by byte: `tests/fixtures/v1` was written once, and is rewritten and compared.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn request(batch: &mut Batch, connection: ConnectionNumber, at: u64, payload: &[
     batch.request(connection, later(at), class, port, 0xfffe_0000, payload);
 }
 
-/// One entry of each kind and more, in two segments.
+/// Writes at least one entry of each kind, in two segments.
 fn write_sample(disk: Arc<dyn Disk>, dir: &Path) {
     let mut writer = Writer::open(disk, dir, settings(), HOUR).unwrap();
     let client = "192.0.2.7:40001".parse().unwrap();
@@ -161,13 +161,13 @@ fn every_flipped_bit_is_found_and_its_file_named() {
         let path = dir.join(name);
         let bytes = disk.open(&path, env::Access::Read).unwrap().len().unwrap();
         for offset in 0..bytes {
-            // A fresh disk each time: the same seed makes the same one.
+            // A new disk each time: the same seed creates the same one.
             let (sim, disk) = sample_on_sim_disk();
             assert!(sim.flip_bit(&path, offset, (offset % 8) as u8));
             let read: Result<Vec<Entry>, Error> =
                 log::read(&disk, dir, None).and_then(Iterator::collect);
             match read {
-                // The mark of a clean end says nothing but that what is before it was durable.
+                // The mark of a clean end says only that everything before it was durable.
                 Ok(entries) => {
                     assert_eq!(entries, whole, "byte {offset} of {name}");
                     assert!(name == files()[1] && offset >= bytes - 48, "byte {offset} of {name}");
