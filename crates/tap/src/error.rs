@@ -41,7 +41,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// There is no log.
-    #[error("{}: no log of requests is here", dir.display())]
+    #[error("{}: there is no log of requests here", dir.display())]
     NoLog {
         /// The directory.
         dir: PathBuf,
@@ -60,7 +60,7 @@ pub enum Error {
         first: Position,
     },
     /// The directory has the log of another protocol.
-    #[error("{}: is a log of {found}, not of {wanted}", dir.display())]
+    #[error("{}: this is a log of {found}, not of {wanted}", dir.display())]
     OtherProtocol {
         /// The directory.
         dir: PathBuf,
@@ -89,8 +89,8 @@ pub enum Error {
     },
     /// A connection is encrypted, so nothing in it can be read.
     #[error(
-        "the connection of {client} to {server} is encrypted (TLS), so its requests cannot be read: let \
-         clients connect without TLS on this machine's side of whatever ends it, or use a real log"
+        "the connection of {client} to {server} is encrypted (TLS), so its requests cannot be read: \
+         terminate TLS in front of this machine, or use a log in the server"
     )]
     Encrypted {
         /// The client's end.
@@ -99,7 +99,7 @@ pub enum Error {
         server: std::net::SocketAddr,
     },
     /// The interface is down, or has disappeared.
-    #[error("the network interface '{interface}' is down or has gone")]
+    #[error("the network interface '{interface}' is down or has disappeared")]
     InterfaceDown {
         /// The name.
         interface: String,

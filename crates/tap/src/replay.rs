@@ -3,7 +3,7 @@
 //! ```text
 //!   log ─► plan: order of sending, what may overlap ─► replay ═► target a ═► server
 //!            └ footprint, partial                        ╘═════► target b ═►
-//!                          waiting: who is in whose way         dialect: the request as it must be now
+//!                          waiting: which one blocks which      dialect: the request as it is sent now
 //! ```
 //!
 //! One request at a time is sent over all connections, as in the paper (section 6.3.1, "Recovery

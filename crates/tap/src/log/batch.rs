@@ -278,7 +278,7 @@ impl Header {
     /// how far from the first entry.
     pub(super) fn entries(&self, body: &[u8]) -> Result<Vec<Entry>, (usize, &'static str)> {
         if self.position >= NUMBER_MAX {
-            return Err((0, "a position that no log reaches"));
+            return Err((0, "a position that no log can reach"));
         }
         let mut decoder = Decoder {
             input: body,

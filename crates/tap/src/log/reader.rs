@@ -120,7 +120,7 @@ impl Reader {
             let numbers = segment::list(&*self.disk, &self.dir)?;
             let next = self.segment.header.segment + 1;
             if numbers.last().is_some_and(|newest| *newest > next) && !numbers.contains(&next) {
-                return Err(self.segment.corrupt("the segment that follows is missing"));
+                return Err(self.segment.corrupt("the next segment is missing"));
             }
             self.segment.must_be_torn()?;
             return Ok(false);

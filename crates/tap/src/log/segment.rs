@@ -58,22 +58,22 @@ impl Header {
         let corrupt =
             |offset, what: &str| Error::Corrupt { path: path.into(), offset, what: what.into() };
         if bytes[..8] != SEGMENT_MAGIC {
-            return Err(corrupt(0, "not a segment of a log of requests"));
+            return Err(corrupt(0, "this is not a segment of a log of requests"));
         }
         let version = u32_at(bytes, 8);
         if version != VERSION {
             return Err(Error::Newer { path: path.into(), version });
         }
         if u32_at(bytes, 12) != crc32c(&bytes[16..]) {
-            return Err(corrupt(12, "the header does not have its checksum"));
+            return Err(corrupt(12, "the checksum of the header does not match"));
         }
         if u64_at(bytes, 16) != segment {
-            return Err(corrupt(16, "the segment has another number than its name"));
+            return Err(corrupt(16, "the number of the segment does not match its name"));
         }
         for at in [24, 32, 40] {
             let is_possible = u64_at(bytes, at) < NUMBER_MAX && (at != 24 || u64_at(bytes, at) > 0);
             if !is_possible {
-                return Err(corrupt(at as u64, "a number that no log reaches"));
+                return Err(corrupt(at as u64, "a number that no log can reach"));
             }
         }
         let name = &bytes[56..];
@@ -134,7 +134,7 @@ impl Segment {
         let mut bytes = [0; HEADER_BYTES];
         if let Err(error) = file.read_exact_at(&mut bytes, 0) {
             return Err(if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                Error::Corrupt { path, offset: 0, what: "the header is cut short".into() }
+                Error::Corrupt { path, offset: 0, what: "the header is truncated".into() }
             } else {
                 Error::on(&path)(error)
             });

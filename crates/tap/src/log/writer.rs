@@ -273,7 +273,7 @@ impl End {
         }
         last.must_be_torn()?;
         if last.batch.max(position.0).max(connection.0) >= segment::NUMBER_MAX {
-            return Err(last.corrupt("a number that no log reaches"));
+            return Err(last.corrupt("a number that no log can reach"));
         }
         last.file.set_len(last.offset).map_err(Error::on(&last.path))?;
         last.file.sync_data().map_err(Error::on(&last.path))?;

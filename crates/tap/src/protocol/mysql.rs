@@ -186,7 +186,7 @@ impl Mysql {
                     self.command(raw, at, listener);
                 }
             }
-            Phase::Greeting => self.give_up("the client speaks before the server", at, listener),
+            Phase::Greeting => self.give_up("the client sends before the server", at, listener),
             Phase::Lost | Phase::Over => {}
         }
     }
@@ -252,7 +252,7 @@ impl Mysql {
         };
         let code = Code::of(first);
         if code == Code::Replica {
-            return self.give_up("a replica's link has no requests", at, listener);
+            return self.give_up("the connection of a replica has no requests", at, listener);
         }
         let payload = self.without_attributes(code, &payload);
         let Some(payload) = payload else {
@@ -316,7 +316,7 @@ impl Mysql {
                     // The server refuses the connection, with a reason.
                     None if head.first() == 0xff => {}
                     None => {
-                        listener.unintelligible(Side::Server, "a greeting of no known kind", at);
+                        listener.unintelligible(Side::Server, "an unknown kind of greeting", at);
                         self.phase = Phase::Over;
                     }
                 },
@@ -332,7 +332,7 @@ impl Mysql {
         let Some(waiting) = self.waiting.front_mut() else {
             // The server gives the reason for its hangup.
             if self.packets.head().first() != 0xff {
-                listener.unintelligible(Side::Server, "an answer that nobody asked for", at);
+                listener.unintelligible(Side::Server, "an answer without a request", at);
                 self.lose();
             }
             return;
@@ -346,7 +346,7 @@ impl Mysql {
             Ok(Step::File) => match &mut self.file {
                 Some(file) => file.is_wanted = true,
                 None => {
-                    let why = "a file that a hidden LOAD DATA LOCAL asks for";
+                    let why = "the file of a hidden LOAD DATA LOCAL";
                     listener.unintelligible(Side::Client, why, at);
                     self.file = Some(File {
                         number: waiting.number,

@@ -162,7 +162,11 @@ impl Resp {
             meaning => meaning,
         };
         if meaning == Meaning::Replica {
-            listener.unintelligible(Side::Client, "a replica's link has no requests", at);
+            listener.unintelligible(
+                Side::Client,
+                "the connection of a replica has no requests",
+                at,
+            );
             self.is_over = true;
             return;
         }
@@ -223,7 +227,7 @@ impl Resp {
             .waiting
             .answer(reply, &mut |number, outcome| listener.response(number, outcome, at))
         {
-            listener.unintelligible(Side::Server, "a reply that nobody asked for", at);
+            listener.unintelligible(Side::Server, "a reply without a request", at);
             self.lose(false);
         }
     }

@@ -216,7 +216,7 @@ impl MysqlSession {
 
     /// The query for the number of transactions that currently wait for rows. InnoDB's tables of
     /// transactions and locks show the state at their last inspection.
-    pub(super) fn asks_who_waits_for_rows() -> Vec<u8> {
+    pub(super) fn row_waits_query() -> Vec<u8> {
         query(&format!("SHOW GLOBAL STATUS LIKE '{ROW_WAITS}'"))
     }
 
@@ -229,7 +229,7 @@ impl MysqlSession {
     }
 
     /// The query for the connections that block others.
-    pub(super) fn asks_who_blocks_whom() -> Vec<u8> {
+    pub(super) fn blocking_connections_query() -> Vec<u8> {
         query(
             "SELECT GROUP_CONCAT(DISTINCT CONCAT('<', holder.trx_mysql_thread_id, '>') SEPARATOR '') \
              FROM information_schema.INNODB_LOCK_WAITS AS waits \
@@ -334,7 +334,7 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
                     words(&raw)
                 )));
             }
-            _ => return Err(refused("the server answers a login with no known packet".into())),
+            _ => return Err(refused("the server answers a login with an unknown packet".into())),
         }
     }
 }

@@ -72,7 +72,7 @@ impl Replayer<'_> {
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();
         let known = self.under_way.values().filter(|one| one.waits_for_row).count();
-        let (_, answer) = self.control()?.ask(&MysqlSession::asks_who_waits_for_rows())?;
+        let (_, answer) = self.control()?.ask(&MysqlSession::row_waits_query())?;
         // If the server may not tell, they count as waiting.
         if MysqlSession::waits_for_rows(&answer).is_none_or(|count| count >= known + awaited) {
             for (place, _) in late {
@@ -121,7 +121,7 @@ impl Replayer<'_> {
     /// Returns the next request of a transaction that holds what a request in flight waits for;
     /// `None` if none waits any more, or only for others in flight.
     fn holder(&mut self) -> Result<Option<u64>> {
-        let (outcome, answer) = self.control()?.ask(&MysqlSession::asks_who_blocks_whom())?;
+        let (outcome, answer) = self.control()?.ask(&MysqlSession::blocking_connections_query())?;
         let is_idle = |place: &u64| !self.under_way.contains_key(place);
         if outcome == Outcome::Error {
             // If the server does not say: any open transaction.

@@ -105,7 +105,7 @@ impl Counters {
         text.one(
             "packets_dropped_total",
             "counter",
-            "Packets for which the ring had no room",
+            "Packets dropped because the ring was full",
             &count(&self.packets_dropped),
         );
         text.one("connections_total", "counter", "Connections seen", &count(&self.connections));
@@ -117,7 +117,7 @@ impl Counters {
         text.many("requests_total", "Requests heard", "class", &by_class(&self.requests));
         text.many(
             "request_bytes_total",
-            "Bytes of requests heard",
+            "Bytes of requests observed",
             "class",
             &by_class(&self.request_bytes),
         );
@@ -130,7 +130,7 @@ impl Counters {
         text.one(
             "log_dropped_bytes_total",
             "counter",
-            "Bytes not written for want of room",
+            "Bytes not written because the disk was full",
             &count(&self.dropped_bytes),
         );
         text.one("log_rotations_total", "counter", "Segments begun", &count(&self.rotations));

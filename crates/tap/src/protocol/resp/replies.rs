@@ -168,7 +168,9 @@ impl Replies {
         let here = &bytes[..found.unwrap_or(bytes.len())];
         *bytes = &bytes[found.map_or(bytes.len(), |at| at + 1)..];
         if found.is_some() && self.line_len == 0 {
-            let line = here.strip_suffix(b"\r").ok_or("a line of a reply ends without a return")?;
+            let line = here
+                .strip_suffix(b"\r")
+                .ok_or("a line of a reply ends without a carriage return")?;
             return self.element(line);
         }
         let kept = here.len().min(LINE_BYTES - self.line_len);
@@ -181,7 +183,7 @@ impl Replies {
             return Ok(false);
         }
         if !self.ends_with_return {
-            return Err("a line of a reply ends without a return");
+            return Err("a line of a reply ends without a carriage return");
         }
         let (line, len) = (self.line, self.line_len);
         self.line_len = 0;
@@ -233,12 +235,12 @@ impl Replies {
                 // An attribute precedes what it describes, and is not an element itself.
                 Ok(kind != b'|')
             }
-            _ => Err("a reply of no known type"),
+            _ => Err("an unknown type of reply"),
         }
     }
 }
 
-const NO_LENGTH: &str = "a length of a reply is no number";
+const NO_LENGTH: &str = "a length in a reply is not a number";
 
 fn number(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix(b"-") {
