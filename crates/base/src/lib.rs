@@ -8,7 +8,7 @@
 //!  checksum   CRC32C                            how every byte is believed
 //! ```
 //!
-//! Everything here is pure: no I/O, no clock, no allocation beyond what a caller hands in.
+//! Everything here is pure: no I/O, no clock, no allocation except through the caller's buffers.
 
 pub mod checksum;
 pub mod glob;
