@@ -1,4 +1,4 @@
-//! Compiles the few lines of C between Berkeley DB and Rust, when the feature `bdb` wants them.
+//! Compiles the C shim between Berkeley DB and Rust if the feature `bdb` is enabled.
 
 fn main() {
     println!("cargo::rerun-if-changed=src/engine/bdb.c");

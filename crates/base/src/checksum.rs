@@ -1,12 +1,12 @@
 //! CRC32C (Castagnoli), computed by the processor's own instruction where it has one.
 
-/// The CRC32C of `bytes`.
+/// Returns the CRC32C of `bytes`.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     ::crc32c::crc32c(bytes)
 }
 
-/// The CRC32C of what `crc` is the checksum of, followed by `bytes`.
+/// Continues the CRC32C `crc` with `bytes`.
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     ::crc32c::crc32c_append(crc, bytes)

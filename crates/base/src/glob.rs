@@ -1,4 +1,4 @@
-//! Glob-style patterns, as KEYS, SCAN, PSUBSCRIBE and CONFIG GET take them.
+//! Glob-style patterns, as in KEYS, SCAN, PSUBSCRIBE and CONFIG GET.
 //!
 //! ```text
 //!   *        any number of bytes          [abc] [a-c] [^a]   one of them, not one of them
@@ -9,9 +9,9 @@
 //! written backwards, a backslash at the end stands for itself, and a `*` needs at least one byte
 //! to start from, so that the empty string matches the empty pattern only.
 //!
-//! Matching goes back to the latest `*` only. That is enough: where a later `*` found no match, a
-//! longer match for an earlier one cannot help, as the later one would have tried that place too.
-//! So the cost is at most pattern length times text length, whatever a client sends.
+//! Matching backtracks to the latest `*` only. That is enough: if a later `*` found no match, a
+//! longer match for an earlier one cannot help, because the later one would have tried that place
+//! too. So the cost is at most pattern length times text length, whatever a client sends.
 
 /// Whether all of `text` matches `pattern`.
 #[must_use]
@@ -25,7 +25,8 @@ pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     run(pattern, text, true)
 }
 
-/// Whether `pattern` is `*`, which callers may take for every text, the empty one included.
+/// Whether `pattern` is `*`, which callers may treat as matching every text, the empty one
+/// included.
 #[must_use]
 pub fn is_everything(pattern: &[u8]) -> bool {
     pattern == b"*"
@@ -74,7 +75,7 @@ fn skip_stars(pattern: &[u8], mut p: usize) -> usize {
     p
 }
 
-/// Matches one byte of text with the element of the pattern at `p`; where the next one is.
+/// Matches one byte of text with the pattern element at `p`. Returns the place of the next element.
 fn match_one(pattern: &[u8], p: usize, byte: u8, any_case: bool) -> Option<usize> {
     match pattern[p] {
         b'?' => Some(p + 1),
@@ -84,7 +85,7 @@ fn match_one(pattern: &[u8], p: usize, byte: u8, any_case: bool) -> Option<usize
     }
 }
 
-/// Matches one byte with the class whose inside starts at `p`.
+/// Matches one byte with the class whose contents start at `p`.
 fn match_class(pattern: &[u8], mut p: usize, byte: u8, any_case: bool) -> Option<usize> {
     let negated = pattern.get(p) == Some(&b'^');
     if negated {

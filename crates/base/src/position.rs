@@ -3,16 +3,16 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// The number of a block in the log: contiguous, from 1; 0 stands before the first block.
+/// The number of a block in the log: contiguous, from 1; 0 is before the first block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
 impl Lsn {
-    /// Before the first block.
+    /// The position before the first block.
     pub const ZERO: Self = Self(0);
 
-    /// No log ever has more blocks. A larger number in a file is damage, and a
-    /// reader that refuses it can count on from any other without overflow.
+    /// A bound that no log ever reaches. A larger number in a file is damage; a reader that rejects
+    /// it can increment any other number without overflow.
     pub const MAX: Self = Self(u64::MAX >> 1);
 
     /// The block after this one.
@@ -34,7 +34,7 @@ impl fmt::Display for Lsn {
 pub struct SegmentId(pub u32);
 
 impl SegmentId {
-    /// No log ever has more segments; as [`Lsn::MAX`].
+    /// A bound that no log ever reaches; as [`Lsn::MAX`].
     pub const MAX: Self = Self(u32::MAX >> 1);
 }
 
@@ -55,7 +55,7 @@ impl RecordAddr {
     /// The address of record `ordinal` of `segment`.
     ///
     /// # Panics
-    /// When `segment` is 0, which no segment ever is.
+    /// If `segment` is 0, which is not a valid segment.
     #[must_use]
     pub fn new(segment: SegmentId, ordinal: u32) -> Self {
         let raw = (u64::from(segment.0) << 32) | u64::from(ordinal);
@@ -82,7 +82,7 @@ impl RecordAddr {
         addr.map_or(0, |addr| addr.0.get())
     }
 
-    /// The address that [`RecordAddr::to_raw`] made this word of.
+    /// Converts back a word from [`RecordAddr::to_raw`].
     #[must_use]
     pub fn from_raw(raw: u64) -> Option<Self> {
         NonZeroU64::new(raw).map(Self)

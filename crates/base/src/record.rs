@@ -1,4 +1,4 @@
-//! What the log says about one entry.
+//! The contents of the log about one entry.
 //!
 //! An **entry** is the smallest unit that the keyspace stores separately. A **record** is the
 //! entry's complete new state, or says that the entry is gone: never a delta, never a command.
@@ -18,35 +18,35 @@
 //! the sixteen indexes that clients use to ids, so FLUSHDB, FLUSHALL and SWAPDB are one record
 //! each.
 
-/// The stable id of a database. What clients call database 3 is whatever id the newest
-/// [`RecordKind::Databases`] record maps 3 to. Ids are never used twice.
+/// The stable id of a database. Clients' database 3 is the id to which the newest
+/// [`RecordKind::Databases`] record maps 3. Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DbId(pub u64);
 
 impl DbId {
-    /// No database ever gets this far; as [`crate::Lsn::MAX`].
+    /// A bound that no database ever reaches; as [`crate::Lsn::MAX`].
     pub const MAX: Self = Self(u64::MAX >> 1);
 }
 
-/// The incarnation of a large object: never used twice in the life of a database; 0 for none.
+/// The incarnation of a large object: never reused in the life of a database; 0 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObjectId(pub u64);
 
 impl ObjectId {
-    /// No object: the record is of a key entry that is whole in itself.
+    /// No object: the record is of a self-contained key entry.
     pub const NONE: Self = Self(0);
 
-    /// No log ever has more objects; as [`crate::Lsn::MAX`].
+    /// A bound that no log ever reaches; as [`crate::Lsn::MAX`].
     pub const MAX: Self = Self(u64::MAX >> 1);
 
-    /// The object after this one; of a number that is nonsense, [`ObjectId::MAX`].
+    /// The object after this one; [`ObjectId::MAX`] for an invalid number.
     #[must_use]
     pub const fn next(self) -> Self {
         if self.0 < Self::MAX.0 { Self(self.0 + 1) } else { Self::MAX }
     }
 }
 
-/// What a record describes, and so which fields of [`Record`] it uses.
+/// The subject of a record, which determines the fields of [`Record`] that it uses.
 ///
 /// The numbers are on disk: never change or reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,7 +91,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// Every kind, in the order of their numbers.
+    /// Every kind, in numeric order.
     pub const ALL: [Self; 18] = [
         Self::String,
         Self::LargeString,
@@ -113,7 +113,7 @@ impl RecordKind {
         Self::ElementDeleted,
     ];
 
-    /// The kind with this number on disk.
+    /// Returns the kind with this number on disk.
     #[must_use]
     pub fn from_u8(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -150,7 +150,7 @@ impl RecordKind {
 /// One record. Fields that its kind does not use are empty, 0 or `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it describes.
+    /// The subject of the record.
     pub kind: RecordKind,
     /// The database of a key entry.
     pub db: DbId,
@@ -167,7 +167,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The state of a key entry that is whole in itself.
+    /// Creates the state of a self-contained key entry.
     #[must_use]
     pub const fn whole(
         kind: RecordKind,
@@ -179,7 +179,7 @@ impl<'a> Record<'a> {
         Self { kind, db, key, object: ObjectId::NONE, sub: &[], value, expires_at_ms }
     }
 
-    /// The root of `object`, bound to `key`.
+    /// Creates the root of `object`, bound to `key`.
     #[must_use]
     pub const fn root(
         kind: RecordKind,
@@ -192,7 +192,7 @@ impl<'a> Record<'a> {
         Self { kind, db, key, object, sub: &[], value, expires_at_ms }
     }
 
-    /// The state of an element of `object`.
+    /// Creates the state of an element of `object`.
     #[must_use]
     pub const fn element(
         kind: RecordKind,
@@ -203,13 +203,13 @@ impl<'a> Record<'a> {
         Self { kind, db: DbId(0), key: &[], object, sub, value, expires_at_ms: None }
     }
 
-    /// The key entry is gone.
+    /// Creates the deletion of a key entry.
     #[must_use]
     pub const fn key_deleted(db: DbId, key: &'a [u8]) -> Self {
         Self::whole(RecordKind::KeyDeleted, db, key, &[], None)
     }
 
-    /// The element entry is gone.
+    /// Creates the deletion of an element entry.
     #[must_use]
     pub const fn element_deleted(object: ObjectId, sub: &'a [u8]) -> Self {
         Self::element(RecordKind::ElementDeleted, object, sub, &[])

@@ -13,11 +13,11 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Reads a varint from the front of `input` and advances it; `None` when the bytes end inside
-/// the number, or when it does not fit 64 bits.
+/// Takes a varint from the front of `input`; `None` if the bytes end inside the number, or if it
+/// does not fit 64 bits.
 #[inline]
 pub fn take(input: &mut &[u8]) -> Option<u64> {
-    // Most numbers are small: a reader of millions of them would wait for the loop.
+    // Most numbers are small: a reader of millions of them would be slowed by the loop.
     match **input {
         [byte, ref rest @ ..] if byte < 0x80 => {
             *input = rest;
@@ -52,7 +52,7 @@ fn take_long(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a varint length and that many bytes from the front of `input`, and advances it.
+/// Takes a varint length and that many bytes from the front of `input`.
 #[inline]
 pub fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::try_from(take(input)?).ok()?;
@@ -61,13 +61,13 @@ pub fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// Appends the length of `bytes` as a varint, and `bytes`.
+/// Appends the length of `bytes` as a varint, then `bytes`.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// How many bytes [`put`] writes for `value`.
+/// The number of bytes that [`put`] writes for `value`.
 #[must_use]
 pub const fn len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;

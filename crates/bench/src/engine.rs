@@ -1,8 +1,8 @@
-//! What a workload needs of a store, and the stores by name.
+//! The interface between workloads and stores, and the stores by name.
 //!
-//! A store has tables of ordered byte keys. A thread works on a connection of its own, with one
-//! transaction at a time; all transactions are serializable. Whatever a store cannot do at the same
-//! time as another of its transactions, it waits for or refuses with [`Error::Conflict`].
+//! A store has tables of ordered byte keys. Each thread uses its own connection, with one
+//! transaction at a time; all transactions are serializable. If a store cannot run two transactions
+//! concurrently, it waits or returns [`Error::Conflict`].
 //!
 //! # The same durability for all
 //!
@@ -17,9 +17,9 @@
 //!
 //! # Transactions that only read
 //!
-//! What a workload knows to be read only, [`Connection::begin_read`] begins: as a snapshot where the
-//! store reads one next to its writer (lmdb, redb, sqlite), and with the locks of any other transaction
-//! where these are what makes it serializable (pages, bdb).
+//! [`Connection::begin_read`] begins a transaction that the workload knows to be read-only: as a
+//! snapshot if the store reads one concurrently with its writer (lmdb, redb, sqlite), or with the
+//! locks of any other transaction if those make it serializable (pages, bdb).
 
 #[cfg(any(feature = "bdb", feature = "lmdb", feature = "sqlite"))]
 mod background;
@@ -42,14 +42,14 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::flash::trace::Trace;
 
-/// The largest loss that group commit allows.
+/// The most that group commit may lose, in milliseconds.
 pub const GROUP_DELAY_MS: u32 = 10;
 
-/// A table, by its place in [`Settings::tables`].
+/// A table, by its index in [`Settings::tables`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Table(pub usize);
 
-/// The order in which a range is seen.
+/// The order in which a range is visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the lowest key.
@@ -58,7 +58,7 @@ pub enum Direction {
     Down,
 }
 
-/// What a commit promises; see the table of this module.
+/// What a commit guarantees; see the table of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Commit {
@@ -84,35 +84,35 @@ pub enum Kind {
     Redb,
     /// SQLite with a write-ahead log.
     Sqlite,
-    /// A tree in memory that forgets everything: what the workload itself costs.
+    /// A tree in memory that forgets everything: the cost of the workload itself.
     Memory,
 }
 
-/// How a store is set up.
+/// The configuration of a store.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Its directory; made if missing.
+    /// Its directory; created if missing.
     pub dir: PathBuf,
     /// The names of its tables.
     pub tables: &'static [&'static str],
-    /// Memory for everything that the store caches.
+    /// Memory for all caches of the store.
     pub pool_bytes: usize,
-    /// What a commit promises.
+    /// What a commit guarantees.
     pub commit: Commit,
-    /// Pages only: the part of the memory that is the online log table, instead of its default.
+    /// Pages only: the percentage of the memory for the online log table, instead of the default.
     pub online_log_percent: Option<usize>,
-    /// Pages only: group commit writes the log when so many bytes have gathered.
+    /// Pages only: group commit writes the log when this many bytes have gathered.
     pub group_bytes: Option<usize>,
-    /// Pages only: a restart is to read about so much log, instead of its default.
+    /// Pages only: the log that a restart may read, instead of the default.
     pub log_bytes_max: Option<u64>,
-    /// Berkeley DB only: a checkpoint is taken after so much log.
+    /// Berkeley DB only: takes a checkpoint after this much log.
     pub checkpoint_bytes: u64,
-    /// Pages and Berkeley DB only: gathers what is read and written.
+    /// Pages and Berkeley DB only: records reads and writes.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
 impl Settings {
-    /// The defaults for a store with these tables.
+    /// Returns the defaults for a store with these tables.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, tables: &'static [&'static str], commit: Commit) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Settings {
     }
 }
 
-/// What a store has counted since it was opened.
+/// The counters of a store since it was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
     /// Data pages read.
@@ -140,12 +140,12 @@ pub struct Counters {
     pub log_writes: u64,
     /// Bytes of log written.
     pub log_bytes: u64,
-    /// Whatever else it tells.
+    /// Other counters of the store.
     pub more: BTreeMap<&'static str, u64>,
 }
 
 impl Counters {
-    /// What was counted after `before`.
+    /// Returns the difference from `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let past = |name| before.more.get(name).copied().unwrap_or_default();
@@ -161,16 +161,16 @@ impl Counters {
 
 /// An open store.
 pub trait Engine: Send + Sync {
-    /// A connection, for one thread.
+    /// Opens a connection for one thread.
     ///
     /// # Errors
     /// Those of the store.
     fn connect(&self) -> Result<Box<dyn Connection + '_>>;
 
-    /// What it has counted, as far as it counts.
+    /// Returns the counters, as far as the store has them.
     fn counters(&self) -> Counters;
 
-    /// Puts everything into its place in the data files, so that a start has nothing to redo.
+    /// Writes everything to its place in the data files, so that a start has nothing to redo.
     ///
     /// # Errors
     /// Those of the store.
@@ -183,35 +183,35 @@ pub trait Engine: Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Sees an entry, and says whether it wants the next one.
+/// Visits an entry. Returns whether it wants the next one.
 pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> bool + 'v;
 
-/// A connection. Between `begin` and `commit` or `abort` there is a transaction; after any error
-/// it can only be aborted.
+/// A connection. A transaction lasts from `begin` to `commit` or `abort`; after an error, it can
+/// only be aborted.
 ///
 /// # Errors
-/// [`Error::Conflict`] when the transaction is to be aborted and run again; others are final.
+/// [`Error::Conflict`] if the transaction must be aborted and retried; other errors are final.
 #[expect(clippy::missing_errors_doc, reason = "said once for all of them")]
 pub trait Connection {
     /// Begins a transaction.
     fn begin(&mut self) -> Result<()>;
-    /// Begins a transaction that writes nothing. Stores that let it read without waiting for the
-    /// one that writes do.
+    /// Begins a transaction that writes nothing. Stores that support it read without waiting for
+    /// the writer.
     fn begin_read(&mut self) -> Result<()> {
         self.begin()
     }
-    /// The value of `key`.
+    /// Returns the value of `key`.
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// The value of `key`, which this transaction is going to write. Stores that can lock it for
-    /// writing at once do.
+    /// Returns the value of `key`, which this transaction will write. Stores that support it lock
+    /// the key for writing immediately.
     fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(table, key)
     }
-    /// Sets `key` to `value`, whether it was there or not.
+    /// Sets `key` to `value`, inserting or replacing.
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Removes `key`, which is there.
+    /// Removes `key`, which must exist.
     fn delete(&mut self, table: Table, key: &[u8]) -> Result<()>;
-    /// Shows the entries from `low` to before `high` in order, as long as `visit` wants more.
+    /// Visits the entries from `low` to before `high` in order, while `visit` wants more.
     fn scan(
         &mut self,
         table: Table,
@@ -241,7 +241,7 @@ impl Kind {
         }
     }
 
-    /// The name of the format of its files: stores with the same can use the same data.
+    /// The name of its file format: stores with the same name can share data.
     #[must_use]
     pub fn format(self) -> &'static str {
         match self {
@@ -250,7 +250,7 @@ impl Kind {
         }
     }
 
-    /// Opens the store, or makes it.
+    /// Opens the store, creating it if needed.
     ///
     /// # Errors
     /// [`Error::NotBuilt`], or the store's own.

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// What can go wrong in a run.
+/// Errors of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Two transactions stood in each other's way. This one has no effect: run it again.
+    /// Two transactions conflicted. This one has had no effect: run it again.
     #[error("given up for another transaction: run it again")]
     Conflict,
 
@@ -14,27 +14,27 @@ pub enum Error {
     Engine {
         /// Its name.
         engine: &'static str,
-        /// What it said.
+        /// Its error.
         what: String,
     },
 
     /// A file or directory of the benchmark itself.
     #[error("cannot use {path}: {source}", path = path.display())]
     File {
-        /// Where it is.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 
-    /// The program was built without a store.
+    /// The program was built without this store.
     #[error("this program was built without {engine}: build it with make bench-peers")]
     NotBuilt {
         /// The store.
         engine: &'static str,
     },
 
-    /// The data are not what the workload has written.
+    /// The data differ from what the workload has written.
     #[error("the data are wrong: {what}")]
     Damaged {
         /// What is wrong.
@@ -42,21 +42,21 @@ pub enum Error {
     },
 }
 
-/// The result of everything here that can fail.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// For an error of the store `engine`.
+    /// Wraps an error of the store `engine`.
     pub(crate) fn engine(engine: &'static str) -> impl Fn(&dyn std::fmt::Display) -> Self {
         move |what| Self::Engine { engine, what: what.to_string() }
     }
 
-    /// For an error about the file `path`.
+    /// Wraps an error about the file `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::File { path: path.to_path_buf(), source }
     }
 
-    /// For data that are wrong.
+    /// Creates an error for wrong data.
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: what.into() }
     }

@@ -1,4 +1,4 @@
-//! `indelible-bench figures`: reruns the figures of a paper and writes them next to its findings.
+//! `indelible-bench figures`: reruns the figures of a paper, and writes them next to its findings.
 //!
 //! ```text
 //!   plan: figures → points → runs ──► rounds of all runs, A B C A B C ──► DIR/runs/*.json
@@ -6,9 +6,9 @@
 //!                                     tables.md, FIGURE/{data.csv,plot.svg} ◄──┘
 //! ```
 //!
-//! A run whose result is there is not made again, so that what was interrupted can be gone on with,
-//! and `--minutes` ends it early on purpose. Points of several figures that want the same run share
-//! it. Values are medians of the rounds, with minimum and maximum.
+//! Runs with existing results are not repeated, so that an interrupted session can be resumed;
+//! `--minutes` ends one early on purpose. Points of several figures share a run if they need the
+//! same one. Values are medians of the rounds, with minimum and maximum.
 
 mod plan;
 mod plot;
@@ -20,19 +20,19 @@ use std::time::{Duration, Instant};
 
 use crate::error::Result;
 
-/// What `indelible-bench figures` is told.
+/// The arguments of `indelible-bench figures`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// Which figures.
+    /// Which figures to run.
     #[arg(value_enum)]
     pub what: What,
     /// Where loaded data, runs and their results are kept.
     #[arg(long)]
     pub dir: PathBuf,
-    /// Where data, plots and tables go.
+    /// Where data, plots and tables are written.
     #[arg(long)]
     pub results: PathBuf,
-    /// How often every run is made.
+    /// How often every run is repeated.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
     /// Transactions of a run.
@@ -41,25 +41,25 @@ pub struct Arguments {
     /// Warehouses; the paper's 1 GB are about ten.
     #[arg(long, default_value_t = 10)]
     pub warehouses: u16,
-    /// Only the figures whose names begin so.
+    /// Only the figures whose names begin with this.
     #[arg(long)]
     pub only: Option<String>,
-    /// Begins no run after so long; what was measured until then is written.
+    /// Begin no run after this time; results so far are written.
     #[arg(long)]
     pub minutes: Option<f64>,
 }
 
-/// Whose figures.
+/// A set of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
     /// The page store's: Figures 6 to 10 of paper 003, and those of other stores.
     Pages,
 }
 
-/// Makes the runs that are missing, and writes the figures.
+/// Makes the missing runs, and writes the figures.
 ///
 /// # Errors
-/// Those of files; a run that fails.
+/// Errors of files; a failed run.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let What::Pages = arguments.what;
     let mut figures = plan::pages();

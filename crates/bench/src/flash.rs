@@ -1,4 +1,4 @@
-//! A model of a flash device: what a run's page I/O costs it (`indelible-bench flash`).
+//! A model of a flash device: the cost of a run's page I/O (`indelible-bench flash`).
 //!
 //! ```text
 //!   run with --trace FILE ──► reads, writes, files removed ──► Device ──► erases, amplification, time
@@ -8,10 +8,10 @@
 //!      pages is copied to the open block and erased (greedy garbage collection)
 //! ```
 //!
-//! The device is the paper's kind of SSD: a page-mapped translation layer. Pages are 4 KiB, a
-//! block has 256, and 7 % of the blocks are beyond what the logical pages need. Files are laid out
-//! on logical pages as they grow; a file that is removed is trimmed. What a file had when the trace
-//! began was written before, and is not counted.
+//! The device is the kind of SSD in the paper, with a page-mapped translation layer. Pages are 4
+//! KiB, a block has 256 of them, and 7 % of the blocks are spare. Files occupy logical pages as
+//! they grow; removing a file trims its pages. The initial contents of files were written before
+//! the trace and are not counted.
 
 mod device;
 pub(crate) mod trace;
@@ -22,24 +22,24 @@ use crate::error::{Error, Result};
 use crate::json;
 use device::{Costs, Device};
 
-/// What `indelible-bench flash` is told.
+/// The arguments of `indelible-bench flash`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// The trace of a run, from `indelible-bench tpcc --trace`.
     pub trace: PathBuf,
-    /// Pages of an erase block.
+    /// Pages per erase block.
     #[arg(long, default_value_t = 256)]
     pub block_pages: usize,
-    /// Blocks beyond those that the data need.
+    /// Spare blocks, in percent of those that the data need.
     #[arg(long, default_value_t = 7.0)]
     pub over_provisioning_percent: f64,
-    /// What reading a page takes.
+    /// Time to read a page, in microseconds.
     #[arg(long, default_value_t = 60.0)]
     pub read_us: f64,
-    /// What programming a page takes.
+    /// Time to program a page, in microseconds.
     #[arg(long, default_value_t = 600.0)]
     pub program_us: f64,
-    /// What erasing a block takes.
+    /// Time to erase a block, in microseconds.
     #[arg(long, default_value_t = 3000.0)]
     pub erase_us: f64,
     /// A file for the result.
@@ -47,7 +47,7 @@ pub struct Arguments {
     pub json: Option<PathBuf>,
 }
 
-/// What the device did.
+/// The operations of the device.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 struct Outcome {
     logical_pages: usize,
@@ -63,7 +63,7 @@ struct Outcome {
 /// Runs a trace through the model.
 ///
 /// # Errors
-/// When the trace cannot be read or the result cannot be written.
+/// If the trace cannot be read or the result cannot be written.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let text = std::fs::read(&arguments.trace).map_err(Error::file(&arguments.trace))?;
     let outcome = simulate(arguments, &trace::decode(&text)?);

@@ -1,4 +1,4 @@
-//! What a run has found, written for the comparison of runs.
+//! Results of runs, written as JSON for comparison.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// Writes `outcome` to the file that was asked for, if one was.
+/// Writes `outcome` to `path`, if given.
 pub(crate) fn write(path: Option<&Path>, outcome: &impl Serialize) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(outcome).expect("it is plain data");

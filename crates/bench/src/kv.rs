@@ -1,8 +1,8 @@
-//! Random points and short scans of one table, for the comparison with other stores.
+//! Random point accesses and short scans of one table, for comparing stores.
 //!
-//! `--keys` keys of 16 bytes with values of `--value-bytes` are put in random order, then read,
-//! overwritten and scanned at random, each for `--seconds`. Reads are one a transaction, and so are
-//! writes; a scan sees 100 entries.
+//! `--keys` keys of 16 bytes with values of `--value-bytes` are inserted in random order, then
+//! read, overwritten and scanned at random, each for `--seconds`. Each read or write is its own
+//! transaction; a scan visits 100 entries.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,21 +13,21 @@ use crate::json;
 use crate::process_count::ProcessCount;
 
 const TABLE: Table = Table(0);
-/// Keys that are put in one transaction while the table is made.
+/// Keys inserted per transaction while the table is created.
 const LOAD_BATCH: u64 = 1000;
-/// Entries that a scan sees.
+/// Entries per scan.
 const SCAN_ENTRIES: u32 = 100;
 
-/// What `indelible-bench kv` is told.
+/// The arguments of `indelible-bench kv`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// The store.
     #[arg(long, value_enum)]
     pub engine: Kind,
-    /// Where its files go; must not exist yet.
+    /// The directory for its files; must not exist yet.
     #[arg(long)]
     pub dir: PathBuf,
-    /// How many keys there are.
+    /// The number of keys.
     #[arg(long, default_value_t = 1_000_000)]
     pub keys: u64,
     /// The size of a value.
@@ -36,13 +36,13 @@ pub struct Arguments {
     /// Memory for the store.
     #[arg(long, default_value_t = 40)]
     pub pool_mb: usize,
-    /// What a commit promises.
+    /// What a commit guarantees.
     #[arg(long, value_enum, default_value = "immediate")]
     pub commit: Commit,
-    /// How long each kind of access is measured.
+    /// How long each kind of access is measured, in seconds.
     #[arg(long, default_value_t = 5.0)]
     pub seconds: f64,
-    /// Where the random numbers begin.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// A file for the result.
@@ -71,7 +71,7 @@ struct Outcome<'a> {
     phases: &'a [Phase],
 }
 
-/// Keys are spread over the whole range, in an order that has nothing to do with theirs.
+/// Keys are spread over the whole range, in an order unrelated to their numbers.
 fn key(number: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -87,12 +87,12 @@ struct Bench<'e> {
 }
 
 impl Bench<'_> {
-    /// Runs one transaction, again after each conflict.
+    /// Runs one transaction, retrying after each conflict.
     fn transact<T>(&mut self, body: impl FnMut(&mut dyn Connection) -> Result<T>) -> Result<T> {
         self.transact_from(|connection| connection.begin(), body)
     }
 
-    /// As [`Bench::transact`], for one that only reads.
+    /// As [`Bench::transact`], for a read-only transaction.
     fn transact_reading<T>(
         &mut self,
         body: impl FnMut(&mut dyn Connection) -> Result<T>,
@@ -185,10 +185,10 @@ impl Bench<'_> {
     }
 }
 
-/// Makes the table and measures it.
+/// Creates the table and measures it.
 ///
 /// # Errors
-/// Those of the store and its files; data that are not what was put.
+/// Errors of the store and its files; data that differ from what was written.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut settings = Settings::new(&arguments.dir, &["kv"], arguments.commit);
     settings.pool_bytes = arguments.pool_mb << 20;

@@ -1,13 +1,13 @@
-//! Workloads, the stores that they compare, and what came out.
+//! Workloads, the stores that they compare, and the results.
 //!
 //! ```text
 //!   workloads: tpcc, kv ──► trait Engine ──► pages, pages-flush        always
 //!                                        ──► bdb, lmdb, redb, sqlite   behind features
 //! ```
 //!
-//! The binary `indelible-bench` is below `src/bin`: the laboratory, which the product does not link.
-//! A workload is written once, against [`engine::Engine`], and knows nothing of the store beneath;
-//! a store is one file below `engine`, which says how it is set up and what its commit promises.
+//! The binary `indelible-bench` is in `src/bin`: the laboratory, which the product does not link. A
+//! workload is written once, against [`engine::Engine`], and is independent of the store; a store
+//! is one file in `engine`, which documents its configuration and what its commit guarantees.
 
 pub mod engine;
 pub mod figures;

@@ -1,24 +1,24 @@
-//! What the kernel has counted for this process and for the disk that its data are on.
+//! The kernel's counters of this process and of the disk with its data.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A kernel counts CPU time of a process in hundredths of a second.
+/// The kernel counts the CPU time of a process in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Bytes of a sector in the statistics of a disk.
 const SECTOR_BYTES: u64 = 512;
 
-/// Counts since the process, or the machine, began; or between two moments.
+/// Counts since the process, or the machine, started; or between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub(crate) struct ProcessCount {
-    /// CPU time in programs.
+    /// CPU time in user mode.
     pub(crate) user_seconds: f64,
     /// CPU time in the kernel.
     pub(crate) system_seconds: f64,
-    /// Bytes asked for by reads, from the page cache or a device.
+    /// Bytes requested by reads, from the page cache or a device.
     pub(crate) read_bytes: u64,
-    /// Bytes handed over by writes.
+    /// Bytes passed to writes.
     pub(crate) written_bytes: u64,
     /// Calls that read.
     pub(crate) reads: u64,
@@ -31,7 +31,7 @@ pub(crate) struct ProcessCount {
 }
 
 impl ProcessCount {
-    /// As it stands now, with the disk that `dir` is on; zeros where the kernel does not tell.
+    /// Reads the current counts, with the disk that holds `dir`; zeros where the kernel has none.
     pub(crate) fn now(dir: &Path) -> Self {
         let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
         let of = |name: &str| {
@@ -52,7 +52,7 @@ impl ProcessCount {
         }
     }
 
-    /// What was counted after `before`.
+    /// Returns the difference from `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             user_seconds: self.user_seconds - before.user_seconds,
@@ -69,7 +69,7 @@ impl ProcessCount {
 
 fn cpu_seconds() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in parentheses, may have spaces in it.
+    // The name of the program, in parentheses, may contain spaces.
     let behind_name = text.rsplit(')').next().unwrap_or_default();
     let mut times = behind_name
         .split_whitespace()
@@ -78,7 +78,7 @@ fn cpu_seconds() -> (f64, f64) {
     (times.next().unwrap_or_default(), times.next().unwrap_or_default())
 }
 
-/// Bytes read and written by the disk that `dir` is on.
+/// Returns the bytes read and written by the disk that holds `dir`.
 fn disk_bytes(dir: &Path) -> (u64, u64) {
     let device = std::fs::metadata(dir).map(|metadata| metadata.dev()).unwrap_or_default();
     let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);

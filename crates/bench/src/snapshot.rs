@@ -6,10 +6,10 @@
 //!   snapshotter                                          │ taken │ write to online, dump ·····
 //! ```
 //!
-//! A tick begins every 10 ms and has a fixed number of updates, made up beforehand. Its latency is
-//! the time until they are done. A checkpoint is triggered at the beginning of a tick, so what the
-//! taken phase costs is in the latency of that tick; later ones meet the snapshotter's work in the
-//! background. Client and snapshotter have a processor each.
+//! A tick begins every 10 ms and has a fixed number of updates, generated beforehand. Its latency
+//! is the time until they are done. A checkpoint is triggered at the beginning of a tick, so the
+//! latency of that tick includes the taken phase; later ticks overlap with the snapshotter's
+//! background work. Client and snapshotter each have their own processor.
 
 pub(crate) mod direct_disk;
 pub mod figures;
@@ -27,40 +27,40 @@ use crate::json;
 
 pub use updates::Distribution;
 
-/// What `indelible-bench snapshot` is told.
+/// The arguments of `indelible-bench snapshot`.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The algorithm.
     #[arg(long, value_enum)]
     pub algorithm: Algorithm,
-    /// Size of all rows together.
+    /// The total size of the rows.
     #[arg(long, default_value_t = 1024)]
     pub rows_mb: usize,
-    /// Size of a row: a multiple of 64.
+    /// The size of a row: a multiple of 64.
     #[arg(long, default_value_t = 64)]
     pub row_bytes: usize,
-    /// How many rows a tick writes.
+    /// Rows written per tick.
     #[arg(long, default_value_t = 32 * 1024)]
     pub updates_per_tick: usize,
-    /// Which rows: `uniform` or `zipf:0.9`.
+    /// The distribution of written rows: `uniform` or `zipf:0.9`.
     #[arg(long, default_value = "uniform")]
     pub distribution: Distribution,
-    /// How many ticks of 10 ms; more if the checkpoints are not done by then.
+    /// The number of ticks of 10 ms; more if the checkpoints are not complete by then.
     #[arg(long, default_value_t = 1000)]
     pub ticks: usize,
-    /// How many checkpoints, one after the other.
+    /// The number of checkpoints, one after another.
     #[arg(long, default_value_t = 5)]
     pub checkpoints: usize,
     /// Put rows and flags into huge pages.
     #[arg(long)]
     pub huge_pages: bool,
-    /// Traverse the snapshots and write nothing: what the algorithm costs, without the disk.
+    /// Traverse the snapshots and write nothing: the cost of the algorithm without the disk.
     #[arg(long)]
     pub discard: bool,
-    /// Where the checkpoints are written.
+    /// The directory for the checkpoints.
     #[arg(long)]
     pub dir: PathBuf,
-    /// Where the random numbers begin.
+    /// The seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// A file for the result, with the latency of each tick.
@@ -91,7 +91,7 @@ pub enum Algorithm {
     Windowed,
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug, serde::Serialize)]
 struct Outcome<'a> {
     arguments: &'a Arguments,
@@ -100,8 +100,8 @@ struct Outcome<'a> {
     p50_us: f64,
     p99_us: f64,
     p999_us: f64,
-    /// The largest latency that every checkpoint has caused: the smallest of their maxima. What
-    /// the host does to the machine once in a while is not in it.
+    /// The largest latency that every checkpoint has caused: the smallest of their maxima. It
+    /// excludes occasional disturbances by the host.
     repeated_maximum_us: f64,
     taken_average_us: f64,
     taken_maximum_us: f64,
@@ -156,10 +156,10 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / count
 }
 
-/// Measures, and says what came out.
+/// Measures and prints the result.
 ///
 /// # Errors
-/// A size that rows cannot have; what the disk says.
+/// A size that rows cannot have; errors of the disk.
 pub fn run(arguments: &Arguments) -> Result<()> {
     use ::snapshot::{CopyOnUpdate, Fork, Hourglass, Naive, Piggyback, PingPong, Windowed, Zigzag};
     if arguments.ticks <= ticks::WARM_UP_TICKS || arguments.updates_per_tick == 0 {

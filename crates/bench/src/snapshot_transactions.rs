@@ -1,8 +1,8 @@
 //! Snapshots under concurrent transactions: the benchmark of paper 004, section 5.3.
 //!
-//! Threads run transactions of some reads and writes, under strict two-phase locking, as fast as they
-//! can, while one snapshot after the other is taken and traversed. What is measured is how many
-//! commit, and for how long a transaction took at most: a trigger that made them wait would show.
+//! Threads run transactions of some reads and writes, under strict two-phase locking, as fast as
+//! they can, while one snapshot after another is taken and traversed. The measures are the number
+//! of commits and the longest transaction: a trigger that blocks transactions would be visible.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::snapshot::direct_disk::DirectDisk;
 
-/// What `indelible-bench snapshot-transactions` is told.
+/// The arguments of `indelible-bench snapshot-transactions`.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The algorithm.
@@ -27,10 +27,10 @@ pub struct Arguments {
     /// Threads that run transactions; one more takes snapshots.
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
-    /// Size of all rows together.
+    /// The total size of the rows.
     #[arg(long, default_value_t = 100)]
     pub rows_mb: usize,
-    /// Size of a row: a multiple of 64.
+    /// The size of a row: a multiple of 64.
     #[arg(long, default_value_t = 64)]
     pub row_bytes: usize,
     /// Rows that a transaction reads.
@@ -39,10 +39,10 @@ pub struct Arguments {
     /// Rows that a transaction writes.
     #[arg(long, default_value_t = 5)]
     pub writes: usize,
-    /// How long to measure.
+    /// The duration of the measurement, in seconds.
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-    /// Where the checkpoints are written.
+    /// The directory for the checkpoints.
     #[arg(long)]
     pub dir: PathBuf,
     /// A file for the result.
@@ -63,7 +63,7 @@ pub enum Algorithm {
     Vpb,
 }
 
-/// What a thread has done.
+/// The counts of a thread.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
     commits: u64,
@@ -78,7 +78,7 @@ struct Outcome<'a> {
     conflicts_per_commit: f64,
     longest_transaction_us: f64,
     snapshots: usize,
-    /// From the trigger until the snapshot can be traversed; no transaction waits for it.
+    /// The time from the trigger until the snapshot can be traversed; no transaction waits for it.
     take_average_ms: f64,
 }
 
@@ -168,10 +168,10 @@ fn measure<A: VirtualAlgorithm>(arguments: &Arguments) -> Result<Outcome<'_>> {
     })
 }
 
-/// Measures, and says what came out.
+/// Measures and prints the result.
 ///
 /// # Errors
-/// A size that rows cannot have; what the disk says.
+/// A size that rows cannot have; errors of the disk.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let outcome = match arguments.algorithm {
         Algorithm::Calc => measure::<Calc>(arguments),

@@ -1,14 +1,14 @@
-//! TPC-C: five transactions over nine tables, as the specification (revision 5.11) has them but
-//! for terminals with people at them: no keying, no thinking, no screens.
+//! TPC-C: five transactions over nine tables, as in the specification (revision 5.11) except for
+//! terminals with people: no keying, no thinking, no screens.
 //!
 //! ```text
 //!   load ──► DIR/loaded-FORMAT-wN ──copied──► DIR/run-ENGINE ──► terminals ──► conditions 1 to 4
 //!            (once, kept)                     (removed after)
 //! ```
 //!
-//! The numbers of orders, the rows and the mix are those of the specification; which transactions
-//! run is decided by seeds. A result counts transactions that were rolled back on purpose, as the
-//! specification does, but not those that were run again.
+//! The numbers of orders, the rows and the mix are those of the specification; seeds decide which
+//! transactions run. As in the specification, a result counts transactions that were rolled back on
+//! purpose; it does not count retries.
 
 mod consistency;
 mod dataset;
@@ -36,16 +36,16 @@ use outcome::{Outcome, Recovery};
 use schema::{Scale, TABLES};
 use terminal::{Rollbacks, Tally, Terminal};
 
-/// Memory while data are loaded.
+/// Memory while loading data.
 const LOAD_POOL_BYTES: usize = 256 << 20;
 
-/// What `indelible-bench tpcc` is told.
+/// The arguments of `indelible-bench tpcc`.
 #[derive(Debug, Clone, clap::Args, serde::Serialize)]
 pub struct Arguments {
     /// The store.
     #[arg(long, value_enum)]
     pub engine: Kind,
-    /// Where loaded data are kept and runs are made.
+    /// The directory for loaded data and runs.
     #[arg(long)]
     pub dir: PathBuf,
     /// Warehouses, of about 100 MB each.
@@ -54,59 +54,60 @@ pub struct Arguments {
     /// Memory for the store.
     #[arg(long, default_value_t = 40)]
     pub pool_mb: usize,
-    /// What a commit promises.
+    /// What a commit guarantees.
     #[arg(long, value_enum, default_value = "immediate")]
     pub commit: Commit,
-    /// Rolls back so many percent of the transactions that write; without it, one new order in a
-    /// hundred, as the specification wants.
+    /// Roll back this percentage of the transactions that write; by default one new order in a
+    /// hundred, as in the specification.
     #[arg(long)]
     pub abort_percent: Option<f64>,
-    /// How long it is measured.
+    /// The duration of the measurement, in seconds.
     #[arg(long, default_value_t = 30.0)]
     pub seconds: f64,
-    /// How many transactions are measured, instead of for how long.
+    /// The number of transactions to measure, instead of a duration.
     #[arg(long)]
     pub transactions: Option<u64>,
-    /// How long it runs before it is measured.
+    /// How long it runs before the measurement, in seconds.
     #[arg(long, default_value_t = 0.0)]
     pub warmup_seconds: f64,
     /// Connections that run transactions.
     #[arg(long, default_value_t = 1)]
     pub threads: u16,
-    /// Where the random numbers of the data begin.
+    /// The seed of the data.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Where those of the transactions begin.
+    /// The seed of the transactions.
     #[arg(long, default_value_t = 1)]
     pub run_seed: u64,
     /// A file for the result.
     #[arg(long)]
     pub json: Option<PathBuf>,
-    /// Only loads the data, if they are not there.
+    /// Only load the data, unless they exist.
     #[arg(long)]
     pub load_only: bool,
-    /// Opens what a run that was killed has left, runs a transaction, checks the conditions.
+    /// Open the data of a killed run, run a transaction, and check the conditions.
     #[arg(long)]
     pub recover: bool,
-    /// Leaves the directory of the run behind.
+    /// Keep the directory of the run.
     #[arg(long)]
     pub keep: bool,
-    /// Pages only: the part of the memory that is the online log table, in percent.
+    /// Pages only: the percentage of the memory for the online log table.
     #[arg(long)]
     pub online_log_percent: Option<usize>,
-    /// Pages only: group commit writes the log when so many bytes have gathered.
+    /// Pages only: group commit writes the log when this many bytes have gathered.
     #[arg(long)]
     pub group_bytes: Option<usize>,
-    /// Pages only: a restart is to read about so much log.
+    /// Pages only: the log that a restart may read.
     #[arg(long)]
     pub log_mb: Option<u64>,
-    /// Berkeley DB only: a checkpoint is taken after so much log.
+    /// Berkeley DB only: takes a checkpoint after this much log.
     #[arg(long, default_value_t = 60)]
     pub checkpoint_mb: u64,
-    /// Pages and Berkeley DB only: a file for what is read and written, for `indelible-bench flash`.
+    /// Pages and Berkeley DB only: a file for the trace of reads and writes, for `indelible-bench
+    /// flash`.
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// A few hundred rows instead of 100 MB a warehouse.
+    /// A few hundred rows instead of 100 MB per warehouse.
     #[arg(long, hide = true)]
     pub tiny: bool,
 }
@@ -135,7 +136,7 @@ impl Arguments {
 /// Loads, runs and checks.
 ///
 /// # Errors
-/// Those of the store and its files; [`Error::Damaged`] when a condition does not hold.
+/// Errors of the store and its files; [`Error::Damaged`] if a condition is violated.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let dataset = Dataset::new(arguments);
     if arguments.recover {
@@ -192,7 +193,7 @@ fn measure(engine: &dyn Engine, arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::new(arguments.clone(), elapsed, &tally, counters, process))
 }
 
-/// Runs terminals, one a thread, until the limit.
+/// Runs terminals, one per thread, until the limit.
 fn work(engine: &dyn Engine, arguments: &Arguments, seed: u64, limit: Limit) -> Result<Tally> {
     let (began, is_over, ended) = (Instant::now(), AtomicBool::new(false), AtomicU64::new(0));
     let scale = arguments.scale();

@@ -4,14 +4,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use env::Clock;
 
-/// The wall clock, and the monotonic clock counted from when this value was made.
+/// The wall clock, and a monotonic clock that starts when this value is created.
 #[derive(Debug, Clone, Copy)]
 pub struct OsClock {
     origin: Instant,
 }
 
 impl OsClock {
-    /// A clock whose monotonic time starts now.
+    /// Creates a clock whose monotonic time starts now.
     #[must_use]
     pub fn new() -> Self {
         Self { origin: Instant::now() }

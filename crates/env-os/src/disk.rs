@@ -1,7 +1,7 @@
 //! Files of the operating system.
 //!
-//! `std` already loops over short reads and writes and over EINTR; what it has no name for (flock,
-//! fallocate, statvfs, fadvise) comes from `rustix`, which is safe code over the same calls.
+//! `std` already loops over short reads and writes and over EINTR; calls that it lacks (flock,
+//! fallocate, statvfs, fadvise) come from `rustix`, which is safe code over the same calls.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -23,7 +23,7 @@ use crate::residency;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsDisk;
 
-/// What is in a log is for its owner only: it holds every value, and passwords.
+/// A log is readable only for its owner: it holds every value, and passwords.
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 
@@ -32,7 +32,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     dir_file.sync_all().map_err(|error| about(dir, error))
 }
 
-/// Makes `path` and syncs the directory that got the name, parents first.
+/// Creates `path` and syncs the directory that got the name, parents first.
 fn create_dir_durably(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -132,7 +132,7 @@ impl Disk for OsDisk {
     }
 }
 
-/// An open file of the operating system: one that [`OsDisk`] has opened, or that was opened elsewhere.
+/// An open file of the operating system, opened by [`OsDisk`] or elsewhere.
 #[derive(Debug)]
 pub struct OsFile {
     file: fs::File,
@@ -189,14 +189,15 @@ impl File for OsFile {
             return Ok(());
         }
         match retry_on_intr(|| fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)) {
-            // File systems that cannot reserve (NFS before 4.2, some FUSE) are used all the same.
+            // File systems that cannot reserve space (NFS before 4.2, some FUSE) are usable
+            // nevertheless.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     fn advise_sequential(&self) {
-        // Advice: where it is refused, reading is merely slower.
+        // Advice: if it is refused, reading is merely slower.
         let _refused = fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
@@ -211,7 +212,7 @@ impl File for OsFile {
     }
 }
 
-/// A lock: the kernel holds it as long as this file is open.
+/// A lock: the kernel holds it while this file is open.
 #[derive(Debug)]
 struct OsLock {
     _file: fs::File,

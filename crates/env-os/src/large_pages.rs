@@ -1,25 +1,25 @@
-//! Memory in large pages, for what is read past the page cache.
+//! Memory in large pages, for reads that bypass the page cache.
 //!
 //! # `unsafe`
 //!
-//! `madvise(2)` is unsafe in general, as some advice changes what is in memory. `MADV_HUGEPAGE`
-//! does not: it says that the kernel may use pages of 2 MiB below the same addresses.
+//! `madvise(2)` is unsafe in general, because some advice changes the contents of memory.
+//! `MADV_HUGEPAGE` does not: it permits the kernel to use pages of 2 MiB at the same addresses.
 
 #![expect(unsafe_code, reason = "madvise(2) has no safe name")]
 
 use rustix::mm::{Advice, madvise};
 
-/// The kernel takes whole pages.
+/// The size of a large page.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Asks for large pages for as much of `memory` as they fit in. It must not have been used, or
-/// the small pages that it has stay.
+/// Requests large pages for the part of `memory` that consists of whole ones. The memory must be
+/// untouched; otherwise its small pages remain.
 pub(crate) fn advise(memory: &mut [u8]) {
     let skip = memory.as_ptr().align_offset(LARGE_PAGE_BYTES).min(memory.len());
     let memory = &mut memory[skip..];
     let bytes = memory.len() / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
     if bytes > 0 {
-        // SAFETY: the bytes are ours alone, and the advice leaves them as they are. Where it is
+        // SAFETY: the bytes are exclusively borrowed, and the advice does not change them. If it is
         // refused, reading is merely slower.
         let _refused = unsafe { madvise(memory.as_mut_ptr().cast(), bytes, Advice::LinuxHugepage) };
     }

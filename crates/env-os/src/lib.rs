@@ -8,9 +8,9 @@
 //!   OsEntropy   getrandom
 //! ```
 //!
-//! Nothing is decided here, but for the way past the page cache: each call is one system call or a
-//! loop around one that finishes what the kernel left half done (short writes, EINTR). Errors come
-//! back as the kernel gave them, with the path they are about.
+//! This crate decides nothing, except when to bypass the page cache: each call is one system call,
+//! or a loop around one that completes partial work of the kernel (short writes, EINTR). Errors are
+//! the kernel's, with the path they are about.
 
 mod clock;
 mod disk;

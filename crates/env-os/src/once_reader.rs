@@ -1,19 +1,18 @@
-//! Reads of what is needed once, past the page cache.
+//! Reads of data that are needed once, past the page cache.
 //!
 //! ```text
 //!   read               device ─► page cache, which memory is found for ─► buffer
 //!   O_DIRECT, pread    device ─► buffer
 //! ```
 //!
-//! The buffer should be of large pages ([`crate::large_pages`]): to the device each page is a place
-//! of its own, and a virtual one may take longer for many places than for the bytes.
+//! The buffer should be in large pages ([`crate::large_pages`]): each page is a separate segment to
+//! the device, and a virtual device may need more time for many segments than for the bytes.
 //!
-//! A log that was written past the page cache is not in it when its writer has died, and its
-//! reader reads it once. Through the cache that costs the processor more than the device: 60 MB
-//! of log are 15,000 pages to be found, filled, and copied from. A file that is there for the most
-//! part is read from there. File systems without `O_DIRECT`, and devices with larger sectors, are
-//! found out by their refusal, and not asked again for this file; what does not begin at the right
-//! places goes through the cache.
+//! A log written past the page cache is not in it when its writer has died, and a restart reads it
+//! once. Through the cache, that costs the processor more than the device: 60 MB of log are 15,000
+//! pages to find, fill and copy from. A file that is mostly cached is read from the cache. File
+//! systems without `O_DIRECT`, and devices with larger sectors, are detected when they refuse a
+//! read, and not tried again for this file; unaligned reads go through the cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,21 +25,21 @@ use rustix::fs::OFlags;
 
 use crate::residency;
 
-/// What offsets and lengths are multiples of, on nearly all devices.
+/// The alignment of offsets and lengths on nearly all devices.
 const SECTOR_BYTES: usize = 512;
-/// What a buffer's address is a multiple of: all that any device asks for.
+/// The alignment of a buffer, sufficient for every device.
 const ALIGNMENT: usize = 4096;
 
-/// How a file is read once.
+/// The way in which a file is read once.
 #[derive(Debug, Default)]
 pub(crate) struct OnceReader {
-    /// The same file, opened again; nothing where the page cache is the better way.
+    /// The same file, opened again; `None` if the page cache is better.
     direct: OnceLock<Option<File>>,
     was_refused: AtomicBool,
 }
 
-/// Opens the file by its descriptor, as it may have another name by now. It is a handle of its own:
-/// on the first one the flag would hold for every read and write.
+/// Opens the file by its descriptor, because it may have another name by now. A separate handle is
+/// needed: on the first one, the flag would apply to every read and write.
 fn open_direct(file: &File) -> Option<File> {
     let len = file.metadata().ok()?.len();
     if residency::cached_bytes(file, 0, len).is_some_and(|cached| cached > len / 2) {
@@ -58,7 +57,7 @@ fn may_pass(buf: &[u8], offset: u64) -> bool {
 }
 
 impl OnceReader {
-    /// Fills `buf` from `file`, which is the same at every call.
+    /// Fills `buf` from `file`, which must be the same at every call.
     pub(crate) fn read(&self, file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let direct = self.direct.get_or_init(|| open_direct(file)).as_ref();
         let direct = direct.filter(|_| !self.was_refused.load(Ordering::Relaxed));
@@ -75,7 +74,7 @@ impl OnceReader {
                 }
             }
         };
-        // The end of a file, and errors of the device, are the other way's to say.
+        // The buffered read reports the end of the file and errors of the device.
         if read == buf.len() {
             Ok(())
         } else {
@@ -94,7 +93,7 @@ mod tests {
 
     const FILE_BYTES: usize = (1 << 20) + 700;
 
-    /// Reads pieces of all kinds, from the device, and what was just written.
+    /// Reads pieces of all kinds, from the device and just after a write.
     fn read_pieces(dir: &Path) {
         let file = tempfile::tempfile_in(dir).unwrap();
         let mut expected: Vec<u8> =
@@ -141,7 +140,7 @@ mod tests {
     fn a_refusal_is_quiet_and_asked_for_once() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 8192], 0).unwrap();
-        // A directory cannot be read, in place of a device whose sectors are larger.
+        // A directory, which cannot be read, stands in for a device with larger sectors.
         let refusing = File::open("/").unwrap();
         let reader =
             OnceReader { direct: OnceLock::from(Some(refusing)), was_refused: false.into() };

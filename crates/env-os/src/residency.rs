@@ -1,16 +1,16 @@
-//! How much of a file is in the page cache: `cachestat(2)`, which neither std nor rustix has a name for.
+//! The part of a file in the page cache: `cachestat(2)`, for which std and rustix have no wrapper.
 //!
 //! # `unsafe`
 //!
-//! One system call by its number. It reads one structure of ours and writes another one; both live
-//! longer than the call. Kernels before 6.5, and sandboxes, do not know it: then the answer is unknown.
+//! One system call by its number. It reads one structure and writes another; both outlive the call.
+//! Kernels before 6.5, and sandboxes, do not support it: then the answer is unknown.
 
 #![expect(unsafe_code, reason = "cachestat(2) has no safe name")]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// The number of the call, the same on every architecture but Alpha.
+/// The number of the call, the same on every architecture except Alpha.
 const CACHESTAT: libc::c_long = 451;
 
 /// `struct cachestat_range`: bytes of a file.
@@ -20,7 +20,7 @@ struct Range {
     len: u64,
 }
 
-/// `struct cachestat`: pages of a file, by what the cache has done with them.
+/// `struct cachestat`: pages of a file by their state in the cache.
 #[repr(C)]
 #[derive(Default)]
 struct Pages {
@@ -34,7 +34,7 @@ struct Pages {
 /// How many of `len` bytes at `offset` the page cache holds, in whole pages.
 pub(crate) fn cached_bytes(file: &File, offset: u64, len: u64) -> Option<u64> {
     if len == 0 {
-        // To the kernel a length of 0 means the rest of the file.
+        // To the kernel, a length of 0 means the rest of the file.
         return Some(0);
     }
     let range = Range { offset, len };
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_file_is_cached_when_written_and_not_when_dropped() {
-        // Not below /tmp, which may be in memory altogether.
+        // Not in /tmp, which may be in memory.
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&[7; 1 << 16], 0).unwrap();
         let Some(cached) = cached_bytes(&file, 0, 1 << 16) else {
@@ -67,7 +67,8 @@ mod tests {
         assert_eq!(cached, 1 << 16);
         assert_eq!(cached_bytes(&file, 0, 1), Some(4096));
         file.sync_all().unwrap();
-        // All of it: the kernel may hold it as one large folio, which goes as a whole or stays.
+        // The whole file: the kernel may hold it as one large folio, which is dropped or kept as a
+        // whole.
         fadvise(&file, 0, NonZeroU64::new(1 << 16), Advice::DontNeed).unwrap();
         assert_eq!(cached_bytes(&file, 0, 1 << 16), Some(0));
         assert_eq!(cached_bytes(&file, 0, 0), Some(0));

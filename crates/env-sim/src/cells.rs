@@ -1,11 +1,11 @@
-//! The flash of a simulated device: pages by the place that they are for, in memory or in a file.
+//! The flash of a simulated device: pages by place, in memory or in a file.
 //!
 //! ```text
 //!   (file 7, page 0) ─► cell 3 ┐            ┌── cell 0 │ cell 1 │ cell 2 │ cell 3 ...
 //!   (file 7, page 1) ─► cell 0 ┴─ the map ──┴─► 4 KiB each, in the order in which they were first used
 //! ```
 //!
-//! As in a real device, where a page lies is the device's own business: the map stays in its memory.
+//! As in a real device, the location of a page is internal: the map stays in the device's memory.
 
 use std::collections::HashMap;
 
@@ -15,18 +15,18 @@ use env::File;
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// A page of a file: the file's number and the page's.
 pub(crate) type Place = (u64, u64);
-/// What is in it.
+/// The contents of a page.
 pub(crate) type Page = [u8; PAGE_BYTES];
 
-/// Pages that stay.
+/// Persistent pages.
 pub(crate) enum Cells {
     /// In memory.
     Memory(HashMap<Place, Page>),
-    /// In a file that has no other user.
+    /// In a file without other users.
     File {
         /// The cell of each page.
         map: HashMap<Place, u64>,
-        /// The first cell that was never used.
+        /// The first unused cell.
         unused: u64,
         /// The cells.
         file: Box<dyn File>,
@@ -44,7 +44,7 @@ fn offset(cell: u64) -> u64 {
 }
 
 impl Cells {
-    /// Cells in an empty file.
+    /// Creates cells in an empty file.
     pub(crate) fn in_file(file: Box<dyn File>) -> Self {
         Cells::File { map: HashMap::new(), unused: 0, file }
     }
@@ -52,7 +52,7 @@ impl Cells {
     /// Stores a page.
     ///
     /// # Panics
-    /// When the file cannot be written: that is no fault that anybody asked for.
+    /// If the file cannot be written: that is not a requested fault.
     pub(crate) fn program(&mut self, place: Place, page: &Page) {
         match self {
             Cells::Memory(pages) => {
@@ -68,10 +68,10 @@ impl Cells {
         }
     }
 
-    /// What is stored for a page, if anything is.
+    /// Returns what is stored for a page, if anything.
     ///
     /// # Panics
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub(crate) fn read(&self, place: Place) -> Option<Page> {
         match self {
             Cells::Memory(pages) => pages.get(&place).copied(),
@@ -84,7 +84,7 @@ impl Cells {
         }
     }
 
-    /// Nothing is stored for a file any more.
+    /// Forgets everything stored for a file.
     pub(crate) fn forget(&mut self, file: u64) {
         match self {
             Cells::Memory(pages) => pages.retain(|place, _| place.0 != file),

@@ -1,4 +1,4 @@
-//! Time that passes when a test says so.
+//! Time that passes only when a test says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,13 +13,13 @@ pub struct SimClock {
 
 #[derive(Debug)]
 struct Hands {
-    /// What the wall shows when the monotonic time is 0, in microseconds.
+    /// The wall-clock time at monotonic time 0, in microseconds.
     wall_offset_us: AtomicI64,
     monotonic_us: AtomicU64,
 }
 
 impl SimClock {
-    /// A clock whose wall shows `wall_ms` and whose monotonic time is 0.
+    /// Creates a clock at wall-clock time `wall_ms` and monotonic time 0.
     #[must_use]
     pub fn new(wall_ms: i64) -> Self {
         let hands = Hands {
@@ -29,7 +29,7 @@ impl SimClock {
         Self { hands: Arc::new(hands) }
     }
 
-    /// Another clock that shows the same.
+    /// Returns an independent clock with the same times.
     #[must_use]
     pub fn fork(&self) -> Self {
         let hands = Hands {
@@ -39,17 +39,17 @@ impl SimClock {
         Self { hands: Arc::new(hands) }
     }
 
-    /// Lets `ms` pass on both clocks.
+    /// Advances both clocks by `ms`.
     pub fn advance_ms(&self, ms: u32) {
         self.advance_us(u64::from(ms) * 1000);
     }
 
-    /// Lets `us` pass on both clocks.
+    /// Advances both clocks by `us`.
     pub fn advance_us(&self, us: u64) {
         self.hands.monotonic_us.fetch_add(us, Ordering::SeqCst);
     }
 
-    /// Sets the wall clock, to the past too, as an administrator or NTP would.
+    /// Sets the wall clock, possibly back, as an administrator or NTP would.
     pub fn set_wall_ms(&self, wall_ms: i64) {
         let offset_us = wall_ms.saturating_mul(1000).saturating_sub(self.monotonic());
         self.hands.wall_offset_us.store(offset_us, Ordering::SeqCst);

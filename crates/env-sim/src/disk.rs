@@ -2,20 +2,20 @@
 //!
 //! # Fault model
 //!
-//! **Crash** ([`SimDisk::crash`]: power fails). Synced bytes, lengths and names stay. Of the
+//! **Crash** ([`SimDisk::crash`]: power fails). Synced bytes, lengths and names remain. Of the
 //! rest, by seed:
 //! - a write is kept, lost, cut short, or torn into any of its 512-byte sectors; a sector itself
 //!   is never torn. Writes are independent: a later one may be there without an earlier one.
-//! - a new length is kept or lost. Where bytes were lost below the length, zeros are read.
+//! - a new length is kept or lost. Where bytes below the length were lost, zeros are read.
 //! - a name created, renamed or removed without a sync of its directory is kept or lost: a
 //!   prefix of such changes, or any subset. A rename itself is whole or absent.
-//! - reservations are gone; locks are free; handles from before fail for ever.
+//! - reservations are gone; locks are free; earlier handles fail forever.
 //!
 //! **Death of the process** ([`SimDisk::kill`]): the same, but nothing is lost.
 //!
-//! **Crash at the n-th I/O** ([`SimDisk::crash_after`]): the n-th call that changes the disk may
-//! or may not have had its effect ([`SimDisk::crash_at`] says which), and fails; so does every call
-//! after it, as no process is there to make one, until [`SimDisk::restart`], which is the crash.
+//! **Crash at the n-th I/O** ([`SimDisk::crash_after`]): the n-th call that changes the disk fails,
+//! and may or may not have had its effect ([`SimDisk::crash_at`] decides). Every later call fails
+//! too, because no process exists to make one, until [`SimDisk::restart`], which is the crash.
 //!
 //! **Errors** ([`Faults`]): EIO from any call, by chance or at the n-th; the failed write may
 //! have had its effect. A device (a directory) fails as a whole ([`SimDisk::break_dir`]).
@@ -26,9 +26,9 @@
 //! **Misdirected writes**: reported as done, visible to readers while cached, but stored at
 //! another sector of the same file. **Bit flips** at rest ([`SimDisk::flip_bit`]).
 //!
-//! **Slow devices** are not the disk's business: a call takes no time. The owner of the flushers
-//! gives that of a slow device few steps, which is all that can be seen of it (crate `sim`).
-//! **Clocks that jump** are [`crate::SimClock`]'s.
+//! **Slow devices** are not modelled here: a call takes no time. The owner of the flushers gives
+//! the one of a slow device few steps, which has the same visible effect (crate `sim`). **Clocks
+//! that jump** are in [`crate::SimClock`].
 //!
 //! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens something, which then
 //! has had no effect.
@@ -70,16 +70,16 @@ pub(crate) struct State {
     next_inode: InodeId,
     locks: BTreeSet<PathBuf>,
     broken: BTreeSet<PathBuf>,
-    /// Which life of the process this is; handles of an earlier one fail.
+    /// The number of this life of the process; handles of an earlier one fail.
     generation: u64,
     io_count: u64,
     read_count: u64,
     crash_at_io: Option<u64>,
-    /// Whether the call at which it crashes has had its effect; by chance if not said.
+    /// Whether the call that crashes has had its effect; random if `None`.
     crash_is_after: Option<bool>,
     crashed: bool,
     trace_hash: u64,
-    /// The calls that change the disk, in words, if a test wants them.
+    /// Descriptions of the calls that change the disk, if a test wants them.
     ios: Option<Vec<String>>,
 }
 
@@ -87,12 +87,12 @@ fn crashed() -> io::Error {
     io::Error::other("crashed")
 }
 
-/// EIO as the kernel gives it.
+/// Returns EIO as the kernel does.
 pub(crate) fn eio() -> io::Error {
     io::Error::from_raw_os_error(5)
 }
 
-/// ENOSPC as the kernel gives it.
+/// Returns ENOSPC as the kernel does.
 pub(crate) fn enospc() -> io::Error {
     io::Error::from_raw_os_error(28)
 }
@@ -105,7 +105,7 @@ fn not_found(path: &Path) -> io::Error {
 }
 
 impl State {
-    /// Notes what happens, for [`SimDisk::trace_hash`].
+    /// Notes an event for [`SimDisk::trace_hash`].
     pub(crate) fn note(&mut self, what: &[u8]) {
         for word in what.chunks(8) {
             let mut bytes = [0; 8];
@@ -124,7 +124,8 @@ impl State {
         if self.broken.iter().any(|dir| path.starts_with(dir)) { Err(eio()) } else { Ok(()) }
     }
 
-    /// Counts a call that changes the disk and decides how it goes. `is_sync`: of a file.
+    /// Counts a call that changes the disk and decides its fate. `is_sync` marks the sync of a
+    /// file.
     pub(crate) fn effect(&mut self, generation: u64, name: &str, path: &Path) -> Verdict {
         if let Err(error) = self.alive(generation) {
             return Verdict::Fail(error);
@@ -163,7 +164,7 @@ impl State {
         if self.rng.coin() { Verdict::DoAndFail(error) } else { Verdict::Fail(error) }
     }
 
-    /// Counts a call that only looks.
+    /// Counts a call that only reads.
     pub(crate) fn look(&mut self, generation: u64, path: &Path) -> io::Result<()> {
         self.alive(generation)?;
         self.read_count += 1;
@@ -175,7 +176,7 @@ impl State {
         Ok(())
     }
 
-    /// Fails now and then for want of a descriptor.
+    /// Fails at random for lack of a descriptor.
     fn get_descriptor(&mut self, path: &Path) -> io::Result<()> {
         if !self.rng.chance(self.faults.lack_per_million) {
             return Ok(());
@@ -189,7 +190,7 @@ impl State {
         self.inodes.values().map(Inode::occupied).sum()
     }
 
-    /// How many more bytes fit.
+    /// The number of bytes that still fit.
     pub(crate) fn room(&self) -> u64 {
         match self.faults.capacity_bytes {
             Some(capacity) => capacity.saturating_sub(self.used_bytes()),
@@ -197,7 +198,7 @@ impl State {
         }
     }
 
-    /// Where a write that belongs at `at` is stored.
+    /// Returns where a write to `at` is stored.
     pub(crate) fn landing(&mut self, inode: InodeId, at: u64) -> u64 {
         if !self.rng.chance(self.faults.misdirect_per_million) {
             return at;
@@ -251,7 +252,7 @@ impl State {
 }
 
 impl SimDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     #[must_use]
     pub fn new(seed: u64, faults: Faults) -> Self {
         let state = State {
@@ -276,8 +277,8 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Another disk in the same state, which goes its own way from here: what was not synced will
-    /// come to the same on both. No file may be open.
+    /// Returns an independent disk in the same state, on which unsynced changes will have the same
+    /// fate. No file may be open.
     #[must_use]
     pub fn fork(&self) -> Self {
         let state = self.state();
@@ -301,12 +302,12 @@ impl SimDisk {
         self.state.lock().expect("no call panics while it holds the disk")
     }
 
-    /// Power fails and comes back: what was not synced is lost in part, handles are dead.
+    /// Power fails and returns: unsynced changes are partly lost, handles are dead.
     pub fn crash(&self) {
         self.state().end_life(true);
     }
 
-    /// The process dies and is started again; the kernel and its cache live on.
+    /// The process dies and is restarted; the kernel and its cache survive.
     pub fn kill(&self) {
         self.state().end_life(false);
     }
@@ -319,33 +320,32 @@ impl SimDisk {
         state.crash_is_after = None;
     }
 
-    /// As [`SimDisk::crash_after`], right before the call has its effect, or right after it.
+    /// As [`SimDisk::crash_after`], immediately before or after the call has its effect.
     pub fn crash_at(&self, n_ios: u64, is_after: bool) {
         self.crash_after(n_ios);
         self.state().crash_is_after = Some(is_after);
     }
 
-    /// Whether the crash that [`SimDisk::crash_after`] planned has come.
+    /// Whether the crash planned by [`SimDisk::crash_after`] has happened.
     #[must_use]
     pub fn is_crashed(&self) -> bool {
         self.state().crashed
     }
 
-    /// Power comes back: the same as [`SimDisk::crash`], with a name for the other half of
-    /// [`SimDisk::crash_after`].
+    /// Power returns: as [`SimDisk::crash`], named as the counterpart of [`SimDisk::crash_after`].
     pub fn restart(&self) {
         self.crash();
     }
 
-    /// How many calls that change the disk there were: create, rename, remove, `sync_dir`,
-    /// `create_dir_all`, write, sync, `set_len`, allocate. Only before and after one of these can
-    /// a crash make a difference.
+    /// The number of calls so far that change the disk: create, rename, remove, `sync_dir`,
+    /// `create_dir_all`, write, sync, `set_len`, allocate. A crash can make a difference only
+    /// before and after one of these.
     #[must_use]
     pub fn io_count(&self) -> u64 {
         self.state().io_count
     }
 
-    /// How many calls that only look there were: open, list, read.
+    /// The number of calls so far that only read: open, list, read.
     #[must_use]
     pub fn read_count(&self) -> u64 {
         self.state().read_count
@@ -356,17 +356,17 @@ impl SimDisk {
         self.state().faults = faults;
     }
 
-    /// Lets every I/O below `dir` fail with EIO, as if the device mounted there were gone.
+    /// Makes every I/O below `dir` fail with EIO, as if the device mounted there had failed.
     pub fn break_dir(&self, dir: &Path) {
         self.state().broken.insert(dir.to_path_buf());
     }
 
-    /// Takes [`SimDisk::break_dir`] back.
+    /// Reverts [`SimDisk::break_dir`].
     pub fn mend_dir(&self, dir: &Path) {
         self.state().broken.remove(dir);
     }
 
-    /// Turns one bit (0 to 7) of a file at rest. False if the file ends before.
+    /// Flips one bit (0 to 7) of a file at rest. Returns false if the file ends earlier.
     ///
     /// # Panics
     /// If there is no such file.
@@ -376,8 +376,8 @@ impl SimDisk {
         state.inodes.get_mut(&inode).expect("a name has a file").flip(offset, 1 << (bit & 7))
     }
 
-    /// Gives a file another name, as a backup by hard links does. The directory is
-    /// made if it is not there. False if there is no such file.
+    /// Gives a file another name, as a backup by hard links does. The directory is created if
+    /// needed. Returns false if there is no such file.
     pub fn link(&self, from: &Path, to: &Path) -> bool {
         let mut state = self.state();
         let Some(inode) = state.names.get(from) else { return false };
@@ -390,38 +390,38 @@ impl SimDisk {
         true
     }
 
-    /// Takes such a name away again.
+    /// Removes such a name.
     pub fn unlink(&self, path: &Path) {
         let mut state = self.state();
         state.names.unlink(path);
         state.forget_unreachable();
     }
 
-    /// The first change of a file that had another name, if there was one. A disk that was not
-    /// asked panics when it is dropped.
+    /// Returns the first change of a file that had another name, if there was one. If a test never
+    /// calls this, dropping the disk panics.
     #[must_use]
     pub fn take_trespass(&self) -> Option<String> {
         self.state().trespass.take()
     }
 
-    /// Bytes taken by files, reserved space and removed files still open included.
+    /// Bytes taken by files, including reserved space and removed files still open.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
     }
 
-    /// From now on the calls that change the disk are kept in words, for [`SimDisk::take_ios`].
+    /// Starts recording the calls that change the disk, for [`SimDisk::take_ios`].
     pub fn keep_ios(&self) {
         self.state().ios.get_or_insert_default();
     }
 
-    /// The calls that changed the disk since the last time, those among them that failed.
+    /// Returns the calls that changed the disk since the last time, including failed ones.
     #[must_use]
     pub fn take_ios(&self) -> Vec<String> {
         self.state().ios.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A hash of everything that changed the disk so far: the same for the same run.
+    /// A hash of everything that has changed the disk so far: equal for equal runs.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.state().trace_hash
@@ -520,8 +520,8 @@ impl Disk for SimDisk {
         self.change("remove", path, |state| {
             state.find(path)?;
             state.names.unlink(path);
-            // Freed only when no crash can bring the name back: that is later than on a real
-            // disk, so that running out of space is tested the harder.
+            // Freed only when no crash can bring the name back. That is later than on a real disk,
+            // so running out of space is tested more strictly.
             Ok(())
         })
     }
@@ -586,7 +586,7 @@ impl Lock for SimLock {}
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.state();
-        // A crash has freed it already, and another process may have taken it since.
+        // A crash has already released it, and another process may have taken it since.
         if state.generation == self.generation {
             state.locks.remove(&self.path);
         }

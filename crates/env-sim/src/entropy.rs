@@ -1,24 +1,24 @@
 //! The generator behind every choice of a simulated run: splitmix64.
 //!
-//! Eight lines that pass BigCrush; nothing here must be hard to guess, only cheap and the same
-//! again for the same seed.
+//! Eight lines that pass BigCrush; the numbers need not be hard to guess, only cheap and
+//! repeatable.
 
 use env::Entropy;
 
-/// A seeded source of randomness. A clone goes on from the same point on its own.
+/// A seeded source of randomness. A clone continues from the same point independently.
 #[derive(Debug, Clone)]
 pub struct SimEntropy {
     state: u64,
 }
 
 impl SimEntropy {
-    /// The generator of this seed.
+    /// Creates the generator of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -27,18 +27,18 @@ impl SimEntropy {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0. The bias is below `end / 2^64`.
+    /// Returns a number below `end`, which is not 0. The bias is below `end / 2^64`.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "there is no number below 0");
         self.next() % end
     }
 
-    /// True so many times in a million.
+    /// Returns true `per_million` times in a million.
     pub fn chance(&mut self, per_million: u32) -> bool {
         per_million > 0 && self.below(1_000_000) < u64::from(per_million)
     }
 
-    /// True half of the time.
+    /// Returns true half of the time.
     pub fn coin(&mut self) -> bool {
         self.next() >> 63 == 1
     }

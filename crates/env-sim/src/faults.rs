@@ -1,21 +1,21 @@
-//! What goes wrong with a simulated disk, and how a call goes then.
+//! The faults of a simulated disk, and their effects on calls.
 
 use std::io;
 
-/// What goes wrong, and how often. The default is nothing.
+/// The faults and their frequencies. By default there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Faults {
-    /// EIO from any call but a sync, so many times in a million.
+    /// The probability of EIO from any call except a sync, per million.
     pub error_per_million: u32,
     /// EIO from the call that is the n-th I/O ([`crate::SimDisk::io_count`] counts from 1).
     pub error_at_io: Option<u64>,
     /// EIO from the n-th read ([`crate::SimDisk::read_count`] counts from 1).
     pub error_at_read: Option<u64>,
-    /// A sync of a file fails and drops what was dirty, so many times in a million.
+    /// The probability that a sync of a file fails and drops dirty data, per million.
     pub sync_error_per_million: u32,
-    /// A write is stored at the wrong place, so many times in a million.
+    /// The probability that a write is stored at the wrong place, per million.
     pub misdirect_per_million: u32,
-    /// No descriptor for a call that opens something, so many times in a million.
+    /// The probability that a call that opens a file lacks a descriptor, per million.
     pub lack_per_million: u32,
     /// Every hard link fails with this error number.
     pub link_error: Option<i32>,
@@ -25,24 +25,24 @@ pub struct Faults {
     pub capacity_bytes: Option<u64>,
 }
 
-/// How a call that changes the disk shall go.
+/// The fate of a call that changes the disk.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Do it.
     Do,
-    /// Do it, and then fail all the same.
+    /// Do it, then fail nevertheless.
     DoAndFail(io::Error),
     /// Fail without doing it.
     Fail(io::Error),
 }
 
 impl Verdict {
-    /// Runs `effect` or not, and gives what the call returns.
+    /// Runs `effect` or not. Returns the result of the call.
     pub(crate) fn carry_out<T>(self, effect: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match self {
             Self::Do => effect(),
             Self::DoAndFail(error) => {
-                // The call fails either way: how the effect went is not for the caller to know.
+                // The call fails either way: the caller must not learn how the effect went.
                 let _unseen = effect();
                 Err(error)
             }

@@ -11,7 +11,7 @@ use crate::faults::Verdict;
 use crate::inode::Inode;
 use crate::names::InodeId;
 
-/// A handle. It is of one life of the process and fails in the next.
+/// A handle. It belongs to one life of the process and fails in the next.
 #[derive(Debug)]
 pub(crate) struct SimFile {
     disk: SimDisk,
@@ -19,7 +19,7 @@ pub(crate) struct SimFile {
     inode: InodeId,
     writable: bool,
     generation: u64,
-    /// It had another name when it was opened.
+    /// Whether the file had another name when it was opened.
     is_shared: bool,
     _open: Arc<()>,
 }
@@ -57,7 +57,7 @@ impl SimFile {
 }
 
 impl SimFile {
-    /// Notes a change from `start` on of a file that is not the program's alone.
+    /// Notes a change, from `start` on, of a file that is shared with other programs.
     fn check_own(&self, state: &mut State, name: &str, start: u64) {
         if !state.links.is_shared(&state.names, &self.path, self.inode) {
             return;
@@ -93,7 +93,7 @@ impl File for SimFile {
             let room = state.room();
             let lands_at = state.landing(self.inode, offset);
             if end.saturating_sub(occupied) > room {
-                // What still fits is written, as the kernel does it.
+                // Writes the part that still fits, as the kernel does.
                 let fits = (occupied + room).saturating_sub(offset).min(bytes.len() as u64);
                 let fits = usize::try_from(fits).expect("not more than was given");
                 self.inode(state).write(&bytes[..fits], offset, lands_at);
@@ -110,7 +110,7 @@ impl File for SimFile {
         let state = &mut *state;
         let verdict = state.effect(self.generation, "sync_data", &self.path);
         let inode = state.inodes.get_mut(&self.inode).expect("an open file is not forgotten");
-        // A crash decides itself what was kept; only a sync that fails in a live process drops.
+        // A crash itself decides what was kept; only a failed sync in a live process drops data.
         let drops = matches!(&verdict, Verdict::Fail(error) if error.raw_os_error().is_some());
         if drops {
             inode.fail_sync(&mut state.rng);

@@ -1,4 +1,4 @@
-//! One simulated file: what a reader sees, what the platter has, and the writes in between.
+//! One simulated file: what a reader sees, what the platter stores, and the writes in between.
 //!
 //! ```text
 //!   write ──► cached  (reads come from here)
@@ -6,16 +6,16 @@
 //!                     └─ crash, failed sync ─► stored, in part, sector by sector
 //! ```
 //!
-//! The unit of tearing is the sector, as on a real device: after a crash a sector holds the state
-//! that it had after *some* write to it (or before all of them), never a mixture, because what the
-//! kernel writes back is the cached sector. Sectors choose independently of one another.
+//! The unit of tearing is the sector, as on a real device: after a crash, a sector holds the state
+//! after *some* write to it (or before all of them), never a mixture, because the kernel writes
+//! back the cached sector. Sectors choose independently.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::entropy::SimEntropy;
 
-/// What a device writes whole or not at all.
+/// The unit that a device writes as a whole or not at all.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// The contents of a file.
@@ -24,26 +24,27 @@ pub(crate) struct Inode {
     cached: Vec<u8>,
     stored: Vec<u8>,
     pending: Vec<Change>,
-    /// Space is reserved up to here.
+    /// The end of the reserved space.
     reserved: u64,
-    /// Where the last write ends that has succeeded.
+    /// The end of the last successful write.
     written: u64,
-    /// What was written when the file got another name: a reader of that name expects it.
+    /// The length written when the file got another name, whose reader expects it.
     kept: u64,
-    /// Counts the open handles, so that a removed file lives as long as the last of them.
+    /// Counts the open handles: a removed file lives as long as the last of them.
     open: Arc<()>,
 }
 
-/// Something that a sync makes durable.
+/// A change that a sync makes durable.
 #[derive(Debug, Clone)]
 enum Change {
-    /// `bytes` reach the platter at `lands_at`, which is where they belong but for a misdirection.
+    /// `bytes` reach the platter at `lands_at`, which is their own place except after a
+    /// misdirection.
     Write { lands_at: u64, bytes: Vec<u8> },
     /// The length.
     SetLen(u64),
 }
 
-/// What becomes of one change in a crash.
+/// The fate of one change in a crash.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Kept,
@@ -54,7 +55,7 @@ enum Fate {
     Torn,
 }
 
-/// A position in a simulated file as an index.
+/// Converts a position in a simulated file to an index.
 pub(crate) fn index(offset: u64) -> usize {
     usize::try_from(offset).expect("a simulated file fits in memory")
 }
@@ -68,7 +69,7 @@ fn overlay(target: &mut Vec<u8>, at: u64, bytes: &[u8]) {
     target[start..end].copy_from_slice(bytes);
 }
 
-/// Splits `len` bytes at `at` at the borders of sectors: (sector, range within the bytes).
+/// Splits `len` bytes at `at` into sectors: (sector, range within the bytes).
 fn sectors(at: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
     let end = at + len as u64;
     let last = if len == 0 { at / SECTOR_BYTES } else { (end - 1) / SECTOR_BYTES + 1 };
@@ -84,12 +85,12 @@ impl Inode {
         self.cached.len() as u64
     }
 
-    /// Bytes that the file takes from the disk's capacity.
+    /// The bytes that the file takes from the disk's capacity.
     pub(crate) fn occupied(&self) -> u64 {
         self.len().max(self.reserved)
     }
 
-    /// The same contents, not open.
+    /// Returns the same contents, not open.
     pub(crate) fn fork(&self) -> Self {
         Self {
             cached: self.cached.clone(),
@@ -102,7 +103,7 @@ impl Inode {
         }
     }
 
-    /// A token that keeps the file alive while it exists.
+    /// Returns a token that keeps the file alive while it exists.
     pub(crate) fn handle(&self) -> Arc<()> {
         Arc::clone(&self.open)
     }
@@ -118,7 +119,7 @@ impl Inode {
         count
     }
 
-    /// A write to `at`, which a faulty device will put at `lands_at` instead.
+    /// Writes to `at`; a faulty device stores the bytes at `lands_at` instead.
     pub(crate) fn write(&mut self, bytes: &[u8], at: u64, lands_at: u64) {
         if bytes.is_empty() {
             return;
@@ -127,17 +128,17 @@ impl Inode {
         self.pending.push(Change::Write { lands_at, bytes: bytes.to_vec() });
     }
 
-    /// A write has succeeded that ends here.
+    /// Notes a successful write that ends here.
     pub(crate) fn note_written(&mut self, end: u64) {
         self.written = self.written.max(end);
     }
 
-    /// The file has got another name.
+    /// Notes that the file has got another name.
     pub(crate) fn note_linked(&mut self) {
         self.kept = self.written;
     }
 
-    /// Up to where a file that has another name must stay as it is.
+    /// The end of the part that must not change while the file has another name.
     pub(crate) const fn kept(&self) -> u64 {
         self.kept
     }
@@ -164,8 +165,8 @@ impl Inode {
         }
     }
 
-    /// A sync that failed: some of the changes arrived, all of them are forgotten, and whether
-    /// the cache still shows the ones that did not is the kernel's secret.
+    /// Fails a sync: some of the changes are stored, all of them are forgotten, and the cache may
+    /// or may not still show those that were not stored.
     pub(crate) fn fail_sync(&mut self, rng: &mut SimEntropy) {
         self.settle(rng);
         if rng.coin() {
@@ -173,7 +174,7 @@ impl Inode {
         }
     }
 
-    /// Power is gone: only what is stored remains.
+    /// Loses power: only what is stored remains.
     pub(crate) fn crash(&mut self, rng: &mut SimEntropy) {
         self.settle(rng);
         self.cached.clone_from(&self.stored);
@@ -181,7 +182,7 @@ impl Inode {
         self.written = self.len();
     }
 
-    /// A bit turns on the platter, and so for every reader from now on.
+    /// Flips a bit on the platter, and so for every reader from now on.
     pub(crate) fn flip(&mut self, at: u64, mask: u8) -> bool {
         let at = index(at);
         for bytes in [&mut self.cached, &mut self.stored] {
@@ -192,11 +193,11 @@ impl Inode {
         at < self.cached.len()
     }
 
-    /// Decides the fate of every pending change and carries it out on what is stored.
+    /// Decides the fate of every pending change, and applies it to the stored state.
     fn settle(&mut self, rng: &mut SimEntropy) {
         let pending = std::mem::take(&mut self.pending);
         let fates = fates(pending.len(), rng);
-        // The newest change that each sector got to see. It saw the older ones with it.
+        // The newest change that reached each sector. The sector includes the older changes.
         let mut newest: BTreeMap<u64, usize> = BTreeMap::new();
         for (i, (change, fate)) in pending.iter().zip(&fates).enumerate() {
             if let Change::Write { lands_at, bytes } = change {
@@ -240,7 +241,8 @@ impl Inode {
     }
 }
 
-/// Fates for `count` changes in order: all lost, all kept, a prefix kept, or each for itself.
+/// Chooses fates for `count` changes in order: all lost, all kept, a prefix kept, or each
+/// independently.
 fn fates(count: usize, rng: &mut SimEntropy) -> Vec<Fate> {
     match rng.below(6) {
         0 => vec![Fate::Lost; count],

@@ -1,4 +1,5 @@
-//! A storage device with three layers, each of which can damage what passes (paper 001, Figure 4.4).
+//! A storage device with three layers, each of which can damage what passes through it (paper 001,
+//! Figure 4.4).
 //!
 //! ```text
 //!   write ──► host memory ──sync──► device cache ──when full, the oldest──► flash
@@ -6,19 +7,19 @@
 //!   read ◄───────┘ buffered   direct ◄──┴──────── else ◄─────────────────────┘ else zeros
 //! ```
 //!
-//! The unit is a page of 4 KiB. A page is written into host memory and stays there, also when it has
-//! been synced, until it is dropped. A sync moves dirty pages to the device's cache, and the cache
-//! hands the page that it has held longest on to flash when there is no room for a new one: nothing
-//! else makes it do so, no sync and no read. A buffered read takes the page from host memory, and
-//! fills that from the device if it is not there; a direct read does not look at host memory.
+//! The unit is a page of 4 KiB. A page is written into host memory and stays there, even after a
+//! sync, until it is dropped. A sync moves dirty pages to the device's cache. The cache moves its
+//! oldest page to flash when it has no room for a new one: nothing else makes it do so, neither a
+//! sync nor a read. A buffered read takes the page from host memory, which is filled from the
+//! device if needed; a direct read bypasses host memory.
 //!
 //! # Faults
-//! A [`Fault`] says which of the pages that enter a layer, counted from 0 for each layer, are damaged
-//! there, and how: a bit flipped, the write dropped, the write put over another page of the file, or
-//! only half of it done (shorn). What the layers above hold stays as it was, which is why a
-//! reader of them sees nothing.
+//! A [`Fault`] says which of the pages that enter a layer, counted from 0 for each layer, are
+//! damaged there, and how: a bit flipped, the write dropped, the write stored over another page of
+//! the file, or only half of it done (shorn). The layers above keep the undamaged data, which is
+//! why a reader of them notices nothing.
 //!
-//! Not modelled: crashes (that is [`crate::SimDisk`]'s business), reads that fill the device's cache.
+//! Not modelled: crashes (see [`crate::SimDisk`]), and reads that fill the device's cache.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -31,38 +32,38 @@ use crate::cells::{Cells, PAGE_BYTES, Page, Place};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Where a page is.
+/// A layer that holds pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// The page cache of the host.
     HostMemory,
     /// The memory in the device.
     DeviceCache,
-    /// What the device stores for good.
+    /// The permanent storage of the device.
     Flash,
 }
 
-/// What happens to a page that enters a layer.
+/// The damage to a page that enters a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// Its lowest bit is another one.
+    /// Flips its lowest bit.
     FlippedBit,
-    /// It never gets there.
+    /// Drops it.
     Dropped,
-    /// It gets to the place of the page before it (of the one behind it, if it is the first).
+    /// Stores it at the place of the previous page (or of the next one, if it is the first).
     Misdirected,
-    /// Only its first half gets there.
+    /// Stores only its first half.
     Shorn,
 }
 
 /// Damage to some of the pages that enter a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The layer that they enter.
+    /// The layer that the pages enter.
     pub layer: Layer,
-    /// What happens to them.
+    /// The kind of damage.
     pub damage: Damage,
-    /// Which of the pages that enter that layer, counted from 0.
+    /// The pages that are damaged, counted from 0 as they enter that layer.
     pub pages: Range<u64>,
 }
 
@@ -72,7 +73,7 @@ struct State {
     lengths: BTreeMap<u64, u64>,
     host: HashMap<Place, (Page, bool)>,
     cache: HashMap<Place, Page>,
-    /// The pages in the cache, the one first that has been there longest.
+    /// The pages in the cache, oldest first.
     cache_order: VecDeque<Place>,
     flash: Cells,
     faults: Vec<Fault>,
@@ -89,13 +90,13 @@ pub struct LayeredDevice {
 }
 
 impl LayeredDevice {
-    /// A device whose cache holds so many bytes, with faults.
+    /// Creates a device whose cache holds `cache_bytes` bytes, with faults.
     #[must_use]
     pub fn new(cache_bytes: u64, faults: Vec<Fault>) -> Self {
         Self::with_flash(cache_bytes, faults, Cells::default())
     }
 
-    /// The same, with its flash in an empty file instead of in memory.
+    /// As [`LayeredDevice::new`], with its flash in an empty file instead of in memory.
     #[must_use]
     pub fn backed_by(cache_bytes: u64, faults: Vec<Fault>, flash: Box<dyn File>) -> Self {
         Self::with_flash(cache_bytes, faults, Cells::in_file(flash))
@@ -111,15 +112,15 @@ impl LayeredDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a file by its number, making an empty one if there is none. Reads of a `direct` handle go
-    /// past host memory.
+    /// Opens a file by its number, creating an empty one if needed. Reads through a `direct` handle
+    /// bypass host memory.
     #[must_use]
     pub fn open(&self, file: u64, direct: bool) -> Box<dyn File> {
         self.state().lengths.entry(file).or_insert(0);
         Box::new(LayeredFile { device: self.clone(), file, direct })
     }
 
-    /// Cuts a file to nothing, in every layer.
+    /// Truncates a file to nothing, in every layer.
     pub fn truncate(&self, file: u64) {
         let mut state = self.state();
         state.lengths.insert(file, 0);
@@ -129,8 +130,8 @@ impl LayeredDevice {
         state.cache_order.retain(|place| place.0 != file);
     }
 
-    /// Syncs all files at one moment: what is written meanwhile is behind it, so pages get to the device
-    /// in the order of the files, if they were written in that order.
+    /// Syncs all files at one moment: later writes come after it, so pages reach the device in the
+    /// order of the files if they were written in that order.
     pub fn sync_all(&self) {
         let mut state = self.state();
         let mut dirty: Vec<Place> =
@@ -139,7 +140,8 @@ impl LayeredDevice {
         dirty.into_iter().for_each(|place| state.sync(place));
     }
 
-    /// What a file is when all layers have passed on what they hold: what is read in a year.
+    /// Returns the contents of a file after all layers have passed on what they hold: what is read
+    /// in a year.
     #[must_use]
     pub fn contents_in_the_end(&self, file: u64) -> Vec<u8> {
         let mut state = self.state();
@@ -157,19 +159,19 @@ impl LayeredDevice {
         contents
     }
 
-    /// How many pages have been damaged.
+    /// The number of damaged pages.
     #[must_use]
     pub fn damaged_pages(&self) -> u64 {
         self.state().damaged
     }
 
-    /// How many bytes have been written to the device so far.
+    /// The number of bytes written to the device so far.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.state().written
     }
 
-    /// How many pages were read from a layer.
+    /// The number of pages read from a layer.
     #[must_use]
     pub fn pages_read_from(&self, layer: Layer) -> u64 {
         self.state().read_from.get(&layer).copied().unwrap_or(0)
@@ -188,7 +190,7 @@ impl State {
         dirty
     }
 
-    /// The damage that the next page to enter a layer takes.
+    /// Returns the damage to the next page that enters a layer.
     fn damage(&mut self, layer: Layer) -> Option<Damage> {
         let count = self.entered.entry(layer).or_insert(0);
         let this = *count;
@@ -199,7 +201,7 @@ impl State {
         damage
     }
 
-    /// Where and what a page becomes when it enters a layer, and nothing if it does not.
+    /// Returns the place and contents of a page after entering a layer; `None` if it is dropped.
     fn enter(&mut self, layer: Layer, place: Place, mut page: Page) -> Option<(Place, Page)> {
         match self.damage(layer) {
             None => Some((place, page)),
@@ -220,7 +222,7 @@ impl State {
         }
     }
 
-    /// What stands at a place in a layer, or below it.
+    /// Returns the contents of a place in a layer or below it.
     fn below(&self, layer: Layer, place: Place) -> Page {
         let in_host = self.host.get(&place).map(|(page, _)| page);
         let in_cache = self.cache.get(&place);
@@ -287,7 +289,7 @@ struct LayeredFile {
     direct: bool,
 }
 
-/// The pages that a range touches, whole or in part.
+/// The pages that a range touches, wholly or partly.
 fn pages(offset: u64, len: u64) -> Range<u64> {
     offset / PAGE..(offset + len).div_ceil(PAGE)
 }
@@ -373,7 +375,8 @@ mod tests {
         vec![Fault { layer, damage, pages: 0..1 }]
     }
 
-    /// What a buffered read, a direct read, and a direct read after displacement see of a page of ones.
+    /// What a buffered read, a direct read, and a direct read after displacement return for a page
+    /// of ones.
     fn seen(faults: Vec<Fault>) -> [u8; 3] {
         let device = LayeredDevice::new(2 * PAGE, faults);
         let file = device.open(1, false);

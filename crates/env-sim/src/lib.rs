@@ -1,4 +1,4 @@
-//! A world made for tests: the traits of [`mod@env`] without an operating system underneath.
+//! A world for tests: the traits of [`mod@env`] without an operating system underneath.
 //!
 //! ```text
 //!   SimDisk      files in memory, each with what is cached and what is stored;
@@ -16,7 +16,7 @@
 //!
 //! Invariant: with the same seed and the same calls in the same order, every answer, every fault
 //! and everything that a crash leaves behind is the same, which [`SimDisk::trace_hash`] sums up.
-//! For that, one thread at a time makes the calls.
+//! This requires that one thread at a time makes the calls.
 
 mod cells;
 mod clock;

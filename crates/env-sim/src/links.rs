@@ -1,5 +1,5 @@
-//! Hard links that others make of a program's files, and the rule about them: nothing is changed in
-//! a file that has another name.
+//! Hard links that other programs create to a program's files, and the rule about them: a file with
+//! another name must not change.
 //!
 //! ```text
 //!   the program    data/7.redo ─┐
@@ -7,19 +7,19 @@
 //!   a backup       copy/7.redo ─┘                   opened after it: may not be changed at all
 //! ```
 //!
-//! What was in the file when it got its other name stays as it is, byte by byte: the maker of the
-//! link reads it, or a program that runs there still writes behind it. Files whose content means
-//! nothing need not be linked by a test.
+//! The contents of the file when it got its other name stay as they are, byte by byte: the creator
+//! of the link reads them. New bytes may be appended. A test need not link files whose contents are
+//! meaningless.
 //!
-//! [`Trespass`] notes the first change that breaks the rule. A test that does not ask for it fails
-//! when the disk is dropped.
+//! [`Trespass`] notes the first violation of the rule. A test that does not ask for it fails when
+//! the disk is dropped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::names::{InodeId, Names};
 
-/// The names that others have given to files.
+/// The names that other programs have given to files.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Links(BTreeSet<PathBuf>);
 
@@ -28,7 +28,7 @@ impl Links {
         self.0.insert(path.to_owned());
     }
 
-    /// Whether the file, which the program knows as `path`, has another name.
+    /// Whether the file, known to the program as `path`, has another name.
     pub(crate) fn is_shared(&self, names: &Names, path: &Path, inode: InodeId) -> bool {
         if self.0.is_empty() {
             return false;
@@ -39,7 +39,7 @@ impl Links {
     }
 }
 
-/// The first change of a file that was not the program's alone.
+/// The first change of a shared file.
 #[derive(Debug, Default)]
 pub(crate) struct Trespass(Option<String>);
 

@@ -1,9 +1,9 @@
-//! Directories: which name stands for which file, now and after a crash.
+//! Directories: the file of each name, now and after a crash.
 //!
-//! The same two states as in a file: `cached` is what calls see, `stored` what a crash goes back
-//! to, and the changes in between wait for a sync of their directory. A crash keeps either a
-//! prefix of the waiting changes, as a journaling file system would, or any subset. Directories
-//! themselves are durable at once, which is what [`env::Disk::create_dir_all`] promises.
+//! The same two states as in a file: calls see `cached`, a crash returns to `stored`, and the
+//! changes in between wait for a sync of their directory. A crash keeps either a prefix of the
+//! waiting changes, as a journaling file system would, or any subset. Directories themselves are
+//! durable immediately, as [`env::Disk::create_dir_all`] promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::entropy::SimEntropy;
 
-/// Which file a name stands for.
+/// The identity of a file.
 pub(crate) type InodeId = u64;
 
 /// All names of a disk.
@@ -23,8 +23,8 @@ pub(crate) struct Names {
     dirs: BTreeSet<PathBuf>,
 }
 
-/// A change of names: durable with the next sync of the directory of `to`, or of `from` if the
-/// name only goes away.
+/// A change of names: durable with the next sync of the directory of `to`, or of `from` for a
+/// removal.
 #[derive(Debug, Clone)]
 struct Change {
     from: Option<PathBuf>,
@@ -115,13 +115,13 @@ impl Names {
         self.cached.clone_from(&self.stored);
     }
 
-    /// The names that stand for the file.
+    /// Returns the names of the file.
     pub(crate) fn of(&self, inode: InodeId) -> impl Iterator<Item = &Path> {
         let names = self.cached.iter().filter(move |(_, id)| **id == inode);
         names.map(|(path, _)| path.as_path())
     }
 
-    /// Whether some name stands for the file, or may again after a crash.
+    /// Whether the file has a name, or may have one again after a crash.
     pub(crate) fn refers_to(&self, inode: InodeId) -> bool {
         let waits = |change: &Change| change.to.as_ref().is_some_and(|(_, id)| *id == inode);
         self.cached.values().chain(self.stored.values()).any(|id| *id == inode)

@@ -2,10 +2,10 @@
 
 /// A source of random bytes.
 pub trait Entropy: Send {
-    /// Fills `bytes`. Cannot fail: a source that cannot be had is found at the start.
+    /// Fills `bytes`. Cannot fail: a missing source is detected at the start.
     fn fill(&mut self, bytes: &mut [u8]);
 
-    /// A random number.
+    /// Returns a random number.
     fn next_u64(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);

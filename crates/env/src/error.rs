@@ -1,7 +1,7 @@
-//! What the system said, with the path that it is about.
+//! Errors of the system, together with the path that they are about.
 //!
-//! An [`io::Error`] made of a text has lost its number, and with it the difference between a disk
-//! that fails and a process that may not open another file. So errors are made here.
+//! An [`io::Error`] created from a text has lost its number, and with it the difference between a
+//! failing disk and a process that may not open more files. So such errors are created here.
 
 use std::fmt;
 use std::io;
@@ -31,13 +31,13 @@ impl std::error::Error for PathError {
     }
 }
 
-/// The error with the path that it is about; its kind and its number stay.
+/// Adds the path to an error; its kind and number are kept.
 #[must_use]
 pub fn about(path: &Path, source: io::Error) -> io::Error {
     wrap(path, source, false)
 }
 
-/// The same, of a call that opens a file or directory, or makes one: it has had no other effect.
+/// As [`about`], for a call that opens or creates a file or directory: it has had no other effect.
 #[must_use]
 pub fn opening(path: &Path, source: io::Error) -> io::Error {
     wrap(path, source, true)
@@ -51,7 +51,8 @@ fn path_error(error: &io::Error) -> Option<&PathError> {
     error.get_ref()?.downcast_ref()
 }
 
-/// What the system said, without the path if it is this one: for a caller that names it.
+/// Returns the system's message, without the path if it is this one: for a caller that names the
+/// path itself.
 #[must_use]
 pub fn reason<'a>(path: &Path, error: &'a io::Error) -> &'a dyn fmt::Display {
     match path_error(error) {
@@ -60,20 +61,21 @@ pub fn reason<'a>(path: &Path, error: &'a io::Error) -> &'a dyn fmt::Display {
     }
 }
 
-/// The number that the system gave the error, also when a path was added to it.
+/// Returns the system's number of the error, also after a path was added.
 #[must_use]
 pub fn system_number(error: &io::Error) -> Option<i32> {
     error.raw_os_error().or_else(|| path_error(error)?.source.raw_os_error())
 }
 
-/// Whether the process or the system lacked a descriptor, or the memory for one, to open something.
-/// It says nothing of the disk, nothing was changed, and the same may be tried again.
+/// Whether opening failed because the process or the system lacked a descriptor, or the memory for
+/// one. Such an error says nothing about the disk. Nothing was changed, and the call may be
+/// retried.
 #[must_use]
 pub fn lacks_descriptor(error: &io::Error) -> bool {
     match system_number(error) {
-        // Nothing but a call that opens says so.
+        // Only a call that opens a file returns this.
         Some(ENFILE | EMFILE) => true,
-        // A sync may say so too, and then what was dirty may be lost.
+        // A sync may return this too, and then dirty data may be lost.
         Some(ENOMEM) => path_error(error).is_some_and(|error| error.is_opening),
         _ => false,
     }

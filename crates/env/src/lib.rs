@@ -1,4 +1,4 @@
-//! What Indelible asks of the world outside itself.
+//! What Indelible needs from the outside world.
 //!
 //! ```text
 //!      redo · keyspace · server
@@ -14,8 +14,8 @@
 //!
 //! Whatever has an effect, or an answer that differs from run to run, goes through here, so that a
 //! whole database can run inside a test with a disk that loses, tears and reorders writes, and the
-//! same seed gives the same run again. The traits are object safe: a program holds an
-//! `Arc<dyn Disk>` and does not know which it has.
+//! same seed repeats the same run. The traits are object safe: a program holds an `Arc<dyn Disk>`
+//! and does not know its implementation.
 
 mod clock;
 mod disk;

@@ -21,7 +21,7 @@ const fn build_table() -> [u64; 256] {
     table
 }
 
-/// The checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, &byte| {
         let [low, ..] = sum.to_le_bytes();

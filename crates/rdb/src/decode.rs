@@ -1,4 +1,4 @@
-//! Reading payloads.
+//! Decodes payloads.
 
 use std::collections::HashSet;
 
@@ -11,18 +11,18 @@ const FOOTER_BYTES: usize = 10;
 /// Why a payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPayload {
-    /// It is from a newer version, was damaged, or is none.
+    /// The version is newer, the checksum is wrong, or it is not a payload.
     #[error("DUMP payload version or checksum are wrong")]
     Footer,
-    /// Its sum is right and its content makes no sense.
+    /// The checksum is right, but the content is invalid.
     #[error("Bad data format")]
     Content,
 }
 
-/// The value of a payload.
+/// Decodes the value of a payload.
 ///
 /// # Errors
-/// When it is not one that this version can read.
+/// If this version cannot read it.
 pub fn decode(payload: &[u8]) -> Result<Value, BadPayload> {
     let body_bytes = payload.len().checked_sub(FOOTER_BYTES).ok_or(BadPayload::Footer)?;
     let (body, footer) = payload.split_at(body_bytes);
@@ -36,7 +36,7 @@ pub fn decode(payload: &[u8]) -> Result<Value, BadPayload> {
     if reader.0.is_empty() { Ok(value) } else { Err(BadPayload::Content) }
 }
 
-/// What is left to read.
+/// The bytes left to read.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -67,7 +67,7 @@ impl Reader<'_> {
             form::LIST_QUICKLIST_2 => Value::List(self.quicklist()?),
             _ => return None,
         };
-        // An empty collection does not exist, nor one that has the same member twice.
+        // A collection is never empty, and never has a member twice.
         let is_good = match &value {
             Value::String(_) => true,
             Value::List(items) => !items.is_empty(),
@@ -165,13 +165,13 @@ impl Reader<'_> {
     }
 }
 
-/// Whether there are members, and none twice.
+/// Whether there are members, all of them distinct.
 fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
     let count = members.len();
     count > 0 && members.collect::<HashSet<_>>().len() == count
 }
 
-/// Every other element with the one behind it.
+/// Pairs every other element with its successor.
 fn pairs(elements: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut pairs = Vec::new();
     let mut elements = elements.into_iter();
@@ -194,7 +194,7 @@ mod tests {
         texts.iter().map(|text| text.as_bytes().to_vec()).collect()
     }
 
-    /// The payloads are what a Redis 7.0 server dumped.
+    /// Payloads dumped by a Redis 7.0 server.
     #[test]
     fn what_redis_dumps_is_read() {
         let hundred = "x".repeat(100);

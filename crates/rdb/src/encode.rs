@@ -1,9 +1,9 @@
-//! Writing payloads.
+//! Encodes payloads.
 
 use crate::crc64::crc64;
 use crate::{VERSION, Value, form, length};
 
-/// The payload of a value.
+/// Returns the payload of a value.
 #[must_use]
 pub fn encode(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
@@ -34,7 +34,7 @@ pub fn encode(value: &Value) -> Vec<u8> {
     seal(out)
 }
 
-/// Adds version and checksum to a type and a value, which makes them a payload.
+/// Completes an encoded type and value to a payload by adding version and checksum.
 #[must_use]
 pub fn seal(mut out: Vec<u8>) -> Vec<u8> {
     out.extend_from_slice(&VERSION.to_le_bytes());
@@ -68,7 +68,7 @@ fn put_length(out: &mut Vec<u8>, value: usize) {
     }
 }
 
-/// A string: as an integer where it is the decimal form of a small one.
+/// Appends a string, as an integer if it is the decimal form of a small one.
 fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     let number: Option<i32> = std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
     match number {

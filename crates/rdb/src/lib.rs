@@ -5,10 +5,10 @@
 //!                        1 B              2 B       8 B
 //! ```
 //!
-//! Values are written in their plainest form: every element a string of its own, uncompressed. All
-//! forms that Redis 7 writes are read: listpacks, integer sets, compressed strings. Everything that
-//! is read is checked before it is believed: lengths against what is left, sums, types; nothing is
-//! reserved by what a payload merely announces.
+//! Values are written in the simplest form: every element a separate string, uncompressed. All
+//! forms that Redis 7 writes are read: listpacks, integer sets, compressed strings. All input is
+//! verified before use: lengths against the remaining bytes, checksums, types. Memory is never
+//! reserved for a length that a payload merely announces.
 //!
 //! Pure: no I/O and no dependency on the rest of the server.
 
@@ -21,10 +21,10 @@ mod lzf;
 pub use decode::{BadPayload, decode};
 pub use encode::{encode, seal};
 
-/// The newest version of the format that we read, and the one that we write: Redis 7.0's.
+/// The newest version of the format that this crate reads, and the one that it writes: Redis 7.0's.
 pub const VERSION: u16 = 10;
 
-/// A value of any type, by itself.
+/// A value of any type, without its key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
@@ -39,7 +39,7 @@ pub enum Value {
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
-/// The bytes that say what form a value has.
+/// The bytes that identify the form of a value.
 mod form {
     pub(crate) const STRING: u8 = 0;
     pub(crate) const LIST: u8 = 1;

@@ -1,4 +1,4 @@
-//! Listpacks, Redis' packed sequences of strings and integers, and integer sets; only reading.
+//! Listpacks, Redis' packed sequences of strings and integers, and integer sets; read-only.
 //!
 //! ```text
 //!   total bytes u32 │ count u16 │ entry … entry │ 0xff
@@ -9,7 +9,7 @@
 const HEADER_BYTES: usize = 6;
 const END: u8 = 0xff;
 
-/// The elements of a listpack, integers in decimal; `None` when it is damaged.
+/// Returns the elements of a listpack, integers in decimal; `None` if it is damaged.
 pub(crate) fn elements(pack: &[u8]) -> Option<Vec<Vec<u8>>> {
     let total = u32::from_le_bytes(*pack.first_chunk()?);
     if usize::try_from(total).ok()? != pack.len() {
@@ -27,7 +27,7 @@ pub(crate) fn elements(pack: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// The first entry and how many bytes it takes, without its back length.
+/// Returns the first entry and its length without its back length.
 fn entry(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let first = *bytes.first()?;
     let int = |data_bytes: usize| {
@@ -66,7 +66,7 @@ fn entry(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// How many bytes an entry's own length takes behind it: seven bits in each.
+/// The bytes of an entry's back length: seven bits in each.
 const fn back_length_bytes(entry_bytes: usize) -> usize {
     match entry_bytes {
         0..=127 => 1,
@@ -77,7 +77,7 @@ const fn back_length_bytes(entry_bytes: usize) -> usize {
     }
 }
 
-/// The members of an integer set, in decimal; `None` when it is damaged.
+/// Returns the members of an integer set, in decimal; `None` if it is damaged.
 pub(crate) fn intset_members(set: &[u8]) -> Option<Vec<Vec<u8>>> {
     let width = u32::from_le_bytes(*set.first_chunk()?);
     let count = u32::from_le_bytes(*set.get(4..)?.first_chunk()?);

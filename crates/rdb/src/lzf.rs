@@ -1,13 +1,13 @@
-//! LZF, the compression of strings inside payloads; only reading it.
+//! LZF, the compression of strings inside payloads; decompression only.
 //!
-//! A control byte below 32 is followed by that many bytes and one more, taken as they are. Any
-//! other one names a piece of what was already written: three bits of its length (7: another byte
-//! of length follows), five bits and one more byte of how far back it begins.
+//! A control byte below 32 is followed by that many literal bytes plus one. Any other control byte
+//! refers to earlier output: three bits of length (7: another byte of length follows), then five
+//! bits and one more byte for the distance back.
 
 /// No control sequence of three bytes yields more than this.
 const PIECE_BYTES_MAX: usize = 264;
 
-/// The `length` bytes that `input` expands to; `None` when it does not.
+/// Expands `input` to `length` bytes; `None` if it does not have that length.
 pub(crate) fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
     if length > input.len().checked_mul(PIECE_BYTES_MAX)? {
         return None;
@@ -29,7 +29,7 @@ pub(crate) fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
             let (low, behind) = rest.split_first()?;
             let distance = ((control & 0x1f) << 8 | usize::from(*low)) + 1;
             let from = out.len().checked_sub(distance)?;
-            // The piece may reach into what it is itself writing.
+            // The piece may overlap its own output.
             for at in from..from + piece {
                 out.push(out[at]);
             }

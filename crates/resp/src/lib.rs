@@ -1,4 +1,4 @@
-//! The Redis serialisation protocol, both directions, without I/O.
+//! The Redis serialisation protocol in both directions, without I/O.
 //!
 //! ```text
 //!   bytes from a client ──► parse ──► arguments, as ranges of the read buffer
@@ -8,9 +8,9 @@
 //!                             └ pieces   the buffer, which grows without being moved
 //! ```
 //!
-//! The writer speaks the protocol version the client chose with HELLO: a handler says what it
-//! answers (a map, a double, a null), the writer knows how each version spells it. The parser never
-//! believes what a client announces: memory grows only with bytes that have arrived.
+//! The writer uses the protocol version that the client chose with HELLO: a handler states its
+//! reply (a map, a double, a null), and the writer encodes it for that version. The parser never
+//! trusts a length that a client announces: memory grows only with bytes that have arrived.
 
 mod number;
 mod parse;

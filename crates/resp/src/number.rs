@@ -1,4 +1,4 @@
-//! Numbers as text, the way Redis 7.0 prints them.
+//! Numbers as text, as Redis 7.0 prints them.
 //!
 //! Doubles go through C's `%.17g`: seventeen significant digits, trailing zeros removed, an
 //! exponent when the decimal exponent is below -4 or at least 17. So 1.1 is printed as
@@ -103,7 +103,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// The right-hand sides are ZSCORE's replies of a Redis 7.0 server.
+    /// The right-hand sides are ZSCORE replies of a Redis 7.0 server.
     #[test]
     fn doubles_are_printed_as_redis_prints_them() {
         for (value, text) in [

@@ -1,4 +1,4 @@
-//! Requests, out of the bytes that a client sent so far.
+//! Parses requests from the bytes that a client has sent so far.
 //!
 //! ```text
 //!   *2\r\n$3\r\nGET\r\n$3\r\nfoo\r\n  *1\r\n$4\r\nPI
@@ -6,9 +6,9 @@
 //!          └─┘           └─┘             arguments: ranges of the buffer, nothing is copied
 //! ```
 //!
-//! [`Parser::parse`] is given everything from the first byte of the current request on, again with
-//! each new piece; it remembers how far it has understood it, so no byte is looked at twice however
-//! slowly or in how many pieces a request arrives. Nothing is reserved by what a client merely
+//! Each call of [`Parser::parse`] gets everything from the first byte of the current request on;
+//! the parser remembers how far it has got, so no byte is examined twice, however slowly or in
+//! however many pieces a request arrives. Nothing is reserved for a length that a client merely
 //! announces: memory grows with what has arrived.
 //!
 //! A request is an array of bulk strings, or a line of words ("inline", for people with telnet)
@@ -20,22 +20,22 @@ use thiserror::Error;
 
 use crate::words::split_words;
 
-/// The longest line that a request may have: an inline request, a count or a length.
+/// The longest line of a request: an inline request, a count or a length.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a parser may keep between two requests.
+/// The memory that a parser may keep between two requests.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// How many arguments and how long ones a client may send before it has authenticated.
+/// The most arguments, and the longest one, that a client may send before it has authenticated.
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16 * 1024;
 
-/// What this server accepts from this client at this moment.
+/// The limits on requests of this client at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest argument: `proto-max-bulk-len`.
     pub bulk_bytes_max: u64,
-    /// Whether the client may send large requests: it needs no password or has given it.
+    /// Whether the client may send large requests: it needs no password or has given one.
     pub authenticated: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// How far the bytes reach.
+/// The extent of a parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The request is not complete; at least this many bytes are missing.
@@ -53,97 +53,97 @@ pub enum Parsed {
         /// A lower bound, for the size of the next read.
         missing_bytes: usize,
     },
-    /// A request of this many bytes; [`Parser::args`] has its arguments. It may have none at all
-    /// (an empty line, an empty array), then there is nothing to execute or answer.
+    /// A request of this many bytes; [`Parser::args`] has its arguments. It may have none (an empty
+    /// line, an empty array); then there is nothing to execute or answer.
     Request {
-        /// The length of the request: the next one starts behind.
+        /// The length of the request: the next one starts after it.
         len: usize,
     },
 }
 
-/// The client does not speak the protocol; it is told why and disconnected.
+/// The client violates the protocol; it is told why and disconnected.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// An inline request without end.
+    /// An inline request without an end.
     #[error("Protocol error: too big inline request")]
     TooBigInline,
-    /// An inline request with an open quote, or something glued to a closing one.
+    /// An inline request with an unclosed quote, or with text directly after a closing one.
     #[error("Protocol error: unbalanced quotes in request")]
     UnbalancedQuotes,
-    /// The number of arguments has no end.
+    /// The line with the number of arguments has no end.
     #[error("Protocol error: too big mbulk count string")]
     TooBigCountLine,
-    /// The number of arguments is not one.
+    /// The number of arguments is invalid.
     #[error("Protocol error: invalid multibulk length")]
     InvalidCount,
     /// More arguments than allowed before AUTH.
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedCount,
-    /// The length of an argument has no end.
+    /// The line with the length of an argument has no end.
     #[error("Protocol error: too big bulk count string")]
     TooBigLengthLine,
     /// An argument does not begin with a dollar sign.
     #[error("Protocol error: expected '$', got '{}'", char::from(*.0))]
     ExpectedDollar(u8),
-    /// The length of an argument is not one, or above the limit.
+    /// The length of an argument is invalid, or above the limit.
     #[error("Protocol error: invalid bulk length")]
     InvalidLength,
-    /// A longer argument than allowed before AUTH.
+    /// A longer argument than is allowed before AUTH.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedLength,
 }
 
-/// What the bytes at the parser's place are.
+/// The kind of bytes at the parser's position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// The first byte of a request.
     #[default]
     Start,
-    /// The line that says how many arguments follow.
+    /// The line with the number of arguments.
     Count,
-    /// The line that says how long the next argument is.
+    /// The line with the length of the next argument.
     Length,
-    /// An argument of so many bytes, and its line end.
+    /// An argument of this many bytes, and its line end.
     Bulk(usize),
     /// A line of words.
     Inline,
 }
 
-/// The place in a client's current request.
+/// The position in a client's current request.
 #[derive(Debug, Default)]
 pub struct Parser {
     state: State,
-    /// Bytes of the request that are understood.
+    /// Bytes of the request parsed so far.
     pos: usize,
-    /// Bytes of the request that were searched for a line end.
+    /// Bytes of the request searched for a line end so far.
     scanned: usize,
     /// Arguments still to come.
     remaining: usize,
     args: Vec<Range<usize>>,
-    /// The words of an inline request, unescaped; `args` are ranges of it then.
+    /// The unescaped words of an inline request, of which `args` are ranges.
     words: Vec<u8>,
     is_inline: bool,
 }
 
 impl Parser {
-    /// At the start of a request.
+    /// Creates a parser at the start of a request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether part of a request has been understood already.
+    /// Whether part of a request has been parsed.
     #[must_use]
     pub fn is_within_request(&self) -> bool {
         self.state != State::Start
     }
 
-    /// Continues with `input`: everything that has come since the start of the current request.
+    /// Continues with `input`: everything that has arrived since the start of the current request.
     ///
     /// After a complete request the next call starts a new one.
     ///
     /// # Errors
-    /// When the bytes are no request; the connection is of no use afterwards.
+    /// If the bytes are not a request; the connection is unusable afterwards.
     pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Parsed, ProtocolError> {
         loop {
             let missing_bytes = match self.state {
@@ -195,7 +195,7 @@ impl Parser {
                     let end = self.pos + len;
                     if input.len() >= end + 2 {
                         self.args.push(self.pos..end);
-                        // The two bytes behind are taken to be a line end, as Redis does.
+                        // The two bytes after it count as a line end, as in Redis.
                         self.pos = end + 2;
                         self.remaining -= 1;
                         if self.remaining == 0 {
@@ -217,8 +217,8 @@ impl Parser {
         self.args.iter().map(move |range| &source[range.clone()])
     }
 
-    /// The same unless they had to be unescaped: they are slices of the input, and the parser may
-    /// go on to the next request.
+    /// As [`Parser::args`], unless the arguments had to be unescaped: they are slices of the input,
+    /// and the parser may continue with the next request.
     pub fn bulk_args<'a>(
         &self,
         input: &'a [u8],
@@ -227,25 +227,25 @@ impl Parser {
         (!self.is_inline).then_some(args)
     }
 
-    /// How many arguments [`Parser::args`] yields.
+    /// The number of arguments that [`Parser::args`] yields.
     #[must_use]
     pub fn args_len(&self) -> usize {
         self.args.len()
     }
 
-    /// The memory that it takes in addition to the input, in bytes.
+    /// The parser's memory in addition to the input, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.args.capacity() * size_of::<Range<usize>>() + self.words.capacity()
     }
 
-    /// Forgets a request that is under way.
+    /// Discards the request in progress.
     pub fn restart(&mut self) {
         self.state = State::Start;
         self.release();
     }
 
-    /// Gives memory back that a large request has left, unless one is under way.
+    /// Releases the memory of a large request, unless one is in progress.
     pub fn release(&mut self) {
         if self.state == State::Start && self.memory_bytes() > KEPT_BYTES_MAX {
             self.args = Vec::new();
@@ -265,8 +265,8 @@ impl Parser {
         Parsed::Request { len }
     }
 
-    /// The line at the parser's place without its end, and steps behind it. `Some(None)` when it is
-    /// not complete, `None` when it is too long to be one.
+    /// Takes the line at the parser's position, without its end. `Some(None)` if it is incomplete,
+    /// `None` if it is too long.
     fn line(&mut self, input: &[u8]) -> Option<Option<Range<usize>>> {
         let from = self.scanned.max(self.pos);
         let Some(found) = input[from..].iter().position(|&byte| byte == b'\r') else {
@@ -274,7 +274,8 @@ impl Parser {
             return (input.len() - self.pos <= LINE_BYTES_MAX).then_some(None);
         };
         let end = from + found;
-        // However the bytes came: a line in one piece is as long as one in many.
+        // Independent of how the bytes arrive: the limit is the same for a line in one piece or in
+        // many.
         if end - self.pos > LINE_BYTES_MAX {
             return None;
         }
@@ -287,7 +288,7 @@ impl Parser {
         Some(Some(line))
     }
 
-    /// The words of an inline request, and its length.
+    /// Parses the words of an inline request. Returns its length.
     fn inline(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let Some(found) = input[self.scanned..].iter().position(|&byte| byte == b'\n') else {
             self.scanned = input.len();
@@ -310,10 +311,10 @@ impl Parser {
     }
 }
 
-/// The length that the line before an argument announces.
+/// Parses the length line of an argument.
 fn bulk_len(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     let Some((b'$', digits)) = line.split_first() else {
-        // An empty line: what stands there is its end.
+        // An empty line: the byte in that place is its end.
         return Err(ProtocolError::ExpectedDollar(line.first().copied().unwrap_or(b'\r')));
     };
     let len = parse_int(digits).filter(|len| *len >= 0).ok_or(ProtocolError::InvalidLength)?;
@@ -329,7 +330,7 @@ fn bulk_len(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
         .ok_or(ProtocolError::InvalidLength)
 }
 
-/// A number in Redis' strict spelling: no plus sign, no spaces, no leading zeros.
+/// Parses a number in Redis' strict form: no plus sign, no spaces, no leading zeros.
 fn parse_int(text: &[u8]) -> Option<i64> {
     // Nearly all counts and lengths have one or two digits.
     match *text {
@@ -411,7 +412,7 @@ mod tests {
         assert_eq!(refused(&long(b"*")), "Protocol error: too big mbulk count string");
         assert_eq!(refused(&long(b"*1\r\n$")), "Protocol error: too big bulk count string");
         assert_eq!(refused(&long(b"")), "Protocol error: too big inline request");
-        // The same when the end of the line came with it.
+        // The same if the line end arrives with it.
         let whole = |start: &[u8]| [&long(start)[..], b"\r\n"].concat();
         assert_eq!(refused(&whole(b"*")), "Protocol error: too big mbulk count string");
         assert_eq!(refused(&whole(b"*1\r\n$")), "Protocol error: too big bulk count string");

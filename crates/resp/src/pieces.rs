@@ -1,5 +1,5 @@
-//! Bytes in pieces: what is written grows without moving what is there, what was sent is given
-//! back piece by piece, and one message can wait for many clients in one copy.
+//! A buffer in pieces: writes extend it without moving earlier bytes, sent bytes are released piece
+//! by piece, and several clients can share one copy of a message.
 //!
 //! ```text
 //!   ┌ full ─────────────────────────────────────┐  ┌ tail ────────────┐
@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Invariants: no piece of `full` is empty; `full_bytes` and `full_memory_bytes` are the sums of
-//! their lengths and capacities; the tail is at most [`PIECE_BYTES_MAX`] long, unless a larger piece
-//! became the tail again when what was behind it was taken back.
+//! their lengths and capacities; the tail is at most [`PIECE_BYTES_MAX`] long, unless a larger
+//! piece became the tail again after what followed it was truncated.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The largest piece that small writes gather in. An element larger than this gets its own.
+/// The largest piece in which small writes gather. An element larger than this gets its own.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The first allocation of a tail.
@@ -23,7 +23,7 @@ const TAIL_BYTES_MIN: usize = 256;
 /// Bytes up to this length are copied rather than shared: a piece costs more than the copy.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes that several buffers hold together.
+/// Bytes that several buffers share.
 pub type SharedBytes = Arc<[u8]>;
 
 #[derive(Debug)]
@@ -48,12 +48,12 @@ impl Piece {
     }
 }
 
-/// See the file's top.
+/// A buffer in pieces; see the top of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     full: VecDeque<Piece>,
     full_bytes: usize,
-    /// The memory that the pieces of `full` take.
+    /// The memory of the pieces of `full`.
     full_memory_bytes: usize,
     tail: Vec<u8>,
 }
@@ -63,19 +63,19 @@ impl Pieces {
         self.full_bytes + self.tail.len()
     }
 
-    /// The memory that the pieces take; a shared one counts as if it were not shared.
+    /// The memory of all pieces; a shared one counts as if it were not shared.
     pub(crate) fn memory_bytes(&self) -> usize {
         let places = self.full.capacity() * size_of::<Piece>();
         places + self.full_memory_bytes + self.tail.capacity()
     }
 
-    /// The bytes that fit without an allocation; whatever fits can be put into [`Pieces::tail`].
+    /// The bytes that fit without an allocation, by appending to [`Pieces::tail`].
     #[inline]
     pub(crate) fn spare(&self) -> usize {
         self.tail.capacity() - self.tail.len()
     }
 
-    /// Where bytes are appended that fit into [`Pieces::spare`].
+    /// The tail, for appending bytes that fit [`Pieces::spare`].
     #[inline]
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.tail
@@ -91,7 +91,7 @@ impl Pieces {
         self.grow(count);
     }
 
-    /// Appends bytes that do not fit into the tail as it is.
+    /// Appends bytes that do not fit the current tail.
     #[cold]
     pub(crate) fn append(&mut self, mut bytes: &[u8]) {
         if bytes.len() > PIECE_BYTES_MAX {
@@ -111,7 +111,7 @@ impl Pieces {
         self.tail.extend_from_slice(bytes);
     }
 
-    /// Appends bytes that are given away, without a copy unless they are few.
+    /// Appends owned bytes, without a copy unless they are few.
     pub(crate) fn give(&mut self, bytes: Vec<u8>) {
         if bytes.len() <= PIECE_BYTES_MAX {
             self.append(&bytes);
@@ -131,7 +131,7 @@ impl Pieces {
         }
     }
 
-    /// Takes back everything behind the first `len` bytes.
+    /// Truncates to the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         while len < self.full_bytes {
             let piece = self.full.pop_back().expect("its bytes are counted");
@@ -145,7 +145,7 @@ impl Pieces {
         self.tail.truncate(len - self.full_bytes);
     }
 
-    /// Puts a few bytes at `at`, before what is there.
+    /// Inserts a few bytes at `at`.
     pub(crate) fn insert(&mut self, at: usize, bytes: &[u8]) {
         let mut end = self.len();
         let mut start = self.full_bytes;
@@ -175,8 +175,8 @@ impl Pieces {
         debug_assert!(false, "{at} lies in 0..{end}");
     }
 
-    /// The bytes from `from` on, up to `to`, as far as `out` holds their pieces. Returns how many
-    /// pieces and how many bytes these are.
+    /// Collects the bytes from `from` to `to`, as far as `out` holds their pieces. Returns the
+    /// numbers of pieces and bytes collected.
     pub(crate) fn slices<'a>(
         &'a self,
         from: usize,
@@ -203,8 +203,8 @@ impl Pieces {
         (count, total)
     }
 
-    /// Gives pieces back that lie wholly within the first `count` bytes; returns how many bytes
-    /// they had.
+    /// Releases the pieces that lie wholly within the first `count` bytes. Returns their total
+    /// length.
     pub(crate) fn drop_front(&mut self, count: usize) -> usize {
         let mut dropped = 0;
         while let Some(piece) = self.full.front() {
@@ -227,13 +227,13 @@ impl Pieces {
         self.full.is_empty()
     }
 
-    /// Forgets the first `count` bytes of the tail; there are no other pieces.
+    /// Drops the first `count` bytes of the tail; there must be no other pieces.
     pub(crate) fn drain_tail(&mut self, count: usize) {
         debug_assert!(self.full.is_empty(), "what lies in front is forgotten first");
         self.tail.drain(..count);
     }
 
-    /// Forgets everything, and gives the memory back that is more than `kept_bytes_max`.
+    /// Drops everything, and releases memory beyond `kept_bytes_max`.
     pub(crate) fn reset(&mut self, kept_bytes_max: usize) {
         self.full = VecDeque::new();
         self.full_bytes = 0;
@@ -245,7 +245,7 @@ impl Pieces {
         }
     }
 
-    /// Everything in one piece.
+    /// Copies everything into one piece.
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
         self.full.iter().for_each(|piece| all.extend_from_slice(piece.bytes()));
@@ -253,7 +253,7 @@ impl Pieces {
         all
     }
 
-    /// Hands everything over in one piece.
+    /// Takes everything, as one piece.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         if self.full.is_empty() {
             return std::mem::take(&mut self.tail);
@@ -282,8 +282,7 @@ impl Pieces {
         self.full.push_back(piece);
     }
 
-    /// Makes the tail large enough for `count` more bytes, at least twice as large as it was and at
-    /// most a piece.
+    /// Grows the tail for `count` more bytes, to at least twice its size and at most a piece.
     fn grow(&mut self, count: usize) {
         let wanted = self.tail.len() + count;
         if wanted > self.tail.capacity() {

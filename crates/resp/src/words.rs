@@ -1,12 +1,14 @@
 //! Lines of words, some of them quoted: inline requests and configuration files.
 //!
-//! A word in double quotes knows the escapes `\n \r \t \b \a \xHH` and a backslash before anything
-//! else; one in single quotes knows only `\'`. Behind a closing quote a space or the end must follow.
+//! A word in double quotes supports the escapes `
+//!
+//! \r \t \b \a \xHH`, and a backslash before any other character; a word in single quotes only
+//! `\'`. A closing quote must be followed by a space or the end.
 
 use std::ops::Range;
 
-/// Appends the words of `line`, unescaped, to `out`, and the range of each to `words`.
-/// `None` when a quote is not closed, or something is glued to a closing one.
+/// Appends the words of `line`, unescaped, to `out`, and the range of each to `words`. `None` if a
+/// quote is unclosed, or text follows a closing one directly.
 pub fn split_words(line: &[u8], out: &mut Vec<u8>, words: &mut Vec<Range<usize>>) -> Option<()> {
     let mut rest = trim_start(line);
     while !rest.is_empty() {
@@ -34,7 +36,7 @@ fn word<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
-/// What follows a closing quote, which must be a space or nothing.
+/// Returns what follows a closing quote, which must be a space or nothing.
 fn closed(rest: &[u8]) -> Option<&[u8]> {
     rest.first().is_none_or(|byte| is_space(*byte)).then_some(rest)
 }
@@ -96,7 +98,7 @@ fn trim_start(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// What C's `isspace` says.
+/// Returns the result of C's `isspace`.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

@@ -1,4 +1,4 @@
-//! Replies, in the version of the protocol that the client speaks.
+//! Writes replies in the client's version of the protocol.
 //!
 //! ```text
 //!                 RESP2              RESP3
@@ -12,34 +12,34 @@
 //!   verbatim      $5 hello           =9 txt:hello
 //! ```
 //!
-//! A `Writer` owns its buffer and only ever appends, except for [`Writer::truncate`] (a command
-//! that failed half way takes its reply back) and for aggregates whose length is known only at
-//! their end: [`Writer::mark`] remembers the place, `finish_*` puts the header there.
+//! A `Writer` owns its buffer and only appends, with two exceptions: [`Writer::truncate`] (a
+//! command that failed half way withdraws its reply), and aggregates whose length is known only at
+//! their end: [`Writer::mark`] remembers the place, `finish_*` inserts the header there.
 //!
-//! A writer may have a limit. What would make it longer is not kept: the writer forgets everything,
-//! takes nothing more, and [`Writer::is_over`] tells. Its owner then ends the connection, as no
-//! part of a reply can be left out. A command need not ask, unless its own arguments alone decide
-//! how long it goes on.
+//! A writer may have a limit. Whatever exceeds it is not kept: the writer drops everything, accepts
+//! nothing more, and [`Writer::is_over`] tells. Its owner then closes the connection, because no
+//! part of a reply can be omitted. A command need not check, unless its arguments alone decide how
+//! long it runs.
 
 use std::io::IoSlice;
 
 use crate::number::{format_double, format_int};
 use crate::pieces::{Pieces, SharedBytes};
 
-/// More than any number, header or line end takes.
+/// More than any number, header or line end needs.
 const SHORT_BYTES_MAX: usize = 128;
 
-/// The version of the protocol a client speaks.
+/// The protocol version of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// What every connection starts with.
+    /// The initial version of every connection.
     #[default]
     Resp2,
     /// After `HELLO 3`.
     Resp3,
 }
 
-/// Where an aggregate of yet unknown length begins.
+/// The beginning of an aggregate whose length is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an aggregate needs its header: call finish_array, finish_map or finish_set"]
 pub struct Mark(usize);
@@ -49,7 +49,7 @@ pub struct Mark(usize);
 pub struct Writer {
     out: Pieces,
     protocol: Protocol,
-    /// How many bytes it may hold, about: it is compared when memory is needed.
+    /// The approximate maximum length: it is checked when memory is needed.
     len_max: usize,
     is_over: bool,
 }
@@ -61,19 +61,18 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// An empty buffer that writes `protocol`.
+    /// Creates an empty buffer for `protocol`.
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
         Self { out: Pieces::default(), protocol, len_max: usize::MAX, is_over: false }
     }
 
-    /// Sets how many bytes it may hold from now on; more are noticed when memory is needed for
-    /// them.
+    /// Sets the maximum length from now on; it is checked when memory is needed.
     pub fn limit(&mut self, len_max: usize) {
         self.len_max = len_max;
     }
 
-    /// Whether more was written than its limit allows. Then it is empty and stays so.
+    /// Whether the limit was exceeded. If so, the writer is empty and remains so.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
@@ -96,24 +95,25 @@ impl Writer {
         self.protocol == Protocol::Resp3
     }
 
-    /// `+OK`.
+    /// Appends `+OK`.
     pub fn ok(&mut self) {
         self.append(b"+OK\r\n");
     }
 
-    /// A simple string; it must not contain line breaks.
+    /// Appends a simple string, which must not contain line breaks.
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']), "a simple string is one line");
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error: the whole line with its code, for example `ERR syntax error`. Line breaks at the
-    /// end are dropped and others become spaces, as what a client sent may be quoted in it.
+    /// Appends an error: the whole line with its code, for example `ERR syntax error`. Line breaks
+    /// at the end are dropped and others become spaces, because the line may quote what a client
+    /// sent.
     pub fn error(&mut self, line: &str) {
         self.error_bytes(line.as_bytes());
     }
 
-    /// [`Writer::error`] for a line that may quote bytes that are not text.
+    /// As [`Writer::error`], for a line that may quote bytes that are not text.
     pub fn error_bytes(&mut self, line: &[u8]) {
         let end =
             line.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |at| at + 1);
@@ -130,55 +130,55 @@ impl Writer {
         self.crlf();
     }
 
-    /// An integer.
+    /// Appends an integer.
     pub fn int(&mut self, value: i64) {
         self.header(b':', value);
     }
 
-    /// A length or count as an integer.
+    /// Appends a length or count as an integer.
     pub fn count(&mut self, value: usize) {
         self.header(b':', signed(value));
     }
 
-    /// A bulk string.
+    /// Appends a bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.bulk_header(bytes.len());
         self.append(bytes);
         self.crlf();
     }
 
-    /// A bulk string of text.
+    /// Appends a bulk string of text.
     pub fn bulk_str(&mut self, text: &str) {
         self.bulk(text.as_bytes());
     }
 
-    /// A bulk string of a number in decimal.
+    /// Appends a bulk string of a decimal number.
     pub fn bulk_int(&mut self, value: i64) {
         self.bulk_of(|out| format_int(value, out));
     }
 
-    /// A bulk string of a number as [`format_double`] prints it, in both versions.
+    /// Appends a bulk string of a number as [`format_double`] prints it, in both versions.
     pub fn bulk_double(&mut self, value: f64) {
         self.bulk_of(|out| format_double(value, out));
     }
 
-    /// The header of a bulk string of `len` bytes; the bytes follow by [`Writer::raw`], then
-    /// [`Writer::bulk_end`].
+    /// Appends the header of a bulk string of `len` bytes; the bytes follow by [`Writer::raw`],
+    /// then [`Writer::bulk_end`].
     pub fn bulk_header(&mut self, len: usize) {
         self.header(b'$', signed(len));
     }
 
-    /// Ends a bulk string that was begun by [`Writer::bulk_header`].
+    /// Ends a bulk string begun by [`Writer::bulk_header`].
     pub fn bulk_end(&mut self) {
         self.crlf();
     }
 
-    /// Bytes as they are: pieces of a value, or a reply that was composed elsewhere.
+    /// Appends bytes unchanged: pieces of a value, or a reply composed elsewhere.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.append(bytes);
     }
 
-    /// The null reply.
+    /// Appends a null.
     pub fn null(&mut self) {
         self.append(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n".as_slice(),
@@ -186,7 +186,7 @@ impl Writer {
         });
     }
 
-    /// The null reply where an array would have been.
+    /// Appends a null in place of an array.
     pub fn null_array(&mut self) {
         self.append(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n".as_slice(),
@@ -194,12 +194,12 @@ impl Writer {
         });
     }
 
-    /// The header of an array of `len` replies.
+    /// Appends the header of an array of `len` replies.
     pub fn array(&mut self, len: usize) {
         self.header(b'*', signed(len));
     }
 
-    /// The header of a map of `len` pairs.
+    /// Appends the header of a map of `len` pairs.
     pub fn map(&mut self, len: usize) {
         match self.protocol {
             Protocol::Resp2 => self.header(b'*', signed(len) * 2),
@@ -207,17 +207,17 @@ impl Writer {
         }
     }
 
-    /// The header of a set of `len` replies.
+    /// Appends the header of a set of `len` replies.
     pub fn set(&mut self, len: usize) {
         self.header(self.of_version(b'*', b'~'), signed(len));
     }
 
-    /// The header of a push message of `len` replies.
+    /// Appends the header of a push message of `len` replies.
     pub fn push(&mut self, len: usize) {
         self.header(self.of_version(b'*', b'>'), signed(len));
     }
 
-    /// A double: a bulk string in RESP2.
+    /// Appends a double: a bulk string in RESP2.
     pub fn double(&mut self, value: f64) {
         match self.protocol {
             Protocol::Resp2 => self.bulk_double(value),
@@ -230,7 +230,7 @@ impl Writer {
         }
     }
 
-    /// A boolean: 1 or 0 in RESP2.
+    /// Appends a boolean: 1 or 0 in RESP2.
     pub fn boolean(&mut self, value: bool) {
         self.append(match (self.protocol, value) {
             (Protocol::Resp2, true) => b":1\r\n",
@@ -240,7 +240,7 @@ impl Writer {
         });
     }
 
-    /// A number too large for 64 bits: a bulk string in RESP2.
+    /// Appends a number too large for 64 bits: a bulk string in RESP2.
     pub fn big_number(&mut self, digits: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk_str(digits),
@@ -248,7 +248,7 @@ impl Writer {
         }
     }
 
-    /// Text with its format, `txt` or `mkd`: a bulk string in RESP2.
+    /// Appends text with its format, `txt` or `mkd`: a bulk string in RESP2.
     pub fn verbatim(&mut self, format: &str, text: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk_str(text),
@@ -263,7 +263,7 @@ impl Writer {
         }
     }
 
-    /// Remembers the place of an aggregate whose length its elements will tell.
+    /// Marks the beginning of an aggregate whose length is known only after its elements.
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }
@@ -286,7 +286,7 @@ impl Writer {
         self.insert_header(mark, self.of_version(b'*', b'~'), signed(len));
     }
 
-    /// A bulk string whose bytes are given away.
+    /// Appends a bulk string of owned bytes.
     pub fn own_bulk(&mut self, bytes: Vec<u8>) {
         self.bulk_header(bytes.len());
         if !self.is_over && self.makes_room(bytes.len()) {
@@ -295,13 +295,13 @@ impl Writer {
         self.crlf();
     }
 
-    /// How many more bytes are within the limit.
+    /// The number of bytes left within the limit.
     #[must_use]
     pub fn room(&self) -> usize {
         if self.is_over { 0 } else { self.len_max.saturating_sub(self.out.len()) }
     }
 
-    /// Says that a reply is longer than the limit allows before it is made: it is over.
+    /// Abandons a reply that is known in advance to exceed the limit.
     pub fn give_up(&mut self) {
         self.is_over = true;
         self.out = Pieces::default();
@@ -324,7 +324,7 @@ impl Writer {
         mark
     }
 
-    /// A bulk string whose bytes other buffers may hold, too.
+    /// Appends a bulk string whose bytes other buffers may share.
     pub fn shared_bulk(&mut self, bytes: &SharedBytes) {
         self.bulk_header(bytes.len());
         if !self.is_over && self.makes_room(bytes.len()) {
@@ -333,19 +333,19 @@ impl Writer {
         self.crlf();
     }
 
-    /// What was written, in one piece.
+    /// Copies the contents into one piece.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         self.out.to_vec()
     }
 
-    /// What was written from `from` up to `to`, as far as `out` holds its pieces. Returns how many
-    /// pieces and how many bytes these are.
+    /// Collects the contents from `from` to `to`, as far as `out` holds their pieces. Returns the
+    /// numbers of pieces and bytes collected.
     pub fn slices<'a>(&'a self, from: usize, to: usize, out: &mut [IoSlice<'a>]) -> (usize, usize) {
         self.out.slices(from, to, out)
     }
 
-    /// How many bytes were written.
+    /// The number of bytes written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.len()
@@ -357,26 +357,26 @@ impl Writer {
         self.out.len() == 0
     }
 
-    /// Takes back everything behind the first `len` bytes.
+    /// Truncates to the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         if len < self.out.len() {
             self.out.truncate(len);
         }
     }
 
-    /// The memory that the buffer takes, in bytes.
+    /// The memory of the buffer, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.out.memory_bytes()
     }
 
-    /// Forgets everything, and gives the memory back when it is more than `kept_bytes_max`.
+    /// Drops everything, and releases memory beyond `kept_bytes_max`.
     pub fn reset(&mut self, kept_bytes_max: usize) {
         self.out.reset(kept_bytes_max);
     }
 
-    /// Gives the memory back of what lies within the first `count` bytes, which were sent. Returns
-    /// how many bytes it forgot.
+    /// Releases memory within the first `count` bytes, which were sent. Returns the number of bytes
+    /// dropped.
     pub fn drop_front(&mut self, count: usize) -> usize {
         self.out.drop_front(count)
     }
@@ -387,12 +387,13 @@ impl Writer {
         self.out.is_one_piece()
     }
 
-    /// Forgets the first `count` bytes of the one piece; [`Writer::drop_front`] has dropped what it could.
+    /// Drops the first `count` bytes of the one piece, after [`Writer::drop_front`] has dropped
+    /// what it could.
     pub fn drain_front(&mut self, count: usize) {
         self.out.drain_tail(count);
     }
 
-    /// Hands over what was written in one piece, leaving an empty buffer.
+    /// Takes the contents as one piece, leaving an empty buffer.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {
         self.out.take()
@@ -419,7 +420,7 @@ impl Writer {
         }
     }
 
-    /// Where a few bytes can be appended; `None` when nothing more is taken.
+    /// The place for appending a few bytes; `None` if the writer accepts nothing more.
     #[inline]
     fn short(&mut self) -> Option<&mut Vec<u8>> {
         if self.out.spare() < SHORT_BYTES_MAX {
@@ -431,7 +432,7 @@ impl Writer {
         Some(self.out.tail())
     }
 
-    /// Whether `count` more bytes are within the limit; otherwise it is over.
+    /// Whether `count` more bytes are within the limit; otherwise the writer is over.
     fn makes_room(&mut self, count: usize) -> bool {
         self.is_over = self.out.len().saturating_add(count) > self.len_max;
         if self.is_over {
@@ -451,7 +452,8 @@ impl Writer {
         self.crlf();
     }
 
-    /// A bulk string of a few bytes that `format` prints: its length is known only afterwards.
+    /// Appends a bulk string of a few bytes printed by `format`, whose length is known only
+    /// afterwards.
     fn bulk_of(&mut self, format: impl FnOnce(&mut Vec<u8>)) {
         let Some(out) = self.short() else { return };
         let header = out.len();

@@ -1,4 +1,4 @@
-//! Capture: the packets of the server's port, out of the kernel.
+//! Capture: takes the packets of the server's port out of the kernel.
 //!
 //! ```text
 //!   interface ─► filter (in the kernel) ─► ring (shared memory) ─► packet ─► Segment
@@ -32,7 +32,7 @@ use ring::{Ring, Socket};
 /// The hardware type of loopback.
 const LOOPBACK: u16 = 772;
 
-/// An interface that is listened to.
+/// A capture on one interface.
 #[derive(Debug)]
 pub struct Capture {
     ring: Ring,
@@ -40,23 +40,23 @@ pub struct Capture {
     interface: String,
 }
 
-/// Blocks that are taken at once.
+/// Blocks taken at once.
 const BLOCKS_MAX: usize = 4;
 
-/// What passed since it was last asked.
+/// Packet counts since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Packets of the server that came out of the ring or found no room in it.
+    /// Packets of the server, whether they were captured or found no room in the ring.
     pub packets: u64,
-    /// Packets that found no room: they are lost.
+    /// Packets lost because they found no room.
     pub dropped: u64,
 }
 
 impl Capture {
-    /// Listens to `interface` for packets of `server`, with a ring of so many blocks of 1 MiB.
+    /// Captures packets of `server` on `interface`, with a ring of `ring_blocks` blocks of 1 MiB.
     ///
     /// # Errors
-    /// If there is no such interface or it is down, or this process may not capture.
+    /// If the interface does not exist or is down, or this process may not capture.
     pub fn open(interface: &str, server: Server, ring_blocks: usize) -> Result<Self> {
         let refused = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::MayNotCapture,
@@ -84,7 +84,7 @@ impl Capture {
     /// and says how many blocks they filled.
     ///
     /// # Errors
-    /// If the interface is gone or was shut down.
+    /// If the interface has disappeared or was shut down.
     pub fn take(
         &mut self,
         patience: Duration,
@@ -110,10 +110,10 @@ impl Capture {
         Ok(blocks)
     }
 
-    /// What passed and what was lost since the last call.
+    /// Returns the packets captured and lost since the last call.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel returns an error.
     pub fn passed(&self) -> Result<Passed> {
         let statistics = self
             .ring

@@ -1,16 +1,16 @@
-//! What the log of requests says: one entry a happening, in the order in which they were captured.
+//! The contents of the log of requests: one entry per event, in the order of capture.
 //!
 //! ```text
 //!   Opened c ─► Request c #7 ─► Request d #8 ─► Completed #7 ─► … ─► Gap c ─► Closed c
 //! ```
 //!
 //! Requests are numbered through the whole log, from 1: their [`Position`] is the paper's global
-//! recovery sequence number. A client's port is used again after it was closed, so connections have
+//! recovery sequence number. A client's port can be reused after a close, so connections have
 //! numbers of their own.
 
 use std::net::SocketAddr;
 
-/// Nanoseconds since 1970, by the clock of the machine that captures.
+/// Nanoseconds since 1970, by the clock of the capturing machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
@@ -18,12 +18,12 @@ pub struct Time(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionNumber(pub u64);
 
-/// A request's place in the recovery sequence, from 1. 0 for requests that are repeated where reading
-/// begins: they make the state of connections that were there before, and happened earlier.
+/// A request's place in the recovery sequence, from 1. 0 for requests repeated where reading
+/// begins: they happened earlier and restore the state of older connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// What a request is to recovery (section 6.3.1, "Data Classifier").
+/// The role of a request in recovery (section 6.3.1, "Data Classifier").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Establishes the state of the connection: kept for as long as the connection lives, and carried
@@ -38,7 +38,7 @@ pub enum Class {
 /// How the server answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// With anything but an error.
+    /// With a result other than an error.
     Ok,
     /// With an error.
     Error,
@@ -51,33 +51,33 @@ pub enum GapReason {
     RingOverflow,
     /// The other end acknowledged bytes that the sidecar never saw.
     Lost,
-    /// The connection was there before the sidecar.
+    /// The connection is older than the sidecar.
     MidStream,
-    /// More bytes waited for a missing one than are kept.
+    /// The bytes waiting for a missing one exceeded the limit.
     OutOfBuffer,
-    /// The bytes are not what the protocol allows.
+    /// The bytes violate the protocol.
     Unintelligible,
-    /// The sidecar did not run for a while. Connections from before do not occur in the log again.
+    /// The sidecar did not run for a while. Earlier connections do not occur in the log again.
     Stopped,
-    /// There was no room to write for longer than requests can wait in memory.
+    /// The disk was full for longer than requests can wait in memory.
     DiskFull,
 }
 
-/// One happening.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A connection was made, or was first seen.
+    /// A connection was opened, or first seen.
     Opened {
         /// Its number.
         connection: ConnectionNumber,
-        /// When.
+        /// The time.
         at: Time,
         /// The client's end.
         client: SocketAddr,
         /// The server's end.
         server: SocketAddr,
     },
-    /// A whole request, as its bytes were.
+    /// A complete request, byte for byte.
     Request {
         /// Its place in the recovery sequence.
         position: Position,
@@ -85,7 +85,7 @@ pub enum Entry {
         connection: ConnectionNumber,
         /// When its last byte was captured.
         at: Time,
-        /// What it is to recovery.
+        /// Its role in recovery.
         class: Class,
         /// The TCP sequence number of its first byte.
         sequence: u32,
@@ -98,25 +98,25 @@ pub enum Entry {
         position: Position,
         /// When the first byte of the answer was captured.
         at: Time,
-        /// How.
+        /// The kind of answer.
         outcome: Outcome,
     },
-    /// Bytes are missing. `connection` is `None` when it is not known whose.
+    /// Bytes are missing. `connection` is `None` if it is unknown.
     Gap {
-        /// The connection, if it is known.
+        /// The connection, if known.
         connection: Option<ConnectionNumber>,
-        /// When it was noticed.
+        /// The time at which it was noticed.
         at: Time,
-        /// How many bytes, or packets if the connection is not known; 0 if that is not known.
+        /// The missing bytes, or packets if the connection is unknown; 0 if even that is unknown.
         missing: u64,
-        /// Why.
+        /// The reason.
         reason: GapReason,
     },
     /// A connection ended.
     Closed {
         /// The connection.
         connection: ConnectionNumber,
-        /// When.
+        /// The time.
         at: Time,
     },
 }

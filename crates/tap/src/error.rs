@@ -1,4 +1,4 @@
-//! What can go wrong, each with what a person needs to do about it.
+//! Errors, each with what a person needs to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ pub enum Error {
     /// A call of the operating system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, and to which file.
+        /// The operation, and its file.
         what: String,
-        /// How it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// Bytes of the log that were durable are not what was written.
+    /// Durable bytes of the log have changed.
     #[error("{}: damaged at byte {offset}: {what}", path.display())]
     Corrupt {
         /// The file.
@@ -26,7 +26,7 @@ pub enum Error {
         /// What is wrong there.
         what: String,
     },
-    /// The log was written by a program that came after this one.
+    /// The log was written by a newer program.
     #[error("{}: version {version} of the format; this program reads version 1", path.display())]
     Newer {
         /// The file.
@@ -41,12 +41,12 @@ pub enum Error {
         dir: PathBuf,
     },
     /// There is no log.
-    #[error("{}: no log of requests is here", dir.display())]
+    #[error("{}: there is no log of requests here", dir.display())]
     NoLog {
         /// The directory.
         dir: PathBuf,
     },
-    /// Requests that were asked for have been removed, as they were older than what is kept.
+    /// Requested entries have been removed because they exceeded the retention limits.
     #[error(
         "{}: the log begins with request {}; requests after {} were removed",
         dir.display(), first.0, since.0
@@ -54,25 +54,25 @@ pub enum Error {
     Removed {
         /// The directory.
         dir: PathBuf,
-        /// After which request reading should have begun.
+        /// The request after which reading should have begun.
         since: Position,
-        /// The first request that is there.
+        /// The first request in the log.
         first: Position,
     },
     /// The directory has the log of another protocol.
-    #[error("{}: is a log of {found}, not of {wanted}", dir.display())]
+    #[error("{}: this is a log of {found}, not of {wanted}", dir.display())]
     OtherProtocol {
         /// The directory.
         dir: PathBuf,
-        /// What it is a log of.
+        /// The protocol of the log.
         found: String,
-        /// What was asked for.
+        /// The requested protocol.
         wanted: String,
     },
-    /// The server that requests are sent to does not do what it must.
+    /// The target server misbehaves.
     #[error("{what}")]
     Server {
-        /// What it does, or does not.
+        /// What it does, or fails to do.
         what: String,
     },
     /// The kernel does not let this process see packets.
@@ -81,16 +81,16 @@ pub enum Error {
          after `setcap cap_net_raw+ep` on the program"
     )]
     MayNotCapture,
-    /// There is no network interface of that name.
+    /// No network interface has this name.
     #[error("there is no network interface '{interface}'; `ip link` lists them")]
     NoInterface {
         /// The name.
         interface: String,
     },
-    /// A connection is encrypted: nothing in it can be read.
+    /// A connection is encrypted, so nothing in it can be read.
     #[error(
-        "the connection of {client} to {server} is encrypted (TLS), so its requests cannot be read: let \
-         clients connect without TLS on this machine's side of whatever ends it, or use a real log"
+        "the connection of {client} to {server} is encrypted (TLS), so its requests cannot be read: \
+         terminate TLS in front of this machine, or use a log in the server"
     )]
     Encrypted {
         /// The client's end.
@@ -98,15 +98,15 @@ pub enum Error {
         /// The server's end.
         server: std::net::SocketAddr,
     },
-    /// The interface is down, or has gone.
-    #[error("the network interface '{interface}' is down or has gone")]
+    /// The interface is down, or has disappeared.
+    #[error("the network interface '{interface}' is down or has disappeared")]
     InterfaceDown {
         /// The name.
         interface: String,
     },
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl From<env::FailedStep> for Error {
@@ -116,17 +116,17 @@ impl From<env::FailedStep> for Error {
 }
 
 impl Error {
-    /// A failed call, with what it was about.
+    /// Wraps the error of a failed call with its context.
     pub(crate) fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Io { what: what.into(), source: source.into() }
     }
 
-    /// A failed call on a file; for use in `map_err`.
+    /// Wraps the error of a failed call on a file; for `map_err`.
     pub(crate) fn on(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::io(path.display().to_string(), source)
     }
 
-    /// Whether the disk is full: the same call may go well once there is room again.
+    /// Whether the disk is full: the call may succeed once there is room.
     #[must_use]
     pub fn is_storage_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)

@@ -1,7 +1,8 @@
-//! In-transit logging: durability for servers that log nothing, from the network layer.
+//! In-transit logging: durability for servers that log nothing, implemented at the network layer.
 //!
-//! A sidecar records the requests that reach a database's port, and brings the database back by sending
-//! them again as its clients did (paper 001, chapter 6). The server neither knows nor waits.
+//! A sidecar records the requests that reach a database's port, and restores the database by
+//! sending them again as its clients did (paper 001, chapter 6). The server neither knows nor
+//! waits.
 //!
 //! ```text
 //!   network ─► packet filter ─► TCP reassembly ─► conversation ─► data classifier ─► log writer ─► log
@@ -23,8 +24,8 @@
 //! | [`replay`] | the requests, sent again as the clients did |
 //!
 //! # Invariants
-//! 1. A byte that the sidecar did not see is reported as a gap, and never passed over in silence: after a
-//!    gap a conversation yields no request that might be joined from two.
+//! 1. A byte that the sidecar did not see is reported as a gap, never silently skipped: after a
+//!    gap, a conversation yields no request that might be joined from two.
 //! 2. Requests are logged in the order in which they arrived at the server's port; that order is the
 //!    recovery sequence.
 //! 3. The sidecar never sends to the server while it logs, and the server never waits for it.

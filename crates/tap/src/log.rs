@@ -22,8 +22,8 @@
 //!
 //! # Invariants
 //! 1. A segment is durable to its end before the next one has its name.
-//! 2. A segment has its name only with its header and the connections carried over, durably.
-//! 3. Batches are numbered through the whole log without a hole.
+//! 2. A segment gets its name only after its header and the connections carried over are durable.
+//! 3. Batches are numbered through the whole log without gaps.
 
 mod batch;
 mod reader;
@@ -39,26 +39,27 @@ pub use writer::{Settings, Writer};
 
 use crate::entry::{ConnectionNumber, Time};
 
-/// A connection as a new segment begins with it: what a reader that begins there must know of it.
+/// A connection as carried over into a new segment: what a reader that begins there must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// Its number.
     pub connection: ConnectionNumber,
-    /// When it was made, or first seen.
+    /// When it was opened, or first seen.
     pub opened: Time,
     /// The client's end.
     pub client: SocketAddr,
     /// The server's end.
     pub server: SocketAddr,
-    /// The requests that made its state, oldest first.
+    /// The requests that established its state, oldest first.
     pub requests: Vec<Vec<u8>>,
 }
 
-/// What of the log is kept when a new segment begins. A segment goes when either limit says so.
+/// How much of the log is kept when a new segment begins. A segment is removed when either limit
+/// demands it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// So many bytes at most, and the newest segment.
+    /// At most this many bytes, in addition to the newest segment.
     pub bytes_max: Option<u64>,
-    /// What is not older than this.
+    /// Only what is not older than this.
     pub age_max: Option<Duration>,
 }

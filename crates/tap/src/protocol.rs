@@ -2,11 +2,11 @@
 //! one connection and tells a [`Listener`] which requests and responses they are.
 //!
 //! # Invariants
-//! 1. Bytes are given in the order in which the ends sent them, without a hole; a hole is told by
-//!    [`Conversation::gap`] before what follows it.
-//! 2. Each request is told once, when its last byte is there; each response refers to the oldest request
-//!    without one, unless the protocol says otherwise.
-//! 3. How the bytes are cut into calls makes no difference.
+//! 1. Bytes arrive in the order in which the ends sent them, without holes; [`Conversation::gap`]
+//!    announces a hole before the bytes after it.
+//! 2. Each request is reported once, when its last byte has arrived; each response answers the
+//!    oldest unanswered request, unless the protocol says otherwise.
+//! 3. The division of the bytes into calls makes no difference.
 
 #[cfg(test)]
 mod heard;
@@ -19,19 +19,19 @@ use std::str::FromStr;
 
 use crate::entry::{Class, Outcome, Time};
 
-/// The protocols that are understood.
+/// The supported protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// MySQL and MariaDB.
     Mysql,
     /// Redis, Valkey, Indelible.
     Resp,
-    /// None: each piece of what a client sends is a request.
+    /// None: each piece of a client's stream is a request.
     Raw,
 }
 
 impl Protocol {
-    /// Hears a connection that begins.
+    /// Begins a conversation for a new connection.
     #[must_use]
     pub fn conversation(self) -> Box<dyn Conversation + Send> {
         match self {
@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    /// Its name, as the log has it.
+    /// Its name in the log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other one.
+    /// The other direction.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -89,28 +89,29 @@ impl Side {
     }
 }
 
-/// Hears what is said in a conversation.
+/// Receives the requests and responses of a conversation.
 pub trait Listener {
-    /// A whole request of `payload`, whose first byte is the `offset`th of the client's (from 0).
+    /// Reports a complete request of `payload`; its first byte is the client's `offset`th (from 0).
     fn request(&mut self, class: Class, payload: &[u8], offset: u64, at: Time);
 
-    /// The `number`th request of this conversation (from 0, in the order told) was answered.
+    /// Reports the answer to the `number`th request of this conversation (from 0, in the order
+    /// reported).
     fn response(&mut self, number: u64, outcome: Outcome, at: Time);
 
     /// The bytes of a side are not what the protocol allows, or their meaning is lost after a gap,
     /// up to where it can be found again.
     fn unintelligible(&mut self, side: Side, why: &str, at: Time);
 
-    /// The connection goes over to TLS, or began with it: nothing more can be read.
+    /// Reports that the connection switches to TLS, or began with it: nothing more can be read.
     fn encrypted(&mut self, at: Time);
 }
 
 /// One connection in one protocol.
 pub trait Conversation {
-    /// Takes the next `bytes` that `side` sent, captured at `at`.
+    /// Parses the next `bytes` that `side` sent, captured at `at`.
     fn bytes(&mut self, side: Side, bytes: &[u8], at: Time, listener: &mut dyn Listener);
 
-    /// `missing` bytes of `side` will never come (0 if it is not known how many).
+    /// Announces that `missing` bytes of `side` will never arrive (0 if the number is unknown).
     fn gap(&mut self, side: Side, missing: u64, at: Time, listener: &mut dyn Listener);
 
     /// Bytes that establish the state of the connection so far, for a new log file: whole requests

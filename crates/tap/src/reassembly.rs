@@ -18,8 +18,8 @@
 //! remembered as ended, so that late repetitions do not look like a new one.
 //!
 //! # Invariants
-//! 1. The bytes and the missing bytes of a stream, one after the other, have the places in the stream that
-//!    they had for the receiver.
+//! 1. The bytes and missing bytes of a stream, in order, have the same places in the stream as at
+//!    the receiver.
 //! 2. At most [`Limits::waiting_bytes`] wait in one stream, and [`Limits::connections`] are remembered.
 
 mod hash;
@@ -33,7 +33,7 @@ use crate::protocol::Side;
 use hash::Seed;
 use stream::{Placed, Stream};
 
-/// A TCP segment: what of its headers matters here.
+/// The header fields of a TCP segment that matter here.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// The client's end.
@@ -44,7 +44,7 @@ pub struct Segment<'a> {
     pub side: Side,
     /// Its sequence number.
     pub sequence: u32,
-    /// The next sequence number that its sender expects from the other end, if it says.
+    /// The next sequence number that its sender expects, if present.
     pub acknowledgment: Option<u32>,
     /// Opens the connection.
     pub syn: bool,
@@ -56,15 +56,15 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// Hears of connections. The table keeps for it what it wants to know of each.
+/// Receives the events of connections. The table stores its data about each.
 pub trait Handler {
-    /// What it keeps of a connection.
+    /// The data stored for a connection.
     type Connection;
 
-    /// A connection was made, or first seen.
+    /// Called when a connection was opened, or first seen.
     fn opened(&mut self, client: SocketAddr, server: SocketAddr, at: Time) -> Self::Connection;
 
-    /// The next bytes of a side; the first has this sequence number.
+    /// Called with the next bytes of a side; `sequence` is that of the first.
     fn bytes(
         &mut self,
         connection: &mut Self::Connection,
@@ -86,16 +86,16 @@ pub trait Handler {
         at: Time,
     );
 
-    /// A connection has ended.
+    /// Called when a connection has ended.
     fn closed(&mut self, connection: Self::Connection, at: Time);
 }
 
-/// What is kept at most.
+/// Limits on what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one stream that wait for missing ones before them.
     pub waiting_bytes: usize,
-    /// Connections, those that ended lately included.
+    /// Connections, including those that ended recently.
     pub connections: usize,
 }
 
@@ -105,7 +105,7 @@ impl Default for Limits {
     }
 }
 
-/// How long a connection that has ended is remembered: as long as a segment may live in a network.
+/// How long an ended connection is remembered: the maximum lifetime of a segment in a network.
 const LINGER_NS: u64 = 60_000_000_000;
 
 /// All connections to a server.
@@ -117,7 +117,7 @@ pub struct Table<C> {
 struct Connection<C> {
     client: Stream,
     server: Stream,
-    /// What the handler keeps; nothing once the connection has ended.
+    /// The handler's data; `None` once the connection has ended.
     kept: Option<C>,
     seen: Time,
 }
@@ -129,29 +129,29 @@ impl<C> Default for Table<C> {
 }
 
 impl<C> Table<C> {
-    /// A table that keeps no more than `limits`.
+    /// Creates a table with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { connections: HashMap::with_hasher(Seed::random()), limits }
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.connections.values().filter(|connection| connection.kept.is_some()).count()
     }
 
-    /// What the handler keeps of each connection that is there.
+    /// The handler's data of each open connection.
     pub fn kept(&self) -> impl Iterator<Item = &C> {
         self.connections.values().filter_map(|connection| connection.kept.as_ref())
     }
 
-    /// The same, to change it.
+    /// The same, mutably.
     pub fn kept_mut(&mut self) -> impl Iterator<Item = &mut C> {
         self.connections.values_mut().filter_map(|connection| connection.kept.as_mut())
     }
 
-    /// Takes a segment that passed by at `at`.
+    /// Handles a segment that passed at `at`.
     pub fn segment<H>(&mut self, segment: &Segment<'_>, at: Time, handler: &mut H)
     where
         H: Handler<Connection = C>,
@@ -205,7 +205,7 @@ impl<C> Table<C> {
 }
 
 impl<C> Connection<C> {
-    /// Whether the segment belongs to another connection that has the same addresses.
+    /// Whether the segment belongs to another connection with the same addresses.
     fn is_replaced_by(&self, segment: &Segment<'_>) -> bool {
         let (own, _) = self.streams(segment.side);
         if segment.syn {
@@ -237,7 +237,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// Takes the first segment of a connection.
+    /// Handles the first segment of a connection.
     fn begin<H>(&mut self, segment: &Segment<'_>, at: Time, handler: &mut H)
     where
         H: Handler<Connection = C>,
@@ -302,7 +302,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// Tells that it has ended, unless that was told.
+    /// Reports the end of the connection, once.
     fn end<H: Handler<Connection = C>>(&mut self, at: Time, handler: &mut H) {
         if let Some(kept) = self.kept.take() {
             handler.closed(kept, at);

@@ -15,11 +15,11 @@
 //! not begun with.
 //!
 //! # Invariants
-//! 1. A request is sent when all that were answered before it arrived are answered again.
-//! 2. The requests of a connection are sent in their order, each after the answer to the one before.
-//! 3. While a request is under way of which the server does not say that it waits, only those are sent that
-//!    may overlap with it. Behind one that waits for a row only what ends a transaction is sent: any other
-//!    could lock the row before it.
+//! 1. A request is sent after all requests answered before its arrival are answered again.
+//! 2. The requests of a connection are sent in order, each after the answer to the previous one.
+//! 3. While a request is in flight that the server does not report as waiting, only requests that
+//!    may overlap with it are sent. After one that waits for a row, only the end of a transaction
+//!    is sent: any other request could lock the row first.
 
 mod dialect;
 mod footprint;
@@ -50,70 +50,71 @@ use crate::protocol::Protocol;
 /// connection; and then after twice the time, and so on ([`waiting`]).
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// After this a request is taken to wait where the server cannot be asked.
+/// After this time, a request counts as waiting if the server cannot be asked.
 const PATIENCE_UNASKED: Duration = Duration::from_millis(5);
 
 /// How many steps are looked at for what may be sent together with others.
 const STEPS_AHEAD: usize = 64;
 
-/// How many differences are described; the others are counted.
+/// Differences that are described, at most; further ones are only counted.
 const DIFFERENCES_MAX: usize = 100;
 
-/// How often progress is told.
+/// The interval of progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is to be replayed, and how.
+/// What is replayed, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The server.
     pub to: SocketAddr,
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
     /// The user to log in as.
     pub credentials: Credentials,
-    /// The backup that the server was restored from; nothing of it is sent.
+    /// The backup from which the server was restored; its requests are not sent.
     pub base: Option<Base>,
-    /// The last request.
+    /// The last request to send.
     pub until_position: Option<Position>,
-    /// The last moment.
+    /// The last time to send.
     pub until_time: Option<Time>,
-    /// How many times as fast as it was recorded at most; as fast as possible if there is none.
+    /// The maximum speed relative to the recording; unlimited if `None`.
     pub speed: Option<f64>,
-    /// Whether requests whose order cannot matter are under way together.
+    /// Whether requests whose order cannot matter may be in flight together.
     pub parallel: bool,
 }
 
-/// A request whose answer is of another kind than the recorded one.
+/// A request whose answer differs in kind from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The request.
     pub position: Position,
     /// Its connection.
     pub connection: ConnectionNumber,
-    /// What was recorded.
+    /// The recorded outcome.
     pub recorded: Outcome,
-    /// What the server says now.
+    /// The outcome now.
     pub replayed: Outcome,
-    /// Its words, or how the connection was lost.
+    /// The error text, or how the connection was lost.
     pub message: String,
     /// The beginning of the request.
     pub request: String,
 }
 
-/// What a replay did.
+/// The result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Requests that were sent.
+    /// Requests sent.
     pub sent: u64,
     /// Requests of the log that were not, though they may have changed something: those after the
     /// end that was asked for, those that concerned the original connection only, those of lost
     /// connections.
     pub left_out: u64,
-    /// Of those sent, how many were answered by an error, then and now.
+    /// Requests sent that were answered by an error, then and now.
     pub errors_as_recorded: u64,
-    /// Of those sent, how many had no recorded answer.
+    /// Requests sent that had no recorded answer.
     pub without_record: u64,
-    /// How many were answered in another way than recorded; the first of them are described.
+    /// Requests whose answers differ in kind from the recorded ones; the first of them are
+    /// described.
     pub difference_count: u64,
     /// The first differences.
     pub differences: Vec<Difference>,
@@ -122,33 +123,33 @@ pub struct Report {
     /// Requests that were sent before one that was answered earlier, as it waited for their
     /// transaction.
     pub out_of_order: u64,
-    /// How often answers were waited for.
+    /// How often the replay waited for answers.
     pub polls: u64,
-    /// How many requests were under way then, summed up.
+    /// The sum of the requests in flight at those times.
     pub under_way_sum: u64,
-    /// The most connections at the same time.
+    /// The most simultaneous connections.
     pub connections_max: usize,
-    /// Where the log says that bytes are missing.
+    /// The gaps in the log.
     pub gaps: Vec<(Option<ConnectionNumber>, Time, GapReason)>,
-    /// The last request that was sent.
+    /// The last request sent.
     pub last_position: Option<Position>,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
 /// Which requests are sent again.
 pub enum Extent<'a> {
-    /// All of them, on a server as it was when the log began.
+    /// All, on a server in the state in which the log began.
     All,
     /// Those that were not completed, on a server that has kept what it had completed; the log is
     /// read once more for them.
     NotCompleted(&'a mut dyn Iterator<Item = Result<Entry>>),
 }
 
-/// Sends the requests of `entries`; `progress` hears of it about once a second.
+/// Sends the requests of `entries`; calls `progress` about once a second.
 ///
 /// # Errors
-/// If the log cannot be read, or the server cannot be reached or logged in to.
+/// If the log cannot be read, or the server cannot be reached or refuses the login.
 pub fn replay(
     entries: &mut dyn Iterator<Item = Result<Entry>>,
     extent: Extent<'_>,
@@ -182,17 +183,17 @@ pub fn replay(
     Ok(replayer.report)
 }
 
-/// A request that is under way.
+/// A request in flight.
 struct UnderWay {
     connection: ConnectionNumber,
-    /// Since when it is waited for, or since the server was asked.
+    /// The beginning of the wait, or the last time that the server was asked.
     since: Instant,
     patience: Duration,
-    /// It waits for another connection.
+    /// Whether it waits for another connection.
     waits: bool,
-    /// It is one that blocks, and the server says that it does.
+    /// Whether it is a blocking request that the server reports as blocked.
     is_parked: bool,
-    /// It waits for a row that is locked.
+    /// Whether it waits for a locked row.
     waits_for_row: bool,
     is_compared: bool,
 }
@@ -206,9 +207,9 @@ struct Replayer<'a> {
     under_way: BTreeMap<u64, UnderWay>,
     /// Connections with an open transaction.
     in_transaction: HashSet<ConnectionNumber>,
-    /// Since when everything waits for something else.
+    /// Since when all requests wait for something.
     stuck_since: Option<Instant>,
-    /// A connection of our own, to ask about the others.
+    /// A connection of our own, for questions about the others.
     control: Option<Target>,
     clock: Instant,
     pace: Pace,
@@ -246,7 +247,7 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Sends what may be sent now; whether there was anything.
+    /// Sends what may be sent now. Returns whether there was anything.
     fn send_what_is_due(&mut self) -> Result<bool> {
         let mut has_sent = false;
         loop {
@@ -296,7 +297,7 @@ impl Replayer<'_> {
         due
     }
 
-    /// Begins a step whose turn it is.
+    /// Begins a step in its turn.
     fn begin(&mut self, place: u64) -> Result<()> {
         let Some(step) = self.plan.step(place) else { return Ok(()) };
         let connection = step.connection;
@@ -334,7 +335,7 @@ impl Replayer<'_> {
                 self.report.left_out += 1;
                 self.plan.finish(place);
             }
-            // What it says of later ones is known by now.
+            // Its effect on later requests is already known.
             Outgoing::Bytes { .. } if is_refused => {
                 self.report.left_out += 1;
                 self.plan.finish(place);
@@ -355,7 +356,8 @@ impl Replayer<'_> {
         request.recorded == Some(Outcome::Error) && self.plan.broke_deadlock(place)
     }
 
-    /// Makes the connection that stands for an original one; false if there was none that served.
+    /// Opens the connection that stands for an original one; false if the original was never
+    /// usable.
     fn connect(&mut self, connection: ConnectionNumber, first: &Request) -> Result<bool> {
         if self.settings.protocol == Protocol::Mysql && first.recorded == Some(Outcome::Error) {
             // Its login was refused.
@@ -387,7 +389,7 @@ impl Replayer<'_> {
         self.under_way.insert(place, one);
     }
 
-    /// Receives answers, or finds out why one does not come.
+    /// Receives answers, or finds out why one is missing.
     fn receive(&mut self) -> Result<()> {
         let running = self.under_way.iter().filter(|(_, one)| !one.is_parked);
         let places: Vec<(u64, ConnectionNumber)> =
@@ -415,7 +417,7 @@ impl Replayer<'_> {
         self.look_after_late()
     }
 
-    /// Goes on with what a connection has brought: an answer, nothing yet, or its end.
+    /// Handles the progress of a connection: an answer, nothing yet, or its end.
     fn unless_lost(
         &mut self,
         place: u64,
@@ -438,7 +440,7 @@ impl Replayer<'_> {
         }
     }
 
-    /// A request was answered.
+    /// Handles the answer to a request.
     fn finish(&mut self, place: u64, outcome: Outcome, message: String) {
         let Some(one) = self.under_way.remove(&place) else { return };
         let Some(step) = self.plan.finish(place) else { return };
@@ -488,7 +490,8 @@ impl Replayer<'_> {
                 return self.unless_lost(place, connection, outcome);
             }
             let (outcome, answer) = self.control()?.ask(&list)?;
-            // A server that cannot tell has read the request by now, which came before this one.
+            // If the server cannot tell, it has nevertheless read the request by now, because the
+            // request came first.
             if outcome == Outcome::Error || is_blocked(&answer) {
                 let one = self.under_way.get_mut(&place).expect("checked above");
                 one.waits = true;
@@ -500,7 +503,7 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// How the server calls a connection.
+    /// The server's id of a connection.
     fn client_id(&mut self, connection: ConnectionNumber) -> Result<u64> {
         let target = self.targets.get_mut(&connection).expect("it was just used");
         if let Dialect::Resp(session) = &target.dialect
@@ -517,7 +520,7 @@ impl Replayer<'_> {
         Ok(id)
     }
 
-    /// The connection by which others are asked about.
+    /// The connection for questions about others.
     fn control(&mut self) -> Result<&mut Target> {
         if self.control.is_none() {
             let dialect = Dialect::new(self.settings.protocol);
@@ -531,7 +534,8 @@ impl Replayer<'_> {
     /// Nothing can be sent before the answer to a request that blocks: it was by its timeout that
     /// it ended. False if there is none such, and thus nothing left to do.
     fn unpark(&mut self) -> Result<bool> {
-        // What a push has woken is answered before the push's connection is asked anything else.
+        // Requests woken by a push are answered before the push's connection is asked anything
+        // else.
         let parked = self.under_way.iter().filter(|(_, one)| one.is_parked);
         let first = parked
             .filter(|(place, _)| self.plan.is_answered(**place))
@@ -553,13 +557,13 @@ impl Replayer<'_> {
     }
 }
 
-/// Whether CLIENT LIST says that the connection is blocked.
+/// Whether CLIENT LIST reports the connection as blocked.
 fn is_blocked(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     text.split(' ').filter_map(|word| word.strip_prefix("flags=")).any(|flags| flags.contains('b'))
 }
 
-/// The beginning of a request, for people.
+/// Returns the beginning of a request for display.
 fn shown(payload: &[u8]) -> String {
     const SHOWN_BYTES: usize = 120;
     payload[..payload.len().min(SHOWN_BYTES)].escape_ascii().to_string()

@@ -1,4 +1,4 @@
-//! The sidecar: listens to a server's port and writes the log.
+//! The sidecar: observes a server's port and writes the log.
 //!
 //! ```text
 //!   capture ─► reassembly ─► conversations ─► batch ═queue═► log writer ─► log
@@ -6,13 +6,14 @@
 //!                                                            writes, syncs at an interval
 //! ```
 //!
-//! The queue is bounded in bytes. While the disk is full or slow requests wait in it; when it is full too
-//! they are dropped, which is a gap, and when there is room again every connection begins anew in the log,
-//! with a new number and the requests that made its state.
+//! The queue is bounded in bytes. While the disk is full or slow, requests wait in it. When the
+//! queue is full too, they are dropped, which is a gap; when there is room again, every connection
+//! begins anew in the log, with a new number and the requests that establish its state.
 //!
 //! # Invariants
-//! 1. Once the ring and the log are open this process has no capabilities.
-//! 2. Entries come to the log in the order of capture; one that is dropped is told as a gap in its place.
+//! 1. After the ring and the log are open, this process has no capabilities.
+//! 2. Entries reach the log in the order of capture; a dropped one is reported as a gap in its
+//!    place.
 
 mod counters;
 mod log_writer;
@@ -39,46 +40,46 @@ use crate::log::{Keep, Settings, Writer};
 use crate::protocol::Protocol;
 use crate::reassembly::{Limits, Table};
 
-/// How long the sidecar sleeps at most before it looks whether it shall stop; longer than the kernel keeps
-/// packets back.
+/// The longest sleep between checks for a stop; longer than the kernel holds packets back.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// A batch is handed to the log writer when it is as long as this.
+/// A batch of this length is handed to the log writer.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What is listened to, and how it is written.
+/// What is captured, and how it is written.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The network interface.
     pub interface: String,
     /// The server on it.
     pub server: Server,
-    /// What is spoken there.
+    /// The protocol.
     pub protocol: Protocol,
     /// The directory of the log.
     pub dir: PathBuf,
-    /// Bytes after which a file of the log is followed by another.
+    /// The size at which a new file of the log begins.
     pub segment_bytes: u64,
-    /// What of the log is kept.
+    /// The retention limits.
     pub keep: Keep,
-    /// How often the log is made durable.
+    /// The interval of syncs.
     pub sync_interval: Duration,
-    /// Whether requests that change nothing are logged too.
+    /// Whether requests that change nothing are logged as well.
     pub logs_read_only: bool,
     /// Blocks of 1 MiB in the packet ring.
     pub ring_blocks: usize,
-    /// Bytes that wait for the disk at most.
+    /// The most bytes that wait for the disk.
     pub queue_bytes: usize,
-    /// The processor on which packets are taken, if it shall be a certain one.
+    /// The processor for capturing packets, if it must be a particular one.
     pub capture_cpu: Option<usize>,
-    /// The processor on which the log is written, if it shall be a certain one.
+    /// The processor for writing the log, if it must be a particular one.
     pub writer_cpu: Option<usize>,
 }
 
-/// Listens and writes until `stop` is set. `ready` is called when packets are being captured.
+/// Captures and writes until `stop` is set. `ready` is called once packets are being captured.
 ///
 /// # Errors
-/// If capture or the log cannot be opened, if the interface goes, if the log cannot be written (a full
-/// disk is waited for), or if connections are encrypted. What was captured before is in the log.
+/// If capture or the log cannot be opened, if the interface disappears, if the log cannot be
+/// written (except while the disk is full), or if connections are encrypted. Everything captured
+/// before is in the log.
 pub fn run(
     options: &Options,
     disk: Arc<dyn Disk>,
@@ -106,7 +107,7 @@ pub fn run(
     };
     let listened = sidecar.listen(stop);
     let written = sidecar.finish();
-    // What went wrong with the log is the reason of what went wrong with handing over to it.
+    // An error of the log is the cause of an error in handing over to it.
     written.and(listened)
 }
 
@@ -125,13 +126,13 @@ impl Sidecar<'_> {
             let rest = self.sync_interval.saturating_sub(self.recorder.gathered_for());
             self.turn(PATIENCE.min(rest))?;
         }
-        // The kernel gives the block that it is filling over after a short while.
+        // The kernel releases the block that it is filling after a short while.
         while self.turn(PATIENCE)? > 0 {}
         Ok(())
     }
 
-    /// Takes what has come, waiting for it for `patience` at most, and hands over what is due; how many
-    /// blocks it was.
+    /// Handles what has arrived, after waiting at most `patience`, and hands over what is due.
+    /// Returns the number of blocks.
     fn turn(&mut self, patience: Duration) -> Result<usize> {
         let Self { capture, table, recorder, log, .. } = self;
         let mut handed = Ok(());
@@ -146,7 +147,8 @@ impl Sidecar<'_> {
             return Err(Error::Encrypted { client, server });
         }
         self.look_for_losses()?;
-        // The log is written when it is to be synced: each time costs as much as a thousand requests.
+        // The log is written only when a sync is due: each write costs as much as a thousand
+        // requests.
         if self.recorder.gathered_for() >= self.sync_interval {
             self.recorder.hand_over(&mut self.log)?;
         }

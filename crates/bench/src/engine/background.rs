@@ -1,4 +1,4 @@
-//! A thread that repeats one task for a store that has no such thread of its own.
+//! A thread that repeats one task, for stores without such a thread.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -13,8 +13,8 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Calls `work` with pauses between. A failure is said on standard error, and ends it: the
-    /// promise of the commits is then no longer kept, which no result may hide.
+    /// Calls `work` repeatedly, with pauses. A failure is printed and ends the process: the commits
+    /// no longer keep their guarantee, and no result may hide that.
     pub(super) fn start(
         pause: Duration,
         mut work: impl FnMut() -> Result<()> + Send + 'static,
@@ -36,7 +36,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already shown.
+            // The panic of the thread was already printed.
             let _ended = thread.join();
         }
     }

@@ -1,12 +1,13 @@
-//! Berkeley DB 5.3: B-trees of 8 KiB pages, a file a table, with its transactions, log and locks.
+//! Berkeley DB 5.3: B-trees of 8 KiB pages, one file per table, with its transactions, log and
+//! locks.
 //!
-//! The pool is its cache (which it enlarges by a quarter for its own bookkeeping when it is below
-//! 500 MB). Locks are of pages, deadlocks are detected at once. The log is undo and redo; a thread
-//! takes a checkpoint after `checkpoint_bytes` of it, and for group commit another one writes and
-//! syncs it every 10 ms. Files are read and written through the kernel's page cache.
+//! The pool is its cache (which it enlarges by a quarter for bookkeeping if it is below 500 MB).
+//! Locks are on pages, and deadlocks are detected immediately. The log is undo and redo. A thread
+//! takes a checkpoint after every `checkpoint_bytes` of it; for group commit, another thread writes
+//! and syncs it every 10 ms. Files are read and written through the kernel's page cache.
 //!
-//! This file holds `unsafe` because it calls C: pointers that Berkeley DB gave are used as long as
-//! it allows, and buffers are passed with their lengths.
+//! This file holds `unsafe` because it calls C: pointers from Berkeley DB are used only while they
+//! are valid, and buffers are passed with their lengths.
 #![expect(unsafe_code, reason = "Berkeley DB is a C library")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -23,11 +24,11 @@ use super::{
 use crate::error::{Error, Result};
 use crate::flash::trace::{Trace, What};
 
-/// What a value may be long at first; buffers grow when one is longer.
+/// The initial capacity for values; buffers grow when a value is longer.
 const BUFFER_BYTES: usize = 4096;
 /// The longest key of a workload.
 const KEY_BYTES: usize = 1024;
-/// How often the log is looked at for whether it is time for a checkpoint.
+/// The interval of checks whether a checkpoint is due.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Opaque: `struct bdb` of bdb.c.
@@ -116,7 +117,7 @@ unsafe extern "C" {
     fn bdb_is(error: c_int, what: c_int) -> c_int;
 }
 
-/// What `bdb_is` can be asked.
+/// The questions that `bdb_is` answers.
 #[derive(Clone, Copy)]
 enum Is {
     Deadlock = 0,
@@ -124,7 +125,7 @@ enum Is {
     BufferSmall = 2,
 }
 
-/// Where `bdb_cursor_move` can go.
+/// The moves of `bdb_cursor_move`.
 #[derive(Clone, Copy)]
 enum Move {
     AtOrBehind = 0,
@@ -169,16 +170,16 @@ unsafe impl Sync for Environment {}
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // SAFETY: the handle has no user any more: the connections that borrowed it are gone.
-        // A caller that needs to know whether this failed takes a checkpoint before.
+        // SAFETY: no user of the handle is left: the connections that borrowed it are gone. A
+        // caller that needs to know of a failure takes a checkpoint first.
         let _code = unsafe { bdb_close(self.0) };
     }
 }
 
-/// Where the hooks of the library, of which there is one set a process, put what they see.
+/// Where the hooks of the library record events; there is one set of hooks per process.
 static TRACE: OnceLock<Arc<Trace>> = OnceLock::new();
 
-/// What the hooks call. Speed does not matter: no run with a trace is measured.
+/// The callback of the hooks. Its speed does not matter: runs with a trace are not measured.
 extern "C" fn see(kind: c_int, fd: c_int, path: *const c_char, offset: u64, bytes: u64) {
     let Some(trace) = TRACE.get() else { return };
     let path = if path.is_null() {
@@ -198,7 +199,7 @@ extern "C" fn see(kind: c_int, fd: c_int, path: *const c_char, offset: u64, byte
 }
 
 struct Bdb {
-    // Dropped first: their threads use the environment.
+    // Dropped first: these threads use the environment.
     _background: Vec<Background>,
     environment: Arc<Environment>,
     is_synced: bool,
@@ -214,7 +215,7 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     if let Some(trace) = &settings.trace
         && TRACE.set(Arc::clone(trace)).is_ok()
     {
-        // SAFETY: the hooks are set before the first environment is made: only once, above.
+        // SAFETY: the hooks are set only once, above, before the first environment is created.
         unsafe { bdb_trace(see) };
     }
     let mut raw = ptr::null_mut();
@@ -250,7 +251,7 @@ impl Engine for Bdb {
 
     fn counters(&self) -> Counters {
         let mut raw = RawCounters::default();
-        // SAFETY: the environment is open, and the structure is the one that is filled.
+        // SAFETY: the environment is open, and the structure has the type that the call fills.
         if unsafe { bdb_count(self.environment.0, &raw mut raw) } != 0 {
             return Counters::default();
         }
@@ -331,7 +332,7 @@ impl BdbConnection<'_> {
         }
     }
 
-    /// Moves a cursor; the lengths of key and value, or nothing at the end.
+    /// Moves a cursor. Returns the lengths of key and value, or `None` at the end.
     fn step(&mut self, cursor: &Cursor, to: Move, low: &[u8]) -> Result<Option<(usize, usize)>> {
         loop {
             let (mut key_bytes, mut value_bytes) = (len(low), 0);
@@ -433,8 +434,8 @@ impl Connection for BdbConnection<'_> {
 
     fn commit(&mut self) -> Result<()> {
         let transaction = self.end();
-        // SAFETY: the transaction is open, and its cursors are closed; it ends here, whatever
-        // comes back.
+        // SAFETY: the transaction is open, and its cursors are closed; it ends here, whatever the
+        // result.
         check(unsafe { bdb_commit(transaction, c_int::from(self.bdb.is_synced)) })
     }
 

@@ -1,8 +1,8 @@
 //! LMDB through `heed`: a copy-on-write B+tree in a memory map, one writer at a time, no log.
 //!
-//! There is no pool: the map is the kernel's page cache, and only the memory of the machine (or of
-//! a control group) bounds it. A comparison should say so. Page writes are the pages of the
-//! file that the process wrote, as the kernel counts them.
+//! There is no pool: the map is the kernel's page cache, limited only by the memory of the machine
+//! (or of a control group). Comparisons should say so. Page writes are the file pages that the
+//! process wrote, as counted by the kernel.
 //!
 //! This file holds `unsafe` because opening a memory map is: no process may change the file meanwhile.
 #![expect(unsafe_code, reason = "LMDB maps its file into memory")]
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Address space for the file, far more than any data here.
+/// Address space for the file, far larger than any data set here.
 const MAP_BYTES: usize = 64 << 30;
 
 type Tree = Database<Bytes, Bytes>;
@@ -55,8 +55,8 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     if settings.commit == Commit::Group {
         flags |= EnvFlags::NO_SYNC;
     }
-    // SAFETY: the flags are those that the table in `engine` speaks of; the directory belongs to
-    // this run alone.
+    // SAFETY: the flags are those in the table of `engine`; the directory belongs to this run
+    // alone.
     let env = unsafe { options.flags(flags).open(&settings.dir) }.map_err(error)?;
     let mut transaction = env.write_txn().map_err(error)?;
     let trees = settings
@@ -92,7 +92,7 @@ impl Engine for Lmdb {
 }
 
 impl<'e> LmdbConnection<'e> {
-    /// What reads go through, and the tree of a table.
+    /// Returns the transaction for reads, and the tree of a table.
     fn reader(&self, table: Table) -> (&RoTxn<'e, WithoutTls>, Tree) {
         let reader = match self.transaction.as_ref().expect("a transaction was begun") {
             Open::Write(transaction) => transaction,
@@ -101,7 +101,7 @@ impl<'e> LmdbConnection<'e> {
         (reader, self.lmdb.trees[table.0])
     }
 
-    /// What writes go through, and the tree of a table.
+    /// Returns the transaction for writes, and the tree of a table.
     fn writer(&mut self, table: Table) -> (&mut RwTxn<'e>, Tree) {
         let Some(Open::Write(transaction)) = &mut self.transaction else {
             panic!("nothing is written outside of a transaction that may write");
@@ -174,7 +174,7 @@ impl Connection for LmdbConnection<'_> {
     }
 
     fn abort(&mut self) -> Result<()> {
-        // What is dropped is aborted.
+        // Dropping it aborts it.
         self.transaction = None;
         Ok(())
     }

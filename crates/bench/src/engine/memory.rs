@@ -1,7 +1,7 @@
-//! A tree in memory: what a workload costs without a store, and the model that tests compare with.
+//! A tree in memory: the cost of a workload without a store, and the model for tests.
 //!
-//! One transaction at a time. It writes in place and notes what was there before, so that an abort
-//! can put it back.
+//! One transaction at a time. It writes in place and notes the previous values, so that an abort
+//! can restore them.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct State {
     is_busy: bool,
 }
 
-/// What an abort puts back: table, key, and the value that was there.
+/// What an abort restores: the table, the key, and the previous value.
 type Undo = (usize, Vec<u8>, Option<Vec<u8>>);
 
 struct MemoryConnection<'e> {

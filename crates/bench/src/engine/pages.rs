@@ -1,8 +1,8 @@
-//! The page store, as it is meant to be used and with flush-on-eviction.
+//! The page store, in its normal configuration and with flush-on-eviction.
 //!
-//! The pool is frames and online log table together. Pages are read and written through the
-//! kernel's page cache, the log past it. Group commit is `Durability::None` with a thread in the
-//! background that writes and syncs the log when its buffer is 80 % full or the delay has passed.
+//! The pool is the sum of frames and online log table. Pages are read and written through the
+//! kernel's page cache, the log past it. Group commit is `Durability::None` with a background
+//! thread that writes and syncs the log when its buffer is 80 % full or the delay has passed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Group commit writes the log when its buffer is so full.
+/// Group commit writes the log when its buffer is this full, in percent.
 const GROUP_PERCENT: usize = 80;
 /// Bytes of a page of its log.
 const LOG_PAGE_BYTES: u64 = 2048;

@@ -1,8 +1,8 @@
 //! redb: a copy-on-write B+tree with checksums, one writer at a time, no log.
 //!
-//! The pool is its cache. A commit with group durability is kept in memory but for one in 10 ms,
-//! which makes all before it durable; nothing else is needed for the promise, except that a
-//! program that stops committing would have to end with a durable one, as `close` does.
+//! The pool is its cache. A commit with group durability stays in memory, except for one every 10
+//! ms, which makes all before it durable. That is enough for the guarantee, except that a program
+//! that stops committing must end with a durable commit, as `close` does.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ struct Redb {
     database: Database,
     tables: &'static [&'static str],
     commit: Commit,
-    /// When a commit was durable for the last time.
+    /// The time of the last durable commit.
     durable_at: Mutex<Instant>,
 }
 
@@ -38,7 +38,7 @@ enum Open {
     Read(Snapshot),
 }
 
-/// A transaction that only reads, and the tables that it has opened, by their places.
+/// A read-only transaction and its open tables, by index.
 struct Snapshot {
     transaction: ReadTransaction,
     tables: Vec<Option<ReadOnlyTable<Bytes, Bytes>>>,
@@ -60,7 +60,7 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
         commit: settings.commit,
         durable_at: Mutex::new(Instant::now()),
     };
-    // Tables are made now, so that reading one never fails.
+    // Tables are created now, so that reading one never fails.
     let transaction = redb.database.begin_write().map_err(error)?;
     for table in 0..settings.tables.len() {
         transaction.open_table(redb.definition(Table(table))).map_err(error)?;
@@ -74,7 +74,7 @@ impl Redb {
         TableDefinition::new(self.tables[table.0])
     }
 
-    /// Whether the next commit is the one in 10 ms that is durable.
+    /// Whether the next commit is the durable one of its 10 ms.
     fn is_durable_due(&self) -> bool {
         let mut durable_at = self.durable_at.lock().expect("nobody panics with it");
         let is_due = self.commit == Commit::Immediate
@@ -148,7 +148,7 @@ impl RedbConnection<'_> {
         transaction.open_table(self.redb.definition(table)).map_err(error)
     }
 
-    /// The snapshot that is read, unless this is a transaction that may write.
+    /// Returns the snapshot being read, unless this transaction may write.
     fn snapshot(&mut self) -> Option<&mut Snapshot> {
         match self.transaction.as_mut().expect("a transaction was begun") {
             Open::Write(_) => None,
@@ -208,7 +208,7 @@ impl Connection for RedbConnection<'_> {
     fn commit(&mut self) -> Result<()> {
         let mut transaction = match self.transaction.take().expect("a transaction was begun") {
             Open::Write(transaction) => transaction,
-            // What has changed nothing has nothing to make durable.
+            // Without changes, there is nothing to make durable.
             Open::Read(_) => return Ok(()),
         };
         if self.redb.is_durable_due() {

@@ -1,8 +1,8 @@
-//! SQLite with a write-ahead log: a table WITHOUT ROWID for each of ours, pages of 8 KiB.
+//! SQLite with a write-ahead log: one WITHOUT ROWID table for each of ours, with pages of 8 KiB.
 //!
-//! The pool is its page cache; connections of several threads divide it. With immediate commit the
-//! log is synced at each (`synchronous=FULL`), with group commit (`NORMAL`) a thread syncs the log
-//! every 10 ms. Checkpoints are SQLite's own, after 1000 pages of log.
+//! The pool is its page cache, divided among the connections of several threads. With immediate
+//! commit, every commit syncs the log (`synchronous=FULL`); with group commit (`NORMAL`), a thread
+//! syncs it every 10 ms. Checkpoints are SQLite's own, after 1000 pages of log.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// How long a transaction waits for its turn.
+/// The time that a transaction waits for its turn.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
-/// More statements than there are: six a table.
+/// An upper bound of the statements: six per table.
 const STATEMENTS: usize = 128;
 
 struct Sqlite {
@@ -33,7 +33,7 @@ struct SqliteConnection {
     is_active: bool,
 }
 
-/// The text of what is done with a table.
+/// The SQL statements for a table.
 struct Statements {
     get: String,
     put: String,
@@ -65,7 +65,7 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
         Commit::Immediate => None,
         Commit::Group => {
             let log = settings.dir.join("data.sqlite-wal");
-            // Any handle syncs what all of them have written.
+            // A sync through any handle covers the writes of all.
             let log = File::open(&log).map_err(Error::file(&log))?;
             let pause = Duration::from_millis(u64::from(GROUP_DELAY_MS));
             Some(Background::start(pause, move || {
@@ -73,7 +73,7 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
             }))
         }
     };
-    // The log stays as long as a connection does.
+    // The log exists as long as a connection does.
     drop(connection);
     Ok(Box::new(Sqlite { _background: background, ..sqlite }))
 }

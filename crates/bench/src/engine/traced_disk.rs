@@ -1,4 +1,4 @@
-//! The operating system's disk, with a trace of what is read and written.
+//! The operating system's disk, with a trace of its reads and writes.
 
 use std::ffi::OsString;
 use std::io;
@@ -43,7 +43,8 @@ impl Disk for TracedDisk {
         self.traced(path, OsDisk.open(path, access)?)
     }
 
-    /// Handles of the old name go on with its number; small files are renamed, written once.
+    /// Handles of the old name keep its number; only small files are renamed, and each is written
+    /// once.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         OsDisk.rename(from, to)
     }

@@ -1,4 +1,4 @@
-//! Which figures there are, and which runs their points are.
+//! The figures, and the runs behind their points.
 
 use crate::engine::{Commit, Kind};
 
@@ -44,7 +44,7 @@ impl Run {
         self
     }
 
-    /// The same for the same run, and a file name.
+    /// The name of its result file; equal for equal runs.
     pub(super) fn name(&self) -> String {
         let commit = commit_name(self.commit);
         let mut name = format!("{}-{commit}-{}mb", self.engine.name(), self.pool_mb);
@@ -75,7 +75,7 @@ pub(super) struct Point {
 pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the paper has found.
+    /// The paper's finding.
     pub(super) finding: &'static str,
     pub(super) x_label: &'static str,
     pub(super) measures: &'static [Measure],
@@ -88,9 +88,9 @@ const POOLS_MB: [usize; 3] = [20, 40, 60];
 const POOLS_WIDE_MB: [usize; 4] = [20, 40, 60, 240];
 /// The log buffer of the page store.
 const LOG_BUFFER_BYTES: usize = 64 << 10;
-/// Terminals of the runs that have more than one.
+/// Terminals of the runs with more than one.
 const THREADS: usize = 4;
-/// The pool of the runs where something else varies.
+/// The pool of the runs in which something else varies.
 const POOL_MB: usize = 40;
 
 fn points(series: &[usize], xs: &[usize], run: impl Fn(usize, usize) -> Run) -> Vec<Point> {

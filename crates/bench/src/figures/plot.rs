@@ -1,4 +1,4 @@
-//! Plots as SVG: one panel a measure, a line with its medians and spreads a series.
+//! Plots as SVG: one panel per measure, one line per series with its medians and spreads.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use crate::error::{Error, Result};
 
-/// A line: its name, and x with median, minimum and maximum.
+/// A line: its name, and for each x the median, minimum and maximum.
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) points: Vec<(f64, (f64, f64, f64))>,

@@ -1,4 +1,4 @@
-//! Writes what was measured: raw data, plots, and tables with the paper's findings next to ours.
+//! Writes the measurements: raw data, plots, and tables with the paper's findings next to ours.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use super::plot::{Panel, Series, draw};
 use super::runs::{median, results};
 use crate::error::{Error, Result};
 
-/// Values of a run in `data.csv`: a column and where it is in the result.
+/// The columns of `data.csv`, each with its place in a result.
 const COLUMNS: [(&str, &str); 12] = [
     ("transactions", "/transactions"),
     ("seconds", "/seconds"),
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &str); 12] = [
     ("disk_written_bytes", "/process/disk_written_bytes"),
 ];
 
-/// Writes all of it.
+/// Writes all files.
 pub(super) fn write(arguments: &Arguments, figures: &[Figure]) -> Result<()> {
     let mut readme = String::from(
         "# The page store: figures of paper 003, and peers, in numbers\n\nMade by `make \
@@ -98,7 +98,7 @@ fn csv(figure: &Figure, measured: &[Measured<'_>]) -> String {
     text
 }
 
-/// The names of the series in the order of the plan.
+/// The names of the series, in the order of the plan.
 fn series_names<'m>(measured: &'m [Measured<'_>]) -> Vec<&'m str> {
     let mut names: Vec<&str> = measured.iter().map(|m| m.point.series.as_str()).collect();
     names.dedup();
@@ -139,7 +139,7 @@ fn table(figure: &Figure, measure: Measure, measured: &[Measured<'_>], readme: &
     readme.push('\n');
 }
 
-/// Three digits or so.
+/// Formats a value with about three digits.
 fn short(value: f64) -> String {
     if value.is_nan() {
         return "?".to_owned();

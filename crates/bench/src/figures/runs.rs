@@ -1,4 +1,4 @@
-//! Makes runs, each in a process of its own, and reads their results.
+//! Makes runs, each in its own process, and reads their results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn path(arguments: &Arguments, run: &Run, round: usize) -> PathBuf {
         .join(format!("{program:08x}-w{warehouses}-t{transactions}-{name}-{round}.json"))
 }
 
-/// What another program has measured is not this one's result.
+/// Results that another program has measured do not count as this one's.
 fn program_checksum() -> u32 {
     static CHECKSUM: OnceLock<u32> = OnceLock::new();
     *CHECKSUM.get_or_init(|| {
@@ -29,7 +29,7 @@ fn program_checksum() -> u32 {
     })
 }
 
-/// Makes what is missing, round by round, until there is no more patience.
+/// Makes the missing runs, round by round, until the time is over.
 pub(super) fn make(
     arguments: &Arguments,
     figures: &[Figure],
@@ -56,8 +56,8 @@ pub(super) fn make(
     Ok(())
 }
 
-/// Every run once; those that are compared with one another follow one another, as the machine has
-/// good and bad minutes.
+/// Returns every run once; runs that are compared follow one another, because the machine has good
+/// and bad minutes.
 fn side_by_side(figures: &[Figure]) -> Vec<&Run> {
     let mut runs: Vec<&Run> =
         figures.iter().flat_map(|figure| &figure.points).map(|point| &point.run).collect();
@@ -68,7 +68,7 @@ fn side_by_side(figures: &[Figure]) -> Vec<&Run> {
 
 fn make_one(arguments: &Arguments, run: &Run, path: &Path, round: usize) -> Result<()> {
     let program = std::env::current_exe().map_err(Error::file("the program itself".as_ref()))?;
-    // Loading is none of the measured process' work, and its data have a seed of their own.
+    // The measured process does not load the data, which have their own seed.
     for is_load in [true, false] {
         let mut command = Command::new(&program);
         command.args(["tpcc", "--engine", run.engine.name()]);
@@ -95,7 +95,7 @@ fn make_one(arguments: &Arguments, run: &Run, path: &Path, round: usize) -> Resu
     Ok(())
 }
 
-/// The results of a run that are there, by round.
+/// Reads the existing results of a run, by round.
 pub(super) fn results(arguments: &Arguments, run: &Run) -> Result<Vec<Value>> {
     let paths = (0..arguments.rounds).map(|round| path(arguments, run, round));
     paths
@@ -121,7 +121,7 @@ pub(super) fn value(result: &Value, measure: Measure) -> f64 {
     }
 }
 
-/// Median, minimum and maximum of the rounds; nothing if there are none.
+/// Median, minimum and maximum of the rounds; `None` if there are none.
 pub(super) fn median(results: &[Value], measure: Measure) -> Option<(f64, f64, f64)> {
     let mut values: Vec<f64> = results.iter().map(|result| value(result, measure)).collect();
     values.sort_unstable_by(f64::total_cmp);

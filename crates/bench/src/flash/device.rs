@@ -1,15 +1,15 @@
 //! The translation layer: where each logical page is, and garbage collection.
 
-/// What is done to a logical page.
+/// An operation on a logical page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read(usize),
     Write(usize),
-    /// The page's content is not needed any more.
+    /// The page's contents are no longer needed.
     Trim(usize),
 }
 
-/// What the flash itself takes, in microseconds.
+/// The times of flash operations, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
     pub(super) read_us: f64,
@@ -17,12 +17,12 @@ pub(super) struct Costs {
     pub(super) erase_us: f64,
 }
 
-/// What was done.
+/// The operations performed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) host_reads: u64,
     pub(super) host_writes: u64,
-    /// Pages read, those included that garbage collection copies.
+    /// Pages read, including those that garbage collection copies.
     pub(super) reads: u64,
     /// Pages programmed, copies included.
     pub(super) programs: u64,
@@ -40,7 +40,8 @@ impl Counts {
         }
     }
 
-    /// One operation after the other: a device with several channels is faster, for all alike.
+    /// Sums the operations one after another: several channels would make a device faster, equally
+    /// for all.
     #[expect(clippy::cast_precision_loss, reason = "counts of a model, for people and plots")]
     pub(super) fn time_us(self, costs: Costs) -> f64 {
         self.reads as f64 * costs.read_us
@@ -49,12 +50,12 @@ impl Counts {
     }
 }
 
-/// Garbage collection runs when fewer blocks than this are free: one to copy to, one to write to.
+/// Garbage collection begins below this number of free blocks: one to copy to, one to write to.
 const FREE_BLOCKS_MIN: usize = 2;
 
 #[derive(Debug, Clone, Default)]
 struct Block {
-    /// The logical page that each page was programmed for; it is valid if the map still says so.
+    /// The logical page for which each page was programmed; valid while the map agrees.
     pages: Vec<usize>,
     valid: usize,
     erases: u64,
@@ -62,7 +63,7 @@ struct Block {
 
 /// A flash device.
 pub(super) struct Device {
-    /// Where each logical page is: block and page in it.
+    /// The block and page of each logical page.
     map: Vec<Option<(usize, usize)>>,
     blocks: Vec<Block>,
     free: Vec<usize>,
@@ -72,13 +73,13 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// A device for so many logical pages.
+    /// Creates a device for `logical_pages` logical pages.
     #[expect(clippy::cast_possible_truncation, reason = "as many blocks as a model can have")]
     #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "as above")]
     pub(super) fn new(logical_pages: usize, block_pages: usize, spare_percent: f64) -> Self {
         let needed = logical_pages.div_ceil(block_pages);
         let spare = (needed as f64 * spare_percent / 100.0).ceil() as usize;
-        // With less, garbage collection could have nowhere to copy to.
+        // With fewer, garbage collection could run out of space for its copies.
         let count = needed + spare.max(FREE_BLOCKS_MIN + 1);
         let mut free: Vec<usize> = (0..count).rev().collect();
         let open = free.pop().expect("there are at least three");
@@ -108,7 +109,7 @@ impl Device {
         }
     }
 
-    /// A page that was never written is read from no flash.
+    /// A page that was never written is not read from flash.
     fn read(&mut self, page: usize) {
         self.counts.host_reads += 1;
         self.counts.reads += u64::from(self.map[page].is_some());
@@ -140,7 +141,7 @@ impl Device {
         self.counts.programs += 1;
     }
 
-    /// Frees the full block with the least valid pages.
+    /// Frees the full block with the fewest valid pages.
     fn collect(&mut self) {
         let is_full = |block: &&usize| self.blocks[**block].pages.len() == self.block_pages;
         let candidates: Vec<usize> = (0..self.blocks.len()).filter(|&b| b != self.open).collect();
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!((counts.host_writes, counts.programs, counts.erases), (8, 8, 0));
     }
 
-    /// Two blocks of data and three spare ones of two pages: by hand.
+    /// Two blocks of data and three spare ones of two pages: computed by hand.
     #[test]
     fn garbage_collection_takes_the_block_with_the_least_valid_pages() {
         let mut device = Device::new(4, 2, 0.0);
@@ -185,15 +186,15 @@ mod tests {
         for page in [0, 1, 2, 3, 0, 0, 0] {
             device.write(page);
         }
-        // Blocks: [0 1] [2 3] [0 0] [0]; one is free, one too few. Block 2 has nothing valid: it
-        // is erased, nothing is copied.
+        // Blocks: [0 1] [2 3] [0 0] [0]; one is free, one too few. Block 2 has no valid page: it is
+        // erased, nothing is copied.
         let counts = device.counts();
         assert_eq!((counts.programs, counts.erases), (7, 1));
         assert_eq!(device.blocks[2].erases, 1);
         device.write(2);
         device.write(0);
-        // [0 1]: page 1 is valid. [2 3]: page 3. [0 2] is open and full, so another is taken, and
-        // a block with one valid page is copied.
+        // [0 1]: page 1 is valid. [2 3]: page 3. [0 2] is open and full, so another block is
+        // opened, and a block with one valid page is copied.
         let counts = device.counts();
         assert_eq!(counts.erases, 2);
         assert_eq!((counts.host_writes, counts.programs), (9, 10));
@@ -217,7 +218,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done, every page that was written and not trimmed is where the map says, and
+        /// Whatever the operations, every page written and not trimmed is where the map says, and
         /// programs and erases add up.
         #[test]
         fn nothing_is_lost(
@@ -246,7 +247,7 @@ mod tests {
             prop_assert_eq!(valid, is_there.iter().filter(|&&there| there).count());
             let counts = device.counts();
             prop_assert_eq!(counts.erases, device.blocks.iter().map(|b| b.erases).sum::<u64>());
-            // What was programmed is still in a block, or was erased with a full one.
+            // A programmed page is still in a block, or was erased with a full one.
             let held: usize = device.blocks.iter().map(|block| block.pages.len()).sum();
             let erased = counts.erases * block_pages as u64;
             prop_assert_eq!(counts.programs, held as u64 + erased);

@@ -1,4 +1,4 @@
-//! The trace of a run: what was read and written where, as it reached the file system.
+//! The trace of a run: its reads and writes as they reached the file system.
 //!
 //! ```text
 //!   file = event*     event = kind u8, file u32, offset u64, length u64     (little-endian)
@@ -13,11 +13,11 @@ use base::bytes::{u32_at, u64_at};
 use super::device::Access;
 use crate::error::{Error, Result};
 
-/// The unit in which the device is read and written.
+/// The unit of the device's reads and writes.
 const PAGE_BYTES: u64 = 4096;
 const EVENT_BYTES: usize = 21;
 
-/// What happened to a file.
+/// An event of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Has,
@@ -47,7 +47,7 @@ impl Trace {
         events.push(Event { what, file, offset, len });
     }
 
-    /// The number of the file that has this name now, seen for the first time or again.
+    /// Returns the number of the file with this name, whether it is new or known.
     pub(crate) fn file(&self, path: &std::path::Path, len: u64) -> u32 {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let next = u32::try_from(names.len()).expect("there are few files");
@@ -58,7 +58,7 @@ impl Trace {
         file
     }
 
-    /// Everything so far, as bytes.
+    /// Encodes all events so far.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = Vec::with_capacity(events.len() * EVENT_BYTES);
@@ -72,7 +72,7 @@ impl Trace {
     }
 }
 
-/// Reads what [`Trace::encode`] has written.
+/// Decodes the result of [`Trace::encode`].
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Event>> {
     let (events, rest) = bytes.as_chunks::<EVENT_BYTES>();
     if !rest.is_empty() {
@@ -98,12 +98,12 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Event>> {
 /// A trace on logical pages.
 pub(super) struct Accesses {
     pub(super) logical_pages: usize,
-    /// Pages that files had when they were first seen.
+    /// The pages that files had when they were first seen.
     pub(super) before: Vec<usize>,
     pub(super) during: Vec<Access>,
 }
 
-/// Gives every page of every file a logical page; those of removed files are used again.
+/// Assigns a logical page to every page of every file; those of removed files are reused.
 pub(super) fn lay_out(events: &[Event]) -> Accesses {
     let mut pages: BTreeMap<(u32, u64), usize> = BTreeMap::new();
     let mut free: BTreeSet<usize> = BTreeSet::new();

@@ -1,10 +1,10 @@
 //! A disk whose new files are written past the page cache.
 //!
-//! Checkpoints of gigabytes that go through the page cache are written back by threads of the kernel
-//! on whatever processor it likes, the client's too: on a machine of two processors that is latency
-//! of tens and hundreds of milliseconds for any algorithm, and covers what the algorithm costs. So
-//! files are written with `O_DIRECT`, from an aligned buffer. What does not fill a sector at the time
-//! of a sync is written through the cache, and again when the sector is full. Reads are as usual.
+//! Checkpoints of gigabytes in the page cache are written back by kernel threads on any processor,
+//! including the client's. On a machine with two processors, that adds latency of tens and hundreds
+//! of milliseconds for any algorithm, and hides the algorithm's own cost. So files are written with
+//! `O_DIRECT`, from an aligned buffer. A partial sector at the time of a sync is written through
+//! the cache, and again when it is full. Reads are as usual.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,15 +15,15 @@ use std::sync::{Mutex, PoisonError};
 use env::{Access, Disk, File, Lock};
 use env_os::OsDisk;
 
-/// What `O_DIRECT` wants addresses, offsets and lengths to be multiples of.
+/// The alignment that `O_DIRECT` requires of addresses, offsets and lengths.
 const ALIGNMENT: usize = 4096;
-/// Bytes that are written at once.
+/// Bytes written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The operating system's disk, but for files that are created.
+/// The operating system's disk, except for files that are created.
 pub(crate) struct DirectDisk;
 
-/// The end of a file, not written yet. `bytes` has room for aligning `BUFFER_BYTES` in it.
+/// The end of a file, not written yet. `bytes` has room to align `BUFFER_BYTES` inside it.
 struct Tail {
     bytes: Vec<u8>,
     aligned: usize,
@@ -54,7 +54,7 @@ impl File for DirectFile {
         self.cached.read_at(buf, offset)
     }
 
-    /// One write goes on where the one before has ended.
+    /// Each write continues where the previous one ended.
     fn write_all_at(&self, mut bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         if offset != tail.offset + tail.length as u64 {
@@ -107,7 +107,7 @@ impl Disk for DirectDisk {
         let cached = OsDisk.create(path)?;
         let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag is one bit");
         let direct = std::fs::OpenOptions::new().write(true).custom_flags(flags).open(path);
-        // A file system in memory has nothing to go past.
+        // A file system in memory has no cache to bypass.
         let Ok(direct) = direct else { return Ok(cached) };
         let bytes = vec![0_u8; BUFFER_BYTES + ALIGNMENT];
         let aligned = bytes.as_ptr().align_offset(ALIGNMENT);

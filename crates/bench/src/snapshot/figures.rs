@@ -1,4 +1,4 @@
-//! Figures 9 to 12 and Tables 2 and 4 of paper 004 from the runs of `bench/snapshot/sweep`.
+//! Draws Figures 9 to 12 and Tables 2 and 4 of paper 004 from the runs of `bench/snapshot/sweep`.
 //!
 //! ```text
 //!   RUNS/*.json ──► data.csv, transactions.csv      one line a run
@@ -15,18 +15,18 @@ use serde_json::Value;
 use super::plot::{Line, Panel, draw};
 use crate::error::{Error, Result};
 
-/// What `indelible-bench snapshot-figures` is told.
+/// The arguments of `indelible-bench snapshot-figures`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// Where the results of the runs are.
+    /// The directory with the results of the runs.
     #[arg(long)]
     pub runs: PathBuf,
-    /// Where figures and tables go.
+    /// The directory for figures and tables.
     #[arg(long)]
     pub results: PathBuf,
 }
 
-/// The rounds of one run of `indelible-bench snapshot`: everything but the seed the same.
+/// The rounds of one run of `indelible-bench snapshot`: equal except for the seed.
 struct Run {
     series: String,
     rows_mb: f64,
@@ -34,14 +34,14 @@ struct Run {
     updates: f64,
     /// 0 for uniform.
     theta: f64,
-    /// Nothing was written.
+    /// Whether nothing was written.
     discarded: bool,
     rounds: Vec<Value>,
 }
 
 impl Run {
-    /// Rows are in huge pages, unless the name of the series says otherwise. What one forks are
-    /// ordinary pages, unless it does.
+    /// Rows are in huge pages, unless the name of the series says otherwise. Fork uses ordinary
+    /// pages, unless its name says otherwise.
     fn of(json: Value) -> Option<Self> {
         let arguments = &json["arguments"];
         let name = arguments["algorithm"].as_str()?;
@@ -70,7 +70,7 @@ impl Run {
             && parameters(self) == parameters(other)
     }
 
-    /// Runs with their rounds, in the order of their first ones.
+    /// Groups results into runs with their rounds, in order of appearance.
     fn gather(jsons: impl IntoIterator<Item = Value>) -> Vec<Self> {
         let mut runs: Vec<Self> = Vec::new();
         for run in jsons.into_iter().filter_map(Self::of) {
@@ -82,7 +82,7 @@ impl Run {
         runs
     }
 
-    /// The median of the rounds.
+    /// Returns the median of the rounds.
     fn median(&self, value: impl Fn(&Value) -> f64) -> f64 {
         let mut values: Vec<f64> = self.rounds.iter().map(value).collect();
         values.sort_by(f64::total_cmp);
@@ -105,13 +105,13 @@ impl Run {
         })
     }
 
-    /// The latencies of the ticks of the first round.
+    /// Returns the latencies of the ticks of the first round.
     fn ticks_us(&self) -> impl Iterator<Item = f64> {
         let ticks = self.rounds[0]["run"]["tick_us"].as_array();
         ticks.into_iter().flatten().filter_map(Value::as_f64)
     }
 
-    /// What all but one parameter are held at.
+    /// Whether all parameters except `but` have their default values.
     fn is_default(&self, but: Parameter) -> bool {
         (but == Parameter::RowsMb || self.rows_mb == 1024.0)
             && (but == Parameter::RowBytes || self.row_bytes == 64.0)
@@ -146,7 +146,7 @@ impl Parameter {
     }
 }
 
-/// The order of the lines and of the lines of tables.
+/// The order of the lines of plots and tables.
 const SERIES: [&str; 9] = [
     "naive",
     "cou",
@@ -200,7 +200,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(Error::file(path))
 }
 
-/// What is in `data.csv` of each run.
+/// The columns of `data.csv` for each run.
 const MEASURES: [&str; 10] = [
     "average_us",
     "p50_us",
@@ -240,7 +240,7 @@ fn csv(runs: &[Run]) -> String {
     text
 }
 
-/// The latency of each tick at the largest data set, nothing written.
+/// The latency of each tick with the largest data set, nothing written.
 fn traces(runs: &[Run], rows_mb: f64) -> Vec<Panel> {
     let mut panels = Vec::new();
     for name in SERIES {
@@ -285,7 +285,7 @@ fn sweep_panels(
         .collect()
 }
 
-/// The mean of the rounds at each number of threads.
+/// The mean of the rounds for each number of threads.
 fn transaction_panel(transactions: &[Value]) -> Panel {
     let series = |name: &&str| {
         let mut rounds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -430,10 +430,10 @@ fn figure_10(runs: &[Run]) -> Vec<Panel> {
     panels
 }
 
-/// Draws what there is.
+/// Draws figures and tables from the existing results.
 ///
 /// # Errors
-/// Those of files.
+/// Errors of files.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (transactions, others): (Vec<Value>, Vec<Value>) =
         read(&arguments.runs)?.into_iter().partition(|run| !run["commits_per_second"].is_null());

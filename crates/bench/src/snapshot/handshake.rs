@@ -1,26 +1,26 @@
-//! How the client triggers a checkpoint and learns that it is taken, without giving its processor
-//! away.
+//! How the client triggers a checkpoint and learns that it was taken, without yielding its
+//! processor.
 //!
 //! ```text
 //!   snapshotter   ready ──────────► spins ··· takes ── taken ──► traverses
 //!   client             request ───► spins ············┘ goes on with its tick
 //! ```
 //!
-//! Both have a processor to themselves. To put a thread to sleep and wake it takes 50 to 100 µs on a
-//! virtual machine, as much as an algorithm's own part of the latency, and differs from time to time:
-//! so neither thread sleeps.
+//! Each has a processor to itself. Putting a thread to sleep and waking it takes 50 to 100 µs on a
+//! virtual machine, as much as an algorithm's own part of the latency, and varies: so neither
+//! thread sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// No request for a checkpoint.
 const NONE: usize = usize::MAX;
 
-/// See the module.
+/// The handshake between client and snapshotter; see the module.
 pub(super) struct Handshake {
     ready: AtomicBool,
     requested_at: AtomicUsize,
     taken: AtomicUsize,
-    /// The snapshotter asks for nothing more.
+    /// Whether the snapshotter has made its last request.
     over: AtomicBool,
 }
 
@@ -34,8 +34,8 @@ impl Handshake {
         }
     }
 
-    /// The client triggers in tick `tick` if the snapshotter waits for it, and waits until the
-    /// snapshot is taken: whether it did.
+    /// Triggers in tick `tick` if the snapshotter waits for it, and waits until the snapshot is
+    /// taken. Returns whether it did.
     pub(super) fn trigger(&self, tick: usize) -> bool {
         if !self.ready.swap(false, Ordering::Acquire) {
             return false;
@@ -48,7 +48,7 @@ impl Handshake {
         true
     }
 
-    /// The snapshotter waits for a trigger: in which tick it came.
+    /// Waits for a trigger. Returns its tick.
     pub(super) fn wait(&self) -> usize {
         self.ready.store(true, Ordering::Release);
         loop {
@@ -61,12 +61,12 @@ impl Handshake {
         }
     }
 
-    /// The snapshot is taken.
+    /// Announces that the snapshot is taken.
     pub(super) fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Release);
     }
 
-    /// The snapshotter has made all checkpoints, or has failed.
+    /// Announces that the snapshotter has made all checkpoints, or has failed.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Release);
     }

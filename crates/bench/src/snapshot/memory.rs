@@ -1,14 +1,14 @@
-//! How much memory a run takes, with its child processes.
+//! Measures the memory of a run with its child processes.
 //!
-//! What a forked child shares with its parent counts for both in their own statistics, and their
-//! `smaps` have to walk page tables, holding the lock that page faults need. The kernel's count of
-//! anonymous pages has each page once and costs nothing; it is the machine's, so nothing else may
-//! run.
+//! Memory that a forked child shares with its parent counts for both in their own statistics, and
+//! reading their `smaps` walks page tables while holding the lock that page faults need. The
+//! kernel's count of anonymous pages includes each page once and costs nothing; it covers the whole
+//! machine, so nothing else may run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Anonymous pages of all processes, in MB.
+/// Returns the anonymous pages of all processes, in MB.
 fn anonymous_mb() -> f64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kb = |line: &str| {
@@ -17,7 +17,8 @@ fn anonymous_mb() -> f64 {
     text.lines().find_map(kb).unwrap_or(0.0) / 1024.0
 }
 
-/// What of this process is in huge pages, in MB. Walks page tables: not while something is measured.
+/// Returns this process's memory in huge pages, in MB. Walks page tables, so it must not run during
+/// a measurement.
 pub(super) fn huge_mb() -> f64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let kb = |line: &str| {
@@ -26,18 +27,18 @@ pub(super) fn huge_mb() -> f64 {
     text.lines().find_map(kb).unwrap_or(0.0) / 1024.0
 }
 
-/// Watches how far memory grows above what it was at the beginning.
+/// Watches how far memory grows beyond its initial size.
 pub(super) struct Peak {
     before_mb: f64,
 }
 
 impl Peak {
-    /// Counts from now.
+    /// Starts counting.
     pub(super) fn new() -> Self {
         Self { before_mb: anonymous_mb() }
     }
 
-    /// The largest growth until `stop`, in MB.
+    /// Watches until `stop`. Returns the largest growth, in MB.
     pub(super) fn watch(&self, stop: &AtomicBool) -> f64 {
         let mut peak: f64 = 0.0;
         while !stop.load(Ordering::Relaxed) {

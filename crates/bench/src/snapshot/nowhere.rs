@@ -1,5 +1,4 @@
-//! A disk that forgets what is written: for the child process of Fork, when nothing is to be
-//! written.
+//! A disk that forgets what is written: for Fork's child process, when nothing should be written.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +6,7 @@ use std::path::Path;
 
 use env::{Access, Disk, File, Lock};
 
-/// See the module.
+/// The disk; see the module.
 pub(super) struct Nowhere;
 
 fn nothing<T>() -> io::Result<T> {

@@ -1,4 +1,4 @@
-//! Lines in axes, as SVG, the vertical one logarithmic where values are far apart.
+//! Line plots as SVG, with a logarithmic vertical axis where values are far apart.
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) struct Panel {
     pub(super) x_label: &'static str,
     pub(super) y_label: &'static str,
     pub(super) logarithmic: bool,
-    /// Mark the points of the lines.
+    /// Whether to mark the points of the lines.
     pub(super) marks: bool,
     pub(super) lines: Vec<Line>,
 }
@@ -31,7 +31,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 const WIDTH: u32 = 560;
 const HEIGHT: u32 = 360;
 
-/// Draws panels, some next to each other.
+/// Draws panels in rows of `columns`.
 pub(super) fn draw(path: &Path, columns: usize, panels: &[Panel]) -> Result<()> {
     draw_all(path, columns, panels)
         .map_err(|error| Error::file(path)(std::io::Error::other(error.to_string())))

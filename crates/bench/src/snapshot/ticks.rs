@@ -14,12 +14,12 @@ use super::nowhere::Nowhere;
 use super::{Arguments, updates};
 use crate::error::{Error, Result};
 
-/// How often a tick begins.
+/// The interval of ticks.
 const TICK: Duration = Duration::from_millis(10);
-/// Ticks before the first checkpoint. Caches and the machine come to rest in them, so they count for
-/// nothing.
+/// Ticks before the first checkpoint. Caches and the machine settle in them, so they are not
+/// counted.
 pub(super) const WARM_UP_TICKS: usize = 20;
-/// No more updates than this are made up; then they come again.
+/// The most updates that are generated; then they repeat.
 const UPDATES_MAX: usize = 1 << 27;
 
 /// One checkpoint.
@@ -29,41 +29,41 @@ pub(super) struct Checkpoint {
     pub(super) tick: usize,
     /// The taken phase, during which the client waits.
     pub(super) taken_us: f64,
-    /// Bringing the client's copy up to date.
+    /// The time to update the client's copy.
     pub(super) online_ms: f64,
-    /// Traversing, merging, writing and syncing.
+    /// The time to traverse, merge, write and sync.
     pub(super) dump_ms: f64,
     /// The size of the file.
     pub(super) bytes: u64,
 }
 
-/// What happened.
+/// The measurements of a run.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Run {
     pub(super) tick_us: Vec<f64>,
-    /// Of that: waiting for the processor.
+    /// The part of each latency spent waiting for the processor.
     pub(super) tick_waited_us: Vec<f64>,
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) peak_memory_mb: f64,
-    /// How much of that the kernel has put into huge pages.
+    /// The part of the memory that the kernel has put into huge pages.
     pub(super) huge_memory_mb: f64,
 }
 
-/// Keeps this thread on one processor, if the system lets it.
+/// Pins this thread to one processor, if the system permits it.
 fn stay_on(processor: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(processor);
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
-/// Puts this thread before the kernel's own that write pages back, if the system lets it.
+/// Raises the priority of this thread above the kernel's writeback threads, if the system permits
+/// it.
 fn go_first() {
     let _ = rustix::process::setpriority_process(None, -20);
 }
 
-/// How long this thread has waited for its processor while it could have run, and how long the
-/// processor was not there at all because the host had it, in microseconds. Both are no doing of an
-/// algorithm.
+/// Returns, in microseconds, how long this thread was runnable without a processor, plus the time
+/// that the host took from the processor. Neither is caused by an algorithm.
 fn waited_us() -> f64 {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let queue_ns = |text: &str| text.split(' ').nth(1)?.trim().parse::<f64>().ok();
@@ -83,7 +83,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Engine { engine: "snapshot", what: error.to_string() }
 }
 
-/// The client's ticks, until there were enough of them and all checkpoints are done.
+/// Runs the client's ticks until there are enough of them and all checkpoints are complete.
 fn client<A: ::snapshot::Algorithm>(
     mut client: Client<'_, A>,
     arguments: &Arguments,
@@ -112,7 +112,7 @@ fn client<A: ::snapshot::Algorithm>(
         value.fill(tick_number as u64);
         let waited_before_us = waited_us();
         let begin = Instant::now();
-        // The paper's Trigger: if the one before is done.
+        // The paper's Trigger: if the previous snapshot is finished.
         if due && triggered < arguments.checkpoints && handshake.trigger(tick_number) {
             triggered += 1;
         }
@@ -128,7 +128,7 @@ fn client<A: ::snapshot::Algorithm>(
     (ticks_us, ticks_waited_us)
 }
 
-/// Reads all of a snapshot, as a dump does, and keeps nothing of it.
+/// Reads all of a snapshot, as a dump does, and discards it.
 fn discard(mut snapshot: impl Source) -> ::snapshot::Result<u64> {
     if let Some(summary) = snapshot.dump_elsewhere(Path::new("nowhere")) {
         snapshot.finish();

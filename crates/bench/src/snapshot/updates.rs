@@ -1,4 +1,4 @@
-//! Which rows are written: uniform, or after Zipf, made up before anything is measured.
+//! The rows that are written: uniform or Zipf, generated before the measurement.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// All alike.
+    /// All rows are equally likely.
     Uniform,
     /// The k-th most popular row with a probability proportional to `1 / k^theta`.
     Zipf(f64),
@@ -27,8 +27,8 @@ impl FromStr for Distribution {
     }
 }
 
-/// Numbers with the distribution of Zipf, after Gray et al., *Quickly generating billion-record
-/// synthetic databases*.
+/// Zipf-distributed numbers, after Gray et al., *Quickly generating billion-record synthetic
+/// databases*.
 struct Zipf {
     rows: f64,
     theta: f64,
@@ -46,7 +46,7 @@ impl Zipf {
         Self { rows, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
     }
 
-    /// The popularity, from 0, of the next row.
+    /// Returns the popularity rank, from 0, of the next row.
     fn next(&self, random: &mut fastrand::Rng) -> u64 {
         let u = random.f64();
         let uz = u * self.zeta;
@@ -66,8 +66,8 @@ impl Zipf {
     }
 }
 
-/// The sum of `1 / k^theta` for k up to `rows`: the first terms one by one, the rest as an integral
-/// (by the midpoint rule, which is wrong by less than a millionth here).
+/// Returns the sum of `1 / k^theta` for k up to `rows`: the first terms exactly, the rest as an
+/// integral (by the midpoint rule, with an error below a millionth here).
 fn zeta(rows: f64, theta: f64) -> f64 {
     let exact = rows.min(100_000.0);
     let mut sum = 0.0;
@@ -83,7 +83,7 @@ fn zeta(rows: f64, theta: f64) -> f64 {
     sum
 }
 
-/// `count` rows of `rows`, as they will be written.
+/// Generates the numbers of `count` written rows, out of `rows`.
 pub(super) fn make_up(
     rows: usize,
     count: usize,
@@ -96,7 +96,7 @@ pub(super) fn make_up(
         Distribution::Uniform => (0..count).map(|_| random.u32(0..bound)).collect(),
         Distribution::Zipf(theta) => {
             let zipf = Zipf::new(rows, theta);
-            // Popular rows are scattered: neighbours have nothing in common.
+            // Popular rows are scattered: neighbours are unrelated.
             let scatter = |rank: u64| {
                 let hash = rank.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let row = (u128::from(hash) * u128::from(bound)) >> 64;

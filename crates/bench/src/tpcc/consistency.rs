@@ -1,9 +1,9 @@
 //! The consistency conditions 1 to 4 (clauses 3.3.2.1 to 3.3.2.4), checked row by row.
 //!
-//! 1. What a warehouse has taken in is what its districts have.
-//! 2. The next order of a district, less one, is its highest order and its highest new order.
-//! 3. The numbers of the new orders of a district have no gap.
-//! 4. The orders of a district have as many lines as they say.
+//! 1. The takings of a warehouse equal the sum of its districts.
+//! 2. The next order of a district, minus one, is its highest order and its highest new order.
+//! 3. The numbers of a district's new orders have no gaps.
+//! 4. The orders of a district have as many lines as they state.
 
 use super::schema::{
     DISTRICT, District, Key, NEW_ORDER, ORDER, ORDER_LINE, Order, Row, Scale, WAREHOUSE, Warehouse,
@@ -13,10 +13,10 @@ use super::terminal::fetch;
 use crate::engine::{Connection, Direction, Engine, Table};
 use crate::error::{Error, Result};
 
-/// Checks all of them, one transaction a district.
+/// Checks all conditions, with one transaction per district.
 ///
 /// # Errors
-/// [`Error::Damaged`] with the condition that does not hold and where; those of the store.
+/// [`Error::Damaged`] with the violated condition and its place; errors of the store.
 pub(super) fn check(engine: &dyn Engine, scale: Scale) -> Result<()> {
     let mut connection = engine.connect()?;
     let connection = connection.as_mut();
@@ -57,7 +57,7 @@ fn check_warehouse(connection: &mut dyn Connection, w: u16, scale: Scale) -> Res
     expect(own == sum, 1, || format!("warehouse {w} has {own}, its districts have {sum}"))
 }
 
-/// The lowest and the highest number of a table's rows in a district, and how many there are.
+/// The lowest and highest number of a table's rows in a district, and their count.
 fn numbers(
     connection: &mut dyn Connection,
     table: Table,

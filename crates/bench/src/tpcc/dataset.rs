@@ -1,4 +1,4 @@
-//! Loaded data on disk: made once for each format, copied for each run.
+//! Loaded data on disk: created once per format, copied for each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::Arguments;
 use crate::engine::Kind;
 use crate::error::{Error, Result};
 
-/// A file next to the data, written when all of them are there.
+/// A file next to the data, written when they are complete.
 const COMPLETE: &str = "complete";
 
 pub(super) struct Dataset {
@@ -38,7 +38,7 @@ impl Dataset {
         self.is_kept && self.loaded.join(COMPLETE).exists()
     }
 
-    /// An empty directory to load into; what an earlier attempt has left is removed.
+    /// Creates an empty directory to load into, removing the rest of an earlier attempt.
     pub(super) fn begin_loading(&self) -> Result<PathBuf> {
         remove(&self.loaded)?;
         let data = self.data();
@@ -51,7 +51,7 @@ impl Dataset {
         fs::write(&path, b"").map_err(Error::file(&path))
     }
 
-    /// The directory of a run, with a copy of the data.
+    /// Creates the directory of a run, with a copy of the data.
     pub(super) fn copy(&self) -> Result<PathBuf> {
         remove(&self.run)?;
         fs::create_dir_all(&self.run).map_err(Error::file(&self.run))?;
@@ -71,7 +71,7 @@ fn remove(dir: &Path) -> Result<()> {
     }
 }
 
-/// Copies files, and syncs them so that writing them back is not part of what is measured.
+/// Copies files, and syncs them so that their writeback is not part of the measurement.
 fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

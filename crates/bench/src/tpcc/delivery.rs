@@ -1,5 +1,4 @@
-//! Delivery (clause 2.7): the oldest new order of each district is delivered, all in one
-//! transaction.
+//! Delivery (clause 2.7): delivers the oldest new order of each district, all in one transaction.
 
 use super::schema::{
     CUSTOMER, Customer, Key, NEW_ORDER, ORDER, ORDER_LINE, Order, OrderLine, Row, last_number,
@@ -59,7 +58,7 @@ fn deliver_oldest(connection: &mut dyn Connection, input: &Input, d: u8) -> Resu
     store(connection, CUSTOMER, &key, &customer)
 }
 
-/// Puts the date into every line of an order; the sum of their amounts.
+/// Sets the date in every line of an order. Returns the sum of their amounts.
 fn deliver_lines(connection: &mut dyn Connection, order: &Key, time_us: u64) -> Result<i64> {
     let mut lines = Vec::new();
     connection.scan(ORDER_LINE, order, &order.end(), Direction::Up, &mut |key, row| {

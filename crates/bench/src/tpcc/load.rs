@@ -1,4 +1,4 @@
-//! The data in the beginning (clause 4.3.3), table after table in the order of keys.
+//! The initial data (clause 4.3.3), table by table in key order.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use super::schema::{
 use crate::engine::{Connection, Engine, Table};
 use crate::error::Result;
 
-/// Bytes of rows that are put in one transaction.
+/// Bytes of rows inserted per transaction.
 const BATCH_BYTES: usize = 256 << 10;
-/// When everything was entered: a Thursday in 2026.
+/// The date of all initial data: a Thursday in 2026.
 const DATE: u64 = 1_767_225_600_000_000;
-/// What the districts of a warehouse have taken in, together.
+/// The initial takings of a warehouse's districts, in total.
 const WAREHOUSE_YTD: i64 = 30_000_000;
-/// What each customer has paid.
+/// The initial payment of each customer.
 const PAYMENT: i64 = 1000;
 
 struct Loader<'e> {
@@ -30,10 +30,10 @@ struct Loader<'e> {
     histories: u64,
 }
 
-/// Fills the tables of an empty store, saying on standard error how far it is.
+/// Fills the tables of an empty store, reporting progress on standard error.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub(super) fn load(engine: &dyn Engine, scale: Scale, seed: u64, is_quiet: bool) -> Result<()> {
     let mut loader = Loader {
         connection: engine.connect()?,
@@ -97,7 +97,7 @@ impl Loader<'_> {
 
     fn warehouse(&mut self, w: u16) -> Result<()> {
         let address = self.address();
-        // The sum of the districts', however many there are (clause 3.3.2.1).
+        // The sum of its districts, whatever their number (clause 3.3.2.1).
         let ytd = WAREHOUSE_YTD / 10 * i64::from(self.scale.districts);
         let row = Warehouse { address: &address, tax: self.random.number(0, 2000), ytd }.encode();
         self.put(WAREHOUSE, &Key::of_warehouse(w), &row)

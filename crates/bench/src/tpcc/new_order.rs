@@ -8,14 +8,14 @@ use super::terminal::{Ended, Terminal, fetch, fetch_for_update, store};
 use crate::engine::Connection;
 use crate::error::{Error, Result};
 
-/// What the terminal has asked for.
+/// The input at the terminal.
 struct Input {
     w: u16,
     d: u8,
     c: u32,
     lines: Vec<Line>,
     time_us: u64,
-    /// The last item is not there.
+    /// Whether the last item does not exist.
     is_item_unused: bool,
 }
 
@@ -25,7 +25,7 @@ struct Line {
     quantity: u8,
 }
 
-/// What all lines of an order have in common.
+/// The common data of an order's lines.
 struct Head {
     order: u32,
     /// 1 + taxes, less the discount, as a factor of 10^8.
@@ -58,7 +58,7 @@ impl Terminal<'_> {
         if self.random.percent(1.0) { self.other_warehouse(home) } else { home }
     }
 
-    /// Another warehouse, if there is one.
+    /// Picks another warehouse, if there is one.
     pub(super) fn other_warehouse(&mut self, home: u16) -> u16 {
         let count = self.scale.warehouses;
         if count == 1 {

@@ -1,4 +1,4 @@
-//! Order-Status (clause 2.6): what has become of a customer's last order.
+//! Order-Status (clause 2.6): the state of a customer's last order.
 
 use super::payment::find;
 use super::schema::{

@@ -1,4 +1,4 @@
-//! What a run has given, for people and as JSON.
+//! The result of a run, for people and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::json;
 use crate::process_count::ProcessCount;
 
-/// Latencies of one kind of transactions, in microseconds.
+/// Latencies of one kind of transaction, in microseconds.
 #[derive(Debug, serde::Serialize)]
 struct Latency {
     count: usize,
@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     arguments: Arguments,
     version: &'static str,
     seconds: f64,
-    /// Transactions that ended, those included that were rolled back on purpose.
+    /// Transactions that ended, including those rolled back on purpose.
     transactions: u64,
     per_second: f64,
     new_orders_per_minute: f64,
@@ -118,7 +118,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A start after a crash.
+/// The measurements of a start after a crash.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Recovery {
     arguments: Arguments,

@@ -9,10 +9,10 @@ use super::terminal::{Ended, Terminal, fetch_for_update, store};
 use crate::engine::{Connection, Direction};
 use crate::error::{Error, Result};
 
-/// The data of a customer are cut to so many bytes.
+/// The most bytes of a customer's data; the rest is cut off.
 const DATA_BYTES_MAX: usize = 500;
 
-/// The customer that a transaction is about.
+/// How a transaction selects its customer.
 pub(super) enum Who {
     Number(u32),
     LastName(Vec<u8>),
@@ -31,7 +31,7 @@ struct Input {
 }
 
 impl Terminal<'_> {
-    /// By last name in 60 % of the cases.
+    /// Selects by last name in 60 % of the cases.
     pub(super) fn who(&mut self) -> Who {
         if self.random.percent(60.0) {
             Who::LastName(last_name(self.random.name_number(self.scale.customers)))
@@ -42,7 +42,7 @@ impl Terminal<'_> {
 
     pub(super) fn payment(&mut self, w: u16) -> Result<Ended> {
         let d = self.random.small(1, self.scale.districts);
-        // 15 % of the customers are at home in another warehouse.
+        // 15 % of the customers belong to another warehouse.
         let is_remote = self.random.percent(15.0);
         let customer_w = if is_remote { self.other_warehouse(w) } else { w };
         let customer_d = if is_remote { self.random.small(1, self.scale.districts) } else { d };
@@ -61,7 +61,8 @@ impl Terminal<'_> {
     }
 }
 
-/// The number of a customer; of several with the same last name, the middle one by first name.
+/// Returns the number of a customer; of several with the same last name, the middle one by first
+/// name.
 pub(super) fn find(connection: &mut dyn Connection, w: u16, d: u8, who: &Who) -> Result<u32> {
     let last = match who {
         Who::Number(number) => return Ok(*number),

@@ -1,6 +1,6 @@
-//! Random numbers, texts and names as clauses 2.1.6, 4.3.2 and 4.3.3 want them.
+//! Random numbers, texts and names as required by clauses 2.1.6, 4.3.2 and 4.3.3.
 
-/// A source of what TPC-C calls random.
+/// A generator of TPC-C's random values.
 pub(super) struct Random {
     rng: fastrand::Rng,
     constants: Constants,
@@ -15,12 +15,12 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// Those while data are loaded.
+    /// The constants for loading data.
     pub(super) fn for_load() -> Self {
         Self { last: 123, customer: 259, item: 7911 }
     }
 
-    /// Those of a run: the constant for last names differs by 65 to 119, but not 96 or 112.
+    /// The constants for a run: the one for last names differs by 65 to 119, but not by 96 or 112.
     pub(super) fn for_run() -> Self {
         Self { last: 208, customer: 987, item: 4187 }
     }
@@ -29,7 +29,7 @@ impl Constants {
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// The last name of a number (clause 4.3.2.3).
+/// Returns the last name for a number (clause 4.3.2.3).
 pub(super) fn last_name(number: u32) -> Vec<u8> {
     [number / 100 % 10, number / 10 % 10, number % 10]
         .map(|digit| SYLLABLES[digit as usize])
@@ -42,27 +42,27 @@ impl Random {
         Self { rng: fastrand::Rng::with_seed(seed), constants }
     }
 
-    /// Uniform, both ends included.
+    /// Returns a uniform number, both ends included.
     pub(super) fn number(&mut self, low: u32, high: u32) -> u32 {
         self.rng.u32(low..=high)
     }
 
-    /// Uniform in a byte, both ends included.
+    /// Returns a uniform byte, both ends included.
     pub(super) fn small(&mut self, low: u8, high: u8) -> u8 {
         self.rng.u8(low..=high)
     }
 
-    /// A warehouse.
+    /// Returns a random warehouse.
     pub(super) fn warehouse(&mut self, count: u16) -> u16 {
         self.rng.u16(1..=count)
     }
 
-    /// An amount of money, both ends included.
+    /// Returns an amount of money, both ends included.
     pub(super) fn cents(&mut self, low: i64, high: i64) -> i64 {
         self.rng.i64(low..=high)
     }
 
-    /// Yes in so many of a hundred cases.
+    /// Returns true in `percent` percent of the cases.
     pub(super) fn percent(&mut self, percent: f64) -> bool {
         self.rng.f64() * 100.0 < percent
     }
@@ -82,23 +82,23 @@ impl Random {
         self.skewed(8191, self.constants.item, 1, items)
     }
 
-    /// NURand(255, 0, 999), of the numbers of names that there are.
+    /// NURand(255, 0, 999), limited to the existing numbers of names.
     pub(super) fn name_number(&mut self, customers: u32) -> u32 {
         self.skewed(255, self.constants.last, 0, (customers - 1).min(999))
     }
 
-    /// Letters and digits, between so many.
+    /// Returns letters and digits, `low` to `high` of them.
     pub(super) fn text(&mut self, low: usize, high: usize) -> Vec<u8> {
         let len = self.rng.usize(low..=high);
         (0..len).map(|_| b"abcdefghijklmnopqrstuvwxyz0123456789"[self.rng.usize(..36)]).collect()
     }
 
-    /// Digits, so many.
+    /// Returns `len` digits.
     pub(super) fn digits(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.rng.u8(b'0'..=b'9')).collect()
     }
 
-    /// A text that has "ORIGINAL" in it in a tenth of the cases (clause 4.3.3.1).
+    /// Returns a text that contains "ORIGINAL" in a tenth of the cases (clause 4.3.3.1).
     pub(super) fn data(&mut self) -> Vec<u8> {
         let mut text = self.text(26, 50);
         if self.percent(10.0) {

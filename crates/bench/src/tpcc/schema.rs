@@ -15,9 +15,9 @@
 //!   customer_order  w d c o                      empty: an index
 //! ```
 //!
-//! Numbers in keys are big-endian, so that they order as numbers. Rows are little-endian with
-//! texts behind their lengths; text is borrowed from the bytes that it was read from. Money is in
-//! cents, rates are in ten thousandths.
+//! Numbers in keys are big-endian, so that keys sort numerically. Rows are little-endian, with
+//! texts preceded by their lengths; decoded text is borrowed. Money is in cents, rates are in
+//! ten-thousandths.
 
 use crate::engine::Table;
 use crate::error::{Error, Result};
@@ -48,37 +48,37 @@ pub(super) const STOCK: Table = Table(8);
 pub(super) const CUSTOMER_NAME: Table = Table(9);
 pub(super) const CUSTOMER_ORDER: Table = Table(10);
 
-/// How many rows there are (clause 1.2); smaller in tests.
+/// The number of rows (clause 1.2); smaller in tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale {
     /// Warehouses.
     pub(super) warehouses: u16,
     /// Districts of a warehouse.
     pub(super) districts: u8,
-    /// Customers of a district; as many orders are there in the beginning.
+    /// Customers per district; there are initially as many orders.
     pub(super) customers: u32,
     /// Items.
     pub(super) items: u32,
 }
 
 impl Scale {
-    /// That of the specification.
+    /// The scale of the specification.
     pub(super) fn full(warehouses: u16) -> Self {
         Self { warehouses, districts: 10, customers: 3000, items: 100_000 }
     }
 
-    /// A very small one, for tests.
+    /// A very small scale, for tests.
     pub(super) fn tiny(warehouses: u16) -> Self {
         Self { warehouses, districts: 3, customers: 30, items: 200 }
     }
 
-    /// The first order of a district that is not delivered yet in the beginning.
+    /// The first undelivered order of a district in the initial data.
     pub(super) fn first_new_order(self) -> u32 {
         self.customers * 7 / 10 + 1
     }
 }
 
-/// Keys: the numbers in them, one after the other.
+/// A key: its numbers, one after another.
 pub(super) struct Key(Vec<u8>);
 
 impl Key {
@@ -93,7 +93,7 @@ impl Key {
         Self(key)
     }
 
-    /// Of a customer, an order or a new order.
+    /// The key of a customer, an order or a new order.
     pub(super) fn in_district(w: u16, d: u8, number: u32) -> Self {
         Self::of_district(w, d).number(number)
     }
@@ -141,7 +141,7 @@ impl Key {
         self
     }
 
-    /// The first key behind all that begin with this one.
+    /// The first key after all that begin with this one.
     pub(super) fn end(&self) -> Vec<u8> {
         let mut end = self.0.clone();
         while let Some(last) = end.pop() {
@@ -162,7 +162,7 @@ impl std::ops::Deref for Key {
     }
 }
 
-/// The number that a key ends with.
+/// The last number of a key.
 pub(super) fn last_number(key: &[u8]) -> Result<u32> {
     let tail = key.last_chunk().ok_or_else(|| Error::damaged("a key is too short"))?;
     Ok(u32::from_be_bytes(*tail))
@@ -209,7 +209,7 @@ pub(super) trait Row<'b>: Sized {
     fn encode(&self) -> Vec<u8>;
 
     /// # Errors
-    /// [`Error::Damaged`] if the bytes are no such row.
+    /// [`Error::Damaged`] if the bytes are not such a row.
     fn decode(row: &'b [u8]) -> Result<Self>;
 }
 
@@ -256,10 +256,10 @@ rows! {
         warehouse: u16, date: u64, amount: i64, data: &'b [u8]
     }
 
-    /// A row of `order`; carrier 0 is none yet.
+    /// A row of `order`; carrier 0 means none yet.
     Order { customer: u32, entered: u64, carrier: u8, lines: u8, is_local: u8 }
 
-    /// A row of `order_line`; delivered 0 is not yet.
+    /// A row of `order_line`; delivered 0 means not yet.
     OrderLine<'b> {
         item: u32, supplier: u16, delivered: u64, quantity: u8, amount: i64, district: &'b [u8]
     }
@@ -267,14 +267,14 @@ rows! {
     /// A row of `item`.
     Item<'b> { image: u32, name: &'b [u8], price: i64, data: &'b [u8] }
 
-    /// A row of `stock`; `districts` is a text of 24 bytes for each district.
+    /// A row of `stock`; `districts` is a text of 24 bytes per district.
     Stock<'b> {
         quantity: i32, districts: &'b [u8], ytd: u64, order_count: u32, remote_count: u32,
         data: &'b [u8]
     }
 }
 
-/// Name, two streets, city, state and zip as one text.
+/// Joins name, two streets, city, state and zip into one text.
 pub(super) fn address(parts: [&[u8]; 6]) -> Vec<u8> {
     let mut address = Vec::with_capacity(96);
     for part in parts {

@@ -1,4 +1,4 @@
-//! Stock-Level (clause 2.8): how many of the items of the last 20 orders are running out.
+//! Stock-Level (clause 2.8): how many of the items in the last 20 orders are running out.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::terminal::{Ended, Terminal, fetch};
 use crate::engine::{Connection, Direction};
 use crate::error::Result;
 
-/// Orders that are looked at.
+/// The number of orders examined.
 const ORDERS: u32 = 20;
 
 impl Terminal<'_> {

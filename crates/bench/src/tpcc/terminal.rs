@@ -1,7 +1,7 @@
-//! A terminal: picks transactions by the standard mix, runs each until it has an end, keeps count.
+//! A terminal: picks transactions by the standard mix, runs each to its end, and counts them.
 //!
-//! Every transaction is run on a warehouse picked at random, so that few connections stand for the
-//! ten terminals of each warehouse. There is no keying and no thinking time.
+//! Every transaction uses a random warehouse, so that a few connections represent the ten terminals
+//! of each warehouse. There is no keying time and no thinking time.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -49,9 +49,9 @@ impl Kind {
 /// Which transactions are rolled back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rollbacks {
-    /// One new order in a hundred, by an item that is not there (clause 2.4.1.4).
+    /// One new order in a hundred, because of a missing item (clause 2.4.1.4).
     Standard,
-    /// So many percent of all transactions that write, at their end.
+    /// This percentage of all transactions that write, at their end.
     Percent(f64),
 }
 
@@ -62,14 +62,14 @@ pub(super) enum Ended {
     RolledBack,
 }
 
-/// What a terminal has done.
+/// The counts of a terminal.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Tally {
-    /// Microseconds of each transaction that ended, by kind, retries included.
+    /// Microseconds of each completed transaction, by kind, including retries.
     pub(super) latencies_us: [Vec<u32>; 5],
-    /// How many of them were rolled back because the benchmark wants it.
+    /// Those of them that the benchmark rolled back on purpose.
     pub(super) rolled_back: u64,
-    /// How often one was given up for another and run again.
+    /// How often a transaction was aborted because of a conflict and retried.
     pub(super) conflicts: u64,
 }
 
@@ -139,7 +139,7 @@ impl<'e> Terminal<'e> {
         Ok(())
     }
 
-    /// Runs a transaction until it has an end, again after each conflict.
+    /// Runs a transaction to its end, retrying after each conflict.
     pub(super) fn transact(
         &mut self,
         body: impl FnMut(&mut dyn Connection) -> Result<Ended>,
@@ -147,7 +147,7 @@ impl<'e> Terminal<'e> {
         self.transact_from(|connection| connection.begin(), body)
     }
 
-    /// As [`Terminal::transact`], for one that the standard knows to read only.
+    /// As [`Terminal::transact`], for a transaction that the standard declares read-only.
     pub(super) fn transact_reading(
         &mut self,
         body: impl FnMut(&mut dyn Connection) -> Result<Ended>,
@@ -177,7 +177,7 @@ impl<'e> Terminal<'e> {
         }
     }
 
-    /// Whether a transaction that writes is to be rolled back at its end.
+    /// Whether a writing transaction must be rolled back at its end.
     pub(super) fn end_of_writer(&mut self) -> Ended {
         match self.rollbacks {
             Rollbacks::Percent(percent) if self.random.percent(percent) => Ended::RolledBack,
@@ -185,7 +185,7 @@ impl<'e> Terminal<'e> {
         }
     }
 
-    /// Whether a new order is to have an item that is not there.
+    /// Whether a new order should contain a missing item.
     pub(super) fn is_item_unused(&mut self) -> bool {
         let percent = match self.rollbacks {
             Rollbacks::Standard => 1.0,
@@ -194,7 +194,7 @@ impl<'e> Terminal<'e> {
         self.random.percent(percent)
     }
 
-    /// The time, later than any that it was told before.
+    /// Returns the time, later than at any previous call.
     pub(super) fn time_us(&mut self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
@@ -203,13 +203,13 @@ impl<'e> Terminal<'e> {
     }
 }
 
-/// The bytes of a row that must be there.
+/// Returns the bytes of a row that must exist.
 pub(super) fn fetch(connection: &mut dyn Connection, table: Table, key: &[u8]) -> Result<Vec<u8>> {
     let row = connection.get(table, key)?;
     row.ok_or_else(|| missing(table, key))
 }
 
-/// As [`fetch`], for a row that is then written.
+/// As [`fetch`], for a row that will be written.
 pub(super) fn fetch_for_update(
     connection: &mut dyn Connection,
     table: Table,

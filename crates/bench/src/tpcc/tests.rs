@@ -1,4 +1,5 @@
-//! TPC-C at a very small scale: on the tree in memory, on the page store, and broken on purpose.
+//! TPC-C at a very small scale: on the tree in memory, on the page store, and with deliberate
+//! damage.
 
 use std::path::Path;
 
@@ -82,7 +83,7 @@ fn every_store_ends_in_the_same_state_as_the_model() {
         consistency::check(engine.as_ref(), SCALE()).unwrap();
         let mut connection = engine.connect().unwrap();
         connection.begin().unwrap();
-        // Rows with the time in them differ; keys of all tables but history do not.
+        // Rows with timestamps differ; the keys of all tables except history do not.
         let mut keys = Vec::new();
         for table in (0..TABLES.len()).map(Table).filter(|&table| table != schema::HISTORY) {
             let mut see = |key: &[u8], _: &[u8]| {
@@ -129,7 +130,7 @@ fn threads_in_each_others_way_leave_the_conditions_true() {
     }
 }
 
-/// The year-to-date total of warehouse 1, as this connection's transaction sees it.
+/// Returns the year-to-date total of warehouse 1, as seen by this connection's transaction.
 fn total(connection: &mut dyn crate::engine::Connection) -> i64 {
     let row = connection.get(WAREHOUSE, &Key::of_warehouse(1)).unwrap().unwrap();
     Warehouse::decode(&row).unwrap().ytd
@@ -152,7 +153,7 @@ fn what_only_reads_sees_what_was_committed_before_it() {
         let mut reader = engine.connect().unwrap();
         reader.begin_read().unwrap();
         let before = total(reader.as_mut());
-        // With locks, these two would wait for one another.
+        // With locks, these two would wait for each other.
         let is_snapshot = [Kind::Lmdb, Kind::Redb, Kind::Sqlite].contains(&kind);
         if !is_snapshot {
             reader.commit().unwrap();
@@ -222,7 +223,7 @@ fn a_traced_run_wears_the_model_of_flash() {
     assert!(outcome["write_amplification"].as_f64().unwrap() >= 1.0, "{outcome}");
 }
 
-/// Breaks something in a loaded store; the number of the condition that is found broken.
+/// Damages a loaded store. Returns the number of the violated condition.
 fn condition_broken_by(break_it: impl FnOnce(&mut dyn crate::engine::Connection)) -> String {
     let dir = tempfile::tempdir().unwrap();
     let engine = loaded(Kind::Memory, dir.path());

@@ -1,4 +1,5 @@
-//! `indelible-bench pages` on stores that are good, damaged, open, or not there; their files stay as they are.
+//! `indelible-bench pages` on stores that are intact, damaged, open or missing; their files do not
+//! change.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// A store that was not closed: there is something to recover.
+/// Creates a store without closing it, so that there is something to recover.
 fn make(directory: &Path) {
     let store = PageStore::open_path(directory, Options::default()).unwrap();
     let transaction = store.begin().unwrap();
@@ -70,7 +71,7 @@ fn damage_is_found_and_said_where_it_is() {
     make(directory);
     let path = directory.join("pages.data");
     let mut bytes = std::fs::read(&path).unwrap();
-    // The leaf of "fruit", in whichever slot it is.
+    // The leaf of "fruit", in either slot.
     let at = bytes.windows(5).position(|window| window == b"apple").unwrap();
     bytes[at] ^= 1;
     std::fs::write(&path, bytes).unwrap();

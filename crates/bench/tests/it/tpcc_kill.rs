@@ -1,14 +1,15 @@
-//! `indelible-bench tpcc` killed in the middle: what is left opens, and the conditions of TPC-C hold.
+//! `indelible-bench tpcc`, killed in the middle: its data can be opened, and TPC-C's conditions
+//! hold.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run must have written before it is killed, besides its copy of what was loaded: a new segment of
-/// the log, many commits, and checkpoints.
+/// What a run must have written before it is killed, in addition to its copy of the loaded data: a
+/// new segment of the log, many commits, and checkpoints.
 const WRITTEN_BYTES: u64 = 24 << 20;
 
-/// After this a process is stuck, however slow the machine.
+/// After this time, a process counts as stuck, however slow the machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn tpcc(dir: &Path, options: &[&str]) -> Command {
@@ -18,7 +19,7 @@ fn tpcc(dir: &Path, options: &[&str]) -> Command {
     command
 }
 
-/// A process that is killed when this is dropped, by a failing test too.
+/// A process that is killed when this is dropped, also by a failing test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -28,7 +29,7 @@ impl Drop for Killed {
     }
 }
 
-/// How long all files below a directory are together.
+/// Returns the total length of all files below a directory.
 fn bytes_below(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
     let bytes = entries.map(|entry| match entry.metadata().unwrap() {

@@ -1,4 +1,5 @@
-//! One suite, two disks: whatever code relies on must hold on the real disk and the simulated one.
+//! One suite, two disks: whatever code relies on must hold on both the real disk and the simulated
+//! one.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,7 +8,7 @@ use env::{Access, Disk};
 use env_os::OsDisk;
 use env_sim::{Faults, SimDisk};
 
-/// Runs a check on the real disk in a directory of its own, and on a simulated one.
+/// Runs a check on the real disk in its own directory, and on a simulated one.
 fn on_both(check: impl Fn(&dyn Disk, &Path)) {
     let temporary = tempfile::tempdir().unwrap();
     check(&OsDisk, temporary.path());

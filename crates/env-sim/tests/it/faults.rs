@@ -1,4 +1,4 @@
-//! The fault model: each fault that `disk.rs` promises happens, and nothing synced is ever lost.
+//! The fault model: each fault described in `disk.rs` happens, and nothing synced is ever lost.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn durable_file(disk: &SimDisk, name: &str, bytes: &[u8]) -> Box<dyn File> {
     file
 }
 
-/// A run with a bit of everything; what it did and left behind.
+/// Runs a mixture of everything. Returns what it did and left behind.
 fn run(seed: u64) -> (u64, Vec<Option<Vec<u8>>>) {
     let faults = Faults {
         error_per_million: 20_000,
@@ -50,7 +50,7 @@ fn run(seed: u64) -> (u64, Vec<Option<Vec<u8>>>) {
     for round in 0..5 {
         for step in 0..40_u8 {
             let name = path(&format!("f{}", rng.below(4)));
-            // Whatever fails fails: both runs must fail alike.
+            // Any call may fail: both runs must fail alike.
             let _outcome = match rng.below(5) {
                 0 => disk.create(&name).map(|_| ()),
                 1 => disk.remove(&name),
@@ -332,7 +332,7 @@ fn a_crash_comes_before_or_after_the_call_that_it_is_planned_for() {
         assert!(file.sync_data().is_err() && disk.is_crashed());
         disk.restart();
         let left = contents(&disk, "a").filter(|bytes| !bytes.is_empty());
-        // What was not synced may be there all the same.
+        // Unsynced data may be there nevertheless.
         assert!(left == found || !is_after, "after: {is_after}, left: {left:?}");
     }
 }
@@ -395,7 +395,7 @@ fn a_lack_of_descriptors_keeps_a_call_from_opening_and_changes_nothing() {
     assert!(!disk.exists(&path("g")).unwrap());
 }
 
-/// What becomes of a change of a file that was linked between `before` and `after`.
+/// The effect of changing a file that was linked between `before` and `after`.
 fn trespass(
     before: impl Fn(&SimDisk, &dyn File),
     after: impl Fn(&SimDisk, &dyn File),
@@ -427,13 +427,13 @@ fn a_file_with_another_name_is_only_appended_to_and_only_by_who_had_it_open() {
         let copy = disk.open(Path::new("/backup/f"), Access::ReadWrite).unwrap();
         copy.write_all_at(b"x", 3).unwrap();
     }));
-    // The last name of ours may go: the file is not ours then.
+    // The program's last name may go: the file is no longer the program's then.
     assert!(is_wrong(&|disk, file| {
         disk.remove(&path("f")).unwrap();
         assert!(file.has_name().unwrap());
         file.set_len(0).unwrap();
     }));
-    // Once the other name is gone it is ours alone.
+    // Once the other name is gone, the file is the program's alone.
     assert!(!is_wrong(&|disk, file| {
         disk.unlink(Path::new("/backup/f"));
         assert!(!disk.has_other_names(&path("f")).unwrap());
@@ -441,7 +441,7 @@ fn a_file_with_another_name_is_only_appended_to_and_only_by_who_had_it_open() {
         disk.remove(&path("f")).unwrap();
         assert!(!file.has_name().unwrap());
     }));
-    // What a write has left that failed is nothing that anybody relies on.
+    // No code relies on the remains of a failed write.
     let cut = |disk: &SimDisk, file: &dyn File| {
         let capacity_bytes = Some(disk.used_bytes() + 2);
         disk.set_faults(Faults { capacity_bytes, ..Faults::default() });

@@ -15,13 +15,13 @@ use super::packet::Server;
 /// An instruction: `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
-    /// What to do.
+    /// The operation.
     pub(super) code: u16,
-    /// How many to skip if the comparison holds.
+    /// Instructions to skip if the comparison holds.
     pub(super) if_true: u8,
-    /// How many to skip if it does not.
+    /// Instructions to skip if it does not.
     pub(super) if_false: u8,
-    /// The number in it.
+    /// The operand.
     pub(super) k: u32,
 }
 
@@ -44,17 +44,17 @@ const JUMP_SET: u16 = 0x45;
 const JUMP: u16 = 0x05;
 const RETURN: u16 = 0x06;
 
-/// The kind of packet (from, to, through this machine), as if it stood in the packet.
+/// The kind of packet (from, to, through this machine), at a pseudo-offset.
 const PACKET_TYPE: u32 = 0xffff_f004;
 const OUTGOING: u32 = 4;
-/// As much of the packet as there is.
+/// Accept as much of the packet as there is.
 const WHOLE: u32 = 0xffff_ffff;
-/// Memory words.
+/// Words of scratch memory.
 const LENGTH: u32 = 0;
 const HEADERS: u32 = 1;
 const WORD: u32 = 2;
 
-/// Where a jump goes.
+/// The target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Next,
@@ -64,7 +64,7 @@ enum To {
     Label(usize),
 }
 
-/// A program with jumps that are not resolved yet.
+/// A program with unresolved jumps.
 #[derive(Default)]
 struct Assembler {
     lines: Vec<(u16, u32, To, To)>,
@@ -89,7 +89,7 @@ impl Assembler {
         self.lines.push((code, k, if_true, if_false));
     }
 
-    /// The program: the lines, then "accept", then "drop".
+    /// Assembles the program: the lines, then "accept", then "drop".
     fn assemble(self) -> Vec<Instruction> {
         let accept = self.lines.len();
         let place = |at: usize, to: To| match to {
@@ -121,7 +121,7 @@ impl Assembler {
     }
 }
 
-/// Addresses of one IP version that the program has room to compare.
+/// The most addresses of one IP version that the program compares.
 const ADDRESSES_MAX: usize = 8;
 
 /// The program for the packets of `server`. On loopback every packet passes twice, going out and
@@ -146,12 +146,12 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
     a.run(AND, 0xffff);
     a.run(ST, LENGTH);
     a.run(LD_MEM, WORD);
-    // The length of the header in words is the low half of the first byte.
+    // The low half of the first byte is the header length in words.
     a.run(RSH, 22);
     a.run(AND, 0x3c);
     a.run(TAX, 0);
     a.run(STX, HEADERS);
-    // Place of a fragment, time to live, protocol.
+    // Fragment offset, time to live, protocol.
     a.run(LD_WORD, 6);
     a.run(AND, 0x1fff_00ff);
     a.jump(JUMP_EQUAL, 6, To::Next, To::Drop);
@@ -162,14 +162,14 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
     ends(&mut a, server, [12, 16], words, payload);
 
     a.label(version_6);
-    // Length, protocol, hops.
+    // Length, protocol, hop limit.
     a.run(LD_WORD, 4);
     a.run(ST, WORD);
     a.run(AND, 0xff00);
     a.jump(JUMP_EQUAL, 0x0600, To::Next, To::Drop);
     a.run(LD_MEM, WORD);
     a.run(RSH, 16);
-    // The length is that behind the fixed header; 0 means that it did not fit, as in version 4.
+    // The length excludes the fixed header; 0 means that it did not fit, as in version 4.
     let fits = a.new_label();
     a.jump(JUMP_EQUAL, 0, To::Label(fits), To::Next);
     a.run(LDX_IMMEDIATE, 40);
@@ -190,7 +190,7 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
 
     a.label(payload);
     a.run(LDX_MEM, HEADERS);
-    // The length of TCP's header in words, and its flags.
+    // The length of the TCP header in words, and its flags.
     a.run(LD_HALF_AT_X, 12);
     a.jump(JUMP_SET, 0b111, To::Accept, To::Next);
     a.run(ST, WORD);
@@ -206,8 +206,8 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
     a.assemble()
 }
 
-/// Compares the two ends of a packet, whose addresses are at `places`, with the server: goes on at
-/// `found`, or drops. X is the length of the IP header.
+/// Compares the two addresses of a packet, found at `places`, and its ports with the server;
+/// continues at `found`, or drops. X is the length of the IP header.
 fn ends(
     a: &mut Assembler,
     server: &Server,
@@ -219,7 +219,7 @@ fn ends(
     let port = u32::from(server.port);
     a.run(LD_WORD_AT_X, 0);
     a.run(ST, WORD);
-    // The source's port comes first in TCP's header, the destination's two bytes behind.
+    // The source port comes first in the TCP header, the destination port two bytes later.
     for (place, (operation, k)) in places.into_iter().zip([(RSH, 16), (AND, 0xffff)]) {
         let other_end = a.new_label();
         a.run(LD_MEM, WORD);
@@ -250,7 +250,7 @@ mod tests {
 
     const ACK: u8 = 16;
 
-    /// Runs a program on a packet as the kernel does: how much of the packet passes.
+    /// Runs a program on a packet as the kernel does. Returns how much of the packet passes.
     fn run(program: &[Instruction], packet: &[u8], packet_type: u32) -> u32 {
         let (mut a, mut x, mut memory) = (0u32, 0u32, [0u32; 16]);
         let mut at = 0;
@@ -270,7 +270,7 @@ mod tests {
                 LD_MEM => Some(memory[k as usize]),
                 _ => Some(a),
             };
-            // Behind the end of the packet the kernel gives up and drops.
+            // On a read past the end of the packet, the kernel drops it.
             let Some(loaded) = loaded else { return 0 };
             a = loaded;
             let mut jump =
@@ -308,7 +308,7 @@ mod tests {
                 for flag in [1, 2, 4] {
                     assert!(passes(&server, &packet(from, to, ACK | flag, b"")));
                 }
-                // Longer than its length field can say.
+                // Longer than its length field can express.
                 assert!(passes(&server, &packet(from, to, ACK, &[b'x'; 70_000])));
                 let other = Server { port: 6380, ..server.clone() };
                 assert!(!passes(&other, &packet(from, to, ACK, b"x")));

@@ -1,5 +1,5 @@
-//! From the bytes of an IP packet to a TCP segment of one of the server's connections: the paper's
-//! frame/packet header parser and packet extractor.
+//! Parses the bytes of an IP packet into a TCP segment of one of the server's connections: the
+//! paper's frame/packet header parser and packet extractor.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,12 +12,12 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// Which packets are the server's.
+/// The endpoint whose packets are captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
     /// Its port.
     pub port: u16,
-    /// Its addresses; any, if there are none.
+    /// Its addresses; empty for any.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -97,7 +97,7 @@ fn trimmed(packet: &[u8], total: usize) -> &[u8] {
     if total == 0 { packet } else { &packet[..total.clamp(20, packet.len())] }
 }
 
-/// The internet checksum of a segment and its pseudo-header: 0 if it is right.
+/// Computes the internet checksum of a segment and its pseudo-header; 0 if it is right.
 fn checksum(from: IpAddr, to: IpAddr, segment: &[u8]) -> u16 {
     let mut sum = u64::from(TCP) + segment.len() as u64;
     for ip in [from, to] {
@@ -194,7 +194,7 @@ pub(super) mod tests {
             assert_eq!(segment.sequence, 0x0102_0304);
             assert_eq!(segment.acknowledgment, Some(0x0a0b_0c0d));
             let mut reply = packet(server_end, client, SYN | FIN, b"");
-            // The frame was shorter than Ethernet's least.
+            // The frame was shorter than the Ethernet minimum.
             reply.extend_from_slice(&[0; 6]);
             let segment = parse(&reply, &server(), true).expect("a segment");
             assert_eq!((segment.client, segment.side), (client, Side::Server));

@@ -1,11 +1,11 @@
-//! What the process may do, given up once it is no longer needed, and where its threads run.
+//! Gives up capabilities once they are no longer needed, and pins threads to processors.
 
 use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
 
 use crate::error::{Error, Result};
 
-/// Gives up every capability of the calling thread and of those that it will start, for good. What is
-/// open stays open: the ring goes on.
+/// Drops every capability of the calling thread, and of threads it starts later, for good. Open
+/// descriptors remain usable, so the ring continues.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -20,10 +20,10 @@ pub fn drop_capabilities() -> Result<()> {
     rustix::thread::set_capabilities(None, none).map_err(failed)
 }
 
-/// Lets the calling thread run on one processor only.
+/// Pins the calling thread to one processor.
 ///
 /// # Errors
-/// If there is no such processor, or it is not this process's to use.
+/// If the processor does not exist, or this process may not use it.
 pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(Error::io(format!("processor {cpu}"), std::io::ErrorKind::InvalidInput));

@@ -31,14 +31,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use super::filter::Instruction;
 use crate::entry::Time;
 
-/// Bytes of a block. Below 128 KiB the segments of 64 KiB that loopback carries would be cut short.
+/// The bytes of a block. Below 128 KiB, the 64 KiB segments of loopback would be truncated.
 pub(super) const BLOCK_BYTES: usize = 1 << 20;
-/// A hint for the kernel's own arithmetic; frames of the third version have any length.
+/// A hint for the kernel's own arithmetic; in version 3, frames have any length.
 const FRAME_BYTES: u32 = 2048;
 /// The kernel gives a block over after this time even if it is not full. Each time takes a
 /// processor from another thread, and a block of the ring however little is in it.
 const RETIRE_MS: u32 = 40;
-/// Where the status word of a block is.
+/// The offset of a block's status word.
 const STATUS_AT: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
 const FRAMES_AT: usize =
@@ -46,7 +46,7 @@ const FRAMES_AT: usize =
 const FIRST_AT: usize = offset_of!(libc::tpacket_block_desc, hdr)
     + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
 
-/// A socket that does not receive anything yet.
+/// A socket that does not receive yet.
 #[derive(Debug)]
 pub(super) struct Socket {
     descriptor: OwnedFd,
@@ -58,36 +58,36 @@ pub(super) struct Ring {
     socket: Socket,
     map: NonNull<u8>,
     blocks: usize,
-    /// The block that is read next.
+    /// The block to read next.
     next: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, and no thread is tied to it.
+// SAFETY: this value alone owns the mapping, and the mapping is not tied to a thread.
 unsafe impl Send for Ring {}
 
-/// What happened to packets since this was last asked.
+/// Packet counts since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statistics {
-    /// Packets that the filter let pass, those that found no room included.
+    /// Packets that passed the filter, including those that found no room.
     pub(super) passed: u64,
     /// Packets that found no room.
     pub(super) dropped: u64,
 }
 
 impl Socket {
-    /// Makes a socket that sees packets from their IP header on.
+    /// Creates a socket that sees packets from their IP header on.
     pub(super) fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let descriptor = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?;
         Ok(Self { descriptor })
     }
 
-    /// The number of the interface `name`.
+    /// Returns the number of the interface `name`.
     pub(super) fn interface(&self, name: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(&self.descriptor, name)?)
     }
 
-    /// Ties the socket to an interface: to receive all its packets, or none.
+    /// Binds the socket to an interface, to receive all its packets or none.
     pub(super) fn bind(&self, interface: u32, receives: bool) -> io::Result<()> {
         let protocol = if receives { libc::ETH_P_ALL } else { 0 };
         let address = libc::sockaddr_ll {
@@ -113,7 +113,7 @@ impl Socket {
         Ok(())
     }
 
-    /// The kind of hardware of the interface that the socket is tied to (`ARPHRD_…`).
+    /// Returns the hardware type of the bound interface (`ARPHRD_…`).
     pub(super) fn hardware_type(&self) -> io::Result<u16> {
         let mut address = libc::sockaddr_ll {
             sll_family: 0,
@@ -137,7 +137,7 @@ impl Socket {
         Ok(address.sll_hatype)
     }
 
-    /// Lets pass only what `program` accepts, from now on.
+    /// Attaches `program`: from now on, only packets that it accepts pass.
     pub(super) fn attach(&self, program: &[Instruction]) -> io::Result<()> {
         let mut instructions: Vec<libc::sock_filter> = program
             .iter()
@@ -163,7 +163,7 @@ impl Socket {
         let _told_anyway = self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes);
     }
 
-    /// Makes a ring of so many blocks.
+    /// Creates a ring of `blocks` blocks.
     pub(super) fn into_ring(self, blocks: usize) -> io::Result<Ring> {
         let count = u32::try_from(blocks).map_err(io::Error::other)?;
         let block_bytes = u32::try_from(BLOCK_BYTES).expect("a block is small");
@@ -235,12 +235,12 @@ impl Ring {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// The next block that the kernel has finished.
+    /// Returns the next block that the kernel has finished.
     pub(super) fn block(&mut self) -> Option<Block<'_>> {
         if self.is_ready() { Some(Block { ring: self }) } else { None }
     }
 
-    /// What passed and what was dropped since the last call.
+    /// Returns the packets passed and dropped since the last call.
     pub(super) fn statistics(&self) -> io::Result<Statistics> {
         let mut counts = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let mut length = socklen::<libc::tpacket_stats_v3>();
@@ -268,8 +268,8 @@ impl Ring {
     }
 
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: the status word is inside the block and aligned, as a block begins at a page; the
-        // mapping lives as long as `self`, and both sides use the word atomically.
+        // SAFETY: the status word is inside the block and aligned, because a block begins at a
+        // page; the mapping lives as long as `self`, and both sides access the word atomically.
         unsafe { AtomicU32::from_ptr(self.begin().add(STATUS_AT).as_ptr().cast()) }
     }
 }
@@ -282,14 +282,14 @@ impl Drop for Ring {
     }
 }
 
-/// A block that the kernel has finished; given back when dropped.
+/// A block that the kernel has finished; returned to it when dropped.
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     ring: &'a mut Ring,
 }
 
 impl Block<'_> {
-    /// The packets in it.
+    /// Iterates over its packets.
     pub(super) fn frames(&self) -> Frames<'_> {
         // SAFETY: the kernel has finished this block and does not write to it while this value
         // exists; it is inside the mapping, and the slice does not outlive the borrow of the ring.
@@ -316,11 +316,11 @@ pub(super) struct Frames<'a> {
 /// A packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame<'a> {
-    /// From the IP header on, as far as it was captured.
+    /// The bytes from the IP header on, as far as they were captured.
     pub(super) packet: &'a [u8],
     /// When it passed.
     pub(super) at: Time,
-    /// Whether neither the hardware nor the kernel has checked its checksum, though it has one.
+    /// Whether it has a checksum that neither the hardware nor the kernel has verified.
     pub(super) is_unchecked: bool,
 }
 

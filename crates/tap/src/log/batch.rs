@@ -1,4 +1,4 @@
-//! A batch of entries as bytes: one write, one checksum.
+//! A batch of entries as bytes: one write with one checksum.
 //!
 //! ```text
 //!   CRC │ "TAPB" │ number │ synced │ time │ position │ length │ flags │ entry, entry, …
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A request is the paper's log entry (figure 6.3: source port, sequence number, payload length,
-//! payload) behind a kind, a time and a connection; times and positions are differences to the entry
-//! before, so that a completion takes about five bytes.
+//! payload) after a kind, a time and a connection. Times and positions are differences from the
+//! previous entry, so a completion takes about five bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -21,9 +21,9 @@ use crate::entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position,
 
 /// Bytes before the entries.
 pub(super) const HEADER_BYTES: usize = 48;
-/// What the second word of every batch is.
+/// The second word of every batch.
 pub(super) const MAGIC: [u8; 4] = *b"TAPB";
-/// Flag: the entries repeat what earlier segments say.
+/// Flag: the entries repeat those of earlier segments.
 const CARRIED_OVER: u32 = 1;
 
 const OPENED: u8 = 1;
@@ -35,17 +35,17 @@ const COMPLETED_ERROR: u8 = 6;
 const GAP: u8 = 7;
 const CLOSED: u8 = 8;
 
-/// Entries on their way to the log, encoded already.
+/// Encoded entries on their way to the log.
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// The time of the entry before; the first entry's own for the first.
+    /// The time of the previous entry; for the first entry, its own.
     time: Option<Time>,
     /// The position of the last request before this batch.
     before: u64,
-    /// The position of the last request in it, or `before`.
+    /// The position of the last request in the batch, or `before`.
     position: u64,
-    /// The position of the last completion in it, or `before`.
+    /// The position of the last completion in the batch, or `before`.
     completed: u64,
     is_carried: bool,
 }
@@ -57,7 +57,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// An empty batch whose first request, if it gets one, comes after `position`.
+    /// Creates an empty batch whose first request, if any, will come after `position`.
     #[must_use]
     pub fn after(position: Position) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Batch {
         }
     }
 
-    /// The connections with which a segment begins.
+    /// Creates a batch of the connections with which a segment begins.
     pub(super) fn carrying(connections: &[Carried], position: Position) -> Self {
         let mut batch = Self { is_carried: true, ..Self::after(position) };
         for carried in connections {
@@ -85,19 +85,19 @@ impl Batch {
         batch
     }
 
-    /// Whether nothing is in it.
+    /// Whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == HEADER_BYTES
     }
 
-    /// How long it is on disk.
+    /// Its length on disk.
     #[must_use]
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The position of the last request in it or before it.
+    /// The position of the last request in the batch or before it.
     #[must_use]
     pub fn position(&self) -> Position {
         Position(self.position)
@@ -106,7 +106,7 @@ impl Batch {
     /// Appends an entry.
     ///
     /// # Panics
-    /// If it is a request whose position does not follow the one before it.
+    /// If it is a request whose position does not follow the previous one.
     pub fn push(&mut self, entry: &Entry) {
         match entry {
             Entry::Opened { connection, at, client, server } => {
@@ -138,8 +138,8 @@ impl Batch {
         put_address(&mut self.bytes, server);
     }
 
-    /// Appends [`Entry::Request`] of `payload`, sent from the client's `source_port`, and gives its
-    /// position.
+    /// Appends [`Entry::Request`] of `payload`, sent from the client's `source_port`, and returns
+    /// its position.
     ///
     /// # Panics
     /// If the payload is longer than 4 GiB, which no protocol allows.
@@ -208,7 +208,8 @@ impl Batch {
         put_difference(&mut self.bytes, before.0, at.0);
     }
 
-    /// Its bytes, as the batch `number`, when batches up to `synced` are durable. Can be done again.
+    /// Completes it as batch `number`, with batches up to `synced` durable, and returns its bytes.
+    /// Can be called again.
     pub(super) fn seal(&mut self, number: u64, synced: u64) -> &[u8] {
         let length = u32::try_from(self.bytes.len() - HEADER_BYTES)
             .expect("a batch holds requests of one ring block, or a single one");
@@ -225,12 +226,12 @@ impl Batch {
         &self.bytes
     }
 
-    /// Empties it for entries that come after those in it.
+    /// Empties it for later entries.
     pub fn clear(&mut self) {
         self.begin_after(Position(self.position));
     }
 
-    /// Empties it for entries that come after `position`, and keeps its memory.
+    /// Empties it for entries after `position`, keeping its memory.
     pub(crate) fn begin_after(&mut self, position: Position) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.truncate(HEADER_BYTES);
@@ -239,7 +240,7 @@ impl Batch {
     }
 }
 
-/// The head of a batch as it was read.
+/// The parsed header of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) crc: u32,
@@ -252,7 +253,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// `None` if these bytes are not the head of a batch.
+    /// Decodes a header; `None` if the bytes are not one.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let flags = u32_at(bytes, 44);
         if bytes[4..8] != MAGIC || flags & !CARRIED_OVER != 0 {
@@ -274,11 +275,11 @@ impl Header {
         HEADER_BYTES as u64 + u64::from(self.length)
     }
 
-    /// Decodes the entries of a batch whose checksum is right; what is wrong and how far from the first
-    /// entry otherwise.
+    /// Decodes the entries of a batch with a correct checksum. The error says what is wrong, and
+    /// how far from the first entry.
     pub(super) fn entries(&self, body: &[u8]) -> Result<Vec<Entry>, (usize, &'static str)> {
         if self.position >= NUMBER_MAX {
-            return Err((0, "a position that no log reaches"));
+            return Err((0, "a position that no log can reach"));
         }
         let mut decoder = Decoder {
             input: body,
@@ -338,7 +339,7 @@ impl<'a> Decoder<'a> {
     fn request(&mut self, class: Class, at: Time) -> Option<Entry> {
         let connection = self.connection()?;
         let head = self.take(10)?;
-        // The source port is the connection's, which its `Opened` says.
+        // The source port is the connection's, which is in its `Opened` entry.
         let length = u32_at(head, 6) as usize;
         let payload = self.take(length)?.to_vec();
         let position = if self.is_carried {
@@ -387,7 +388,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends how far it is from `from` to `to`, small numbers in few bytes whatever their sign.
+/// Appends the difference from `from` to `to`: small numbers take few bytes whatever their sign.
 fn put_difference(out: &mut Vec<u8>, from: u64, to: u64) {
     let difference = to.wrapping_sub(from).cast_signed();
     varint::put(out, ((difference << 1) ^ (difference >> 63)).cast_unsigned());

@@ -1,4 +1,4 @@
-//! Reading the log: every entry from a position on, in order.
+//! Reads the log: every entry from a position on, in order.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,19 @@ use super::segment::{self, Segment};
 use crate::entry::{Class, Entry, Position};
 use crate::error::{Error, Result};
 
-/// Reads the log in `dir`: all of it, or, as behind a base backup, what comes after request `since`.
+/// Reads the log in `dir`: all of it or, for use after a base backup, what comes after request
+/// `since`.
 ///
-/// With `since`, the connections that were there at that moment come first: their `Opened`, and the
-/// requests of [`Class::Connection`] that made their state, of earlier positions or of position 0, whose
-/// completions are left out.
+/// With `since`, the connections open at that moment come first: their `Opened` entries, and the
+/// requests of [`Class::Connection`] that established their state, at earlier positions or position
+/// 0, without their completions.
 ///
-/// The end of the reader is the end of the log as it was at that moment. It may be asked again, and then
-/// gives what was written since.
+/// The reader ends where the log ended at that moment. Calling `next` again returns what was
+/// written since.
 ///
 /// # Errors
-/// If there is no log, if requests after `since` were removed, or if a file cannot be read. Damage is an
-/// error of the iterator, which ends with it.
+/// If there is no log, if requests after `since` were removed, or if a file cannot be read. Damage
+/// is an error of the iterator, and ends it.
 pub fn read(disk: &Arc<dyn Disk>, dir: &Path, since: Option<Position>) -> Result<Reader> {
     let numbers = segment::list(&**disk, dir)?;
     let Some(oldest) = numbers.first() else { return Err(Error::NoLog { dir: dir.into() }) };
@@ -51,7 +52,7 @@ pub fn read(disk: &Arc<dyn Disk>, dir: &Path, since: Option<Position>) -> Result
     })
 }
 
-/// The name of the protocol that the log in `dir` was captured in.
+/// Returns the name of the protocol of the log in `dir`.
 ///
 /// # Errors
 /// If there is no log, or its first file cannot be read.
@@ -96,10 +97,10 @@ impl Iterator for Reader {
 }
 
 impl Reader {
-    /// Takes in the next batch; false at the end of the log.
+    /// Reads the next batch; false at the end of the log.
     fn next_batch(&mut self) -> Result<bool> {
-        // Whether there is a later segment must be known before this one is found to have ended: it
-        // was complete before the later one got its name.
+        // Check for a later segment before finding the end of this one: this one was complete
+        // before the later one got its name.
         let later = segment::path(&self.dir, self.segment.header.segment + 1);
         let is_last = !self.disk.exists(&later).map_err(Error::on(&later))?;
         if let Some(found) = self.segment.next_batch()? {
@@ -119,7 +120,7 @@ impl Reader {
             let numbers = segment::list(&*self.disk, &self.dir)?;
             let next = self.segment.header.segment + 1;
             if numbers.last().is_some_and(|newest| *newest > next) && !numbers.contains(&next) {
-                return Err(self.segment.corrupt("the segment that follows is missing"));
+                return Err(self.segment.corrupt("the next segment is missing"));
             }
             self.segment.must_be_torn()?;
             return Ok(false);
@@ -128,7 +129,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Goes over to the next segment, which begins where this one ended.
+    /// Continues with the next segment, which begins where this one ended.
     fn next_segment(&mut self) -> Result<()> {
         if self.segment.offset != self.segment.len()? {
             return Err(self.segment.corrupt("a batch that was durable is damaged"));
@@ -144,8 +145,8 @@ impl Reader {
     }
 }
 
-/// Whether an entry of the segment in which `since` lies is part of what comes after it, or of the state
-/// in which it found the connections.
+/// Whether an entry of the segment that contains `since` comes after it, or belongs to the state of
+/// the connections at that point.
 fn is_wanted(entry: &Entry, since: Position) -> bool {
     match entry {
         Entry::Request { position, class, .. } => *position > since || *class == Class::Connection,

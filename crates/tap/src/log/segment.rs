@@ -1,4 +1,4 @@
-//! One file of the log: its name, its header, and the batches in it as they are found.
+//! One file of the log: its name, its header, and its batches as they are found.
 
 use std::path::{Path, PathBuf};
 
@@ -14,25 +14,25 @@ use crate::error::{Error, Result};
 pub(super) const HEADER_BYTES: usize = 72;
 const SEGMENT_MAGIC: [u8; 8] = *b"INDELTAP";
 const VERSION: u32 = 1;
-/// Bytes of a protocol's name at most.
+/// The longest name of a protocol, in bytes.
 const PROTOCOL_BYTES: usize = 16;
-/// Batches, requests and connections are never as many as this.
+/// A bound that the numbers of batches, requests and connections never reach.
 pub(super) const NUMBER_MAX: u64 = 1 << 62;
-/// What is searched at once for a batch behind damage.
+/// Bytes searched at once for a batch behind damage.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Its number, from 1, which is its name too.
+    /// Its number, from 1, which is also its name.
     pub(super) segment: u64,
     /// The number of its first batch.
     pub(super) first_batch: u64,
     /// The position of the last request before it.
     pub(super) position: Position,
-    /// The connection that was numbered last before it.
+    /// The last connection numbered before it.
     pub(super) connection: ConnectionNumber,
-    /// When it was begun.
+    /// When it was created.
     pub(super) created: Time,
     /// The name of the protocol.
     pub(super) protocol: String,
@@ -58,22 +58,22 @@ impl Header {
         let corrupt =
             |offset, what: &str| Error::Corrupt { path: path.into(), offset, what: what.into() };
         if bytes[..8] != SEGMENT_MAGIC {
-            return Err(corrupt(0, "not a segment of a log of requests"));
+            return Err(corrupt(0, "this is not a segment of a log of requests"));
         }
         let version = u32_at(bytes, 8);
         if version != VERSION {
             return Err(Error::Newer { path: path.into(), version });
         }
         if u32_at(bytes, 12) != crc32c(&bytes[16..]) {
-            return Err(corrupt(12, "the header does not have its checksum"));
+            return Err(corrupt(12, "the checksum of the header does not match"));
         }
         if u64_at(bytes, 16) != segment {
-            return Err(corrupt(16, "the segment has another number than its name"));
+            return Err(corrupt(16, "the number of the segment does not match its name"));
         }
         for at in [24, 32, 40] {
             let is_possible = u64_at(bytes, at) < NUMBER_MAX && (at != 24 || u64_at(bytes, at) > 0);
             if !is_possible {
-                return Err(corrupt(at as u64, "a number that no log reaches"));
+                return Err(corrupt(at as u64, "a number that no log can reach"));
             }
         }
         let name = &bytes[56..];
@@ -89,12 +89,12 @@ impl Header {
     }
 }
 
-/// Where segment `number` of the log in `dir` is.
+/// Returns the path of segment `number` of the log in `dir`.
 pub(super) fn path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:010}.tap"))
 }
 
-/// The numbers of the segments in `dir`, ascending.
+/// Returns the numbers of the segments in `dir`, ascending.
 pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
     let names = match disk.list(dir) {
         Ok(names) => names,
@@ -110,17 +110,17 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
 /// A batch that was found.
 pub(super) struct Found {
     pub(super) header: BatchHeader,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub(super) offset: u64,
     pub(super) body: Vec<u8>,
 }
 
-/// A segment that is being read.
+/// A segment being read.
 pub(super) struct Segment {
     pub(super) header: Header,
     pub(super) path: PathBuf,
     pub(super) file: Box<dyn File>,
-    /// Where the next batch begins, if there is one.
+    /// The offset of the next batch, if there is one.
     pub(super) offset: u64,
     /// The number of the next batch.
     pub(super) batch: u64,
@@ -134,7 +134,7 @@ impl Segment {
         let mut bytes = [0; HEADER_BYTES];
         if let Err(error) = file.read_exact_at(&mut bytes, 0) {
             return Err(if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                Error::Corrupt { path, offset: 0, what: "the header is cut short".into() }
+                Error::Corrupt { path, offset: 0, what: "the header is truncated".into() }
             } else {
                 Error::on(&path)(error)
             });
@@ -144,7 +144,7 @@ impl Segment {
         Ok(Self { header, path, file, offset: HEADER_BYTES as u64, batch })
     }
 
-    /// The next batch; `None` where whole batches end.
+    /// Returns the next batch; `None` after the last complete one.
     pub(super) fn next_batch(&mut self) -> Result<Option<Found>> {
         let Some(found) = self.batch_at(self.offset)? else { return Ok(None) };
         if found.header.number != self.batch {
@@ -155,7 +155,7 @@ impl Segment {
         Ok(Some(found))
     }
 
-    /// The whole batch at `offset`, if there is one.
+    /// Returns the complete batch at `offset`, if there is one.
     fn batch_at(&self, offset: u64) -> Result<Option<Found>> {
         let len = self.len()?;
         let mut bytes = [0; BATCH_HEADER_BYTES];
@@ -175,8 +175,8 @@ impl Segment {
         Ok(Some(Found { header, offset, body }))
     }
 
-    /// Where [`Segment::next_batch`] found no more: fails if the next batch was durable once, by what
-    /// later ones in this segment say.
+    /// Checks the place where [`Segment::next_batch`] found no more: fails if later batches of the
+    /// segment show that the next one was durable once.
     pub(super) fn must_be_torn(&self) -> Result<()> {
         let len = self.len()?;
         let mut at = self.offset;
@@ -198,18 +198,18 @@ impl Segment {
             if wanted < SEARCH_BYTES {
                 break;
             }
-            // The word may lie across two windows.
+            // The word may span two windows.
             at += (SEARCH_BYTES - MAGIC.len() + 1) as u64;
         }
         Ok(())
     }
 
-    /// Damage at the place where the next batch should be.
+    /// Creates an error for damage where the next batch should be.
     pub(super) fn corrupt(&self, what: &str) -> Error {
         Error::Corrupt { path: self.path.clone(), offset: self.offset, what: what.into() }
     }
 
-    /// Bytes of the file.
+    /// The length of the file.
     pub(super) fn len(&self) -> Result<u64> {
         self.file.len().map_err(Error::on(&self.path))
     }

@@ -1,4 +1,4 @@
-//! Writing the log: batches, syncs, segments.
+//! Writes the log: batches, syncs, segments.
 //!
 //! A full disk leaves the writer as it was: the same batch can be written again. Any other failure
 //! is final: after a failed sync it is unknown what of the file is on the device, and the next
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 pub struct Settings {
     /// The name of the protocol, at most 16 bytes of ASCII.
     pub protocol: String,
-    /// What is kept.
+    /// The retention limits.
     pub keep: Keep,
 }
 
@@ -32,11 +32,11 @@ pub struct Writer {
     segment: u64,
     path: PathBuf,
     file: Box<dyn File>,
-    /// Where the next batch goes.
+    /// The offset of the next batch.
     end: u64,
     /// The number of the next batch.
     batch: u64,
-    /// The last batch that is durable.
+    /// The last durable batch.
     synced: u64,
     position: Position,
     connection: ConnectionNumber,
@@ -102,22 +102,22 @@ impl Writer {
         self.position
     }
 
-    /// The connection that was numbered last when the log was opened.
+    /// The last connection numbered when the log was opened.
     #[must_use]
     pub fn connection(&self) -> ConnectionNumber {
         self.connection
     }
 
-    /// Whether the log was there before, so that it has a gap now.
+    /// Whether the log existed before, so that it has a gap now.
     #[must_use]
     pub fn is_continued(&self) -> bool {
         self.is_continued
     }
 
-    /// Writes a batch; durable after [`Writer::sync`].
+    /// Writes a batch; it is durable after [`Writer::sync`].
     ///
     /// # Errors
-    /// If it cannot be written. If the disk is full the same batch may be written again later.
+    /// If the write fails. If the disk is full, the same batch may be written again later.
     pub fn write(&mut self, batch: &mut Batch) -> Result<()> {
         let bytes = batch.seal(self.batch, self.synced);
         self.file.write_all_at(bytes, self.end).map_err(Error::on(&self.path))?;
@@ -127,10 +127,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes every batch written durable.
+    /// Makes every written batch durable.
     ///
     /// # Errors
-    /// If that fails; the log must not be written any further then.
+    /// If the sync fails; the log must then not be written any further.
     pub fn sync(&mut self) -> Result<()> {
         if self.synced + 1 < self.batch {
             self.file.sync_data().map_err(Error::on(&self.path))?;
@@ -139,7 +139,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes in the segment that is written.
+    /// Bytes in the current segment.
     #[must_use]
     pub fn segment_len_bytes(&self) -> u64 {
         self.end
@@ -149,7 +149,7 @@ impl Writer {
     /// is not kept. `connection` is the one that was numbered last.
     ///
     /// # Errors
-    /// If the segment cannot be made. If the disk is full the old one goes on.
+    /// If the segment cannot be created. If the disk is full, the old one remains in use.
     pub fn rotate(
         &mut self,
         carried: &[Carried],
@@ -176,7 +176,7 @@ impl Writer {
         self.remove_old(now)
     }
 
-    /// Ends the log: everything is durable, and a last batch says so.
+    /// Ends the log: makes everything durable, and adds a last batch that says so.
     ///
     /// # Errors
     /// As [`Writer::write`] and [`Writer::sync`].
@@ -186,7 +186,7 @@ impl Writer {
         self.sync()
     }
 
-    /// Removes the segments that are not kept.
+    /// Removes the segments outside the retention limits.
     fn remove_old(&mut self, now: Time) -> Result<()> {
         let Keep { bytes_max, age_max } = self.settings.keep;
         if bytes_max.is_none() && age_max.is_none() {
@@ -201,14 +201,14 @@ impl Writer {
         let mut total: u64 = segments.iter().map(|(_, bytes, _)| bytes).sum();
         for pair in segments.windows(2) {
             let (path, bytes, _) = &pair[0];
-            // What is in a segment is as old as the beginning of the next one, or older.
+            // The contents of a segment are at least as old as the beginning of the next one.
             let age_ns = u128::from(now.0.saturating_sub(pair[1].2.0));
             let is_old = age_max.is_some_and(|max| age_ns > max.as_nanos());
             if !is_old && bytes_max.is_none_or(|max| total <= max) {
                 break;
             }
             self.disk.remove(path).map_err(Error::on(path))?;
-            // One after the other: a crash must not leave an older segment without a newer one.
+            // One after another: a crash must not leave an older segment without a newer one.
             self.disk.sync_dir(&self.dir).map_err(Error::on(&self.dir))?;
             total -= bytes;
         }
@@ -216,7 +216,7 @@ impl Writer {
     }
 }
 
-/// Makes a segment with its header and first batch, durable under its name.
+/// Creates a segment with its header and first batch, durable under its name.
 fn begin_segment(
     disk: &dyn Disk,
     dir: &Path,
@@ -231,7 +231,7 @@ fn begin_segment(
     Ok((path, file, bytes.len() as u64))
 }
 
-/// Where a log that is continued ends.
+/// The end of a continued log.
 struct End {
     segment: u64,
     batch: u64,
@@ -240,7 +240,7 @@ struct End {
 }
 
 impl End {
-    /// Reads the last segment, cuts its torn tail and makes it durable.
+    /// Reads the last segment, truncates its torn tail and syncs it.
     fn find(disk: &dyn Disk, dir: &Path, number: u64, protocol: &str) -> Result<Self> {
         let mut last = Segment::open(disk, dir, number, Access::ReadWrite)?;
         if last.header.protocol != protocol {
@@ -266,7 +266,7 @@ impl End {
         }
         last.must_be_torn()?;
         if last.batch.max(position.0).max(connection.0) >= segment::NUMBER_MAX {
-            return Err(last.corrupt("a number that no log reaches"));
+            return Err(last.corrupt("a number that no log can reach"));
         }
         last.file.set_len(last.offset).map_err(Error::on(&last.path))?;
         last.file.sync_data().map_err(Error::on(&last.path))?;

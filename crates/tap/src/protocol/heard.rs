@@ -1,9 +1,9 @@
-//! A listener that remembers, for tests.
+//! A listener that records, for tests.
 
 use super::{Listener, Side};
 use crate::entry::{Class, Outcome, Time};
 
-/// What a listener was told.
+/// A call of the listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Request { class: Class, payload: Vec<u8>, offset: u64 },
@@ -18,7 +18,7 @@ impl Heard {
     }
 }
 
-/// Everything that it was told, in order.
+/// All calls, in order.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     pub(super) heard: Vec<Heard>,
@@ -54,7 +54,7 @@ impl Recorder {
         self.heard.iter().filter(|heard| matches!(heard, Heard::Unintelligible(..))).count()
     }
 
-    /// What was told of one side's bytes.
+    /// The calls about one side's bytes.
     pub(super) fn of_side(&self, side: Side) -> Vec<Heard> {
         let is_its = |heard: &&Heard| match heard {
             Heard::Request { .. } => side == Side::Client,

@@ -50,10 +50,10 @@ use self::sql::Kind;
 use super::{Conversation, Listener, Side};
 use crate::entry::{Class, Outcome, Time};
 
-/// The number of the error by which a server breaks a deadlock.
+/// The error number by which a server breaks a deadlock.
 const DEADLOCK: [u8; 2] = 1213_u16.to_le_bytes();
 
-/// The request that says that the server has rolled a transaction back.
+/// The request that records a rollback by the server.
 pub(crate) fn deadlock_rollback() -> Vec<u8> {
     let mut request = Vec::new();
     packet::write(&mut request, 0, b"\x03ROLLBACK /* deadlock */");
@@ -66,37 +66,37 @@ pub struct Mysql {
     phase: Phase,
     /// The part of a request that came in earlier calls.
     partial: Vec<u8>,
-    /// Where in the client's stream the current request begins.
+    /// The offset of the current request in the client's stream.
     offset: u64,
     packets: Packets,
-    /// What client and server agreed on.
+    /// The capabilities agreed on.
     capabilities: u64,
     session: Session,
     waiting: VecDeque<Waiting>,
     told: u64,
     file: Option<File>,
     prepared: Option<Prepared>,
-    /// Set while the place is lost and can be found again.
+    /// Set while the position is lost and can be found again.
     regain: Option<Regain>,
 }
 
-/// Where the connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The server speaks first.
     Greeting,
-    /// The client is to log in.
+    /// The client must log in.
     Login,
-    /// The server is to be convinced.
+    /// The server wants a proof of the password.
     Proof,
     Commands,
-    /// The place is lost: nothing is read until the client begins anew.
+    /// The position is lost: nothing is parsed until the client begins anew.
     Lost,
-    /// Nothing that follows can be read.
+    /// Nothing more can be parsed.
     Over,
 }
 
-/// A command that was not answered.
+/// An unanswered command.
 #[derive(Debug)]
 struct Waiting {
     number: u64,
@@ -104,14 +104,14 @@ struct Waiting {
     change: Option<(Change, Vec<u8>)>,
 }
 
-/// LOAD DATA LOCAL: the request so far, and what it is.
+/// LOAD DATA LOCAL: the request so far, and its class.
 #[derive(Debug)]
 struct File {
     number: u64,
     request: Vec<u8>,
-    /// The server has asked for the file.
+    /// Whether the server has requested the file.
     is_wanted: bool,
-    /// The file is too, so that nothing is told twice.
+    /// Whether the file has been reported, so that nothing is reported twice.
     is_told: bool,
 }
 
@@ -122,7 +122,7 @@ impl Default for Mysql {
 }
 
 impl Mysql {
-    /// A connection that begins.
+    /// Creates a conversation for a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Mysql {
         }
     }
 
-    /// The statement that the server prepared last.
+    /// The statement prepared last.
     pub(crate) fn last_prepared(&self) -> Option<Prepared> {
         self.prepared
     }
@@ -177,7 +177,7 @@ impl Mysql {
         !matches!(self.phase, Phase::Lost | Phase::Over)
     }
 
-    /// A whole payload of the client, with the headers of its packets.
+    /// Handles a complete payload of the client, with the headers of its packets.
     fn request(&mut self, raw: &[u8], at: Time, listener: &mut dyn Listener) {
         match self.phase {
             Phase::Login => self.login(raw, at, listener),
@@ -187,7 +187,7 @@ impl Mysql {
                     self.command(raw, at, listener);
                 }
             }
-            Phase::Greeting => self.give_up("the client speaks before the server", at, listener),
+            Phase::Greeting => self.give_up("the client sends before the server", at, listener),
             Phase::Lost | Phase::Over => {}
         }
     }
@@ -223,13 +223,13 @@ impl Mysql {
         self.told += 1;
     }
 
-    /// What was told last is answered as `expected`.
+    /// Notes that the last reported request expects the answer `expected`.
     fn wait(&mut self, expected: Expected, change: Option<(Change, Vec<u8>)>) {
         let answer = Answer::new(expected, self.capabilities);
         self.waiting.push_back(Waiting { number: self.told - 1, answer, change });
     }
 
-    /// Whether the client's packet belongs to a command before: a file, or a password.
+    /// Whether the client's packet belongs to an earlier command: a file, or a password.
     fn answers_question(&mut self, raw: &[u8]) -> bool {
         let is_first = raw[3] == 0;
         if let Some(file) = &mut self.file
@@ -253,7 +253,7 @@ impl Mysql {
         };
         let code = Code::of(first);
         if code == Code::Replica {
-            return self.give_up("a replica's link has no requests", at, listener);
+            return self.give_up("the connection of a replica has no requests", at, listener);
         }
         let payload = self.without_attributes(code, &payload);
         let Some(payload) = payload else {
@@ -282,7 +282,7 @@ impl Mysql {
         }
         self.tell(class, raw, at, listener);
         match code.expected() {
-            // Done as soon as it is there.
+            // Complete as soon as it arrives.
             Expected::Nothing if self.waiting.is_empty() => {
                 listener.response(self.told - 1, Outcome::Ok, at);
             }
@@ -315,10 +315,10 @@ impl Mysql {
                         self.capabilities = greeting.capabilities;
                         self.phase = Phase::Login;
                     }
-                    // It refuses the connection, and says why.
+                    // The server refuses the connection, with a reason.
                     None if head.first() == 0xff => {}
                     None => {
-                        listener.unintelligible(Side::Server, "a greeting of no known kind", at);
+                        listener.unintelligible(Side::Server, "an unknown kind of greeting", at);
                         self.phase = Phase::Over;
                     }
                 },
@@ -328,13 +328,13 @@ impl Mysql {
         }
     }
 
-    /// The server's packet that was just read.
+    /// Handles the server's packet that was just read.
     fn answer(&mut self, at: Time, listener: &mut dyn Listener) {
         self.pop_silent(at, listener);
         let Some(waiting) = self.waiting.front_mut() else {
-            // It says why it hangs up.
+            // The server gives the reason for its hangup.
             if self.packets.head().first() != 0xff {
-                listener.unintelligible(Side::Server, "an answer that nobody asked for", at);
+                listener.unintelligible(Side::Server, "an answer without a request", at);
                 self.lose();
             }
             return;
@@ -348,7 +348,7 @@ impl Mysql {
             Ok(Step::File) => match &mut self.file {
                 Some(file) => file.is_wanted = true,
                 None => {
-                    let why = "a file that a hidden LOAD DATA LOCAL asks for";
+                    let why = "the file of a hidden LOAD DATA LOCAL";
                     listener.unintelligible(Side::Client, why, at);
                     self.file = Some(File {
                         number: waiting.number,
@@ -404,7 +404,7 @@ impl Mysql {
         self.pop_silent(at, listener);
     }
 
-    /// Commands without an answer are done when all before them are.
+    /// Completes commands without an answer once all before them are complete.
     fn pop_silent(&mut self, at: Time, listener: &mut dyn Listener) {
         while let Some(waiting) =
             self.waiting.pop_front_if(|front| front.answer.expected() == Expected::Nothing)
@@ -439,7 +439,7 @@ impl Mysql {
         self.regain = None;
         self.phase = Phase::Commands;
         self.session.is_in_doubt();
-        // They were executed, as the connection answered later ones; how is not known.
+        // They were executed, because the connection answered later ones; their outcome is unknown.
         while let Some(waiting) = self.waiting.pop_front() {
             listener.response(waiting.number, Outcome::Ok, at);
         }

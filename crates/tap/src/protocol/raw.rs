@@ -1,13 +1,13 @@
-//! No protocol at all: what one call brings is a request.
+//! No protocol: the bytes of each call are a request.
 //!
-//! There is nothing to tell requests apart by, so each piece of the client's stream is one, and what the
-//! server says first after some of them answers those. It shows traffic, and brings a server back only if
-//! that does not care how its requests are cut.
+//! Nothing separates requests, so each piece of the client's stream is one, and the server's next
+//! bytes answer all pieces before them. This shows traffic. It restores a server only if the
+//! division of its requests does not matter.
 
 use super::{Conversation, Listener, Side};
 use crate::entry::{Class, Outcome, Time};
 
-/// A connection of which nothing is known.
+/// A connection in an unknown protocol.
 #[derive(Debug, Default)]
 pub struct Raw {
     offset: u64,
@@ -16,7 +16,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A connection that begins.
+    /// Creates a conversation for a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

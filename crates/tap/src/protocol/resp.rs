@@ -6,21 +6,21 @@
 //!   server ─► replies: framed, not kept ─────────────────────┴────────────────► Listener::response
 //! ```
 //!
-//! Replies come in the order of the requests, but not one each: subscriptions are confirmed once a
-//! channel, CLIENT REPLY leaves answers out (a request without one counts as answered with the next
-//! reply that comes), pushes and MONITOR's lines come unasked. An EXEC that is answered by nothing did
+//! Replies come in the order of the requests, but not one for each: subscriptions are confirmed
+//! once per channel, CLIENT REPLY suppresses answers (a request without one counts as answered by
+//! the next reply), and pushes and MONITOR lines come unrequested. An EXEC with a null answer did
 //! nothing, and counts as an error.
 //!
 //! # After a gap
-//! A gap within a string whose length is known costs that request or reply only. After any other one the
-//! place in the stream is lost, and taking the middle of a value for a request would be worse than
-//! losing requests. It counts as found again when twice in a row everything that the client sent before
-//! the server spoke was whole known requests to the last byte, and everything that the server said
-//! before the client spoke again was exactly as many whole replies.
+//! A gap within a string of known length costs only that request or reply. After any other gap, the
+//! position in the stream is lost; mistaking the middle of a value for a request would be worse
+//! than losing requests. The position counts as found again when, twice in a row, everything that
+//! the client sent before the server's turn was complete known requests to the last byte, and
+//! everything that the server sent before the client's turn was exactly as many complete replies.
 //!
 //! # Invariants
-//! 1. `waiting` has an entry for each request that was not answered, in their order.
-//! 2. What establishes the connection's state is kept only once the server agreed to it.
+//! 1. `waiting` has an entry for each unanswered request, in order.
+//! 2. A request that establishes connection state is kept only after the server has accepted it.
 
 mod meaning;
 mod regain;
@@ -36,10 +36,10 @@ use self::waiting::{Expected, Waiting};
 use super::{Conversation, Listener, Side};
 use crate::entry::{Class, Time};
 
-/// A request may be as long as the server allows; it is only held as far as it has come.
+/// A request may be as long as the server allows; only its received part is held.
 const LIMITS: Limits = Limits { bulk_bytes_max: 1 << 40, authenticated: true };
 
-/// The most bytes that are put in the place of missing ones within a string.
+/// The most bytes substituted for missing ones within a string.
 const FILLED_BYTES_MAX: u64 = 64 << 20;
 
 /// A connection that speaks RESP.
@@ -48,26 +48,26 @@ pub struct Resp {
     parser: Parser,
     /// The part of a request that came in earlier calls.
     partial: Vec<u8>,
-    /// At least so many bytes are missing to the request in `partial`.
+    /// The minimum number of bytes missing from the request in `partial`.
     missing: usize,
-    /// Bytes of the request in `partial` are missing, and others stand in their place.
+    /// Whether missing bytes of the request in `partial` were substituted.
     has_hole: bool,
-    /// Where in the client's stream the current request begins.
+    /// The offset of the current request in the client's stream.
     offset: u64,
     replies: Replies,
     session: Session,
     waiting: Waiting,
-    /// Set while the place in a stream is lost.
+    /// Set while the position in a stream is lost.
     regain: Option<Regain>,
-    /// Nothing that follows can be understood: a replica, or no RESP at all.
+    /// Whether nothing more can be parsed: a replica, or not RESP at all.
     is_over: bool,
 }
 
-/// What earlier requests have made of the connection.
+/// The effects of earlier requests on the connection.
 #[derive(Debug)]
 struct Session {
     in_multi: bool,
-    /// SELECT within the open MULTI: takes effect with EXEC.
+    /// SELECT inside the open MULTI: takes effect with EXEC.
     selected_in_multi: Option<Vec<u8>>,
     reply_mode: ReplyMode,
 }
@@ -79,7 +79,7 @@ impl Default for Resp {
 }
 
 impl Resp {
-    /// A connection that begins.
+    /// Creates a conversation for a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Resp {
         }
     }
 
-    /// Tells the whole requests at the front of `bytes`; how many bytes they have.
+    /// Reports the complete requests at the front of `bytes`. Returns their length.
     fn requests(&mut self, bytes: &[u8], at: Time, listener: &mut dyn Listener) -> usize {
         let mut taken = 0;
         while taken < bytes.len() && !self.is_over {
@@ -141,7 +141,7 @@ impl Resp {
                     taken += len;
                 }
                 Err(error) => {
-                    // The server says so too, and hangs up.
+                    // The server reports the same and hangs up.
                     listener.unintelligible(Side::Client, &error.to_string(), at);
                     self.is_over = true;
                 }
@@ -157,12 +157,16 @@ impl Resp {
         let mut word = || args.next().unwrap_or_default();
         let words = Words { name, second: word(), third: word(), len };
         let meaning = match meaning(&words) {
-            // What it was set to is not known.
+            // The value that it set is unknown.
             Meaning::Set(_) if self.has_hole => Meaning::Plain(Class::Query),
             meaning => meaning,
         };
         if meaning == Meaning::Replica {
-            listener.unintelligible(Side::Client, "a replica's link has no requests", at);
+            listener.unintelligible(
+                Side::Client,
+                "the connection of a replica has no requests",
+                at,
+            );
             self.is_over = true;
             return;
         }
@@ -171,7 +175,7 @@ impl Resp {
         let is_answered = self.session.is_answered(&meaning);
         let expected = match meaning {
             _ if !is_answered => Expected::Nothing,
-            // When the place is found again, all before it are answered.
+            // When the position is found again, all requests before it count as answered.
             _ if let Some(regain) = &mut self.regain => {
                 regain.asked();
                 Expected::Nothing
@@ -223,12 +227,12 @@ impl Resp {
             .waiting
             .answer(reply, &mut |number, outcome| listener.response(number, outcome, at))
         {
-            listener.unintelligible(Side::Server, "a reply that nobody asked for", at);
+            listener.unintelligible(Side::Server, "a reply without a request", at);
             self.lose(false);
         }
     }
 
-    /// The place in the server's stream is lost, and perhaps that in the client's.
+    /// Notes that the position in the server's stream is lost, and possibly that in the client's.
     fn lose(&mut self, client_too: bool) {
         let client_too = client_too || self.regain.as_ref().is_some_and(Regain::has_lost_client);
         self.replies = Replies::new();
@@ -242,7 +246,7 @@ impl Resp {
         }
     }
 
-    /// Whether the place is known again, and what follows can be read.
+    /// Returns whether the position is known again, so that parsing can continue.
     fn regained(
         &mut self,
         side: Side,
@@ -254,7 +258,8 @@ impl Resp {
         match regain.heard(side, bytes, !self.replies.is_between()) {
             Progress::Found => {
                 self.regain = None;
-                // They were executed, as the connection answered later ones; how is not known.
+                // They were executed, because the connection answered later ones; their outcome is
+                // unknown.
                 self.waiting.answer_all(&mut |number, outcome| {
                     listener.response(number, outcome, at);
                 });
@@ -306,10 +311,10 @@ impl Conversation for Resp {
 }
 
 impl Resp {
-    /// Puts other bytes into the place of missing ones, if they are certainly within an argument.
+    /// Substitutes missing bytes if they certainly lie within an argument.
     fn fill(&mut self, missing: u64) -> bool {
-        // Behind an argument are its line end's two bytes; before the next one is a line, whose first
-        // byte alone is missing for certain.
+        // An argument ends with the two bytes of a line end; a line precedes the next one, of which
+        // only the first byte is certainly missing.
         let is_within = self.missing > 2
             && !self.partial.is_empty()
             && missing > 0
@@ -349,7 +354,7 @@ impl Session {
         }
     }
 
-    /// Follows what a request that was just pushed does to the connection.
+    /// Applies the effect of the last pushed request to the connection.
     fn follow(&mut self, meaning: &Meaning, payload: &[u8], waiting: &mut Waiting) {
         match meaning {
             Meaning::Multi => self.in_multi = true,

@@ -6,15 +6,15 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Odd, and with as many ones as zeroes.
+/// Odd, and with as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What two tables differ by.
+/// The random seed of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Seed(u64);
 
 impl Seed {
-    /// One that cannot be guessed.
+    /// Creates an unpredictable seed.
     pub(super) fn random() -> Self {
         Self(RandomState::new().hash_one(FACTOR))
     }
@@ -28,7 +28,7 @@ impl BuildHasher for Seed {
     }
 }
 
-/// What came so far.
+/// The product so far.
 #[derive(Debug)]
 pub(super) struct Product(u64);
 

@@ -1,4 +1,4 @@
-//! One direction of a connection: bytes put in order by their sequence numbers.
+//! One direction of a connection: puts bytes in order by their sequence numbers.
 //!
 //! ```text
 //!      given to the handler │  hole  │ waiting │ hole │ waiting
@@ -8,24 +8,25 @@
 
 use std::collections::BTreeMap;
 
-/// Farther than this from the next byte expected, a sequence number is of another connection: no window
-/// is that large in practice.
+/// A sequence number farther than this from the next expected byte belongs to another connection:
+/// no window is that large in practice.
 const NEAR_BYTES: i64 = 1 << 28;
 
-/// Where a sequence number is.
+/// The position of a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
     /// The stream has not begun.
     Unknown,
-    /// So many bytes before the next one expected.
+    /// This many bytes before the next expected one.
     Behind(u64),
-    /// So many bytes after it, or at it.
+    /// This many bytes after it, or at it.
     Ahead(u64),
     /// Too far away.
     Elsewhere,
 }
 
-/// What a stream gives, with the sequence number of its first byte: bytes, or how many are missing.
+/// A piece of a stream, with the sequence number of its first byte: bytes, or the number of missing
+/// ones.
 type Given<'a> = (u32, Result<&'a [u8], u64>);
 
 #[derive(Debug, Default)]
@@ -33,9 +34,9 @@ pub(super) struct Stream {
     has_begun: bool,
     /// The sequence number of the byte at place 0.
     first: u32,
-    /// The place of the next byte expected.
+    /// The place of the next expected byte.
     next: u64,
-    /// The place behind the last byte, once a FIN has come.
+    /// The place after the last byte, once a FIN has arrived.
     end: Option<u64>,
     /// Parts behind a hole, by place; they do not overlap.
     waiting: BTreeMap<u64, Vec<u8>>,
@@ -43,7 +44,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Begins with the byte of this number, unless it has begun.
+    /// Begins with the byte of this number, unless the stream has begun.
     pub(super) fn begin(&mut self, sequence: u32) {
         if !self.has_begun {
             self.has_begun = true;
@@ -51,12 +52,12 @@ impl Stream {
         }
     }
 
-    /// Whether a SYN of this number is the one it began with, or may be.
+    /// Whether the stream began, or may have begun, with a SYN of this number.
     pub(super) fn begins_at(&self, syn: u32) -> bool {
         !self.has_begun || syn.wrapping_add(1) == self.first
     }
 
-    /// The number of the next byte expected.
+    /// The number of the next expected byte.
     #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
     pub(super) fn next_sequence(&self) -> u32 {
         self.first.wrapping_add(self.next as u32)
@@ -74,7 +75,7 @@ impl Stream {
         }
     }
 
-    /// Whether a RST of this number can be of this connection.
+    /// Whether a RST of this number can belong to this connection.
     pub(super) fn is_near(&self, sequence: u32) -> bool {
         match self.place(sequence) {
             Placed::Unknown | Placed::Ahead(_) => true,
@@ -84,20 +85,20 @@ impl Stream {
         }
     }
 
-    /// The sender ends behind the byte before this number.
+    /// Notes that the sender ends before this number.
     pub(super) fn ends_at(&mut self, sequence: u32) {
         if let Placed::Ahead(ahead) = self.place(sequence) {
             self.end.get_or_insert(self.next + ahead);
         }
     }
 
-    /// Whether all its bytes were given or told missing, and no more can come.
+    /// Whether all its bytes were passed on or reported missing, and no more can arrive.
     pub(super) fn has_ended(&self) -> bool {
         self.end.is_some_and(|end| self.next >= end)
     }
 
-    /// Takes bytes of which the first has this number. More than `waiting_max` bytes behind a hole, and
-    /// the hole is told missing.
+    /// Handles bytes, of which the first has this number. If more than `waiting_max` bytes wait
+    /// behind a hole, reports the hole as missing.
     pub(super) fn payload(
         &mut self,
         sequence: u32,
@@ -111,7 +112,7 @@ impl Stream {
         match self.place(sequence) {
             Placed::Unknown | Placed::Elsewhere => {}
             Placed::Behind(behind) => {
-                // The beginning was there before; the rest may be new.
+                // The beginning was received before; the rest may be new.
                 let known = usize::try_from(behind).unwrap_or(usize::MAX);
                 if let Some(rest) = bytes.get(known..) {
                     self.give(rest, &mut give);
@@ -128,14 +129,15 @@ impl Stream {
         }
     }
 
-    /// The receiver has everything before this number: what is not there was lost on the way here.
+    /// Notes that the receiver has everything before this number: what is missing here was lost on
+    /// the way to the sidecar.
     pub(super) fn acknowledged(
         &mut self,
         sequence: u32,
         mut give: impl FnMut(u32, Result<&[u8], u64>),
     ) {
         let Placed::Ahead(ahead) = self.place(sequence) else { return };
-        // The number behind the last byte is the FIN's.
+        // The FIN takes the number after the last byte.
         let place = (self.next + ahead).min(self.end.unwrap_or(u64::MAX));
         while self.next < place {
             let hole_end = self.waiting.keys().next().map_or(place, |first| place.min(*first));
@@ -143,13 +145,13 @@ impl Stream {
         }
     }
 
-    /// Drops what waits: what it waits for will not come.
+    /// Drops what waits, because what it waits for will not arrive.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting.clear();
         self.waiting_bytes = 0;
     }
 
-    /// Gives bytes at the next place, and those that waited for them.
+    /// Passes on bytes at the next place, and those that waited for them.
     fn give(&mut self, bytes: &[u8], give: &mut impl FnMut(u32, Result<&[u8], u64>)) {
         if !bytes.is_empty() {
             let (sequence, given): Given<'_> = (self.next_sequence(), Ok(bytes));
@@ -171,17 +173,17 @@ impl Stream {
         }
     }
 
-    /// Tells that the bytes up to `place` are missing, and goes on behind them.
+    /// Reports the bytes up to `place` as missing, and continues behind them.
     fn skip(&mut self, place: u64, give: &mut impl FnMut(u32, Result<&[u8], u64>)) {
         give(self.next_sequence(), Err(place - self.next));
         self.next = place;
         self.give(&[], give);
     }
 
-    /// Keeps the bytes at `place`, except those that wait already.
+    /// Keeps the bytes at `place`, except those already waiting.
     fn wait(&mut self, mut place: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            // The part before ends behind `place`?
+            // Whether the previous part ends after `place`.
             if let Some((before, part)) = self.waiting.range(..=place).next_back() {
                 let covered = (before + part.len() as u64).saturating_sub(place);
                 if covered > 0 {

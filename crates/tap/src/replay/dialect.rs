@@ -1,4 +1,4 @@
-//! What differs between protocols when their requests are sent again.
+//! The differences between protocols in sending requests again.
 
 use super::footprint::arguments;
 use super::mysql::MysqlSession;
@@ -12,7 +12,7 @@ use crate::protocol::{Conversation, Protocol};
 /// The user to log in as.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// The user; the recorded one if there is none.
+    /// The user; the recorded one if `None`.
     pub user: Option<String>,
     /// The password.
     pub password: Option<String>,
@@ -21,15 +21,15 @@ pub struct Credentials {
 /// What is sent for a request of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outgoing {
-    /// Nothing: it concerns the original connection only.
+    /// Nothing: it concerns only the original connection.
     Nothing,
-    /// These bytes; their outcome is to be the recorded one, or is of no interest.
+    /// These bytes; their outcome is compared with the recorded one if it matters.
     Bytes { bytes: Vec<u8>, is_compared: bool, is_told_late: bool },
-    /// These bytes, and the server answers when another client has done something.
+    /// These bytes, which the server answers after an action of another client.
     Blocks(Vec<u8>),
 }
 
-/// A connection's protocol, and what is known of the connection.
+/// A connection's protocol and state.
 pub(super) enum Dialect {
     Resp(Box<RespSession>),
     Mysql(Box<MysqlSession>),
@@ -41,7 +41,7 @@ pub(super) enum Dialect {
 pub(super) struct RespSession {
     conversation: Resp,
     in_multi: bool,
-    /// How the server calls the connection.
+    /// The server's id of the connection.
     pub(super) client_id: Option<u64>,
 }
 
@@ -62,7 +62,8 @@ impl Dialect {
         }
     }
 
-    /// What to send for a request; `has_answered_exec` if the EXEC behind a WATCH was answered.
+    /// Determines what to send for a request; `has_answered_exec` if the EXEC after a WATCH was
+    /// answered.
     pub(super) fn outgoing(
         &mut self,
         request: &Request,
@@ -76,7 +77,7 @@ impl Dialect {
         }
     }
 
-    /// A request was answered.
+    /// Handles the answer to a request.
     pub(super) fn answered(&mut self, request: &Request, outcome: Outcome) {
         if let Self::Mysql(session) = self {
             session.answered(request, outcome);
@@ -96,7 +97,7 @@ pub(super) fn as_it_is(request: &Request) -> Outgoing {
     Outgoing::Bytes { bytes: request.payload.clone(), is_compared: true, is_told_late: false }
 }
 
-/// A request of RESP.
+/// Encodes a RESP request.
 pub(super) fn resp_request(words: &[&[u8]]) -> Vec<u8> {
     let mut writer = resp::Writer::new(resp::Protocol::Resp2);
     writer.array(words.len());
@@ -104,7 +105,7 @@ pub(super) fn resp_request(words: &[&[u8]]) -> Vec<u8> {
     writer.take()
 }
 
-/// The request that logs in, if there is something to log in with.
+/// Encodes the login request, if there are credentials.
 pub(super) fn auth(credentials: &Credentials) -> Option<Vec<u8>> {
     let password = credentials.password.as_deref()?.as_bytes();
     Some(match &credentials.user {
@@ -129,7 +130,7 @@ impl RespSession {
             is_told_late: false,
         };
         match &name[..] {
-            // The connection was logged in with what was given.
+            // The connection has logged in with the given credentials.
             b"auth" if credentials.password.is_some() => return Outgoing::Nothing,
             b"hello" if credentials.password.is_some() => {
                 let auth_at = words.iter().position(|word| word.eq_ignore_ascii_case(b"auth"));
@@ -151,7 +152,7 @@ impl RespSession {
         if !self.in_multi
             && let Some(timeout_at) = timeout_of(&name, &words)
         {
-            // It ends when its answer was recorded, not when some time has gone by.
+            // It ends when its answer was recorded, not after a period of time.
             words[timeout_at] = b"0";
             return Outgoing::Blocks(resp_request(&words));
         }
@@ -165,7 +166,7 @@ pub(super) fn is_watch(payload: &[u8]) -> bool {
     begin.windows(5).any(|word| word.eq_ignore_ascii_case(b"watch"))
 }
 
-/// Which argument of a command that may block is its timeout.
+/// The index of the timeout among the arguments of a command that may block.
 fn timeout_of(name: &[u8], words: &[&[u8]]) -> Option<usize> {
     let block = || words.iter().position(|word| word.eq_ignore_ascii_case(b"block"));
     let at = match name {
@@ -179,7 +180,7 @@ fn timeout_of(name: &[u8], words: &[&[u8]]) -> Option<usize> {
     (at > 0 && at < words.len()).then_some(at)
 }
 
-/// Logs in on a connection that was just made, as the protocol wants it.
+/// Logs in on a new connection, as its protocol requires.
 pub(super) fn log_in(
     target: &mut super::target::Target,
     first: &Request,
@@ -256,7 +257,7 @@ mod tests {
         ] {
             assert_eq!(of(line, None, &mut session), Outgoing::Blocks(bytes(sent)), "{line}");
         }
-        // Within a transaction it does not block.
+        // Inside a transaction, it does not block.
         of("MULTI", None, &mut session);
         assert!(matches!(of("BLPOP a 1", None, &mut session), Outgoing::Bytes { .. }));
     }

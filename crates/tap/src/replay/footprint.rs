@@ -1,4 +1,4 @@
-//! What a request touches, so that two that were under way together may be again.
+//! The data that a request touches, to decide which requests may be in flight together.
 //!
 //! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not
 //! known, but the log proves it: if both were answered while both transactions were open, neither
@@ -21,24 +21,24 @@ use crate::protocol::mysql::command::{Code, statement_id};
 use crate::protocol::mysql::packet;
 use crate::protocol::mysql::sql::{self, Kind};
 
-/// What a request touches.
+/// The data that a request touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Footprint {
-    /// Nothing that another connection sees.
+    /// Nothing visible to another connection.
     Nothing,
-    /// Keys, by their hashes; the flag says that it is an EXEC.
+    /// Keys, by their hashes; the flag marks an EXEC.
     Keys(Vec<u64>, bool),
-    /// Rows, by locks.
+    /// Rows, through locks.
     Locks,
-    /// Rows, and perhaps numbers that are given in turn.
+    /// Rows, and possibly sequence numbers.
     Inserts,
-    /// Nothing but that a transaction is over, and its locks are free.
+    /// Only the end of a transaction, which releases its locks.
     End,
     Everything,
 }
 
 impl Footprint {
-    /// Whether `later` may be under way together with this one, which was answered before it.
+    /// Whether `later` may be in flight together with this one, which was answered before it.
     pub(super) fn may_overlap(&self, later: &Self, held_locks_together: bool) -> bool {
         match (self, later) {
             (Self::Nothing, _) | (_, Self::Nothing) => true,
@@ -59,22 +59,22 @@ impl Footprint {
     }
 }
 
-/// What earlier requests of each connection mean for later ones.
+/// The effects of earlier requests of each connection on later ones.
 #[derive(Debug)]
 pub(super) struct Footprints {
     protocol: Protocol,
     connections: HashMap<ConnectionNumber, State>,
-    /// What is being prepared.
+    /// Statements being prepared.
     preparing: HashMap<Position, ConnectionNumber>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Keys of what MULTI has queued; all of them if `None` is within.
+    /// The keys of requests queued by MULTI; an inner `None` means all keys.
     multi: Option<Option<Vec<u64>>>,
     is_manual: bool,
     in_transaction: bool,
-    /// Statements whose ids are not known, by what prepared them.
+    /// Statements with unknown ids, by the requests that prepared them.
     unnamed: VecDeque<(Position, Vec<u8>)>,
     statements: HashMap<u32, Vec<u8>>,
 }
@@ -84,7 +84,7 @@ impl Footprints {
         Self { protocol, connections: HashMap::new(), preparing: HashMap::new() }
     }
 
-    /// What a request touches, and whether it ends its transaction (or is one itself).
+    /// Determines what a request touches, and whether it ends its transaction (or is one itself).
     pub(super) fn request(
         &mut self,
         connection: ConnectionNumber,
@@ -104,7 +104,7 @@ impl Footprints {
         }
     }
 
-    /// A request was answered: what could not be prepared gets no id.
+    /// Handles the answer to a request: a failed preparation gets no id.
     pub(super) fn answered(&mut self, position: Position, outcome: Outcome) {
         if let Some(connection) = self.preparing.remove(&position)
             && outcome == Outcome::Error
@@ -114,7 +114,7 @@ impl Footprints {
         }
     }
 
-    /// What the end of a connection touches: the locks of its transaction.
+    /// Determines what the end of a connection touches: the locks of its transaction.
     pub(super) fn close(&mut self, connection: ConnectionNumber) -> Footprint {
         self.connections.remove(&connection);
         match self.protocol {
@@ -179,7 +179,7 @@ impl State {
         let raw = &request.payload;
         let payload = packet::payload(raw);
         let Some(first) = payload.first() else { return (Footprint::Nothing, false) };
-        // A login has number 1; all commands have 0.
+        // A login has number 1; all commands have number 0.
         if raw.get(3) != Some(&0) {
             return (Footprint::Nothing, false);
         }
@@ -273,7 +273,7 @@ impl State {
     }
 }
 
-/// The keys of a call, by their hashes; `None` if it may touch others, or everything.
+/// Returns the hashes of a call's keys; `None` if it may touch other keys, or everything.
 fn keys(command: Command, words: &[&[u8]]) -> Option<Vec<u64>> {
     // A script may touch what its call does not name, and needs the script that another call has
     // given.
@@ -305,10 +305,10 @@ mod tests {
             (Inserts, Locks, true, false),
             (Inserts, Inserts, false, false),
             (End, End, true, true),
-            // If it needs what the end sets free, it waits for that.
+            // If it needs what the end releases, it waits for that.
             (Locks, End, true, true),
             (Inserts, End, true, true),
-            // It may have waited for what the end set free.
+            // It may have waited for what the end released.
             (End, Locks, true, false),
             (End, Inserts, true, false),
             (End, Everything, false, false),
@@ -361,7 +361,7 @@ mod tests {
         footprints.answered(Position(2), Outcome::Ok);
         let naming = Execute::naming(9, 1, &[]);
         of(&mut footprints, 3, state, &packet::payload(&naming));
-        // A second one tells types only.
+        // A second one reports types only.
         of(&mut footprints, 4, state, b"\x16UPDATE t SET a = ?");
         of(&mut footprints, 5, state, &packet::payload(&naming));
         let execute = b"\x17\x09\0\0\0\0\x01\0\0\0\0\0";

@@ -19,23 +19,24 @@ use crate::protocol::mysql::login::{Greeting, Login, capability};
 use crate::protocol::mysql::packet::{self, Fields, HEADER_BYTES};
 use crate::protocol::mysql::sql::{self, Kind};
 
-/// How users of MariaDB and of old MySQL prove themselves.
+/// The authentication method of MariaDB and of old MySQL.
 const NATIVE: &[u8] = b"mysql_native_password";
 
-/// How users of MySQL do from version 8 on, once the server has their password in its cache.
+/// The authentication method of MySQL from version 8 on, if the server has the password in its
+/// cache.
 const CACHING: &[u8] = b"caching_sha2_password";
 
 /// A connection that speaks MySQL's protocol.
 #[derive(Default)]
 pub(super) struct MysqlSession {
     pub(super) conversation: Mysql,
-    /// What was prepared and has no recorded id yet, the oldest first; `None` if it could not be.
+    /// Prepared statements without a recorded id, oldest first; `None` if the preparation failed.
     unnamed: VecDeque<Option<Statement>>,
     /// Statements by their recorded ids.
     statements: HashMap<u32, Statement>,
-    /// The client itself says what time it is.
+    /// Whether the client itself sets the time.
     sets_time: bool,
-    /// How the server calls the connection.
+    /// The server's id of the connection.
     pub(super) thread: u32,
 }
 
@@ -45,7 +46,7 @@ struct Statement {
     id: u32,
     parameters: u16,
     asks_for_time: bool,
-    /// The types of its parameters as they were told last.
+    /// The types of its parameters as last sent.
     types: Vec<u8>,
 }
 
@@ -65,7 +66,7 @@ impl MysqlSession {
                 Outgoing::Nothing
             }
             Code::Close => self.close(&payload),
-            // Its proof cannot be sent again; what else it does is this.
+            // Its proof cannot be sent again; its other effects are these.
             Code::ChangeUser => {
                 *self = Self {
                     conversation: std::mem::take(&mut self.conversation),
@@ -108,7 +109,7 @@ impl MysqlSession {
         Outgoing::Bytes { bytes, is_compared: true, is_told_late: loads }
     }
 
-    /// The query that makes NOW() what it was, if it matters.
+    /// Returns the query that restores the recorded NOW(), if it matters.
     fn time(&self, at: Time, asks_for_time: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         if asks_for_time && !self.sets_time {
@@ -147,7 +148,7 @@ impl MysqlSession {
         Outgoing::Bytes { bytes, is_compared: true, is_told_late: false }
     }
 
-    /// A command that names a statement, under the id that it has here.
+    /// Returns a command with the id that its statement has here.
     fn of_statement(&mut self, request: &Request, code: Code, payload: &[u8]) -> Outgoing {
         let recorded = statement_id(payload).unwrap_or(0);
         let oldest = self.unnamed.front().and_then(Option::as_ref);
@@ -167,7 +168,7 @@ impl MysqlSession {
                             known.types = types.to_vec();
                         }
                     }
-                    // Executions between that only read told the server; they were not sent.
+                    // Skipped read-only executions in between sent them to the original server.
                     None if !statement.types.is_empty() => {
                         let flag_at = execute.flag_at;
                         payload[flag_at] = 1;
@@ -185,7 +186,7 @@ impl MysqlSession {
     pub(super) fn answered(&mut self, request: &Request, outcome: Outcome) {
         let payload = packet::payload(&request.payload);
         let is_prepare = payload.first().is_some_and(|code| Code::of(*code) == Code::Prepare);
-        // One that failed when it was recorded has no name that follows.
+        // A preparation that failed in the recording has no id that follows.
         if !is_prepare || request.recorded == Some(Outcome::Error) {
             return;
         }
@@ -210,7 +211,7 @@ impl MysqlSession {
         ))
     }
 
-    /// What it says.
+    /// Whether the answer says so.
     pub(super) fn says_that_it_waits(answer: &[u8]) -> bool {
         answer.windows(7).any(|word| word == b"LOCKED!")
     }
@@ -221,7 +222,7 @@ impl MysqlSession {
         query(&format!("SHOW GLOBAL STATUS LIKE '{ROW_WAITS}'"))
     }
 
-    /// How many it says.
+    /// The number in the answer.
     pub(super) fn waits_for_rows(answer: &[u8]) -> Option<usize> {
         let name =
             answer.windows(ROW_WAITS.len()).rposition(|word| word == ROW_WAITS.as_bytes())?;
@@ -229,8 +230,8 @@ impl MysqlSession {
         std::str::from_utf8(rest.get(..usize::from(*len))?).ok()?.parse().ok()
     }
 
-    /// The query that says which connections are in the way of others.
-    pub(super) fn asks_who_blocks_whom() -> Vec<u8> {
+    /// The query for the connections that block others.
+    pub(super) fn blocking_connections_query() -> Vec<u8> {
         query(
             "SELECT GROUP_CONCAT(DISTINCT CONCAT('<', holder.trx_mysql_thread_id, '>') SEPARATOR '') \
              FROM information_schema.INNODB_LOCK_WAITS AS waits \
@@ -238,14 +239,14 @@ impl MysqlSession {
         )
     }
 
-    /// What it says: how the server calls the connections.
+    /// The server's ids of the connections in the answer.
     pub(super) fn blocking(answer: &[u8]) -> Vec<u32> {
         let text = String::from_utf8_lossy(answer);
         let marked = text.split('<').skip(1).filter_map(|rest| rest.split_once('>'));
         marked.filter_map(|(number, _)| number.parse().ok()).collect()
     }
 
-    /// The words of an error: behind its number and state.
+    /// The text of an error, after its number and state.
     pub(super) fn error_text(answer: &[u8]) -> Option<&[u8]> {
         let mut rest = answer;
         while rest.len() > HEADER_BYTES {
@@ -259,17 +260,17 @@ impl MysqlSession {
     }
 }
 
-/// How many transactions wait for rows that others have locked.
+/// The number of transactions that wait for rows locked by others.
 const ROW_WAITS: &str = "Innodb_row_lock_current_waits";
 
-/// The command that asks for this.
+/// Encodes a query command.
 fn query(sql: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     packet::write(&mut bytes, 0, &[&[3], sql.as_bytes()].concat());
     bytes
 }
 
-/// The database that a COM_CHANGE_USER goes to.
+/// The database named by a COM_CHANGE_USER.
 fn database_of(payload: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields(payload.get(1..)?);
     fields.zero_ended()?;
@@ -325,7 +326,7 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
                 plugin = wanted.to_vec();
                 write_packet(target, raw[3].wrapping_add(1), &proof)?;
             }
-            // It knows the password, and an OK follows.
+            // The server knows the password, and an OK follows.
             [1, 3] if plugin == CACHING => {}
             [1, ..] => return Err(refused(not_cached(&login.user, &plugin))),
             [0xff, ..] => {
@@ -335,7 +336,7 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
                     words(&raw)
                 )));
             }
-            _ => return Err(refused("the server answers a login with no known packet".into())),
+            _ => return Err(refused("the server answers a login with an unknown packet".into())),
         }
     }
 }
@@ -363,7 +364,7 @@ fn not_cached(user: &[u8], plugin: &[u8]) -> String {
     )
 }
 
-/// The login of a client that wants nothing in particular, without its user.
+/// A default login without a user.
 pub(super) fn plain_login() -> Vec<u8> {
     let login = Login {
         capabilities: capability::PROTOCOL_41 | capability::LONG_PASSWORD,
@@ -380,7 +381,7 @@ pub(super) fn plain_login() -> Vec<u8> {
     raw
 }
 
-/// What a packet says, if it is an error.
+/// The text of a packet if it is an error.
 fn words(raw: &[u8]) -> String {
     String::from_utf8_lossy(MysqlSession::error_text(raw).unwrap_or_default()).into_owned()
 }
@@ -407,7 +408,7 @@ fn write_packet(target: &mut Target, sequence: u8, payload: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// The password as the server wants it: SHA1(password) xor SHA1(scramble, SHA1(SHA1(password))).
+/// Scrambles the password: SHA1(password) xor SHA1(scramble, SHA1(SHA1(password))).
 fn scrambled(password: &[u8], scramble: &[u8]) -> Vec<u8> {
     if password.is_empty() {
         return Vec::new();
@@ -420,7 +421,7 @@ fn scrambled(password: &[u8], scramble: &[u8]) -> Vec<u8> {
     hasher.finalize().iter().zip(once).map(|(mask, byte)| mask ^ byte).collect()
 }
 
-/// The same by the newer rule: SHA256(password) xor SHA256(SHA256(SHA256(password)), scramble).
+/// Scrambles it by the newer rule: SHA256(password) xor SHA256(SHA256(SHA256(password)), scramble).
 fn scrambled_by_sha256(password: &[u8], scramble: &[u8]) -> Vec<u8> {
     if password.is_empty() {
         return Vec::new();
@@ -495,7 +496,7 @@ mod tests {
     fn a_server_of_mysql_8_that_has_the_password_in_its_cache_is_convinced() {
         let (outcome, proof) = log_in_to(CACHING, &[&[1, 3], OK]);
         outcome.expect("it is convinced");
-        // Computed by MySQL's own rule with another program.
+        // Computed by MySQL's rule with another program.
         let expected = "c76e2898612a4cf042c77fa8c4702c4c64c0c2c557c53c4d75595aaa6abae809";
         let shown: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(shown, expected);

@@ -1,10 +1,10 @@
-//! The pace of a replay that is not to be faster than so many times the recording.
+//! The pace of a replay that is limited relative to the recording.
 
 use std::time::Duration;
 
 use crate::entry::Time;
 
-/// How fast requests are sent, at most.
+/// The maximum speed of sending.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     speed: Option<f64>,
@@ -17,12 +17,13 @@ impl Pace {
         Self { speed, first: None }
     }
 
-    /// How long a request recorded at `at` is to wait, `now` by a clock of the caller's.
+    /// Returns how long a request recorded at `at` must wait; `now` is read from the caller's
+    /// clock.
     pub(super) fn pause(&mut self, at: Time, now: Duration) -> Duration {
         let (first, began) = *self.first.get_or_insert((at, now));
         let Some(speed) = self.speed else { return Duration::ZERO };
         let recorded = Duration::from_nanos(at.0.saturating_sub(first.0));
-        // A speed that is next to nothing is a pause for ever.
+        // A speed near zero pauses forever.
         let due = Duration::try_from_secs_f64(recorded.as_secs_f64() / speed);
         due.unwrap_or(Duration::MAX).saturating_sub(now.saturating_sub(began))
     }
@@ -42,7 +43,7 @@ mod tests {
     fn distances_are_those_of_the_recording_divided_by_the_speed() {
         for (speed, expected) in [(1.0, [0, 100, 350]), (4.0, [0, 25, 88]), (0.5, [0, 200, 700])] {
             let mut pace = Pace::new(Some(speed));
-            // The replay takes no time itself, and began a second after its clock did.
+            // The replay itself takes no time, and began a second after its clock did.
             let mut now = 1000 * MS;
             for (recorded, due) in [0, 100, 350].into_iter().zip(expected) {
                 now += pace.pause(at(recorded), now);
@@ -57,7 +58,7 @@ mod tests {
         assert_eq!(pace.pause(at(0), 5 * MS), Duration::ZERO);
         assert_eq!(pace.pause(at(100), 200 * MS), Duration::ZERO);
         assert_eq!(pace.pause(at(300), 205 * MS), 100 * MS);
-        // What was recorded by a clock that was set back is due at once.
+        // A request recorded after its clock was set back is due immediately.
         assert_eq!(pace.pause(Time(at(0).0 - 1), 205 * MS), Duration::ZERO);
     }
 

@@ -19,7 +19,7 @@ use crate::entry::{Class, ConnectionNumber, Entry, Position};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// The requests whose transactions were not answered.
+/// Returns the requests whose transactions were not answered.
 pub(super) fn not_completed(
     entries: &mut dyn Iterator<Item = Result<Entry>>,
     protocol: Protocol,
@@ -31,11 +31,11 @@ pub(super) fn not_completed(
     Ok(transactions.unanswered.into_values().flatten().collect())
 }
 
-/// What a base backup holds.
+/// The contents of a base backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     position: Position,
-    /// Requests up to `position` that are not in it.
+    /// Requests up to `position` that are missing from it.
     missing: BTreeSet<Position>,
 }
 
@@ -70,7 +70,7 @@ impl Base {
         Ok(Self { position, missing: groups.flatten().collect() })
     }
 
-    /// The request behind which the log is to be read.
+    /// The request after which reading must begin.
     #[must_use]
     pub fn reads_behind(&self) -> Position {
         self.missing.first().map_or(self.position, |first| Position(first.0 - 1))
@@ -82,12 +82,12 @@ impl Base {
     }
 }
 
-/// The transactions that were begun.
+/// The transactions that have begun.
 struct Transactions {
     footprints: Footprints,
-    /// Requests of those that have no end.
+    /// Requests of transactions without an end.
     open: HashMap<ConnectionNumber, Vec<Position>>,
-    /// Requests of those whose end has no answer, by its position.
+    /// Requests of transactions whose end has no answer, by its position.
     unanswered: HashMap<Position, Vec<Position>>,
 }
 

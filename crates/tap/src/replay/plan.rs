@@ -1,4 +1,4 @@
-//! What is to be sent, in which order, and what may be sent at the same time.
+//! What is sent, in which order, and what may be in flight at the same time.
 //!
 //! ```text
 //!   log   R1a  R2b  C1  R3a  C2        R: a request of a connection arrives, C: it was answered
@@ -14,7 +14,7 @@
 //! receives them (RESP) is taken at the order of arrival, as in the paper. Both orders agree
 //! wherever the intervals do not overlap, and with the order of each connection.
 //!
-//! *What may overlap* is decided by [`super::footprint`]; without `--parallel` nothing may.
+//! *What may overlap* is decided by [`super::footprint`]; without `--parallel`, nothing may.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -25,42 +25,42 @@ use crate::error::Result;
 use crate::protocol::Protocol;
 use crate::protocol::mysql::deadlock_rollback;
 
-/// How far the log is read ahead: an answer that comes later counts as never given.
+/// Requests read ahead of the log, at most: a later answer counts as never given.
 const REQUESTS_AHEAD: usize = 100_000;
 
-/// How many bytes of requests are held at most, as long as there is one.
+/// Bytes of requests held, at most, but always at least one request.
 const BYTES_AHEAD: usize = 256 << 20;
 
-/// A place in the order of sending.
+/// A position in the sending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Rank(u64);
 
-/// A thing to do on a connection.
+/// An action on a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) connection: ConnectionNumber,
     pub(super) what: What,
     rank: Rank,
-    /// Where in the log it stands.
+    /// Its place in the log.
     arrival: u64,
-    /// What was answered before this place in the log must be done before.
+    /// Everything answered before this place in the log must be done first.
     due_behind: u64,
-    /// Where in the log its answer stands; the greatest number if there is none.
+    /// The place of its answer in the log; the greatest number if there is none.
     completion: u64,
     pub(super) footprint: Footprint,
-    /// Where the log has the end of the transaction that it belongs to, or itself if there is none.
+    /// The place of the end of its transaction in the log, or its own if there is none.
     transaction_end: u64,
 }
 
 impl Step {
-    /// Whether the step belongs to a transaction that does not end with it.
+    /// Whether the step belongs to a transaction that continues after it.
     pub(super) fn leaves_transaction_open(&self) -> bool {
         matches!(&self.what, What::Send(request) if request.class == Class::Query)
             && self.transaction_end != self.arrival
     }
 }
 
-/// What is to be done.
+/// The kind of action.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     Send(Request),
@@ -81,15 +81,15 @@ pub(super) struct Request {
 /// Which requests of the log are sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
-    /// Not what is in this backup.
+    /// Excludes what is in this backup.
     pub(super) base: Option<Base>,
     pub(super) until_position: Option<Position>,
     pub(super) until_time: Option<Time>,
-    /// Only these, and what establishes the connections' state.
+    /// Only these, and what establishes connection state.
     pub(super) only: Option<BTreeSet<Position>>,
 }
 
-/// What the log says besides requests.
+/// The entries of the log other than requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) gaps: Vec<(Option<ConnectionNumber>, Time, GapReason)>,
@@ -101,9 +101,9 @@ pub(super) struct Seen {
 /// them.
 pub(super) struct Before<'p, 'a> {
     plan: &'p Plan<'a>,
-    /// Keys of all of them.
+    /// The keys of all of them.
     keys: HashSet<u64>,
-    /// Those that touch something else.
+    /// Those that touch something other than keys.
     others: Vec<&'p Step>,
 }
 
@@ -124,7 +124,7 @@ impl<'p, 'a> Before<'p, 'a> {
         has_other_keys && self.others.iter().all(|earlier| self.plan.may_overlap(earlier, step))
     }
 
-    /// Adds a step behind the others; false if nothing further can overlap with it.
+    /// Adds a step after the others; false if nothing further can overlap with it.
     pub(super) fn add(&mut self, place: u64) -> bool {
         let Some(step) = self.plan.steps.get(&place) else { return true };
         match &step.footprint {
@@ -137,7 +137,7 @@ impl<'p, 'a> Before<'p, 'a> {
     }
 }
 
-/// Steps that were read from the log and not done.
+/// Steps that were read from the log and are not done.
 pub(super) struct Plan<'a> {
     entries: &'a mut dyn Iterator<Item = Result<Entry>>,
     selection: Selection,
@@ -147,15 +147,15 @@ pub(super) struct Plan<'a> {
     bytes: usize,
     footprints: Footprints,
     steps: BTreeMap<u64, Step>,
-    /// The order of sending, by rank.
+    /// The sending order, by rank.
     ranks: BTreeMap<Rank, u64>,
     /// Places of the steps of each connection.
     queues: HashMap<ConnectionNumber, VecDeque<u64>>,
-    /// Places of requests that wait for their answer to be read.
+    /// Places of requests whose answers are yet to be read.
     unanswered: HashMap<Position, u64>,
-    /// Places of the answers to what was not done.
+    /// Places of the answers to steps that are not done.
     completions: BTreeSet<(u64, u64)>,
-    /// Requests of open transactions, whose end is not known.
+    /// Requests of open transactions whose end is unknown.
     open: HashMap<ConnectionNumber, Vec<u64>>,
     pub(super) seen: Seen,
 }
@@ -248,7 +248,7 @@ impl<'a> Plan<'a> {
         let (footprint, ends_transaction) = self.footprints.request(connection, &request);
         self.unanswered.insert(request.position, place);
         self.bytes += request.payload.len();
-        // What makes the connection's state comes where it stands, even if its answer was cut off.
+        // A step that establishes connection state stays in place even if its answer was cut off.
         let rank = if self.by_answer && !is_state { u64::MAX / 2 + place } else { place };
         self.add(connection, What::Send(request), footprint, Rank(rank), u64::MAX);
         if ends_transaction {
@@ -324,12 +324,12 @@ impl<'a> Plan<'a> {
         self.completions.insert((self.place, place));
     }
 
-    /// The places of steps, in the order in which they are to be sent.
+    /// The places of steps, in sending order.
     pub(super) fn ordered(&self) -> impl Iterator<Item = u64> + '_ {
         self.ranks.values().copied()
     }
 
-    /// Where in the log the answer to a step is; the greatest number if there is none.
+    /// The place of a step's answer in the log; the greatest number if there is none.
     pub(super) fn completion(&self, place: u64) -> u64 {
         self.steps.get(&place).map_or(u64::MAX, |step| step.completion)
     }
@@ -352,7 +352,7 @@ impl<'a> Plan<'a> {
             .is_some_and(|queue| queue.front() == Some(&place))
     }
 
-    /// Whether everything is done that was answered before the step arrived.
+    /// Whether everything answered before the step arrived is done.
     pub(super) fn is_due(&self, place: u64) -> bool {
         let first = self.completions.first();
         self.steps
@@ -381,17 +381,18 @@ impl<'a> Plan<'a> {
         due.min_by_key(|place| self.steps.get(place).map(|step| step.rank))
     }
 
-    /// Whether `second` may be under way together with `first`, which comes before it in the order.
+    /// Whether `second` may be in flight together with `first`, which comes before it in the order.
     fn may_overlap(&self, first: &Step, second: &Step) -> bool {
         // Both were answered before the first one's transaction ended: neither waited for a lock of
-        // the other, so they have none in common.
+        // the other, so they share none.
         let held_locks_together = self.by_answer
             && first.transaction_end != first.arrival
             && second.completion < first.transaction_end;
         first.footprint.may_overlap(&second.footprint, held_locks_together)
     }
 
-    /// Whether an EXEC follows on a connection and was answered, so that a WATCH has done its work.
+    /// Whether an EXEC follows on a connection and was answered, so that its WATCH has had its
+    /// effect.
     pub(super) fn has_answered_exec(&self, connection: ConnectionNumber) -> bool {
         let queue = self.queues.get(&connection).into_iter().flatten();
         let mut steps = queue.filter_map(|place| self.steps.get(place));
@@ -399,7 +400,8 @@ impl<'a> Plan<'a> {
         exec.is_some_and(|exec| exec.completion != u64::MAX)
     }
 
-    /// Whether the step was refused to break a deadlock: then its transaction is rolled back next.
+    /// Whether the step was refused to break a deadlock, so that its transaction is rolled back
+    /// next.
     pub(super) fn broke_deadlock(&self, place: u64) -> bool {
         let queue = self.steps.get(&place).and_then(|step| self.queues.get(&step.connection));
         let next = queue.and_then(|queue| queue.get(1)).and_then(|next| self.steps.get(next));
@@ -407,17 +409,17 @@ impl<'a> Plan<'a> {
             if self.by_answer && request.payload == deadlock_rollback())
     }
 
-    /// How many requests were not sent.
+    /// The number of requests not sent.
     pub(super) fn unsent_count(&self) -> u64 {
         self.queues.values().map(|queue| queue.len() as u64).sum()
     }
 
-    /// What a step is.
+    /// Returns a step.
     pub(super) fn step(&self, place: u64) -> Option<&Step> {
         self.steps.get(&place)
     }
 
-    /// A step is done: the next one of its connection may follow.
+    /// Marks a step as done: the next one of its connection may follow.
     pub(super) fn finish(&mut self, place: u64) -> Option<Step> {
         let step = self.steps.remove(&place)?;
         if matches!(step.what, What::Close) {

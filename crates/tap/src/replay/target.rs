@@ -5,7 +5,8 @@
 //!   FREE ──────────► SENDING ──────────────► WAITING_RSP ────────────────────► FREE
 //! ```
 //!
-//! Where an answer ends is known by the same [`Conversation`] that heard the original connection.
+//! The end of an answer is found by the same [`Conversation`] that observed the original
+//! connection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,10 +19,10 @@ use crate::entry::{Class, Outcome, Time};
 use crate::error::{Error, Result};
 use crate::protocol::{Listener, Side};
 
-/// How long a server may take to accept a connection.
+/// The time that a server has to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of an answer is kept, to show an error.
+/// Bytes kept of an answer, to show an error.
 const ANSWER_BYTES: usize = 4096;
 
 /// The paper's states of a connection.
@@ -32,7 +33,7 @@ pub(super) enum State {
     WaitingRsp,
 }
 
-/// A connection to the server that is to be brought back.
+/// A connection to the server being restored.
 pub(super) struct Target {
     stream: TcpStream,
     pub(super) dialect: Dialect,
@@ -40,13 +41,13 @@ pub(super) struct Target {
     hears: Hears,
     out: Vec<u8>,
     sent: usize,
-    /// The number of the request that is under way.
+    /// The number of the request in flight.
     number: u64,
     /// The beginning of the answer.
     answer: Vec<u8>,
 }
 
-/// What the conversation has told.
+/// What the conversation has reported.
 #[derive(Debug, Default)]
 struct Hears {
     told: u64,
@@ -61,7 +62,7 @@ impl Listener for Hears {
     }
 
     fn response(&mut self, number: u64, outcome: Outcome, _: Time) {
-        // The last one that counts: what follows a prepared statement's answer is its name.
+        // The last report counts: after the answer to a preparation comes the statement's id.
         self.answered = Some((number, outcome));
     }
 
@@ -75,7 +76,7 @@ impl Listener for Hears {
 }
 
 impl Target {
-    /// Connects, and speaks `dialect` from then on.
+    /// Connects, for use in `dialect`.
     pub(super) fn connect(address: SocketAddr, dialect: Dialect) -> Result<Self> {
         let connect = || {
             let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
@@ -97,8 +98,8 @@ impl Target {
         })
     }
 
-    /// Begins to send a request; `is_told_late` if the conversation tells it only when it is answered. The
-    /// outcome at once if there will be no answer.
+    /// Begins to send a request; `is_told_late` if the conversation reports it only after its
+    /// answer. Returns the outcome immediately if there will be no answer.
     pub(super) fn send(&mut self, bytes: Vec<u8>, is_told_late: bool) -> Result<Option<Outcome>> {
         debug_assert_eq!(self.state, State::Free, "one request at a time");
         self.state = State::Sending;
@@ -112,7 +113,7 @@ impl Target {
         Ok(self.answered())
     }
 
-    /// The outcome of what was sent, after which the connection is free.
+    /// Returns the outcome of what was sent; the connection is free afterwards.
     fn answered(&mut self) -> Option<Outcome> {
         let outcome = self.hears.outcome_of(self.number);
         let outcome = outcome.filter(|_| self.state == State::WaitingRsp)?;
@@ -134,12 +135,12 @@ impl Target {
         Ok(())
     }
 
-    /// Whether all of the request is sent, and nothing of the answer has come.
+    /// Whether all of the request was sent and nothing of the answer has arrived.
     pub(super) fn is_unanswered(&self) -> bool {
         self.state == State::WaitingRsp && self.answer.is_empty()
     }
 
-    /// What to wait for.
+    /// The descriptor and events to wait for.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let mut flags = PollFlags::IN;
         if self.state == State::Sending {
@@ -148,7 +149,8 @@ impl Target {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Sends and receives what can be without waiting; the outcome if the answer is whole.
+    /// Sends and receives as much as possible without waiting. Returns the outcome if the answer is
+    /// complete.
     ///
     /// # Errors
     /// If the connection is lost.
@@ -170,7 +172,7 @@ impl Target {
                     self.answer.extend_from_slice(&bytes[..kept]);
                     let conversation = self.dialect.conversation();
                     conversation.bytes(Side::Server, &bytes[..len], Time(0), &mut self.hears);
-                    // Whatever comes now, the next wait will say.
+                    // The next wait reports whatever happens now.
                     if len < bytes.len() {
                         break;
                     }
@@ -192,7 +194,7 @@ impl Target {
         }
     }
 
-    /// Sends `bytes` and waits for the answer, of which the beginning is returned.
+    /// Sends `bytes`, waits for the answer and returns its beginning.
     pub(super) fn ask(&mut self, bytes: &[u8]) -> Result<(Outcome, Vec<u8>)> {
         let outcome = match self.send(bytes.to_vec(), false)? {
             Some(outcome) => outcome,
@@ -211,12 +213,12 @@ impl Target {
         }
     }
 
-    /// The error that the last answer is, in words.
+    /// The text of the last answer, if it was an error.
     pub(super) fn error_text(&self) -> String {
         self.dialect.error_text(&self.answer)
     }
 
-    /// For a login, which no conversation can foresee.
+    /// For a login, which no conversation can predict.
     pub(super) fn blocking_stream(&mut self, is_blocking: bool) -> Result<&mut TcpStream> {
         self.stream
             .set_nonblocking(!is_blocking)
@@ -224,7 +226,7 @@ impl Target {
         Ok(&mut self.stream)
     }
 
-    /// Lets the conversation hear what a login was.
+    /// Passes the bytes of a login to the conversation.
     pub(super) fn heard(&mut self, side: Side, bytes: &[u8]) {
         self.dialect.conversation().bytes(side, bytes, Time(0), &mut self.hears);
     }
@@ -239,7 +241,7 @@ impl Hears {
     }
 }
 
-/// Waits until something can be done, or so long.
+/// Waits until a descriptor is ready, or for the timeout.
 pub(super) fn wait_for(descriptors: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<()> {
     let timeout = timeout.map(|timeout| Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),

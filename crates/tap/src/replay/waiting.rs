@@ -1,4 +1,5 @@
-//! Which requests under way wait for another connection, and what is sent when all of them do.
+//! Determines which requests in flight wait for another connection, and what is sent when all of
+//! them do.
 //!
 //! Nothing is concluded from time alone: on a busy machine a request may be late that the server
 //! has not begun with, and whatever was sent in its place would overtake it.
@@ -13,7 +14,7 @@ use crate::entry::{ConnectionNumber, Outcome};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// The server is asked about a request that is late at least this often.
+/// The longest interval between questions about a late request.
 const PATIENCE_MAX: Duration = Duration::from_millis(20);
 
 /// How long nothing may get on before the server is asked which one blocks which. What it says is
@@ -22,7 +23,7 @@ const PATIENCE_MAX: Duration = Duration::from_millis(20);
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_millis(150);
 
 impl Replayer<'_> {
-    /// Finds out which of the requests that are not answered in time wait for another connection.
+    /// Determines which of the late requests wait for another connection.
     pub(super) fn look_after_late(&mut self) -> Result<()> {
         let is_late = |one: &UnderWay| !one.waits && one.since.elapsed() >= one.patience;
         let late = self.under_way.iter().filter(|(_, one)| is_late(one));
@@ -47,9 +48,9 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Those of the late requests that wait: a server that answers others has read them.
+    /// Returns the late requests that wait: a server that answers later ones has read them.
     fn waiting_in_redis(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
-        // The first may have come to the server together with them.
+        // The first may have reached the server together with them.
         for _ in 0..2 {
             self.control()?.ask(&resp_request(&[b"PING"]))?;
         }
@@ -71,8 +72,8 @@ impl Replayer<'_> {
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();
         let known = self.under_way.values().filter(|one| one.waits_for_row).count();
-        let (_, answer) = self.control()?.ask(&MysqlSession::asks_who_waits_for_rows())?;
-        // A server that may not tell is believed to let them wait.
+        let (_, answer) = self.control()?.ask(&MysqlSession::row_waits_query())?;
+        // If the server may not tell, they count as waiting.
         if MysqlSession::waits_for_rows(&answer).is_none_or(|count| count >= known + awaited) {
             for (place, _) in late {
                 self.under_way.get_mut(place).expect("it is under way").waits_for_row = true;
@@ -121,10 +122,10 @@ impl Replayer<'_> {
     /// The next request of a transaction that holds what a request under way waits for; nothing if
     /// none waits any more, or only for others that are under way.
     fn holder(&mut self) -> Result<Option<u64>> {
-        let (outcome, answer) = self.control()?.ask(&MysqlSession::asks_who_blocks_whom())?;
+        let (outcome, answer) = self.control()?.ask(&MysqlSession::blocking_connections_query())?;
         let is_idle = |place: &u64| !self.under_way.contains_key(place);
         if outcome == Outcome::Error {
-            // One that does not say: some transaction that is open.
+            // If the server does not say: any open transaction.
             let mut ordered = self.plan.ordered().take(STEPS_AHEAD * 4);
             return Ok(ordered.find(|place| {
                 let connection = self.plan.connection(*place);

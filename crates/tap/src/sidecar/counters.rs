@@ -1,4 +1,4 @@
-//! What the sidecar has done so far, for people and for Prometheus.
+//! The counters of the sidecar, for people and for Prometheus.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ const REASONS: [(&str, GapReason); 7] = [
     ("disk_full", GapReason::DiskFull),
 ];
 
-/// Counts, kept by the threads of a sidecar and read by others.
+/// Counters that the threads of a sidecar update and others read.
 #[derive(Debug, Default)]
 pub struct Counters {
     packets: AtomicU64,
@@ -41,13 +41,13 @@ pub struct Counters {
     queued_bytes: AtomicUsize,
     is_disk_full: AtomicBool,
     is_stopping: AtomicBool,
-    /// Since when there are entries in each batch that is not durable, from the oldest batch to the one
-    /// that is being gathered. A batch is here before any of its requests is counted.
+    /// For each batch that is not durable, from the oldest to the one being gathered, when its
+    /// first entry was added. A batch is listed before any of its requests is counted.
     undurable_since: Mutex<VecDeque<Instant>>,
 }
 
 impl Counters {
-    /// Requests heard of each class and their bytes, those that are not logged included.
+    /// The requests observed of each class and their bytes, including those not logged.
     #[must_use]
     pub fn requests(&self, class: Class) -> (u64, u64) {
         let at = CLASSES.iter().position(|(_, named)| *named == class).expect("each has a name");
@@ -60,7 +60,7 @@ impl Counters {
         self.gaps.iter().map(get).sum()
     }
 
-    /// Packets seen, and those among them for which the ring had no room.
+    /// Packets seen, and those among them that found no room in the ring.
     #[must_use]
     pub fn packets(&self) -> (u64, u64) {
         (get(&self.packets), get(&self.packets_dropped))
@@ -72,31 +72,31 @@ impl Counters {
         get(&self.log_bytes)
     }
 
-    /// How long the oldest request that is not durable has been waiting for it.
+    /// How long the oldest request that is not durable has waited.
     #[must_use]
     pub fn lag(&self) -> Duration {
         self.undurable_since().front().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Whether the log could not be written for want of room the last time it was tried.
+    /// Whether the last write to the log failed because the disk was full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         self.is_disk_full.load(Ordering::Relaxed)
     }
 
-    /// Gaps by reason, those that there are.
+    /// The gaps by reason, without those that did not occur.
     #[must_use]
     pub fn gaps(&self) -> Vec<(&'static str, u64)> {
         let named = REASONS.iter().zip(&self.gaps).map(|((name, _), count)| (*name, get(count)));
         named.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Says that the sidecar shall stop, so that a full disk is not waited for any longer.
+    /// Announces a stop, so that a full disk is no longer waited for.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// All of them in Prometheus' text format.
+    /// Returns all counters in Prometheus' text format.
     #[must_use]
     pub fn exposition(&self) -> String {
         let mut text = Exposition::default();
@@ -105,7 +105,7 @@ impl Counters {
         text.one(
             "packets_dropped_total",
             "counter",
-            "Packets for which the ring had no room",
+            "Packets dropped because the ring was full",
             &count(&self.packets_dropped),
         );
         text.one("connections_total", "counter", "Connections seen", &count(&self.connections));
@@ -117,7 +117,7 @@ impl Counters {
         text.many("requests_total", "Requests heard", "class", &by_class(&self.requests));
         text.many(
             "request_bytes_total",
-            "Bytes of requests heard",
+            "Bytes of requests observed",
             "class",
             &by_class(&self.request_bytes),
         );
@@ -130,7 +130,7 @@ impl Counters {
         text.one(
             "log_dropped_bytes_total",
             "counter",
-            "Bytes not written for want of room",
+            "Bytes not written because the disk was full",
             &count(&self.dropped_bytes),
         );
         text.one("log_rotations_total", "counter", "Segments begun", &count(&self.rotations));
@@ -217,12 +217,12 @@ impl Counters {
         self.undurable_since().push_back(now);
     }
 
-    /// The batch that was being gathered will never be durable.
+    /// Notes that the batch being gathered will never be durable.
     pub(super) fn batch_dropped(&self) {
         self.undurable_since().pop_back();
     }
 
-    /// So many more batches are durable.
+    /// Notes that `count` more batches are durable.
     pub(super) fn batches_durable(&self, count: usize) {
         self.undurable_since().drain(..count);
     }
@@ -237,7 +237,7 @@ fn get(counter: &AtomicU64) -> u64 {
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
-    // Each counter has one thread that adds.
+    // Each counter is incremented by one thread only.
     counter.store(get(counter) + amount, Ordering::Relaxed);
 }
 

@@ -13,26 +13,26 @@ use crate::entry::{ConnectionNumber, Position, Time};
 use crate::error::{Error, Result};
 use crate::log::{Batch, Carried, Writer};
 
-/// How long a full disk is left alone before the next try.
+/// The delay before a retry on a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
-/// Written batches that wait to be used again at most.
+/// Written batches kept for reuse, at most.
 const SPARES_MAX: usize = 4;
-/// Messages that are worked off before the log is synced at most.
+/// Messages handled before a sync, at most.
 const MESSAGES_MAX: usize = 64;
-/// Tries on a full disk once the sidecar shall stop.
+/// Tries on a full disk after a stop was requested.
 const LAST_TRIES: u32 = 5;
 
 enum Message {
-    /// Entries, and since when the oldest of them has been there.
+    /// Entries, and since when the oldest of them has waited.
     Batch(Batch, Instant),
     Rotate(Vec<Carried>, ConnectionNumber, Time),
 }
 
-/// The thread, seen from the one that captures.
+/// The thread, as the capturing thread sees it.
 pub(super) struct LogWriter {
     queue: Option<Sender<Message>>,
     thread: Option<JoinHandle<Result<()>>>,
-    /// Batches that were written: their memory is used again.
+    /// Written batches, whose memory is reused.
     spares: Receiver<Batch>,
     counters: Arc<Counters>,
     queue_bytes: usize,
@@ -73,28 +73,28 @@ impl LogWriter {
         }
     }
 
-    /// An empty batch for entries behind `position`.
+    /// Returns an empty batch for entries after `position`.
     pub(super) fn spare(&self, position: Position) -> Batch {
         let Ok(mut spare) = self.spares.try_recv() else { return Batch::after(position) };
         spare.begin_after(position);
         spare
     }
 
-    /// Whether what waits leaves room for more.
+    /// Whether there is room for more waiting bytes.
     pub(super) fn has_room(&self) -> bool {
         self.counters.queued_bytes() < self.queue_bytes
     }
 
-    /// Hands a batch over, whose oldest entry has been there `since` then.
+    /// Hands a batch over, whose oldest entry has waited since `since`.
     ///
     /// # Errors
-    /// If the log cannot be written any more; [`LogWriter::finish`] says why.
+    /// If the log can no longer be written; [`LogWriter::finish`] says why.
     pub(super) fn write(&mut self, batch: Batch, since: Instant) -> Result<()> {
         self.counters.queued(batch.len_bytes());
         self.send(Message::Batch(batch, since))
     }
 
-    /// Lets the log go on in a new segment behind what was handed over.
+    /// Continues the log in a new segment after everything handed over.
     ///
     /// # Errors
     /// As [`LogWriter::write`].
@@ -116,7 +116,7 @@ impl LogWriter {
     /// Waits until everything is written and durable, and closes the log.
     ///
     /// # Errors
-    /// If it could not all be written.
+    /// If some of it could not be written.
     pub(super) fn finish(mut self) -> Result<()> {
         self.queue = None;
         match self.thread.take().map(JoinHandle::join) {
@@ -127,14 +127,14 @@ impl LogWriter {
     }
 }
 
-/// The thread, seen from inside.
+/// The thread, from inside.
 struct Thread {
     writer: Writer,
     messages: Receiver<Message>,
     written: SyncSender<Batch>,
     counters: Arc<Counters>,
     sync_interval: Duration,
-    /// Since when the oldest entry has been there that is written and not durable.
+    /// Since when the oldest written entry has not been durable.
     unsynced_since: Option<Instant>,
     unsynced_batches: usize,
 }
@@ -145,13 +145,13 @@ impl Thread {
         loop {
             let patience = match self.unsynced_since {
                 Some(since) => self.sync_interval.saturating_sub(since.elapsed()),
-                // Nothing to sync: nothing to do until a message comes.
+                // Nothing to sync, and nothing to do until a message arrives.
                 None => Duration::from_secs(3600),
             };
             match self.messages.recv_timeout(patience) {
                 Ok(message) => {
                     self.take(message)?;
-                    // A disk that syncs slowly is not to be synced for each of what has gathered.
+                    // A slow disk must not be synced for each of the gathered messages.
                     for _ in 1..MESSAGES_MAX {
                         let Ok(message) = self.messages.try_recv() else { break };
                         self.take(message)?;
@@ -171,14 +171,14 @@ impl Thread {
             Message::Batch(mut batch, since) => {
                 self.write(&mut batch, since)?;
                 self.counters.written(batch.len_bytes());
-                // One too many is freed, and so is one that grew beyond the common size.
+                // A surplus batch is freed, and so is one that grew beyond the usual size.
                 if batch.len_bytes() <= 2 * BATCH_BYTES {
                     let _dropped = self.written.try_send(batch);
                 }
             }
             Message::Rotate(carried, connection, now) => {
                 match self.writer.rotate(&carried, connection, now) {
-                    // The old segment goes on, for once longer than it should be.
+                    // The old segment remains in use, longer than usual.
                     Err(error) if error.is_storage_full() => {}
                     result => {
                         result?;
@@ -198,7 +198,7 @@ impl Thread {
             match self.writer.write(batch) {
                 Err(error) if error.is_storage_full() => {
                     self.counters.set_disk_full(true);
-                    // What was written before the disk was full can be durable all the same.
+                    // What was written before the disk was full can still be made durable.
                     self.writer.sync()?;
                     self.synced();
                     if self.counters.is_stopping() {

@@ -1,4 +1,4 @@
-//! From streams to entries: follows the conversation of each connection, numbers connections and
+//! Turns streams into entries: follows the conversation of each connection, numbers connections and
 //! requests, and gathers entries into batches (the paper's data classifier).
 
 use std::collections::VecDeque;
@@ -15,10 +15,10 @@ use crate::log::{Batch, Carried, Writer};
 use crate::protocol::{Conversation, Listener, Protocol, Side};
 use crate::reassembly::{Handler, Table};
 
-/// Requests of one connection whose answers are awaited; older ones are taken for never answered.
+/// Unanswered requests tracked per connection; older ones count as never answered.
 const AWAITED_MAX: usize = 1 << 16;
 
-/// A connection that is followed.
+/// A connection being followed.
 pub(super) struct Followed {
     conversation: Box<dyn Conversation + Send>,
     facts: Facts,
@@ -29,28 +29,28 @@ struct Facts {
     opened: Time,
     client: SocketAddr,
     server: SocketAddr,
-    /// TCP's number of the client's first byte, once one came.
+    /// TCP's number of the client's first byte, once one has arrived.
     first_sequence: Option<u32>,
-    /// Requests told so far, logged or not.
+    /// Requests reported so far, logged or not.
     told: u64,
-    /// Logged requests without an answer: the conversation's number and the log's.
+    /// Logged requests without an answer: the conversation's number, and the log's.
     awaited: VecDeque<(u64, Position)>,
 }
 
-/// What makes entries of what is heard.
+/// Turns reported requests into entries.
 pub(super) struct Recorder {
     protocol: Protocol,
     logs_read_only: bool,
     batch: Batch,
-    /// Since when there are entries in the batch.
+    /// Since when the batch has contained entries.
     gathered_since: Option<Instant>,
     connection: ConnectionNumber,
     counters: Arc<Counters>,
     encrypted: Option<Ends>,
-    /// Bytes of batches for which there was no room since the last gap that says so.
+    /// Bytes of dropped batches since the last gap that reports them.
     dropped_bytes: u64,
     segment_bytes: u64,
-    /// Bytes handed over since a segment was begun.
+    /// Bytes handed over since the segment began.
     segment_filled_bytes: u64,
 }
 
@@ -70,12 +70,12 @@ impl Recorder {
         }
     }
 
-    /// Bytes gathered.
+    /// The size of the current batch.
     pub(super) fn batch_bytes(&self) -> usize {
         self.batch.len_bytes()
     }
 
-    /// The batch, for one more entry.
+    /// Returns the batch for adding an entry.
     fn entries(&mut self) -> &mut Batch {
         if self.gathered_since.is_none() {
             let now = Instant::now();
@@ -85,12 +85,12 @@ impl Recorder {
         &mut self.batch
     }
 
-    /// How long the oldest entry has been waiting to be handed over.
+    /// How long the oldest entry has waited to be handed over.
     pub(super) fn gathered_for(&self) -> Duration {
         self.gathered_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Forgets what was gathered, as if it had been written.
+    /// Discards what was gathered, as if it had been written.
     #[cfg(test)]
     pub(super) fn discard(&mut self) {
         self.batch.clear();
@@ -99,12 +99,12 @@ impl Recorder {
         }
     }
 
-    /// A connection of which nothing can be read, if there was one.
+    /// An encrypted connection, if there was one.
     pub(super) fn encrypted(&self) -> Option<Ends> {
         self.encrypted
     }
 
-    /// Whether entries were dropped, so that the log does not know the connections any more.
+    /// Whether entries were dropped, so that the log no longer knows the connections.
     pub(super) fn has_dropped(&self) -> bool {
         self.dropped_bytes > 0
     }
@@ -124,19 +124,19 @@ impl Recorder {
         log.write(batch, since)
     }
 
-    /// Whether the segment is as long as segments shall be.
+    /// Whether the segment has reached its size limit.
     pub(super) fn wants_rotation(&self) -> bool {
         self.segment_filled_bytes >= self.segment_bytes
     }
 
-    /// A loss of which it is not known whose it is.
+    /// Records a loss whose connection is unknown.
     pub(super) fn gap(&mut self, at: Time, missing: u64, reason: GapReason) {
         self.entries().gap(None, at, missing, reason);
         self.counters.gap(reason);
     }
 
-    /// After entries were dropped: says so, and introduces each connection as a new one with the state
-    /// that it has.
+    /// After entries were dropped: records the gap, and introduces each connection as a new one
+    /// with its current state.
     pub(super) fn begin_anew(&mut self, table: &mut Table<Followed>, now: Time) {
         let dropped = std::mem::take(&mut self.dropped_bytes);
         self.gap(now, dropped, GapReason::DiskFull);
@@ -154,7 +154,7 @@ impl Recorder {
         }
     }
 
-    /// Lets the log begin a new segment, with the connections that are there.
+    /// Begins a new segment with the open connections.
     pub(super) fn rotate(
         &mut self,
         table: &Table<Followed>,
@@ -230,7 +230,7 @@ impl Handler for Recorder {
         if side == Side::Client {
             facts.first_sequence.get_or_insert(sequence);
         }
-        // Both directions of a connection begin in the middle; once is enough to know it.
+        // Both directions of a connection begin in the middle; reporting it once is enough.
         if reason != GapReason::MidStream || side == Side::Client {
             self.entries().gap(Some(facts.number), at, missing, reason);
             self.counters.gap(reason);
@@ -244,12 +244,12 @@ impl Handler for Recorder {
     }
 }
 
-/// Whether a client's first bytes are a record of TLS, with which none of the protocols begins.
+/// Whether a client's first bytes are a TLS record, with which none of the protocols begins.
 fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [0x14..=0x17, 3, 0..=4, ..])
 }
 
-/// Hears one conversation.
+/// Listens to one conversation.
 struct Ear<'a> {
     recorder: &'a mut Recorder,
     facts: &'a mut Facts,

@@ -1,8 +1,8 @@
-//! How many requests a second one processor takes, from packets to batches ready to be written:
-//! `cargo test --release -p indelible-tap --lib throughput -- --ignored --nocapture`.
+//! Measures how many requests per second one processor handles, from packets to batches ready to be
+//! written: `cargo test --release -p indelible-tap --lib throughput -- --ignored --nocapture`.
 //!
-//! The packets are those of `redis-benchmark -t set -P 16 -d 100`, of which a segment holds the requests
-//! of one round, and one the answers; and those of a client that waits for each answer.
+//! The packets are those of `redis-benchmark -t set -P 16 -d 100`, with the requests of one round
+//! in one segment and the answers in another; and those of a client that waits for each answer.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// A packet of IP version 4 without checksums, as on loopback.
+/// Builds an IPv4 packet without checksums, as on loopback.
 fn packet(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
     let total = u16::try_from(40 + payload.len()).expect("a short packet").to_be_bytes();
     let mut packet = vec![0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 6, 0, 0];
@@ -53,7 +53,7 @@ fn packet(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8
     packet
 }
 
-/// One client: what it sends in a round, and what it is answered.
+/// One client: its requests and answers of one round.
 struct Client {
     request: Vec<u8>,
     reply: Vec<u8>,
@@ -79,7 +79,7 @@ impl Client {
     }
 }
 
-/// Places of a packet in its stream and of what its sender has heard.
+/// Sets the sequence and acknowledgment numbers of a packet.
 fn place(packet: &mut [u8], sequence: u32, acknowledgment: u32) {
     packet[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&sequence.to_be_bytes());
     packet[ACKNOWLEDGMENT_AT..ACKNOWLEDGMENT_AT + 4].copy_from_slice(&acknowledgment.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Power fails at every single I/O: what was synced is there, and what is there is a beginning of what
+//! Power fails at every single I/O: what was synced survives, and what survives is a prefix of what
 //! was written.
 
 use std::path::Path;
@@ -12,12 +12,12 @@ use tap::{Class, ConnectionNumber, Entry, Position, Result, Time};
 const DIR: &str = "/log";
 const CONNECTION: ConnectionNumber = ConnectionNumber(1);
 
-/// What was asked of the log before the power failed.
+/// What the log was asked for before the power failed.
 #[derive(Default)]
 struct Ledger {
-    /// The last request given to a write.
+    /// The last request passed to a write.
     written: u64,
-    /// The last request that a sync promised.
+    /// The last request covered by a sync.
     synced: u64,
 }
 
@@ -31,7 +31,7 @@ fn run(disk: &Arc<dyn Disk>, ledger: &mut Ledger) -> Result<()> {
     let settings =
         Settings { protocol: "raw".into(), keep: Keep { bytes_max: Some(20_000), age_max: None } };
     let mut writer = Writer::open(disk.clone(), Path::new(DIR), settings, Time(0))?;
-    // What is read now was read from the disk, and stays.
+    // What is readable now was read from the disk, and remains.
     ledger.written = writer.position().0;
     ledger.synced = ledger.written;
     let mut batch = Batch::after(writer.position());
@@ -65,7 +65,7 @@ fn run(disk: &Arc<dyn Disk>, ledger: &mut Ledger) -> Result<()> {
     Ok(())
 }
 
-/// The position of the last request that can be read; each must be what was written.
+/// Returns the position of the last readable request; each must be as written.
 fn last_readable(disk: &Arc<dyn Disk>) -> u64 {
     let reader = match log::read(disk, Path::new(DIR), None) {
         Err(tap::Error::NoLog { .. }) => return 0,
@@ -98,7 +98,7 @@ fn power_fails_at_every_io_of_a_log_and_of_the_one_that_continues_it() {
             let sim = SimDisk::new(seed * 10_000 + first, Faults::default());
             let disk: Arc<dyn Disk> = Arc::new(sim.clone());
             let mut ledger = Ledger::default();
-            // Once in the first life, and again at a place that moves in the second.
+            // Once in the first life, and again at a varying place in the second.
             for crash in [first, 1 + (first * 7 + seed) % ios] {
                 sim.crash_after(crash);
                 let ended = run(&disk, &mut ledger);

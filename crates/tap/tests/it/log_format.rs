@@ -1,4 +1,4 @@
-//! The format, byte by byte: `tests/fixtures/v1` was written once and is written anew and compared.
+//! The format, byte by byte: `tests/fixtures/v1` was written once, and is rewritten and compared.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn request(batch: &mut Batch, connection: ConnectionNumber, at: u64, payload: &[
     batch.request(connection, later(at), class, port, 0xfffe_0000, payload);
 }
 
-/// One entry of each kind and more, in two segments.
+/// Writes at least one entry of each kind, in two segments.
 fn write_sample(disk: Arc<dyn Disk>, dir: &Path) {
     let mut writer = Writer::open(disk, dir, settings(), HOUR).unwrap();
     let client = "192.0.2.7:40001".parse().unwrap();

@@ -1,4 +1,5 @@
-//! Entries go in and come out: over batches, segments and starts, whole and from a position on.
+//! Entries are read as they were written: over batches, segments and restarts, completely and from
+//! a position on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ fn read(disk: &Arc<dyn Disk>, since: Option<Position>) -> Result<Vec<Entry>, Err
     log::read(disk, Path::new(DIR), since)?.collect()
 }
 
-/// Writes `entries` in batches of up to `batch_len`, in segments.
+/// Writes `entries` in batches of at most `batch_len`, in segments.
 fn write(disk: &Arc<dyn Disk>, entries: &[Entry], batch_len: usize) {
     let mut writer =
         Writer::open(disk.clone(), Path::new(DIR), settings(Keep::default()), Time(1)).unwrap();

@@ -1,4 +1,4 @@
-//! The tap as its users see it: what was captured is in the log after whatever happens.
+//! The tap as its users see it: what was captured is in the log, whatever happens.
 //!
 //! ```text
 //!   log_format      the log byte by byte, as docs/format/tap.md says; damage anywhere is found

@@ -1,4 +1,4 @@
-//! Segments as a network makes them of two streams, and what comes of them.
+//! Segments as a network delivers two streams, and the reassembled result.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tap::protocol::Side;
 use tap::reassembly::{Handler, Limits, Segment, Table};
 use tap::{GapReason, Time};
 
-/// What was told of one stream: places filled with bytes, or missing.
+/// The reports about one stream: places filled with bytes, or missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Heard {
     /// `None` where bytes are missing.
@@ -15,7 +15,7 @@ struct Heard {
     gaps: Vec<(u64, GapReason)>,
 }
 
-/// What was told of one connection.
+/// The reports about one connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Conversation {
     client: Heard,
@@ -24,7 +24,7 @@ struct Conversation {
     is_closed: bool,
 }
 
-/// Writes down everything.
+/// Records everything.
 #[derive(Default)]
 struct Recorder {
     conversations: Vec<Conversation>,
@@ -145,7 +145,7 @@ fn known(bytes: &[u8]) -> Vec<Option<u8>> {
 /// moved.
 type Part = (usize, usize, usize);
 
-/// Cuts a stream into parts that cover it, and more parts from anywhere.
+/// Splits a stream into parts that cover it, plus arbitrary parts.
 fn parts(length: usize) -> impl Strategy<Value = Vec<Part>> {
     let cuts = proptest::collection::vec((1..40usize, 0..12usize), length..=length);
     let extra = proptest::collection::vec((0..length.max(1), 1..60usize, 0..40usize), 0..12);
@@ -208,7 +208,7 @@ proptest! {
                 segments.push(client.segment(place, &bytes[place..place + length], None));
                 seen[place..place + length].fill(true);
             }
-            // The receiver has all of them, and says so at once.
+            // The receiver has all of them, and acknowledges at once.
             let all_before = arrived.iter().position(|is_there| !is_there).unwrap_or(bytes.len());
             segments.push(SERVER.segment(0, &[], Some(client.number(all_before))));
             (0..all_before).for_each(|place| missed[place] |= !seen[place]);
@@ -222,7 +222,7 @@ proptest! {
         for (place, byte) in heard.bytes.iter().enumerate() {
             match byte {
                 Some(byte) => prop_assert_eq!(*byte, bytes[place]),
-                // With little room to wait, bytes that come late are told missing as well.
+                // With little room to wait, late bytes are reported missing as well.
                 None => prop_assert!(missed[place] || waiting_bytes < 400, "place {place}"),
             }
             prop_assert!(byte.is_none() || !missed[place], "place {place}");
@@ -273,7 +273,7 @@ fn a_port_used_again_is_another_connection() {
     segments.push(CLIENT.segment(0, b"one", None));
     segments.push(again.opening(None));
     segments.push(again.segment(0, b"two", None));
-    // And once more, this time its SYN is lost.
+    // And once more, this time with a lost SYN.
     let far = End { syn: 77_000 + (1 << 30), ..CLIENT };
     segments.push(far.segment(0, b"three", Some(SERVER.number(0))));
     let conversations = feed(&segments, Limits::default());

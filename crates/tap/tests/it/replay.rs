@@ -35,7 +35,7 @@ fn free_port() -> u16 {
     SocketAddr::try_from(net::getsockname(&socket).unwrap()).unwrap().port()
 }
 
-/// Waits for a condition that is sure to come true on a machine that is busy too.
+/// Waits for a condition that is certain to become true, even on a busy machine.
 fn wait_until(mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -44,7 +44,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a program is installed; a test that needs it says so and ends otherwise.
+/// Whether a program is installed; without it, a test says so and ends.
 fn has_program(name: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_there = std::env::split_paths(&paths)
@@ -69,13 +69,13 @@ fn settings(to: SocketAddr, protocol: Protocol) -> Settings {
     }
 }
 
-/// Replays all of a log.
+/// Replays a whole log.
 fn replay_all(entries: &[Entry], settings: &Settings) -> Report {
     let mut log = entries.iter().cloned().map(Ok);
     replay(&mut log, Extent::All, settings, &mut |_| {}).unwrap()
 }
 
-/// Runs a command to its end; what it printed.
+/// Runs a command to its end and returns its output.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

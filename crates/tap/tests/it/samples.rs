@@ -1,4 +1,4 @@
-//! Entries to write.
+//! Sample entries.
 
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     ]
 }
 
-/// Entries whose requests are numbered as a log numbers them, from 1.
+/// Generates entries whose requests are numbered as in a log, from 1.
 pub(crate) fn entries(count: usize) -> impl Strategy<Value = Vec<Entry>> {
     proptest::collection::vec(entry(), 0..count).prop_map(|mut entries| {
         let mut last = 0;

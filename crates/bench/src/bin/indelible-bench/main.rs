@@ -6,8 +6,8 @@
 //!   indelible-bench pages check|stats|dump DIR                  the files of a page store
 //! ```
 //!
-//! `indelible` is what is installed and links none of this: no plots, no peers, no store that the
-//! server does not use. What is measured here runs on the product's allocator.
+//! `indelible` is the installed program and links none of this: no plots, no peers, no store that
+//! the server does not use. Measurements run on the product's allocator.
 
 mod pages;
 
@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Measures stores and algorithms side by side.
+/// Measures stores and algorithms next to each other.
 #[derive(Parser)]
 #[command(name = "indelible-bench", version)]
 struct Arguments {
@@ -32,17 +32,17 @@ enum Action {
     Tpcc(bench::tpcc::Arguments),
     /// Random point reads, writes and scans of one table.
     Kv(bench::kv::Arguments),
-    /// What the trace of a run costs a flash device, by a model of one.
+    /// Computes the cost of a run's trace on a modelled flash device.
     Flash(bench::flash::Arguments),
-    /// Reruns the figures of a paper; goes on where it was interrupted.
+    /// Reruns the figures of a paper; resumes where it was interrupted.
     Figures(bench::figures::Arguments),
-    /// Snapshot algorithms under a client that writes in ticks.
+    /// Measures snapshot algorithms under a client that writes in ticks.
     Snapshot(bench::snapshot::Arguments),
-    /// Snapshots under concurrent transactions.
+    /// Measures snapshots under concurrent transactions.
     SnapshotTransactions(bench::snapshot_transactions::Arguments),
-    /// Figures and tables of the runs of `bench/snapshot/sweep`.
+    /// Draws figures and tables from the runs of `bench/snapshot/sweep`.
     SnapshotFigures(bench::snapshot::figures::Arguments),
-    /// Looks at a page store that no process has open; changes nothing.
+    /// Inspects a page store that no process has open; changes nothing.
     Pages(pages::Arguments),
 }
 
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help goes to standard output, complaints to standard error; clap knows which is which.
+            // Help goes to standard output, errors to standard error; clap knows which is which.
             let _ignored = error.print();
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }

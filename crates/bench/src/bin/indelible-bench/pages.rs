@@ -1,4 +1,4 @@
-//! `indelible-bench pages`: looks at a page store that no process has open, and changes nothing of it.
+//! `indelible-bench pages`: inspects a page store that no process has open, without changing it.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _, stdout};
@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use pages::{Options, PageStore};
 
-/// A dump reads so many entries in a transaction: each holds locks until its transaction ends.
+/// Entries that a dump reads in one transaction: each holds locks until its transaction ends.
 const ENTRIES: usize = 1000;
 
-/// What `indelible-bench pages` is told.
+/// The arguments of `indelible-bench pages`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -21,30 +21,30 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Checks every page; exits with 0 when the store is good.
+    /// Checks every page; exits with 0 if the store is intact.
     Check {
         /// The directory of the store.
         directory: PathBuf,
     },
-    /// Says how large the store is, and its tables.
+    /// Prints the size of the store and its tables.
     Stats {
         /// The directory of the store.
         directory: PathBuf,
     },
-    /// Shows every entry of every table in order.
+    /// Prints every entry of every table in order.
     Dump {
         /// The directory of the store.
         directory: PathBuf,
         /// Only this table.
         #[arg(long, value_name = "NAME")]
         table: Option<String>,
-        /// One JSON object a line.
+        /// Print one JSON object per line.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Does what the arguments say; the exit code.
+/// Runs the command that the arguments name. Returns the exit code.
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let directory = arguments.action.directory();
     if !directory.join("pages.data").exists() {
@@ -155,7 +155,7 @@ fn dump(
     }
 }
 
-/// `"name":"…"`, or `"name_hex":"…"` for what is not UTF-8.
+/// Appends `"name":"…"`, or `"name_hex":"…"` if it is not UTF-8.
 fn json_bytes(line: &mut String, name: &str, bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         push(line, format_args!(r#""{name}_hex":""#));
@@ -177,7 +177,7 @@ fn json_bytes(line: &mut String, name: &str, bytes: &[u8]) {
     line.push('"');
 }
 
-/// As redis-cli shows strings.
+/// Appends a string as redis-cli shows it.
 fn text_bytes(line: &mut String, bytes: &[u8]) {
     line.push('"');
     for &byte in bytes {

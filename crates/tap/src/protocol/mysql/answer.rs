@@ -1,4 +1,4 @@
-//! What a server answers to a command, up to its end.
+//! The server's answer to a command, up to its end.
 //!
 //! ```text
 //!   OK | ERR                                           one packet
@@ -11,16 +11,16 @@ use super::login::capability;
 use super::packet::{Fields, Head};
 use crate::entry::Outcome;
 
-/// What kind of answer a command has.
+/// The kind of answer that a command expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A greeting was answered by a login: OK, ERR, or more questions.
+    /// The login after a greeting: OK, ERR, or more questions.
     Login,
     /// One packet.
     One,
-    /// OK, ERR, resultsets, or the request for a file.
+    /// OK, ERR, result sets, or the request for a file.
     Results,
-    /// A statement's id, and what its parameters and columns are.
+    /// A statement's id, and its parameters and columns.
     Prepared,
     /// Definitions or rows up to their end.
     UntilEnd,
@@ -35,18 +35,18 @@ pub(crate) struct Prepared {
     pub(crate) parameters: u16,
 }
 
-/// What a packet of the server has brought.
+/// The effect of a server packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// More of the answer is to come.
     More,
-    /// The client is to send a file.
+    /// The client must send a file.
     File,
-    /// The answer is whole.
+    /// The answer is complete.
     Done { outcome: Outcome, status: Option<u16>, prepared: Option<Prepared> },
 }
 
-/// The session's flags at the end of an answer (the names are the protocol's own).
+/// Session flags at the end of an answer (the names are the protocol's own).
 pub(crate) mod status {
     pub(crate) const IN_TRANSACTION: u16 = 1;
     pub(crate) const AUTOCOMMIT: u16 = 2;
@@ -54,15 +54,15 @@ pub(crate) mod status {
     pub(crate) const CURSOR: u16 = 0x40;
 }
 
-/// What comes next.
+/// The next part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     First,
-    /// So many definitions, then perhaps an EOF, then rows.
+    /// This many definitions, then possibly an EOF, then rows.
     Columns(u64),
     ColumnsEnd,
     Rows,
-    /// So many definitions, after which come so many others, each with an EOF perhaps.
+    /// This many definitions, then others, each part possibly ended by an EOF.
     Definitions {
         left: u64,
         then: u64,
@@ -72,12 +72,12 @@ enum Place {
     },
 }
 
-/// The place in the answer to one command.
+/// The position in the answer to one command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     expected: Expected,
     place: Place,
-    /// What client and server agreed on.
+    /// The capabilities agreed on.
     capabilities: u64,
     prepared: Option<Prepared>,
 }
@@ -99,12 +99,12 @@ impl Answer {
         self.capabilities & bit != 0
     }
 
-    /// Takes the next packet.
+    /// Handles the next packet.
     ///
     /// # Errors
-    /// Why it cannot be part of the answer.
+    /// Why the packet cannot be part of the answer.
     pub(crate) fn packet(&mut self, head: &Head) -> Result<Step, &'static str> {
-        // MariaDB's report of progress looks like an error, and is none.
+        // MariaDB's progress report looks like an error, but is not one.
         if head.first() == 0xff {
             let is_progress = head.bytes.get(1..3) == Some(&[0xff, 0xff])
                 && self.has(capability::MARIADB_PROGRESS);
@@ -132,7 +132,7 @@ impl Answer {
             (_, Place::ColumnsEnd) => {
                 let status = Self::eof_status(head).ok_or("definitions without their end")?;
                 self.place = Place::Rows;
-                // A cursor's rows come when they are fetched.
+                // The rows of a cursor arrive when they are fetched.
                 let is_cursor = status & status::CURSOR != 0;
                 Ok(if is_cursor { Self::end(Some(status)) } else { Step::More })
             }
@@ -149,7 +149,7 @@ impl Answer {
         }
     }
 
-    /// The first packet of a result.
+    /// Handles the first packet of a result.
     fn result(&mut self, head: &Head) -> Result<Step, &'static str> {
         match head.first() {
             0 => {
@@ -174,7 +174,7 @@ impl Answer {
         }
     }
 
-    /// A row, or what ends them.
+    /// Handles a row, or the end of the rows.
     fn row(&mut self, head: &Head) -> Step {
         let is_end = head.first() == 0xfe
             && if self.has(capability::DEPRECATE_EOF) {
@@ -203,7 +203,7 @@ impl Answer {
         let (id, columns, parameters) =
             read(&mut fields).ok_or("a prepared statement without an id")?;
         self.prepared = Some(Prepared { id, parameters });
-        // A filler and the warnings; then whether there are definitions.
+        // A filler and the warnings, then a flag for the definitions.
         let is_left_out = self.has(capability::OPTIONAL_METADATA)
             && fields.bytes(3).is_some()
             && fields.u8() == Some(0);
@@ -232,7 +232,7 @@ impl Answer {
         Step::More
     }
 
-    /// Begins the next result if the last one says that there is one.
+    /// Begins the next result if the last one announces it.
     fn unless_more(&mut self, step: Step) -> Step {
         match step {
             Step::Done { status: Some(status), .. } if status & status::MORE_RESULTS != 0 => {

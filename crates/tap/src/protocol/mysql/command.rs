@@ -1,9 +1,9 @@
-//! Commands of the client: the first byte of a payload, and what is in those that concern recovery.
+//! Commands of the client: the first byte of a payload, and the contents that matter to recovery.
 
 use super::answer::Expected;
 use super::packet;
 
-/// A command, as far as they differ here (the protocol's names without `COM_`).
+/// A command, distinguished as far as it matters here (the protocol's names without `COM_`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Quit,
@@ -14,7 +14,7 @@ pub(crate) enum Code {
     DropDb,
     Statistics,
     ProcessInfo,
-    /// Ping, refresh, kill, debug, shutdown: nothing that recovery brings back.
+    /// Ping, refresh, kill, debug, shutdown: nothing that recovery restores.
     Reads,
     ChangeUser,
     Prepare,
@@ -26,7 +26,7 @@ pub(crate) enum Code {
     SetOption,
     Fetch,
     ResetConnection,
-    /// What a replica says: its link has no requests from here on.
+    /// A command of a replica: its connection has no requests from here on.
     Replica,
     Other,
 }
@@ -71,7 +71,7 @@ impl Code {
         }
     }
 
-    /// Whether the payload names a prepared statement behind its first byte.
+    /// Whether a statement id follows the first byte of the payload.
     pub(crate) fn names_statement(self) -> bool {
         matches!(
             self,
@@ -85,10 +85,10 @@ impl Code {
     }
 }
 
-/// Where the id of a statement is in a payload.
+/// The place of the statement id in a payload.
 pub(crate) const STATEMENT_ID_AT: std::ops::Range<usize> = 1..5;
 
-/// The statement that a payload names.
+/// The statement id in a payload.
 pub(crate) fn statement_id(payload: &[u8]) -> Option<u32> {
     payload.get(STATEMENT_ID_AT)?.try_into().ok().map(u32::from_le_bytes)
 }
@@ -96,9 +96,9 @@ pub(crate) fn statement_id(payload: &[u8]) -> Option<u32> {
 /// An execution of a prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Execute<'a> {
-    /// Where in the payload the flag is that says whether types follow.
+    /// The offset of the flag that says whether types follow.
     pub(crate) flag_at: usize,
-    /// Two bytes a parameter, if they are told.
+    /// Two bytes per parameter, if present.
     pub(crate) types: Option<&'a [u8]>,
 }
 
@@ -106,8 +106,8 @@ impl<'a> Execute<'a> {
     /// Command, id, flags and a count of iterations that is always one.
     const FIXED_BYTES: usize = 10;
 
-    /// Reads `payload`, of a statement that has so many `parameters`; `None` if it has none, or if the
-    /// payload is too short.
+    /// Parses `payload`, for a statement with this many `parameters`; `None` if it has none, or if
+    /// the payload is too short.
     pub(crate) fn parse(payload: &'a [u8], parameters: u16) -> Option<Self> {
         let parameters = usize::from(parameters);
         let flag_at = Self::FIXED_BYTES + parameters.div_ceil(8);
@@ -116,7 +116,7 @@ impl<'a> Execute<'a> {
         Some(Self { flag_at, types: types.filter(|_| flag == 1) })
     }
 
-    /// A request that tells the `types` and no values: all are null.
+    /// Builds a request with the `types` and no values: all are null.
     pub(crate) fn naming(id: u32, parameters: u16, types: &[u8]) -> Vec<u8> {
         let mut payload = [&[0x17], &id.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat();
         let nulls = usize::from(parameters).div_ceil(8);

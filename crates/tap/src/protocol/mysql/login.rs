@@ -1,8 +1,8 @@
-//! How a connection begins: the server's greeting, and the client's login.
+//! The beginning of a connection: the server's greeting, and the client's login.
 
 use super::packet::Fields;
 
-/// What client and server can do, as they tell each other (the names are the protocol's own).
+/// The capabilities that client and server exchange (the names are the protocol's own).
 pub(crate) mod capability {
     pub(crate) const CONNECT_WITH_DB: u64 = 1 << 3;
     pub(crate) const COMPRESS: u64 = 1 << 5;
@@ -16,21 +16,22 @@ pub(crate) mod capability {
     pub(crate) const OPTIONAL_METADATA: u64 = 1 << 25;
     pub(crate) const ZSTD: u64 = 1 << 26;
     pub(crate) const QUERY_ATTRIBUTES: u64 = 1 << 27;
-    /// MySQL's own clients set this one; where it is not set, MariaDB's are in the upper half.
+    /// MySQL's own clients set this; if it is not set, the upper half contains MariaDB's
+    /// capabilities.
     pub(crate) const LONG_PASSWORD: u64 = 1;
     pub(crate) const MARIADB_PROGRESS: u64 = 1 << 32;
     pub(crate) const MARIADB_CACHE_METADATA: u64 = 1 << 36;
 }
 
-/// What a server says first.
+/// The server's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
     pub(crate) capabilities: u64,
-    /// How it calls the connection.
+    /// The server's id of the connection.
     pub(crate) thread: u32,
-    /// What the password is scrambled with: twenty bytes.
+    /// The twenty bytes with which the password is scrambled.
     pub(crate) scramble: Vec<u8>,
-    /// How it wants to be convinced.
+    /// The server's authentication method.
     pub(crate) plugin: Vec<u8>,
 }
 
@@ -65,7 +66,7 @@ impl Greeting {
     }
 }
 
-/// What a client says first.
+/// The client's first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) capabilities: u64,
@@ -78,7 +79,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Reads a login; one that asks for TLS ends before its user.
+    /// Parses a login; one that requests TLS ends before its user.
     pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         let mut fields = Fields(payload);
         let mut capabilities = u64::from(fields.u32()?);
@@ -121,7 +122,7 @@ impl Login {
         Some(login)
     }
 
-    /// The payload; attributes of the connection are left out.
+    /// Encodes the payload, without connection attributes.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut capabilities = self.capabilities & !capability::CONNECT_ATTRS;
         capabilities |= capability::SECURE_CONNECTION | capability::PLUGIN_AUTH;

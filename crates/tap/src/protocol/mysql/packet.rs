@@ -1,25 +1,26 @@
-//! Packets: three bytes of length, a number, and so many bytes. One of the greatest length is continued
+//! Packets: three bytes of length, a number, and the bytes. A packet of maximum length is continued
 //! by the next, so a payload may be longer than 16 MiB.
 //!
 //! ```text
 //!   ff ff ff 00 ……  │  ff ff ff 01 ……  │  05 00 00 02 …    one payload
 //! ```
 
-/// The greatest length: the payload goes on in the next packet.
+/// The maximum length: the payload continues in the next packet.
 pub(crate) const LEN_MAX: usize = 0xff_ffff;
 
 /// Bytes before the payload.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// How much of a server's payload is kept: all of a greeting, and of what ends a response.
+/// Bytes kept of a server's payload: all of a greeting, and of what ends a response.
 const HEAD_BYTES: usize = 512;
 
-/// How long the payload of the packet that begins with `header` is.
+/// Returns the payload length of the packet that begins with `header`.
 pub(crate) fn len_of(header: &[u8]) -> usize {
     usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16
 }
 
-/// The payload of a request, whose packets are whole in `raw`; joined if it has several.
+/// Returns the payload of a request whose packets are complete in `raw`, joined if there are
+/// several.
 pub(crate) fn payload(raw: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     let (first, rest) = split(raw);
     if rest.is_empty() || first.len() < LEN_MAX {
@@ -36,7 +37,7 @@ pub(crate) fn payload(raw: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     }
 }
 
-/// The payload of the first packet in `raw`, and what follows it.
+/// Splits off the payload of the first packet in `raw`.
 pub(crate) fn split(raw: &[u8]) -> (&[u8], &[u8]) {
     let Some((header, rest)) = raw.split_at_checked(HEADER_BYTES) else { return (&[], &[]) };
     rest.split_at(len_of(header).min(rest.len()))
@@ -58,8 +59,8 @@ pub(crate) fn write(out: &mut Vec<u8>, mut sequence: u8, payload: &[u8]) {
     }
 }
 
-/// How many bytes the payload that begins `bytes` has with its headers, or `None` and how many bytes at
-/// least are missing.
+/// Returns the length, with headers, of the payload that begins `bytes`; the error is the minimum
+/// number of missing bytes.
 pub(crate) fn whole(bytes: &[u8]) -> Result<usize, usize> {
     let mut at = 0;
     loop {
@@ -78,14 +79,14 @@ pub(crate) fn whole(bytes: &[u8]) -> Result<usize, usize> {
     }
 }
 
-/// A server's payload, of which only the beginning is kept.
+/// The beginning of a server's payload.
 #[derive(Debug)]
 pub(crate) struct Head {
     /// The number of its first packet.
     pub(crate) sequence: u8,
-    /// How long it is.
+    /// The length of the payload.
     pub(crate) len: u64,
-    /// Its beginning.
+    /// The bytes that are kept.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -95,14 +96,14 @@ impl Head {
     }
 }
 
-/// The place in a server's packets.
+/// The position in a server's packets.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     header: [u8; HEADER_BYTES],
     header_len: usize,
-    /// Bytes of the packet that are to come.
+    /// Bytes of the packet still to come.
     left: usize,
-    /// The payload goes on in the next packet.
+    /// Whether the payload continues in the next packet.
     continues: bool,
     head: Head,
 }
@@ -114,7 +115,7 @@ impl Default for Head {
 }
 
 impl Packets {
-    /// The payload that was whole last.
+    /// The last complete payload.
     pub(crate) fn head(&self) -> &Head {
         &self.head
     }
@@ -124,7 +125,7 @@ impl Packets {
         self.header_len == 0 && !self.continues
     }
 
-    /// Takes bytes off the front of `bytes` until a payload is whole.
+    /// Takes bytes off the front of `bytes` until a payload is complete.
     pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Option<&Head> {
         while !bytes.is_empty() {
             if self.header_len < HEADER_BYTES {
@@ -158,8 +159,8 @@ impl Packets {
         None
     }
 
-    /// Passes over `missing` bytes if they are certainly of the current packet and behind what is kept of
-    /// it; whether they were.
+    /// Skips `missing` bytes if they certainly belong to the current packet and lie behind its kept
+    /// beginning. Returns whether they did.
     pub(crate) fn skip(&mut self, missing: u64) -> bool {
         let is_within = self.header_len == HEADER_BYTES
             && self.head.bytes.len() == HEAD_BYTES
@@ -173,7 +174,7 @@ impl Packets {
     }
 }
 
-/// Reads the fields of a payload one after the other; `None` when it has ended.
+/// Reads the fields of a payload in order; `None` at its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -196,7 +197,7 @@ impl<'a> Fields<'a> {
         self.bytes(4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// An integer whose first byte says how long it is.
+    /// Takes an integer whose first byte gives its length.
     pub(crate) fn length_encoded(&mut self) -> Option<u64> {
         let more = match self.u8()? {
             0xfc => 2,
@@ -209,7 +210,7 @@ impl<'a> Fields<'a> {
         Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
 
-    /// Bytes before the next zero byte.
+    /// Takes the bytes before the next zero byte.
     pub(crate) fn zero_ended(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|&byte| byte == 0)?;
         let here = self.bytes(end)?;

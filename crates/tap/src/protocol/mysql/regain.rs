@@ -1,16 +1,16 @@
-//! Finding the place again after a gap, by rounds: a command, and its whole answer.
+//! Finds the position again after a gap, by rounds: a command, and its complete answer.
 
 use super::command::Code;
 use super::packet::{self, Packets};
 use crate::protocol::Side;
 
-/// Rounds in a row that must fit.
+/// Consecutive rounds that must match.
 const ROUNDS: u32 = 2;
 
-/// The most that is kept of what a client says in a round.
+/// The most bytes kept of a client in one round.
 const BURST_BYTES_MAX: usize = 1 << 20;
 
-/// The rounds since the place was lost.
+/// The rounds since the position was lost.
 #[derive(Debug)]
 pub(super) struct Regain {
     turn: Side,
@@ -33,7 +33,7 @@ impl Regain {
         }
     }
 
-    /// A side says `bytes`; whether they begin with a command for certain.
+    /// Handles `bytes` of a side. Returns whether they certainly begin with a command.
     pub(super) fn heard(&mut self, side: Side, bytes: &[u8]) -> bool {
         let is_turn = side != self.turn;
         self.turn = side;
@@ -69,7 +69,7 @@ impl Regain {
     }
 }
 
-/// Whether the bytes are one command to the last one.
+/// Whether the bytes are exactly one command.
 fn is_command(bytes: &[u8]) -> bool {
     packet::whole(bytes) == Ok(bytes.len())
         && bytes[3] == 0

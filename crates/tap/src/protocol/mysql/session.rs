@@ -1,4 +1,4 @@
-//! What requests have made of a session: its settings, its prepared statements, its transaction.
+//! The effects of requests on a session: its settings, its prepared statements, its transaction.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::entry::Class;
 /// More settings than any client has; further ones are not carried over.
 const SETTINGS_MAX: usize = 4096;
 
-/// What is in force until something of the same name takes its place.
+/// A change that remains in force until another of the same name replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Takes the place of what has this name.
+    /// Replaces the request with this name.
     Keep(String),
     /// COM_STMT_PREPARE of a statement that reads only or not: kept under the id that the server
     /// gives.
     Prepare { reads: bool },
-    /// COM_CHANGE_USER: nothing of what was stays, but the login.
+    /// COM_CHANGE_USER: discards everything except the login.
     NewUser,
     /// COM_RESET_CONNECTION: only user and address stay.
     Reset,
@@ -29,11 +29,11 @@ pub(super) enum Change {
 struct Statement {
     /// The request that prepared it.
     request: Vec<u8>,
-    /// Whether its execution changes nothing outside of a transaction.
+    /// Whether executing it changes nothing outside a transaction.
     reads: bool,
-    /// How many parameters it has.
+    /// The number of its parameters.
     parameters: u16,
-    /// The types of the parameters as the client told last; it need not tell them again.
+    /// The types of the parameters as last sent by the client, which need not repeat them.
     types: Vec<u8>,
 }
 
@@ -42,9 +42,9 @@ struct Statement {
 pub(super) struct Session {
     settings: Vec<(String, Vec<u8>)>,
     statements: BTreeMap<u32, Statement>,
-    /// The statement that was prepared last: it may be executed without its id.
+    /// The statement prepared last, which may be executed without its id.
     last_id: Option<u32>,
-    /// The server's flags, as it told them last.
+    /// The server's flags, as last received.
     status: u16,
 }
 
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// Whether each statement is a transaction of its own.
+    /// Whether each statement is its own transaction.
     fn is_autocommit(&self) -> bool {
         self.status & (status::IN_TRANSACTION | status::AUTOCOMMIT) == status::AUTOCOMMIT
     }
@@ -85,12 +85,12 @@ impl Session {
         (if is_read_only { Class::ReadOnly } else { Class::Query }, None)
     }
 
-    /// A setting within a transaction is part of it, as its place in it may matter.
+    /// Inside a transaction, a setting is part of it, because its place in it may matter.
     fn setting(&self, is_alone: bool) -> Class {
         if is_alone && self.is_autocommit() { Class::Connection } else { Class::Query }
     }
 
-    /// The class of a command that is no query, and what it makes of the session.
+    /// Determines the class of a command other than a query, and its effect on the session.
     pub(super) fn command(
         &mut self,
         code: Code,
@@ -150,14 +150,14 @@ impl Session {
         Some(naming)
     }
 
-    /// The statement that an execution is of.
+    /// The statement that a payload executes.
     fn statement(&self, payload: &[u8]) -> Option<(u32, &Statement)> {
         let id = super::command::statement_id(payload)?;
         let id = if id == u32::MAX { self.last_id? } else { id };
         self.statements.get(&id).map(|statement| (id, statement))
     }
 
-    /// The server agreed to `request`.
+    /// Applies a change after the server has accepted `request`.
     pub(super) fn apply(&mut self, change: Change, request: Vec<u8>, prepared: Option<Prepared>) {
         match change {
             Change::Keep(name) => {
@@ -187,12 +187,12 @@ impl Session {
         }
     }
 
-    /// The place was lost: a transaction may be open.
+    /// Notes that the position was lost: a transaction may be open.
     pub(super) fn is_in_doubt(&mut self) {
         self.status = status::IN_TRANSACTION;
     }
 
-    /// The flags at the end of an answer.
+    /// Notes the flags at the end of an answer.
     pub(super) fn told_status(&mut self, status: u16) {
         self.status = status;
     }
@@ -204,7 +204,7 @@ impl Session {
         let mut requests: Vec<_> = settings.collect();
         for (id, statement) in &self.statements {
             requests.push(statement.request.clone());
-            // Its id is in no request: it follows the one that prepared it.
+            // No request contains its id: it follows the one that prepared it.
             requests.push(Execute::naming(*id, statement.parameters, &statement.types));
         }
         requests

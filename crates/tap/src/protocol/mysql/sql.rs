@@ -1,39 +1,39 @@
-//! What a statement is, as far as recovery must know, from its words.
+//! Classifies a statement by its words, as far as recovery needs.
 //!
-//! A statement changes nothing if it is proven to: it begins with SELECT or SHOW, and calls no function
-//! but built-in ones without a side effect. A stored function may write, GET_LOCK and NEXTVAL do
-//! something, LAST_INSERT_ID(n) sets something: so every name before a parenthesis must be known. Where
-//! the words themselves are in doubt (comments that are executed, backslashes before quotes, which end
-//! the string or not by a mode of the session), nothing is proven.
+//! A statement counts as changing nothing only if that is proven: it begins with SELECT or SHOW,
+//! and calls only built-in functions without side effects. A stored function may write, GET_LOCK
+//! and NEXTVAL have effects, LAST_INSERT_ID(n) sets a value: so every name before a parenthesis
+//! must be known. Where the words themselves are ambiguous (executed comments, or backslashes
+//! before quotes, which end the string or not depending on the session's mode), nothing is proven.
 
 mod functions;
 mod words;
 
 use self::words::{Token, Tokens};
 
-/// What a statement does to its session and transaction.
+/// The effect of a statement on its session and transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Reads, and changes nothing outside of a transaction.
+    /// Reads, and changes nothing outside a transaction.
     Reads,
-    /// Concerns the server and not its data: would do harm on another one.
+    /// Concerns the server rather than its data, and would be harmful on another server.
     Administers,
     /// May change something.
     Writes,
-    /// Ends an open transaction by committing it, then does something: DDL.
+    /// Commits an open transaction, then acts: DDL.
     WritesAlone,
     Begin,
     Commit,
     Rollback,
-    /// Sets what the session is, or part of it that has this name; a later one takes its place.
+    /// Sets a property of the session with this name; a later one replaces it.
     Sets(String),
-    /// Turns the mode in which each statement is a transaction on or off.
+    /// Turns autocommit on or off.
     SetsAutocommit(bool),
     /// LOAD DATA LOCAL: the client sends a file after it.
     LoadsLocal,
 }
 
-/// The statements of `sql`, which are separated by semicolons.
+/// Splits `sql` into its statements at semicolons.
 pub(crate) fn statements(sql: &[u8]) -> Vec<&[u8]> {
     let (mut found, mut begin) = (Vec::new(), 0);
     let mut tokens = Tokens::new(sql);
@@ -48,7 +48,7 @@ pub(crate) fn statements(sql: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// What one statement is.
+/// Classifies one statement.
 pub(crate) fn kind(statement: &[u8]) -> Kind {
     let mut tokens = Tokens::new(statement);
     let mut first = tokens.next();
@@ -87,8 +87,8 @@ pub(crate) fn kind(statement: &[u8]) -> Kind {
     }
 }
 
-/// Whether the time or a random number is asked for, so that it matters when the statement runs.
-/// Columns' own defaults may ask for the time too, so everything that writes rows does.
+/// Whether the statement uses the time or a random number, so that the moment of execution matters.
+/// Column defaults may use the time too, so this includes every statement that writes rows.
 pub(crate) fn may_ask_for_time(statement: &[u8]) -> bool {
     matches!(kind(statement), Kind::Writes | Kind::WritesAlone | Kind::LoadsLocal)
         && !["savepoint", "release", "rollback", "xa", "unlock"]
@@ -113,7 +113,7 @@ fn has_word(statement: &[u8], name: &str) -> bool {
     Tokens::new(statement).any(|token| matches!(token, Token::Word(word) if is(word, name)))
 }
 
-/// Words that a statement which only reads does not have.
+/// Words that a read-only statement does not contain.
 const NOT_IN_READS: [&str; 10] = [
     "delete",
     "into",
@@ -137,7 +137,7 @@ fn reads_only(statement: &[u8]) -> bool {
             (Token::Symbol(b'('), Some(Token::Word(name))) => {
                 before_that != Some(Token::Symbol(b'.')) && functions::is_harmless(name)
             }
-            // A name in quotes may be that of any function.
+            // A quoted name may be that of any function.
             (Token::Symbol(b'('), Some(Token::Name)) => false,
             (Token::Word(word), _) => !NOT_IN_READS.iter().any(|name| is(word, name)),
             _ => true,
@@ -151,7 +151,7 @@ fn reads_only(statement: &[u8]) -> bool {
     true
 }
 
-/// SET: of the session, if it is certain that it is of nothing else.
+/// Classifies SET: as a session setting, if it is certainly nothing else.
 fn set(statement: &[u8]) -> Kind {
     let mut names = Vec::new();
     let mut expects_name = false;
@@ -174,7 +174,7 @@ fn set(statement: &[u8]) -> Kind {
                     return Kind::Writes;
                 }
                 if index == 1 && is(word, "transaction") {
-                    // Of the next transaction only.
+                    // For the next transaction only.
                     return Kind::Writes;
                 }
                 if is_value && names.len() == 1 && names[0] == "autocommit" {

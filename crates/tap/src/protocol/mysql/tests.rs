@@ -1,4 +1,4 @@
-//! The conversation of MySQL, told by hand and cut at random.
+//! The MySQL conversation, with hand-written input split at random.
 
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn query(sql: &str) -> Vec<u8> {
     packets(0, &[&[&[3], sql.as_bytes()].concat()])
 }
 
-/// A script of commands and answers, and what is heard of them.
+/// A script of commands and answers, and the expected reports.
 fn script() -> Vec<(Vec<u8>, Vec<u8>)> {
     let rows =
         |end: &[u8]| packets(1, &[&[2], b"definition", b"definition", EOF, b"\x01a\xfb", end]);
@@ -106,7 +106,7 @@ fn commands_are_paired_with_their_answers_and_classed() {
         recorder.classes(),
         [
             Connection, ReadOnly, Query, Query, Query, Query, Query,
-            // The statement, its name, and its types as they are told.
+            // The statement, its name, and its types as reported.
             Connection, Connection, Connection, ReadOnly, ReadOnly, Connection, ReadOnly, ReadOnly,
         ]
     );

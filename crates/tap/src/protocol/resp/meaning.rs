@@ -1,22 +1,22 @@
-//! What a request is to recovery and to the conversation, by the command table.
+//! The meaning of a request for recovery and for the conversation, by the command table.
 //!
-//! Commands that change keys are [`Class::Query`], and so is every command that the table does not know
-//! (those of modules): what is not proven to change nothing is logged. So is what later commands need,
-//! though it changes no key: scripts that are given to the server to keep. What concerns the server and
-//! not its data (CONFIG SET, SAVE, SHUTDOWN, REPLICAOF, ACL) changes nothing that recovery brings back,
-//! and would do harm on another server.
+//! Commands that change keys are [`Class::Query`], and so is every command that the table does not
+//! contain (those of modules): what is not proven to change nothing is logged. The class includes
+//! what later commands need even though it changes no key: scripts that the server keeps. Commands
+//! that concern the server rather than its data (CONFIG SET, SAVE, SHUTDOWN, REPLICAOF, ACL) change
+//! nothing that recovery restores, and would be harmful on another server.
 
 use command_spec::spec::{Flags, Propagation};
 use command_spec::table::{self, Command};
 
 use crate::entry::Class;
 
-/// Confirmations of the publish/subscribe commands: as many as channels were named.
+/// Confirmations of the publish/subscribe commands: one per named channel.
 pub(super) const CONFIRMATIONS: [&[u8]; 6] =
     [b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"];
 
-/// They change no key, and yet later commands do something else without them: what a server or
-/// a connection keeps for EVALSHA and HIMPORT SET.
+/// Commands that change no key but affect later ones: what a server or connection keeps for EVALSHA
+/// and HIMPORT SET.
 const NEEDED_LATER: [&str; 6] = [
     "eval_ro",
     "script|load",
@@ -36,13 +36,13 @@ pub(super) struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// The command of the table that they call.
+    /// The command of the table that they invoke.
     fn command(&self) -> Option<Command> {
         table::find_call(&[self.name, self.second])
     }
 }
 
-/// What a client wants to be answered.
+/// A client's reply mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyMode {
     On,
@@ -50,7 +50,7 @@ pub(super) enum ReplyMode {
     SkipNext,
 }
 
-/// What part of a connection's state a request sets; a later one takes the place of an earlier.
+/// The part of a connection's state that a request sets; a later one replaces an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     Login,
@@ -59,13 +59,13 @@ pub(super) enum Setting {
     Database,
 }
 
-/// What a request means.
+/// The meaning of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// One reply, and nothing that concerns the conversation.
+    /// Has one reply, and no effect on the conversation.
     Plain(Class),
     Set(Setting),
-    /// Puts the connection back to its beginning.
+    /// Resets the connection.
     Reset,
     Multi,
     Exec,
@@ -74,7 +74,7 @@ pub(super) enum Meaning {
     /// Publish/subscribe: the index of [`CONFIRMATIONS`].
     Subscription(usize),
     Monitor,
-    /// The client is a replica: its stream is none of requests from here on.
+    /// Turns the client into a replica: its stream contains no requests from here on.
     Replica,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn meaning(words: &Words<'_>) -> Meaning {
         "multi" => Meaning::Multi,
         "exec" => Meaning::Exec,
         "discard" => Meaning::Discard,
-        // They decide what EXEC does.
+        // They determine the effect of EXEC.
         "watch" | "unwatch" => Meaning::Plain(Class::Query),
         "select" => Meaning::Set(Setting::Database),
         "auth" => Meaning::Set(Setting::Login),
@@ -94,7 +94,7 @@ pub(super) fn meaning(words: &Words<'_>) -> Meaning {
         "client|reply" if words.len == 3 => reply_mode(words.third),
         "monitor" => Meaning::Monitor,
         "psync" | "sync" => Meaning::Replica,
-        // It fills the keyspace; the other ones look at the server or make it suffer.
+        // It fills the keyspace; the other subcommands inspect the server or disturb it.
         "debug" if words.second.eq_ignore_ascii_case(b"populate") => Meaning::Plain(Class::Query),
         name => match CONFIRMATIONS.iter().position(|known| *known == name.as_bytes()) {
             Some(kind) => Meaning::Subscription(kind),
@@ -104,16 +104,16 @@ pub(super) fn meaning(words: &Words<'_>) -> Meaning {
 }
 
 fn class(command: Command) -> Class {
-    // A subcommand that the table does not know may be any of its container's.
+    // A subcommand missing from the table may be any of its container's.
     let changes = changes(command) || command.known_subcommands().any(changes);
     if changes { Class::Query } else { Class::ReadOnly }
 }
 
-/// Whether what is there, or what later commands do, is another after this one.
+/// Whether a command changes data or the effect of later commands.
 fn changes(command: Command) -> bool {
     match command.propagation {
         Propagation::Verbatim | Propagation::Rewritten(_) | Propagation::Effects => true,
-        // A message is gone when it is delivered.
+        // A message is gone after its delivery.
         Propagation::Always => command.flags.has(Flags::WRITE),
         Propagation::None => NEEDED_LATER.contains(&command.name),
     }
@@ -129,9 +129,9 @@ fn reply_mode(word: &[u8]) -> Meaning {
     }
 }
 
-/// Whether the words are surely a request, and one that is answered by one reply.
+/// Whether the words are certainly a request, and one with exactly one reply.
 pub(super) fn is_certain(words: &Words<'_>) -> bool {
-    // A replica's REPLCONF ACK is not answered.
+    // A replica's REPLCONF ACK has no answer.
     words.command().is_some_and(|command| command.accepts(words.len) && command.name != "replconf")
         && matches!(
             meaning(words),

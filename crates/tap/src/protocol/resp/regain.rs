@@ -8,10 +8,10 @@ use resp::{Limits, Parsed, Parser};
 use super::meaning::{Words, is_certain};
 use crate::protocol::Side;
 
-/// Rounds in a row that must fit.
+/// Consecutive rounds that must match.
 const ROUNDS: u32 = 2;
 
-/// The most that is kept of what a client says in a round.
+/// The most bytes kept of a client in one round.
 const BURST_BYTES_MAX: usize = 1 << 20;
 
 /// What a piece of a stream has shown.
@@ -24,13 +24,13 @@ pub(super) enum Progress {
     SameRound,
 }
 
-/// The rounds since the place was lost.
+/// The rounds since the position was lost.
 #[derive(Debug)]
 pub(super) struct Regain {
-    /// What the client said in this round, if its own place is lost.
+    /// The client's bytes in this round, if its own position is lost.
     burst: Option<Vec<u8>>,
     turn: Side,
-    /// The round began where a client began to speak, after the server had.
+    /// Whether the round began with the client's first bytes after the server's.
     is_whole: bool,
     asked: u64,
     answered: u64,
@@ -53,17 +53,17 @@ impl Regain {
         self.burst.is_some()
     }
 
-    /// A request of a client whose own place is known.
+    /// Counts a request of a client whose own position is known.
     pub(super) fn asked(&mut self) {
         self.asked += 1;
     }
 
-    /// A reply.
+    /// Counts a reply.
     pub(super) fn answered(&mut self) {
         self.answered += 1;
     }
 
-    /// A side says `bytes`; `within_reply` if the server's last reply was not whole.
+    /// Handles `bytes` of a side; `within_reply` if the server's last reply was incomplete.
     pub(super) fn heard(&mut self, side: Side, bytes: &[u8], within_reply: bool) -> Progress {
         let mut progress = Progress::SameRound;
         if side != self.turn {
@@ -104,7 +104,7 @@ impl Regain {
     }
 }
 
-/// How many requests the bytes are, if they are requests to the last byte and each surely is one.
+/// Counts the requests in the bytes; 0 unless they are certainly requests to the last byte.
 fn requests(bytes: &[u8]) -> u64 {
     let (mut parser, mut count, mut from) = (Parser::new(), 0, 0);
     while from < bytes.len() {
@@ -115,7 +115,7 @@ fn requests(bytes: &[u8]) -> u64 {
         let len_of_args = args.len();
         let mut word = || args.next().unwrap_or_default();
         let words = Words { name: word(), second: word(), third: word(), len: len_of_args };
-        // A line of words may be anything.
+        // An inline line of words may be anything.
         if bytes[from] != b'*' || !is_certain(&words) {
             return 0;
         }

@@ -1,32 +1,32 @@
-//! What a server answers, framed without keeping it.
+//! Frames a server's answers without keeping them.
 //!
 //! ```text
 //!   *2\r\n $3\r\n foo\r\n :1\r\n     one reply: an array has two more elements than it has
 //!   └ +2 ┘ └ -1, skip ──┘ └ -1 ┘     elements awaited: 1 ─► 2 ─► 1 ─► 0
 //! ```
 //!
-//! One counter of elements awaited takes the place of a stack: which aggregate an element belongs to is
-//! of no interest. Of the bytes only what tells a push from a reply is kept: the first byte, the
-//! beginning of a line or of the first string, and the integer that stands third.
+//! One counter of awaited elements replaces a stack, because it does not matter which aggregate
+//! contains an element. Only the bytes that tell a push from a reply are kept: the first byte, the
+//! beginning of a line or of the first string, and the integer in third place.
 
 use crate::entry::Outcome;
 
-/// How much of a line or of the first string is kept: enough for any name of a push, and for the time
-/// that a line of MONITOR begins with.
+/// Bytes kept of a line or of the first string: enough for any name of a push, and for the
+/// timestamp at the beginning of a MONITOR line.
 const HEAD_BYTES: usize = 32;
 
-/// How much of a line may be missing when it is looked at: lengths and integers are shorter.
+/// Bytes kept of an incomplete line: lengths and integers are shorter.
 const LINE_BYTES: usize = 64;
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reply {
-    /// Its first byte: the type.
+    /// The first byte: the type.
     pub(super) kind: u8,
     is_null: bool,
     head: [u8; HEAD_BYTES],
     head_len: usize,
-    /// The integer that is the third element of an array or push: how many subscriptions there are.
+    /// The integer that is the third element of an array or push: the number of subscriptions.
     pub(super) third: i64,
 }
 
@@ -43,7 +43,7 @@ impl Reply {
         matches!(self.kind, b'-' | b'!')
     }
 
-    /// Nothing, in either version.
+    /// Whether it is null, in either version.
     pub(super) fn is_null(&self) -> bool {
         self.is_null
     }
@@ -59,25 +59,25 @@ impl Reply {
     }
 }
 
-/// What the next bytes are.
+/// The kind of the next bytes.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// A line that begins an element.
     Line,
-    /// A string of which so many bytes are to come, then its line end.
+    /// A string with `bytes` bytes to come, then its line end.
     Text { bytes: u64, is_kept: bool },
-    /// The two bytes behind a string.
+    /// The two bytes after a string.
     TextEnd(u8),
 }
 
-/// The place in a server's replies.
+/// The position in a server's replies.
 #[derive(Debug)]
 pub(super) struct Replies {
     state: State,
     reply: Reply,
     /// Elements that the current reply still needs; 1 between replies.
     awaited: u64,
-    /// Elements of the current reply that were begun.
+    /// Elements of the current reply that have begun.
     begun: u64,
     /// The part of a line that came in an earlier piece.
     line: [u8; LINE_BYTES],
@@ -106,10 +106,10 @@ impl Replies {
             && matches!(self.state, State::Line)
     }
 
-    /// Takes bytes off the front of `bytes` until a reply is whole.
+    /// Takes bytes off the front of `bytes` until a reply is complete.
     ///
     /// # Errors
-    /// Why the bytes are no reply.
+    /// Why the bytes are not a reply.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Reply>, &'static str> {
         while !bytes.is_empty() {
             let is_element_whole = match self.state {
@@ -148,7 +148,7 @@ impl Replies {
         Ok(None)
     }
 
-    /// Passes over `missing` bytes if they are certainly within a string; whether they were.
+    /// Skips `missing` bytes if they certainly lie within a string. Returns whether they did.
     pub(super) fn skip(&mut self, missing: u64) -> bool {
         match &mut self.state {
             State::Text { bytes, .. } if missing > 0 && missing <= *bytes => {
@@ -162,13 +162,15 @@ impl Replies {
         }
     }
 
-    /// Reads a line, or as much of it as is there; whether it is a whole element.
+    /// Reads a line, or as much of it as has arrived. Returns whether it is a complete element.
     fn line(&mut self, bytes: &mut &[u8]) -> Result<bool, &'static str> {
         let found = bytes.iter().position(|&byte| byte == b'\n');
         let here = &bytes[..found.unwrap_or(bytes.len())];
         *bytes = &bytes[found.map_or(bytes.len(), |at| at + 1)..];
         if found.is_some() && self.line_len == 0 {
-            let line = here.strip_suffix(b"\r").ok_or("a line of a reply ends without a return")?;
+            let line = here
+                .strip_suffix(b"\r")
+                .ok_or("a line of a reply ends without a carriage return")?;
             return self.element(line);
         }
         let kept = here.len().min(LINE_BYTES - self.line_len);
@@ -181,16 +183,16 @@ impl Replies {
             return Ok(false);
         }
         if !self.ends_with_return {
-            return Err("a line of a reply ends without a return");
+            return Err("a line of a reply ends without a carriage return");
         }
         let (line, len) = (self.line, self.line_len);
         self.line_len = 0;
         self.ends_with_return = false;
-        // A longer line than is kept is text, and its end does not matter.
+        // A line longer than what is kept is text, whose end does not matter.
         self.element(line[..len].strip_suffix(b"\r").unwrap_or(&line[..len]))
     }
 
-    /// Begins the element whose first line is `line`; whether it is whole by that.
+    /// Begins the element whose first line is `line`. Returns whether that completes it.
     fn element(&mut self, line: &[u8]) -> Result<bool, &'static str> {
         let (&kind, rest) = line.split_first().ok_or("an empty line where a reply begins")?;
         let is_top = self.begun == 0 && self.awaited == 1;
@@ -230,15 +232,15 @@ impl Replies {
                 };
                 let each = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
                 self.awaited = self.awaited.saturating_add(count.saturating_mul(each));
-                // An attribute comes before what it describes, and is not an element itself.
+                // An attribute precedes what it describes, and is not an element itself.
                 Ok(kind != b'|')
             }
-            _ => Err("a reply of no known type"),
+            _ => Err("an unknown type of reply"),
         }
     }
 }
 
-const NO_LENGTH: &str = "a length of a reply is no number";
+const NO_LENGTH: &str = "a length in a reply is not a number";
 
 fn number(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix(b"-") {

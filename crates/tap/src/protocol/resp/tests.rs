@@ -1,4 +1,4 @@
-//! The conversation of RESP, told by hand and cut at random.
+//! The RESP conversation, with hand-written input split at random.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::protocol::heard::{Heard, Recorder};
 
 const AT: Time = Time(7);
 
-/// What a client and a server say, in turns.
+/// Runs a client and a server that take turns.
 fn listen(turns: &[(Side, &[u8])]) -> Recorder {
     let (mut conversation, mut recorder) = (Resp::new(), Recorder::default());
     for (side, bytes) in turns {
@@ -183,7 +183,7 @@ fn a_value_that_looks_like_requests_is_not_taken_for_one() {
     let set = request(&[b"SET", b"k", &value]);
     conversation.bytes(Client, b"get k\r\n", AT, &mut recorder);
     conversation.gap(Client, 5, AT, &mut recorder);
-    // The value comes in pieces; the answer to the request before it comes in between.
+    // The value arrives in pieces; the answer to the previous request comes in between.
     conversation.bytes(
         Client,
         &set[set.len() - 2 - 70 * flush.len()..][..flush.len()],

@@ -1,4 +1,4 @@
-//! Requests that were not answered, and what the server will say to them.
+//! Unanswered requests, and the replies they expect.
 
 use std::collections::VecDeque;
 
@@ -6,53 +6,54 @@ use super::meaning::{CONFIRMATIONS, Setting};
 use super::replies::Reply;
 use crate::entry::Outcome;
 
-/// What the server will say.
+/// What the server will reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// One reply.
     Reply,
     /// One reply, to an EXEC: null if it was not executed.
     Execution,
-    /// CLIENT REPLY asked for silence.
+    /// CLIENT REPLY has disabled replies.
     Nothing,
-    /// Confirmations of a kind in [`CONFIRMATIONS`], one a channel.
+    /// Confirmations of one kind in [`CONFIRMATIONS`], one per channel.
     Confirmations { kind: usize, left: u32 },
 }
 
-/// A request without an answer.
+/// An unanswered request.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
-    /// `None` if part of it is missing, so that it was not told.
+    /// `None` if part of it is missing, so that it was not reported.
     number: Option<u64>,
-    /// How many follow in a row that are expected the same: more than one only without answers.
+    /// The number of consecutive requests with the same expectation; above one only without
+    /// answers.
     count: u64,
     expected: Expected,
-    /// Whether the first of `changes` is its.
+    /// Whether the first of `changes` belongs to it.
     has_change: bool,
 }
 
-/// What a request makes of the connection once the server agrees.
+/// The effect of a request on the connection once the server accepts it.
 #[derive(Debug)]
 enum Change {
     Set(Setting, Vec<u8>),
     Reset,
 }
 
-/// Where the server tells a published message.
+/// The pushes by which the server delivers published messages.
 const MESSAGES: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
 
-/// The requests that wait, the oldest first.
+/// The unanswered requests, oldest first.
 #[derive(Debug)]
 pub(super) struct Waiting {
     queue: VecDeque<Unanswered>,
     changes: VecDeque<Change>,
-    /// What is in force, oldest first.
+    /// The settings in force, oldest first.
     settings: Vec<(Setting, Vec<u8>)>,
-    /// How many requests were told.
+    /// The number of requests reported.
     told: u64,
-    /// Channels and patterns that the client listens to.
+    /// The channels and patterns that the client has subscribed to.
     subscriptions: i64,
-    /// Further confirmations may follow: UNSUBSCRIBE without channels.
+    /// Whether further confirmations may follow: UNSUBSCRIBE without channels.
     has_trailing: bool,
     is_monitor: bool,
 }
@@ -70,7 +71,7 @@ impl Waiting {
         }
     }
 
-    /// The number of the next request that is told.
+    /// Takes the number of the next reported request.
     pub(super) fn number(&mut self) -> u64 {
         self.told += 1;
         self.told - 1
@@ -89,12 +90,12 @@ impl Waiting {
         self.queue.push_back(Unanswered { number, count: 1, expected, has_change: false });
     }
 
-    /// The request that was pushed last sets `setting` by `payload`.
+    /// Notes that the last pushed request sets `setting` by `payload`.
     pub(super) fn sets(&mut self, setting: Setting, payload: Vec<u8>) {
         self.changes(Change::Set(setting, payload));
     }
 
-    /// The request that was pushed last undoes all settings.
+    /// Notes that the last pushed request undoes all settings.
     pub(super) fn resets(&mut self) {
         self.changes(Change::Reset);
     }
@@ -102,7 +103,7 @@ impl Waiting {
     fn changes(&mut self, change: Change) {
         let Some(last) = self.queue.back_mut() else { return };
         if last.count > 1 {
-            // It belongs to the last one of a row without answers.
+            // It belongs to the last of several consecutive requests without answers.
             last.count -= 1;
             let number = last.number.map(|first| first + last.count);
             let expected = last.expected;
@@ -113,17 +114,17 @@ impl Waiting {
         self.changes.push_back(change);
     }
 
-    /// Lines of MONITOR may come from here on.
+    /// Notes that MONITOR lines may arrive from here on.
     pub(super) fn monitors(&mut self) {
         self.is_monitor = true;
     }
 
-    /// The requests that are in force, oldest first.
+    /// The requests in force, oldest first.
     pub(super) fn settings(&self) -> Vec<Vec<u8>> {
         self.settings.iter().map(|(_, payload)| payload.clone()).collect()
     }
 
-    /// Takes a reply; false if it belongs to no request and comes unasked.
+    /// Handles a reply; false if it answers no request.
     pub(super) fn answer(&mut self, reply: &Reply, told: &mut dyn FnMut(u64, Outcome)) -> bool {
         let may_be_push = match reply.kind {
             b'>' => true,
@@ -151,7 +152,7 @@ impl Waiting {
         self.pop(reply, told)
     }
 
-    /// What the server will say next, if anything.
+    /// The next expected reply, if any.
     fn next_expected(&self) -> Option<Expected> {
         let is_answered = |waiting: &&Unanswered| waiting.expected != Expected::Nothing;
         self.queue.iter().find(is_answered).map(|waiting| waiting.expected)
@@ -174,11 +175,11 @@ impl Waiting {
         }
     }
 
-    /// The oldest request is answered.
+    /// Completes the oldest request.
     fn pop(&mut self, reply: &Reply, told: &mut dyn FnMut(u64, Outcome)) -> bool {
         self.pop_silent(told);
         let Some(front) = self.queue.front() else {
-            // The server says why it hangs up.
+            // The server gives the reason for its hangup.
             return reply.is_error();
         };
         let is_refused = front.expected == Expected::Execution && reply.is_null();
@@ -187,7 +188,7 @@ impl Waiting {
         true
     }
 
-    /// Those before an answered request are done too.
+    /// Requests before an answered one are complete too.
     fn pop_silent(&mut self, told: &mut dyn FnMut(u64, Outcome)) {
         while self.queue.front().is_some_and(|front| front.expected == Expected::Nothing) {
             self.pop_front(Outcome::Ok, true, told);
@@ -217,7 +218,7 @@ impl Waiting {
         }
     }
 
-    /// All that wait were answered, and how is not known.
+    /// Completes all waiting requests with an unknown outcome.
     pub(super) fn answer_all(&mut self, told: &mut dyn FnMut(u64, Outcome)) {
         while !self.queue.is_empty() {
             self.pop_front(Outcome::Ok, true, told);

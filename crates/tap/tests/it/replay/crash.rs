@@ -1,9 +1,9 @@
-//! A MariaDB that syncs what it answers is killed under load: partial recovery on what it has kept, and the
-//! whole log on an empty server, come to the same.
+//! A MariaDB that syncs what it answers is killed under load: partial recovery on what it kept, and
+//! the whole log on an empty server, have the same result.
 //!
-//! The load is one that a second execution of a transaction does not hurt, as one that was executed and not
-//! answered is executed twice: its statements write what the client knows, and no two connections write the
-//! same rows.
+//! The load tolerates a second execution of a transaction, because one that was executed but not
+//! answered is executed twice: its statements write values that the client knows, and no two
+//! connections write the same rows.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn partial_recovery_comes_to_what_full_recovery_does() {
     println!("{} of {} requests", report.sent, requests(&entries));
     assert!(report.sent < 8 * 60, "no more than a transaction a connection: {report:?}");
     for difference in &report.differences {
-        // It was executed, and could not be answered any more.
+        // It was executed, but could no longer be answered.
         assert!(difference.message.contains("Duplicate entry"), "{difference:?}");
     }
     let (full, partial) = (whole.dump(), server.dump());

@@ -1,4 +1,4 @@
-//! MariaDB: what sysbench and others did is done again, and all tables are compared row by row.
+//! MariaDB: the work of sysbench and others is repeated, and all tables are compared row by row.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -33,7 +33,7 @@ impl Server {
         Self::flushing(0)
     }
 
-    /// One that flushes its log as `innodb_flush_log_at_trx_commit` says.
+    /// Creates a server with this `innodb_flush_log_at_trx_commit`.
     pub(super) fn flushing(flushes: u8) -> Self {
         let dir = TempDir::new().unwrap();
         let data = dir.path().join("data");
@@ -55,7 +55,7 @@ impl Server {
         server
     }
 
-    /// Starts the server on what is there.
+    /// Starts the server on its existing data.
     fn launch(&mut self) {
         let dir = self.dir.path();
         let process = Command::new("mariadbd")
@@ -76,7 +76,7 @@ impl Server {
         wait_until(|| TcpStream::connect(self.address).is_ok());
     }
 
-    /// Kills it, and starts it again on what it has kept.
+    /// Kills the server, and restarts it on what it has kept.
     pub(super) fn crash(&mut self) {
         self.process = None;
         self.launch();
@@ -86,7 +86,7 @@ impl Server {
         self.dir.path().join("socket")
     }
 
-    /// What it answers.
+    /// Returns its answer.
     fn says(&self, sql: &str) -> String {
         output(
             Command::new("mariadb")
@@ -95,7 +95,7 @@ impl Server {
         )
     }
 
-    /// All tables, row by row in the order of their keys.
+    /// Returns all tables, row by row in key order.
     pub(super) fn dump(&self) -> String {
         output(
             Command::new("mariadb-dump")
@@ -143,7 +143,7 @@ pub(super) fn load(address: SocketAddr, test: &str) -> Command {
     command
 }
 
-/// Compares a server brought back with the original, one request at a time and in parallel.
+/// Compares a restored server with the original, one request at a time and in parallel.
 fn check(mut original: Server, proxy: &Proxy) {
     let dump = original.dump();
     assert!(dump.matches("INSERT INTO").count() > 3, "{dump}");
@@ -177,7 +177,7 @@ fn sysbench_is_brought_back() {
     check(original, &proxy);
 }
 
-/// Writes a log: these entries, a new segment with `carried`, and those.
+/// Writes a log: the entries `first`, a new segment with `carried`, and the rest.
 fn write_log(dir: &Path, first: &[Entry], carried: &[Carried], then: &[Entry]) {
     let disk: Arc<dyn env::Disk> = Arc::new(env_os::OsDisk);
     let settings = log::Settings { protocol: "mysql".into(), keep: Keep::default() };
@@ -192,8 +192,8 @@ fn write_log(dir: &Path, first: &[Entry], carried: &[Carried], then: &[Entry]) {
     writer.close().unwrap();
 }
 
-/// What a backup holds that was taken just before the request behind `position` came: all that was
-/// answered.
+/// Returns the requests in a backup taken just before the request after `position` arrived: all
+/// that were answered.
 fn answered_before(entries: &[Entry], position: Position) -> Vec<Entry> {
     let is_later =
         |entry: &Entry| matches!(entry, Entry::Request { position: at, .. } if *at > position);
@@ -228,7 +228,7 @@ fn a_backup_and_the_log_behind_it_are_the_whole() {
         assert!(!load.is_finished());
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Statements that were prepared before are executed later.
+    // Statements prepared earlier are executed later.
     let (first, carried) = proxy.carried();
     assert!(carried.len() >= 4 && carried.iter().all(|one| one.requests.len() > 5));
     load.join().unwrap();
@@ -292,7 +292,7 @@ fn sessions_statements_and_files_are_brought_back() {
          CALL shop.add_one();",
         file.display()
     );
-    // It goes on behind the refused row, and says so at its end.
+    // It continues after the refused row, and reports it at its end.
     let input = original.dir.path().join("script.sql");
     std::fs::write(&input, script).unwrap();
     let input = std::fs::File::open(input).unwrap();
@@ -301,7 +301,7 @@ fn sessions_statements_and_files_are_brought_back() {
     check(original, &proxy);
 }
 
-/// Lets the answer to a request, and what its connection did then, come behind another request.
+/// Delays the answer to a request, and what its connection did next, until after another request.
 fn delay_answer(entries: &mut Vec<Entry>, to: &[u8], behind: &[u8]) {
     let request = |entries: &[Entry], text: &[u8]| {
         entries.iter().enumerate().find_map(|(index, entry)| match entry {
@@ -336,7 +336,7 @@ fn a_request_that_takes_long_is_not_overtaken() {
     let proxy = Proxy::start(original.address, Protocol::Mysql);
     for sql in [
         "CREATE TABLE goods (id INT PRIMARY KEY, name VARCHAR(40)); INSERT INTO goods VALUES (1, '')",
-        // It locks the row behind its sleep.
+        // It locks the row after its sleep.
         "UPDATE goods, (SELECT SLEEP(0.0)) AS slow SET name = 'first' WHERE id = 1",
         "UPDATE goods SET name = 'second' WHERE id = 1",
     ] {

@@ -1,4 +1,4 @@
-//! A proxy that records: it stands where the sidecar would, so that no right to capture is needed.
+//! A recording proxy in the place of the sidecar, so that no capture privilege is needed.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use tap::{
     Class, ConnectionNumber, Conversation, Entry, Listener, Outcome, Position, Protocol, Time,
 };
 
-/// Listens on a port of its own, passes everything on, and remembers what it heard.
+/// Listens on its own port, passes everything on, and records it.
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
     recording: Arc<Mutex<Recording>>,
@@ -27,10 +27,10 @@ struct Recording {
     problems: Vec<String>,
 }
 
-/// A conversation, and the positions of its requests; those that only read have none.
+/// A conversation, and the positions of its requests; read-only ones have none.
 type Heard = (Box<dyn Conversation + Send>, Vec<Option<Position>>);
 
-/// Writes down what one conversation tells.
+/// Records the reports of one conversation.
 struct Scribe<'a> {
     entries: &'a mut Vec<Entry>,
     position: &'a mut u64,
@@ -116,7 +116,8 @@ impl Proxy {
         Self { address, recording }
     }
 
-    /// What was recorded so far, and the connections as a new segment of a log would begin with them.
+    /// Returns the recording so far, and the connections that a new segment of a log would carry
+    /// over.
     pub(super) fn carried(&self) -> (Vec<Entry>, Vec<Carried>) {
         let recording = self.recording.lock().unwrap();
         let is_open = |wanted: ConnectionNumber| {
@@ -140,7 +141,7 @@ impl Proxy {
         (recording.entries.clone(), carried.collect())
     }
 
-    /// What was recorded so far.
+    /// Returns the recording so far.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let recording = self.recording.lock().unwrap();
         assert_eq!(recording.problems, Vec::<String>::new());

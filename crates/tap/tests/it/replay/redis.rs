@@ -98,19 +98,19 @@ fn work(address: SocketAddr, worker: u32) {
         client.call("INCR shared");
         client.call(&format!("HINCRBY totals field{} {}", random.u8(..4), random.u8(..)));
         client.call(&format!("GET own:{worker}:{}", round % 7));
-        // A transaction, and one that is given up.
+        // A transaction, and a discarded one.
         client.call("MULTI");
         client.call(&format!("LPUSH own:{worker}:list {round}"));
         client.call("INCRBY shared 10");
         assert!(client.call(if round % 5 == 0 { "DISCARD" } else { "EXEC" }).len() > 1);
         let script = "redis.call('SADD',KEYS[1],ARGV[1])~return~redis.call('INCR',KEYS[2])";
         client.call(&format!("EVAL {script} 2 set:all own:{worker}:count {worker}-{round}"));
-        // An error changes nothing, and is one again.
+        // An error changes nothing, and is an error again.
         assert!(client.call(&format!("LPUSH own:{worker}:0 x")).starts_with("-WRONGTYPE"));
     }
 }
 
-/// Takes what another pushes, and sometimes nothing comes.
+/// Takes what another client pushes; sometimes nothing arrives.
 fn take(address: SocketAddr) {
     let mut client = Client::connect(address);
     for _ in 0..30 {
@@ -119,7 +119,7 @@ fn take(address: SocketAddr) {
         client.call(&format!("RPUSH taken {value}"));
         client.call("PUBLISH news taken");
     }
-    // It ends by its timeout; what comes to that key later is not taken.
+    // It ends by its timeout; what is pushed to that key later is not taken.
     assert_eq!(client.call("BLPOP nothing 0.1"), "*-1");
     client.call("RPUSH nothing something");
 }
@@ -148,7 +148,7 @@ fn compare_and_set(address: SocketAddr) {
     }
 }
 
-/// A server on which all of this was done, and what was recorded of it.
+/// Returns a server on which all of this was done, and the recording.
 fn recorded() -> (Server, Vec<Entry>) {
     let server = Server::start();
     let proxy = Proxy::start(server.address, Protocol::Resp);
@@ -207,7 +207,7 @@ fn what_was_not_completed_is_enough_for_a_server_that_kept_the_rest() {
         });
         client_side.push(entries.remove(last.unwrap()));
     }
-    // On a server that has only what was completed, these make it whole.
+    // On a server that has only the completed requests, these complete it.
     let kept = Server::start();
     let positions: Vec<_> = client_side
         .iter()

@@ -1,5 +1,6 @@
-//! How much faster requests are sent together than one after the other; not run by itself:
-//! `cargo test --release -p indelible-tap --test it speed -- --ignored --nocapture --test-threads 1`.
+//! Measures how much faster requests are sent together than one after another; run it explicitly:
+//! `cargo test --release -p indelible-tap --test it speed -- --ignored --nocapture --test-threads
+//! 1`.
 
 use std::process::Command;
 
@@ -9,7 +10,7 @@ use tap::{Entry, Protocol};
 use super::proxy::Proxy;
 use super::{has_program, mariadb, output, redis, replay_all};
 
-/// Replays on empty servers, one request at a time and in parallel, and compares what is there then.
+/// Replays on empty servers, one request at a time and in parallel, and compares the results.
 fn compare<S>(
     what: &str,
     entries: &[Entry],

@@ -1,6 +1,6 @@
-//! Names that may stand before a parenthesis in a statement that only reads.
+//! Names that may precede a parenthesis in a read-only statement.
 
-/// Built-in functions without a side effect, and the words of SQL that a parenthesis may follow, sorted.
+/// Built-in functions without side effects, and SQL words that a parenthesis may follow, sorted.
 const HARMLESS: [&str; 258] = [
     "abs",
     "acos",
@@ -265,7 +265,7 @@ const HARMLESS: [&str; 258] = [
 /// The longest name.
 const LEN_MAX: usize = 20;
 
-/// Whether `name` before a parenthesis calls nothing that changes anything.
+/// Whether `name` before a parenthesis certainly calls nothing with side effects.
 pub(super) fn is_harmless(name: &[u8]) -> bool {
     let mut lower = [0; LEN_MAX];
     let Some(word) = lower.get_mut(..name.len()) else { return false };

@@ -3,7 +3,7 @@
 /// A piece of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// A keyword, a name or a number, as it stands.
+    /// A keyword, a name or a number, unchanged.
     Word(&'a [u8]),
     /// A name in backquotes.
     Name,
@@ -13,7 +13,7 @@ pub(super) enum Token<'a> {
     Assignment,
     /// Any other sign.
     Symbol(u8),
-    /// A comment that is executed, or a string of which it is in doubt where it ends.
+    /// An executed comment, or a string whose end is ambiguous.
     Doubtful,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Tokens<'a> {
         Self { sql, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// Bytes read so far.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -38,13 +38,13 @@ impl<'a> Tokens<'a> {
         &self.sql[self.at..]
     }
 
-    /// Steps behind `end`, or to the end of all if it is not there.
+    /// Skips past `end`, or to the end of the statement.
     fn skip_past(&mut self, end: &[u8]) {
         let found = self.rest().windows(end.len()).position(|window| window == end);
         self.at = found.map_or(self.sql.len(), |found| self.at + found + end.len());
     }
 
-    /// Steps behind the string that `quote` has begun.
+    /// Skips past the string that begins with `quote`.
     fn quoted(&mut self, quote: u8) -> Token<'a> {
         let mut is_doubtful = false;
         loop {
@@ -58,7 +58,7 @@ impl<'a> Tokens<'a> {
             self.at += found + 1;
             let next = rest.get(found + 1).copied();
             if rest[found] == b'\\' {
-                // A backslash escapes, unless the session's mode says that it does not.
+                // A backslash escapes, unless the session's mode disables that.
                 is_doubtful |= next == Some(quote);
                 self.at += usize::from(next.is_some());
             } else if next == Some(quote) {
@@ -118,7 +118,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Whether a byte may be part of a name without quotes; those of other alphabets are.
+/// Whether a byte may be part of an unquoted name; bytes of other alphabets may.
 fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
