@@ -218,7 +218,7 @@ impl MysqlSession {
 
     /// The query that says how many transactions wait for rows at this moment. The tables of
     /// InnoDB's transactions and locks show what was so when they were looked at last.
-    pub(super) fn asks_who_waits_for_rows() -> Vec<u8> {
+    pub(super) fn row_waits_query() -> Vec<u8> {
         query(&format!("SHOW GLOBAL STATUS LIKE '{ROW_WAITS}'"))
     }
 
