@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{MutexGuard, PoisonError};
 
 thread_local! {
     static LOCK_COUNT: Cell<u64> = const { Cell::new(0) };
@@ -42,10 +42,7 @@ impl<T> Mutex<T> {
     /// Takes the value unless another thread has it, or has panicked while it had.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         count();
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
-        }
+        self.0.try_lock().ok()
     }
 }
 
