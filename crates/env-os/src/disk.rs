@@ -243,6 +243,23 @@ mod tests {
     }
 
     #[test]
+    fn a_link_is_another_name_of_the_same_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("f"), dir.path().join("g"));
+        let file = OsDisk.create(&path).unwrap();
+        file.write_all_at(b"abc", 0).unwrap();
+        OsDisk.link(&path, &link).unwrap();
+        assert!(OsDisk.has_other_names(&path).unwrap());
+        let error = OsDisk.link(&path, &link).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        OsDisk.remove(&path).unwrap();
+        assert!(file.has_name().unwrap());
+        assert_eq!(OsDisk.open(&link, Access::Read).unwrap().len().unwrap(), 3);
+        OsDisk.remove(&link).unwrap();
+        assert!(!file.has_name().unwrap());
+    }
+
+    #[test]
     fn there_is_room_and_it_can_be_reserved() {
         let dir = tempfile::tempdir().unwrap();
         assert!(OsDisk.available_bytes(dir.path()).unwrap() > 0);

@@ -327,3 +327,58 @@ impl Copying {
         segment.bitmap_bytes() + SEGMENT_COST_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compact::segments::Segment;
+
+    fn addr(segment: u32, ordinal: u32) -> RecordAddr {
+        RecordAddr::new(SegmentId(segment), ordinal)
+    }
+
+    #[test]
+    fn notes_are_bounded() {
+        let mut segments = Segments::default();
+        segments.insert(Segment::new(SegmentId(1), 0));
+        let mut marks = Marks::new(Arc::default());
+        let slot = Arc::new(Slot::default());
+        marks.begin(Arc::clone(&slot), Lsn(1), &segments, SegmentId(2), Vec::new());
+        let notes_max = u32::try_from(SINCE_BYTES_MAX / size_of::<RecordAddr>()).unwrap();
+        let mut count = 0;
+        while marks.notes_retirements() {
+            marks.note_retired(addr(1, count), &segments);
+            count += 1;
+            assert!(count <= notes_max + 1, "the rest is copied at once");
+        }
+        assert!(count > notes_max / 2, "{count}");
+        marks.publish(Lsn(1));
+        let (marked, _) = slot.take().unwrap();
+        assert_eq!((marked.segments.len(), marks.since.end()), (1, 0));
+    }
+
+    #[test]
+    fn each_mark_has_the_notes_from_its_beginning_on() {
+        let mut since = Since::default();
+        let mut ends = Vec::new();
+        for ordinal in 0..3 * u32::try_from(CHUNK_NOTES).unwrap() {
+            if ordinal % 5000 == 0 {
+                ends.push(since.end());
+            }
+            since.push(addr(1, ordinal));
+        }
+        for start in ends {
+            let (chunks, skipped) = since.from(start);
+            let notes: Vec<u32> =
+                chunks.iter().flat_map(|chunk| chunk.iter().map(|addr| addr.ordinal())).collect();
+            let first = u32::try_from(start).unwrap();
+            assert_eq!(notes[skipped], first);
+            assert_eq!(u64::from(*notes.last().unwrap()) + 1, since.end());
+            since.forget_before(start);
+            assert_eq!(
+                since.from(start).0.iter().map(|chunk| chunk.len()).sum::<usize>(),
+                notes.len()
+            );
+        }
+    }
+}
