@@ -226,13 +226,14 @@ mod tests {
         for ordinal in 0..count {
             let addr = RecordAddr::new(SegmentId(1), ordinal);
             let (key, sub) = ([rng.u8(..3)], u64::from(rng.u8(..3)).to_be_bytes());
-            let (db, id) = (DbId(rng.u64(..4)), ObjectId(rng.u64(1..5)));
+            let number = rng.u8(1..5);
+            let (db, id) = (DbId(rng.u64(..4)), ObjectId(u64::from(number)));
             // An object has one type, or the log is refused.
             let (root, element, value) = [
                 (Kind::Hash, Kind::HashField, &b"value"[..]),
                 (Kind::ZSet, Kind::ZSetMember, &[0, 0, 0, 0, 0, 0, 0, 1]),
                 (Kind::List, Kind::ListNode, b"\0\x01a"),
-            ][id.0 as usize % 3];
+            ][usize::from(number % 3)];
             let map = [[4, 0, 1], [4, 2, 1], [4, 3, 0], [4, 1, 2]][rng.usize(..4)];
             let record = match rng.u8(..20) {
                 0..3 => Record::whole(Kind::String, db, &key, b"v", Some(5)),
@@ -244,7 +245,7 @@ mod tests {
                 _ => {
                     match rng.u8(..5) {
                         0 => keyspace.load(),
-                        1 => _ = keyspace.free_all(&mut retired),
+                        1 => keyspace.free_all(&mut retired),
                         _ => keyspace.end_block(&mut retired).expect("the databases have ids"),
                     }
                     continue;
