@@ -518,9 +518,8 @@ impl Keyspace {
     /// Frees at most `items_max` entries or elements of what was deleted. Whether there is more.
     pub fn free_step(&mut self, items_max: usize) -> bool {
         let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
-        self.free.step(&mut self.recorder, items_max, &mut |object| {
-            homes.as_mut().map(|homes| homes.remove(&object));
-        })
+        let mut leave_home = |id| _ = homes.as_mut().and_then(|homes| homes.remove(&id));
+        self.free.step(&mut self.recorder, items_max, &mut leave_home)
     }
 
     /// How many dropped values and databases wait to be freed (`lazyfree_pending_objects`).

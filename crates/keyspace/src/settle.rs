@@ -58,7 +58,9 @@ impl Keyspace {
 
     /// Frees at once all that waits to be freed; for a caller that has nothing else to do.
     pub fn free_all(&mut self, retired: &mut Vec<RecordAddr>) {
-        while self.free.step(retired, usize::MAX, &mut |_| {}) {}
+        let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
+        let mut leave_home = |id| _ = homes.as_mut().and_then(|homes| homes.remove(&id));
+        while self.free.step(retired, usize::MAX, &mut leave_home) {}
     }
 
     fn end_block_in(
@@ -206,5 +208,70 @@ impl Keyspace {
     fn is_there(&self, db: usize, key: &[u8]) -> bool {
         let entry = self.dbs.get(db).and_then(|db| db.keys.find(self.hash_of(key), key));
         entry.is_some_and(|entry| !self.is_expired(entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::NoJournal;
+    use base::{Record, RecordKind as Kind, SegmentId};
+    use proptest::prelude::*;
+
+    /// Any records, of few keys, objects, elements and databases: most logs are none.
+    fn apply_any(seed: u64, count: u32) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut keyspace = Keyspace::new(NoJournal, [1; 16], 2);
+        let (mut retired, mut applied) = (Vec::new(), Vec::new());
+        for ordinal in 0..count {
+            let addr = RecordAddr::new(SegmentId(1), ordinal);
+            let (key, sub) = ([rng.u8(..3)], u64::from(rng.u8(..3)).to_be_bytes());
+            let number = rng.u8(1..5);
+            let (db, id) = (DbId(rng.u64(..4)), ObjectId(u64::from(number)));
+            // An object has one type, or the log is refused.
+            let (root, element, value) = [
+                (Kind::Hash, Kind::HashField, &b"value"[..]),
+                (Kind::ZSet, Kind::ZSetMember, &[0, 0, 0, 0, 0, 0, 0, 1]),
+                (Kind::List, Kind::ListNode, b"\0\x01a"),
+            ][usize::from(number % 3)];
+            let map = [[4, 0, 1], [4, 2, 1], [4, 3, 0], [4, 1, 2]][rng.usize(..4)];
+            let record = match rng.u8(..20) {
+                0..3 => Record::whole(Kind::String, db, &key, b"v", Some(5)),
+                3..8 => Record::root(root, db, &key, id, &[0], None),
+                8..15 => Record::element(element, id, &sub, value),
+                15 => Record::element_deleted(id, &sub),
+                16..18 => Record::key_deleted(db, &key),
+                18 if rng.bool() => Record::whole(Kind::Databases, DbId(0), &[], &map, None),
+                _ => {
+                    match rng.u8(..5) {
+                        0 => keyspace.load(),
+                        1 => keyspace.free_all(&mut retired),
+                        _ => keyspace.end_block(&mut retired).expect("the databases have ids"),
+                    }
+                    continue;
+                }
+            };
+            keyspace.apply(&record, addr, Lsn(1), &mut retired).expect("well-formed");
+            if !record.kind.is_delete() {
+                applied.push(addr);
+            }
+        }
+        keyspace.settle(&mut retired).expect("the databases have ids");
+        keyspace.free_all(&mut retired);
+        let mut addrs = retired;
+        addrs.extend(keyspace.databases_addr);
+        for db in keyspace.dbs.drain(..) {
+            keyspace.free.keys(db.keys);
+        }
+        keyspace.free_all(&mut addrs);
+        addrs.sort_unstable();
+        assert_eq!(addrs, applied, "every record is retired once, or belongs to something");
+    }
+
+    proptest! {
+        #[test]
+        fn no_record_is_lost_whatever_is_applied(seed: u64, count in 0..400u32) {
+            apply_any(seed, count);
+        }
     }
 }
