@@ -50,7 +50,7 @@ pub trait Disk: Send + Sync {
     /// open: those of the replaced file still read it. Durable after [`Disk::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives the file `from` the further name `to`; `AlreadyExists` if that is taken. Durable after
+    /// Gives the file `from` the additional name `to`; `AlreadyExists` if that is taken. Durable after
     /// [`Disk::sync_dir`] of the directory of `to`. `Unsupported` where files have one name.
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -161,7 +161,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// The alignment of a [`ReadBuffer`], which is the size of the largest memory pages.
+/// The alignment of a [`ReadBuffer`], which is the size of large memory pages.
 const BUFFER_ALIGNMENT: usize = 2 << 20;
 
 /// Memory aligned for reads that bypass all caches. Zero until something is read into it.

@@ -1,4 +1,4 @@
-//! Errors of the system, together with the path that they are about.
+//! Errors of the system, together with the path that they concern.
 //!
 //! An [`io::Error`] created from a text has lost its number, and with it the difference between a
 //! failing disk and a process that may not open more files. So such errors are created here.

@@ -1,20 +1,20 @@
 //! The log from a position to its end, read by several readers in parallel.
 //!
 //! ```text
-//!   segments ─► ranges of 4 MiB ─► a free reader takes the next    ─► what is gathered of each
-//!                                                                    │ joined by their checksums
-//!                       the ranges behind the end prove that it is ◄─┘ the end
+//!   segments ─► ranges of 4 MiB ─► a free reader takes the next ─► the result of each range
+//!                                                                   │ joined by their checksums
+//!                      the ranges behind the end prove that it is ◄─┘ the end
 //! ```
 //!
-//! [`LogFiles::scan`] gives the groups of every whole flush from a position on, and tells the end
-//! of the log from damage in it: a bad page is damage if any page after it was written after it had
-//! become durable, or if the master record knows of it.
+//! [`LogFiles::scan`] returns the groups of every complete flush from a position on, and tells the
+//! end of the log from damage: a bad page is damage if a later page was written after it had become
+//! durable, or if the master record knows of it.
 //!
-//! A restart waits for this. A flush belongs to the range that it begins in. A range is joined to
-//! those before it if its first flush goes on from their last; where one does not, the log ends, or
-//! is damaged. While one reader waits for the device another sums what it has read, and the
-//! segments that may have nothing of the log are looked at by the same readers: it is not known
-//! where the log ends before all is read.
+//! A restart waits for this code. A flush belongs to the range in which it begins. A range is
+//! joined to those before it if its first flush continues their last; at the first range that does
+//! not, the log ends or is damaged. While one reader waits for the device, another checksums what
+//! it has read. The same readers visit segments that may hold nothing of the log, because the end
+//! of the log is unknown until all is read.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::log_page::{self, Group, LOG_PAGE_BYTES, page_of};
 use crate::log_reader::{LogEnd, Reader, Visited, WINDOW_BYTES};
 use crate::position::Lsn;
 
-/// The readers of a log.
+/// The threads that read a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// One thread, one range after another.

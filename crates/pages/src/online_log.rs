@@ -240,7 +240,7 @@ impl OnlineLog {
         self.change(id, |log| log.remove_first(count));
     }
 
-    /// Drops the records of a page from `lsn` on: their group was given up.
+    /// Drops the records of a page from `lsn` on, because their group has failed.
     pub(crate) fn remove_from(&mut self, id: PageId, lsn: Lsn) {
         self.change(id, |log| log.truncate(log.len_before(lsn)));
     }

@@ -36,20 +36,20 @@ pub enum Durability {
     /// full, or at the first commit, [`crate::PageStore::tick`] or
     /// [`crate::PageStore::wait_durable`] after the delay.
     Group,
-    /// The commit returns at once. A crash may lose the transaction whole, and all that were
-    /// committed after it, until the log is written: when its buffer is 80 % full, when
-    /// another thread's commit waits for that, or after the delay (which only
-    /// [`Upkeep::Background`] knows of). [`crate::PageStore::wait_durable`] makes sure of it.
+    /// The commit returns at once. Until the log is written, a crash may lose the transaction as a
+    /// whole together with all later ones. It is written when its buffer is 80 % full, when another
+    /// commit waits for it, or after the delay (only with [`Upkeep::Background`]). Call
+    /// [`crate::PageStore::wait_durable`] to be sure.
     None,
 }
 
-/// What takes checkpoints and writes the log when no commit waits for that.
+/// Which thread takes checkpoints, and writes the log when no commit waits for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
     /// A background thread.
     Background,
-    /// The committing threads, a little at a time. The store starts no thread: what happens depends
-    /// on the calls and nothing else, which is how it is simulated.
+    /// The committing threads, a little at a time. The store starts no thread: its behaviour
+    /// depends on the calls alone, which makes it possible to simulate.
     Inline,
 }
 
@@ -87,7 +87,7 @@ pub struct Options {
     pub flush_on_eviction: bool,
     /// What a call does when another transaction holds the lock.
     pub lock_wait: LockWait,
-    /// What takes checkpoints.
+    /// Which thread takes checkpoints.
     pub upkeep: Upkeep,
 }
 

@@ -161,8 +161,9 @@ impl<'a> Op<'a> {
         )
     }
 
-    /// Changes the page. An error means that the record is not one of this page. A caller that has
-    /// searched for the record's key and changed nothing since says its place.
+    /// Applies the change to the page. An error means that the record does not belong to this page.
+    /// `place` is the place of the record's key if the caller has searched for it and changed
+    /// nothing since.
     pub(crate) fn apply(
         &self,
         page: &mut Page,

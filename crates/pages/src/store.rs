@@ -181,8 +181,8 @@ impl PageStore {
         Transaction::begin(&self.inner).map(ReadTransaction::new)
     }
 
-    /// What the changes of one transaction may take: keys, values, and 64 bytes for each change.
-    /// A caller with more changes commits several times:
+    /// The most bytes that the changes of one transaction may take: keys, values, and 64 bytes per
+    /// change. For larger changes, commit several times:
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {

@@ -6,13 +6,13 @@
 //!    └ B  leaf: keys ≥ "m"
 //! ```
 //!
-//! Every change is a list of redo records in the group of the transaction that is being committed;
-//! pending changes of other transactions are not here but in their own overlays, by key, so that
-//! there is nothing to re-home when keys move. A split or merge is complete before the next one
-//! begins; the caller descends again from the root. Where a page is split: `split`.
+//! Every change is a list of redo records in the group of the committing transaction. Pending
+//! changes of other transactions are in their own overlays, by key, so nothing needs to be re-homed
+//! when keys move. A split or merge is complete before the next one begins; the operation that
+//! needed it descends again from the root. Where a page is split: `split`.
 //!
-//! Nodes have no links to their siblings: a search that runs over the end of a leaf descends again
-//! with the separator it saw on the way down.
+//! Nodes have no links to their siblings: a scan that runs past the end of a leaf descends again
+//! with the separator from its way down.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -33,7 +33,7 @@ const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// A bound of keys that is owned elsewhere.
+/// Borrows the key of a bound.
 pub(crate) fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
@@ -140,7 +140,7 @@ impl Look<'_> {
         }
         let leaf = self.leaf_of(root, Some(key), false)?;
         self.core().leaf_hints.set(root, hash, leaf, self.shape(leaf));
-        // If it is in no frame, the next attempt goes there at once.
+        // If the leaf is in no frame, the repeated query goes to it directly.
         Ok((leaf, self.leaf(leaf)?.search(key)))
     }
 
@@ -160,7 +160,7 @@ impl Look<'_> {
         is_inside.then_some((leaf, place))
     }
 
-    /// As [`Core::find`], for a caller that is likely to stay in the leaf that the last one was in.
+    /// As [`Core::find`], for a caller that probably stays in the same leaf as the last time.
     fn find_near(&mut self, root: PageId, key: &[u8]) -> Result<(PageId, Place)> {
         let near = hash(root, &[]);
         if let Some(found) = self.find_by_hint(root, key, near) {
@@ -191,7 +191,7 @@ impl Look<'_> {
         if is_overflow { self.read_overflow(leaf, &value) } else { Ok(value) }
     }
 
-    /// Whether `key` is there: for a caller about to write it, maybe near the last one.
+    /// Whether `key` exists; for a caller about to write it, perhaps near the last one.
     pub(crate) fn tree_has(&mut self, root: PageId, key: &[u8]) -> Result<bool> {
         let near = self.find_by_hint(root, key, hash(root, &[]));
         let (_, place) = near.map_or_else(|| self.find(root, key), Ok)?;

@@ -283,7 +283,7 @@ impl Incoming {
         self.lock().is_done()
     }
 
-    /// No thread waits any longer.
+    /// Ends all waiting.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();

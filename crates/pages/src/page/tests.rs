@@ -1,4 +1,4 @@
-//! A page compared with a map, damaged pages, and what heads and prefix must be.
+//! A page compared with a map, damaged pages, and the invariants of heads and prefix.
 
 use super::*;
 use env_sim::SimEntropy;

@@ -6,10 +6,9 @@
 //!   begin_write    ─► redo, sealed, written          ─► finish_write   its records are dropped
 //! ```
 //!
-//! Invariants: a page that is being read is not written, so that no image changes while it is read.
-//! A page that is being written is written by no other thread; what is added to its records
-//! meanwhile comes after those that are written, and stays. The writer is the one thread that takes
-//! a step of the checkpoint.
+//! Invariants: a page that is being read is not written, so no image changes during a read. Only
+//! one thread writes a page, the one that takes a step of the checkpoint; records that are added
+//! meanwhile come after the written ones and are kept.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,13 +23,13 @@ use crate::redo::{Image, redo};
 /// Unused images kept for reuse, at most.
 const SPARE_IMAGES: usize = 64;
 
-/// What is being read without the latch.
+/// The reads in progress without the latch.
 #[derive(Default)]
 pub(super) struct Reads(Mutex<ReadsState>);
 
 #[derive(Default)]
 struct ReadsState {
-    /// Pages that are being read.
+    /// Pages being read.
     pages: Vec<PageId>,
     /// Images for reuse.
     spare: Vec<Page>,

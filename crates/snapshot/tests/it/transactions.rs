@@ -196,8 +196,8 @@ fn with_nothing_written_all_are_equal<A: VirtualAlgorithm>() {
     assert!(states[1..].iter().all(|state| *state == vec![value(0, WORDS); 70]));
 }
 
-/// Rows so large that to install or copy one takes some microseconds: a look at a row at the
-/// wrong moment finds parts of two values. And so many that commits meet the traversal. Commit `n`
+/// Rows so large that installing or copying one takes some microseconds: a read at the wrong moment
+/// would find parts of two values. And so many rows that commits overlap the traversal. Commit `n`
 /// writes row `n * 7 % LARGE_ROWS`.
 fn large_rows_are_never_torn<A: VirtualAlgorithm>() {
     const LARGE_ROWS: usize = if cfg!(miri) { 4 } else { 16 };
