@@ -312,7 +312,7 @@ impl SimDisk {
         self.state().end_life(false);
     }
 
-    /// Crashes at the `n_ios`-th I/O from now on, the first being 1: that call fails, and every
+    /// Crashes at the `n_ios`-th I/O from now on, the first being 1. That call fails, and every
     /// later one, until [`SimDisk::restart`].
     pub fn crash_after(&self, n_ios: u64) {
         let mut state = self.state();

@@ -271,7 +271,7 @@ impl Core {
         self.roots().insert(table.to_vec(), root);
     }
 
-    /// Forgets the root of a table that is being deleted; if the deletion fails, the root is looked
+    /// Forgets the root of a table that is being deleted. If the deletion fails, the root is looked
     /// up again.
     pub(crate) fn forget_root(&self, table: &[u8]) {
         self.roots().remove(table);

@@ -94,7 +94,7 @@ impl Inner {
         latched
     }
 
-    /// Yields the latch before taking it again: returns after one of the waiting threads has
+    /// Yields the latch before taking it again. Returns after one of the waiting threads has
     /// obtained it, if any wait. Merely releasing it is not enough: the caller would take it again
     /// before a waiting thread wakes up.
     pub(crate) fn give_way(&self) {
@@ -288,8 +288,8 @@ impl Inner {
         self.advance_checkpoint(None)
     }
 
-    /// Writes the log if the oldest commit in its buffer has waited long enough or, if `or_full`,
-    /// if the buffer is full.
+    /// Writes the log if the oldest commit in its buffer has waited long enough. With `or_full`,
+    /// also writes it if the buffer is full.
     pub(crate) fn flush_if_late(&self, or_full: bool) -> Result<()> {
         let mut log = self.log.lock();
         let is_late = log.is_group_late(self.clock.monotonic_us(), self.group_delay);

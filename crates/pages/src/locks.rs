@@ -340,7 +340,7 @@ impl LockTable {
         }
     }
 
-    /// Copies insert rights in gap `from` to gap `to`, for all transactions except `except`: a
+    /// Copies insert rights in gap `from` to gap `to`, for all transactions except `except`. A
     /// commit has split the gap or merged the two.
     pub(crate) fn inherit(&mut self, from: LockName<'_>, to: LockName<'_>, except: TransactionId) {
         let (from, place) = (from.place(&self.hasher), to.place(&self.hasher));

@@ -76,7 +76,7 @@ pub(crate) trait Gather: Sync {
 
 /// The result of the flushes that begin in a range of pages.
 struct RangeRead<T> {
-    /// The first of them, and the checksum of the page before it; `None` in the first range, which
+    /// The first of them, and the checksum of the page before it. `None` in the first range, which
     /// may begin in the middle of a flush.
     first: Option<(u64, u32)>,
     end: LogEnd,
@@ -94,9 +94,9 @@ struct Scan<'a, G> {
 }
 
 impl LogFiles {
-    /// Passes the groups from `start` on, the LSN of a group, to `gather`, up to the last complete
-    /// flush. Returns the result of each range, in the order of the log. Pages before `durable_end`
-    /// must exist. `buffer` is the memory of the readers.
+    /// Passes the groups from `start` on to `gather`, up to the last complete flush. `start` is the
+    /// LSN of a group. Returns the result of each range, in the order of the log. Pages before
+    /// `durable_end` must exist. `buffer` is the memory of the readers.
     pub(crate) fn scan<G: Gather>(
         &self,
         salt: u64,
@@ -130,8 +130,8 @@ impl LogFiles {
         Ok((end, gathered))
     }
 
-    /// Cuts the pages from `first` on into ranges, in every segment that the log reaches and the
-    /// one after: the first page of a segment tells whether the log reaches it.
+    /// Cuts the pages from `first` on into ranges. They cover every segment that the log reaches
+    /// and the one after; the first page of a segment tells whether the log reaches it.
     fn ranges(
         &self,
         reader: &mut Reader<'_>,
@@ -246,7 +246,7 @@ impl<G: Gather> Scan<'_, G> {
         reads.into_iter().map(|(_, read)| read).collect()
     }
 
-    /// Gathers the groups of all flushes that begin in the range, up to the first that is
+    /// Gathers the groups of all flushes that begin in the range. Stops at the first flush that is
     /// incomplete or does not continue the one before, then looks at the pages behind it.
     fn read(&self, reader: &mut Reader<'_>, range: &Range<u64>) -> Result<RangeRead<G::Gathered>> {
         reader.turn_to(range.end);

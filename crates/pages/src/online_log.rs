@@ -26,7 +26,7 @@ use crate::redo_record;
 /// The cost of a page: its two lists and its entry in the table.
 const PAGE_OVERHEAD_BYTES: usize = 96;
 
-/// Redo records of one group: their operations are the bytes of their page up to `end`, each
+/// Redo records of one group. Their operations are the bytes of their page up to `end`, each
 /// preceded by its length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {

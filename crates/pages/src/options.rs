@@ -70,18 +70,18 @@ pub struct Options {
     pub group_delay_ms: u32,
     /// A checkpoint writes a page with at least this many records (Algorithm 1, *`min_del`*).
     pub min_del: usize,
-    /// A checkpoint writes a page whose oldest record is at least this many bytes of log old
-    /// (Algorithm 1, *`max_age`*). 0 means four times the online log table.
+    /// A checkpoint writes a page whose oldest record is this many bytes of log old. This is
+    /// *`max_age`* of Algorithm 1; 0 stands for four times the online log table.
     pub max_age_bytes: u64,
     /// A checkpoint advances by this many pages at a time, so that no commit waits for all of it.
     pub checkpoint_step_pages: usize,
     /// The size of one log file of a new store; an existing store keeps its own.
     pub log_segment_bytes: u64,
-    /// The most log that a restart should read: a checkpoint begins before there is more, even if
-    /// the online log table is not full, and writes the pages with the oldest records. 1 MB takes
-    /// about 0.7 ms on two processors, up to 0.9 ms on a device with slow minutes. A larger value
-    /// lets pages gather more records before they are written: at TPC-C with 240 MB of memory, 1.02
-    /// page writes per transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
+    /// The most log that a restart should read. A checkpoint begins before there is more, even if
+    /// the online log table is not full, and writes the pages with the oldest records. A restart
+    /// takes about 0.7 ms per MB on two processors, up to 0.9 ms on a device with slow minutes. A
+    /// larger value lets pages gather more records before they are written: at TPC-C with 240 MB of
+    /// memory, 1.02 page writes per transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
     pub log_bytes_max: u64,
     /// Evicts dirty pages by writing them, as conventional stores do; for comparison.
     pub flush_on_eviction: bool,
@@ -99,14 +99,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults, for a store in `dir`: 64 MiB of memory, 30 % of it for the online log table.
+    /// The defaults for a store in `dir`. It gets 64 MiB of memory, 30 % of it for the online log
+    /// table.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self::with_memory(dir, 64 << 20)
     }
 
-    /// The defaults with `memory_bytes` for frames and online log table together, divided as in the
-    /// paper's Figure 6: 30 % for the table, at least 10 MB, at most half.
+    /// The defaults with `memory_bytes` for frames and online log table together. They are divided
+    /// as in the paper's Figure 6: 30 % for the table, at least 10 MB, at most half.
     #[must_use]
     pub fn with_memory(dir: impl Into<PathBuf>, memory_bytes: usize) -> Self {
         let online_log_bytes = (memory_bytes / 10 * 3).max(10 << 20).min(memory_bytes / 2);

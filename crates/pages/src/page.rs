@@ -144,8 +144,8 @@ const fn short(value: usize) -> u16 {
     value as u16
 }
 
-/// The head of a key: its first bytes after the prefix, padded with zeros, so that heads are equal
-/// or in the order of their keys.
+/// The head of a key: its first bytes after the prefix, padded with zeros. Heads are equal or in
+/// the order of their keys.
 fn head_of(key: &[u8], prefix_len: usize) -> u32 {
     let rest = key.get(prefix_len..).unwrap_or_default();
     if let Some(head) = rest.first_chunk() {
@@ -443,7 +443,7 @@ impl Page {
         }
     }
 
-    /// The key at place `near` or, if that is empty or missing, another one; `None` if there is
+    /// The key at place `near` or, if that is empty or missing, another one. `None` if there is
     /// none.
     fn key_with_bytes(&self, near: usize) -> Option<&[u8]> {
         let last = self.count().checked_sub(1)?;
@@ -471,8 +471,7 @@ impl Page {
         }
     }
 
-    /// Shortens the prefix to what it has in common with `key`, which is about to be inserted at
-    /// place `i`.
+    /// Shortens the prefix to what it shares with `key`, which will be inserted at place `i`.
     fn share_prefix_with(&mut self, key: &[u8], i: usize) {
         if key.is_empty() {
             return;

@@ -198,7 +198,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes back the changes of a failed group (section 3.3): drops the frames; on-the-fly redo
+    /// Takes back the changes of a failed group (section 3.3). It drops the frames; on-the-fly redo
     /// restores the previous contents.
     pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
         for id in pages {
@@ -406,7 +406,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Freezes the slots after a checkpoint has written its pages: its record names the newest
+    /// Freezes the slots after a checkpoint has written its pages. Its record names the newest
     /// images as of now. Until [`Pool::settle_slots`], neither these slots nor the stable ones may
     /// be overwritten.
     pub(crate) fn freeze_slots(&mut self) {

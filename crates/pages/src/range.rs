@@ -73,8 +73,8 @@ impl<'t> Range<'t> {
         (slice(&self.low), slice(&self.high)).contains(key)
     }
 
-    /// The lock needed where a key, or the end, was found: the gap before it and, within the range,
-    /// the key itself.
+    /// The lock needed where a key, or the end, was found. It covers the gap before it and, within
+    /// the range, the key itself.
     fn lock_name<'k>(&self, names: LockNames, key: Option<&'k [u8]>) -> LockName<'k> {
         match key {
             Some(key) if self.has(key) => names.next_key(key),
@@ -108,8 +108,8 @@ impl<'t> Range<'t> {
         Ok(self.ahead.pop_front())
     }
 
-    /// Reads and locks at most `count` committed entries from the lower end on, up to the end of
-    /// the leaf or the range, or to an entry locked by another transaction. Returns that entry's
+    /// Reads and locks at most `count` committed entries from the lower end on. Stops at the end of
+    /// the leaf or the range, or at an entry locked by another transaction. Returns that entry's
     /// key if it comes first.
     fn read_ahead(&mut self, count: usize) -> Result<Option<Taken>> {
         let (table, transaction) = (self.table, self.table.transaction);

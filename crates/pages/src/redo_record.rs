@@ -22,7 +22,7 @@ pub(crate) enum Op<'a> {
     Meta(Meta),
     /// Inserts a cell, or replaces the one with its key.
     Put(Cell<'a>),
-    /// Changes some bytes of a key's value: for each run, its distance from the end of the previous
+    /// Changes some bytes of a key's value. Each run has its distance from the end of the previous
     /// one, and its bytes. A put of a value of the same length is logged as this.
     Patch { key: &'a [u8], runs: &'a [u8] },
     /// Removes the cell of this key.

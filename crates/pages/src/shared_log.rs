@@ -93,7 +93,7 @@ impl LogState {
         self.is_fuller_than(GROUP_PERCENT)
     }
 
-    /// Whether it is worth writing the buffer: there is enough, or no transaction is left that
+    /// Whether it is worth writing the buffer. There must be enough, or no transaction left that
     /// could join.
     fn is_group_ripe(&self) -> bool {
         self.active.is_empty() || self.is_full()
@@ -308,8 +308,8 @@ impl SharedLog {
         log.buffer.reuse(flush);
     }
 
-    /// Waits until the group at `lsn` is durable or due: the buffer is full enough, the delay is
-    /// over, or no transaction is left that could join the group.
+    /// Waits until the group at `lsn` is durable or due. It is due when the buffer is full enough,
+    /// the delay is over, or no transaction is left that could join.
     pub(crate) fn wait_for_group<'a>(
         &'a self,
         mut log: LogGuard<'a>,
@@ -357,8 +357,8 @@ impl SharedLog {
         self.upkeep_wanted.notify_all();
     }
 
-    /// Puts the background thread to sleep until it has work, but at most for `delay` if a commit
-    /// waits in the buffer.
+    /// Puts the background thread to sleep until it has work. If a commit waits in the buffer, it
+    /// sleeps at most for `delay`.
     pub(crate) fn sleep(&self, delay: Duration) {
         let mut log = self.lock();
         if log.is_stopping || std::mem::take(&mut log.is_upkeep_due) {

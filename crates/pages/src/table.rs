@@ -161,7 +161,7 @@ impl<'t> Table<'t> {
         self.get_locked(key.as_ref(), Mode::Shared)
     }
 
-    /// Returns the value of `key` for writing it later: no other transaction can read it until this
+    /// Returns the value of `key` for writing it later. No other transaction can read it until this
     /// one ends. Two transactions that both got a value and then wrote it would deadlock.
     ///
     /// # Errors
@@ -303,9 +303,10 @@ impl<'t> Table<'t> {
         Ok(self.first()?.is_none())
     }
 
-    /// Estimates the number of committed entries: exact for a table of one page, otherwise from a
-    /// few samples of the tree. It takes no lock, reads a few pages whatever the size of the table,
-    /// and ignores changes of this transaction. To count exactly, count [`Table::iter`].
+    /// Estimates the number of committed entries. The result is exact for a table of one page,
+    /// otherwise from a few samples of the tree. It takes no lock, reads a few pages whatever the
+    /// size of the table, and ignores changes of this transaction. To count exactly, count
+    /// [`Table::iter`].
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.

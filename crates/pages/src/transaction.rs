@@ -51,7 +51,7 @@ pub(crate) struct UsedTable {
     pub(crate) writes: Overlay,
 }
 
-/// A key last read for writing, and whether it is committed; valid while it is locked, which is
+/// A key last read for writing, and whether it is committed. Valid while it is locked, which is
 /// until the end.
 #[derive(Default)]
 pub(crate) struct FoundKey {
@@ -81,8 +81,8 @@ impl State {
         self.found.is_known = true;
     }
 
-    /// Whether all locks needed to write this key are held: it was written before, or was read for
-    /// writing and exists.
+    /// Whether all locks needed to write this key are held. They are if it was written before, or
+    /// was read for writing and exists.
     pub(crate) fn may_write(&self, table: usize, key: &[u8]) -> bool {
         let found = &self.found;
         (found.is_known && found.is_committed && found.table == table && found.key == key)

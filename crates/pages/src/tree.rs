@@ -53,9 +53,9 @@ pub(crate) fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
 
 const WRONG_LEVEL: &str = "it is not of the level that its parent says";
 
-/// Returns the child that leads to the leaf for `key` or, if `is_below`, for the keys directly
-/// below it; no key stands for the end. `None` if the page is that leaf. `level` is that of its
-/// parent.
+/// Returns the child that leads to the leaf for `key`. With `is_below`, the leaf is that for the
+/// keys directly below it; no key stands for the end. `None` if the page is that leaf. `level` is
+/// that of its parent.
 fn way_down(
     page: &Page,
     level: Option<u8>,
@@ -211,8 +211,8 @@ impl Look<'_> {
         }
     }
 
-    /// Appends the first entries from `from` on to `entries`, from one leaf, up to a maximum, and
-    /// only while `see` accepts them; it is called with each key, and with `None` for the end.
+    /// Appends the first entries from `from` on to `entries`, from one leaf, up to a maximum. It
+    /// stops when `see` refuses one; `see` is called with each key, and with `None` for the end.
     pub(crate) fn tree_entries(
         &mut self,
         root: PageId,
@@ -341,8 +341,9 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// Estimates the number of keys: exactly if there is only one leaf, otherwise from a few
-    /// descents, each the product of the numbers of children along it (Knuth 1975).
+    /// Estimates the number of keys. The result is exact if there is only one leaf; otherwise it
+    /// comes from a few descents, each the product of the numbers of children along it (Knuth
+    /// 1975).
     pub(crate) fn tree_len_estimate(&mut self, root: PageId) -> Result<u64> {
         const WAYS: u64 = 16;
         let mut sum: u64 = 0;
@@ -433,8 +434,8 @@ impl Core {
         Ok(true)
     }
 
-    /// Merges the last page of `path` with a neighbour if it is underfull, then its parent, and so
-    /// on up.
+    /// Merges the last page of `path` with a neighbour if it is underfull. Continues with its
+    /// parent, and so on up.
     fn merge(&mut self, change: &mut Change, path: &[PageId]) -> Result<()> {
         let (id, above) = path.split_last().expect("it has the root");
         let Some(parent) = above.last() else { return self.shrink(change, *id) };

@@ -102,8 +102,8 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
     /// If the operating system denies a resource; no snapshot is taken then.
     fn take(&self, closed: &Closed<'_>) -> Result<()>;
 
-    /// Updates the copy that the client writes with rows that it has not written, beginning with
-    /// row `from`, for some rows. Most algorithms have nothing to do here.
+    /// Updates the copy that the client writes with rows that it has not written. Begins with row
+    /// `from` and updates some rows. Most algorithms have nothing to do here.
     fn write_to_online(&self, from: usize, gate: &Gate) -> Online {
         let _ = (from, gate);
         Online::From(usize::MAX)

@@ -358,14 +358,14 @@ impl Flags {
         self.cells[row].store(value, Ordering::Relaxed);
     }
 
-    /// Returns a flag that the other thread may be handing over: what that thread did before is
+    /// Returns a flag that the other thread may be handing over. What that thread did before is
     /// visible after.
     #[inline]
     pub(crate) fn look(&self, row: usize) -> u8 {
         self.cells[row].load(Ordering::Acquire)
     }
 
-    /// Hands a row over with the flag: a thread that sees the flag sees the changes of the row.
+    /// Hands a row over with the flag. A thread that sees the flag sees the changes of the row.
     #[inline]
     pub(crate) fn hand_over(&self, row: usize, value: u8) {
         self.cells[row].store(value, Ordering::Release);

@@ -26,9 +26,9 @@ const HEADER_BYTES: usize = 64;
 const BLOCK_HEADER_BYTES: usize = 8;
 /// A block is closed at this size.
 const BLOCK_BYTES: usize = 1 << 20;
-/// No block is longer: a block has at least one cell, and rows are at most this long.
+/// No block is longer. A block has at least one cell, and rows are at most this long.
 const BLOCK_BYTES_MAX: usize = 1 << 26;
-/// Written bytes are synced, and dropped from the cache, in portions of this size: a dump neither
+/// Written bytes are synced, and dropped from the cache, in portions of this size. A dump neither
 /// evicts everything else from memory nor ends with a long sync.
 const SYNC_BYTES: u64 = 64 << 20;
 

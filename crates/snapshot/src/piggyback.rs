@@ -48,7 +48,7 @@ const IN_SHADOW: u8 = 2;
 /// Flag bit: the row is being copied to the other copy.
 const COPYING: u8 = 4;
 
-/// Both copies of the rows, and where the latest value of each is; shared by [`Piggyback`] and
+/// Both copies of the rows, and where the latest value of each is. Shared by [`Piggyback`] and
 /// [`crate::transactions::piggyback`]. The caller says which copy is `*pU`.
 pub(crate) struct Copies {
     /// D and D̄.

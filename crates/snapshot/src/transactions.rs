@@ -77,7 +77,7 @@ pub trait VirtualAlgorithm: Send + Sync + Sized + 'static {
     /// Ends a transaction without effect.
     fn abort(&self, begun: Self::Begun);
 
-    /// Takes a snapshot after some number of commits, returns that number, and waits until the
+    /// Takes a snapshot after some number of commits, and returns that number. Waits until the
     /// snapshot can be traversed. Transactions continue meanwhile.
     fn take(&self) -> u64;
 

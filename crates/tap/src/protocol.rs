@@ -98,8 +98,8 @@ pub trait Listener {
     /// reported).
     fn response(&mut self, number: u64, outcome: Outcome, at: Time);
 
-    /// Reports that the bytes of a side violate the protocol, or that their meaning is lost after a
-    /// gap, until it is found again.
+    /// Reports that the bytes of a side violate the protocol. Also reports that their meaning is
+    /// lost after a gap, until it is found again.
     fn unintelligible(&mut self, side: Side, why: &str, at: Time);
 
     /// Reports that the connection switches to TLS, or began with it: nothing more can be read.
@@ -114,7 +114,7 @@ pub trait Conversation {
     /// Announces that `missing` bytes of `side` will never arrive (0 if the number is unknown).
     fn gap(&mut self, side: Side, missing: u64, at: Time, listener: &mut dyn Listener);
 
-    /// The bytes that establish the connection's current state, for a new log file: complete
-    /// requests of [`Class::Connection`] that are still in force, oldest first.
+    /// The bytes that establish the connection's current state, for a new log file. They are the
+    /// complete requests of [`Class::Connection`] that are still in force, oldest first.
     fn connection_requests(&self) -> Vec<Vec<u8>>;
 }

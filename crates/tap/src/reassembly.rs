@@ -184,7 +184,7 @@ impl<C> Table<C> {
         self.connections.insert(key, connection);
     }
 
-    /// Forgets the connections that ended a while ago or, if there are none, ends the one that has
+    /// Forgets the connections that ended a while ago. If there are none, ends the one that has
     /// been idle longest.
     fn make_room<H: Handler<Connection = C>>(&mut self, now: Time, handler: &mut H) {
         self.connections.retain(|_, connection| {

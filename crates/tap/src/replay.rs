@@ -45,8 +45,8 @@ use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// After this time, the server is asked whether an unanswered request waits for another connection;
-/// and again after twice the time, and so on ([`waiting`]).
+/// After this time, the server is asked whether an unanswered request waits for another connection.
+/// It is asked again after twice the time, and so on ([`waiting`]).
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// After this time, a request counts as waiting if the server cannot be asked.
@@ -104,8 +104,8 @@ pub struct Difference {
 pub struct Report {
     /// Requests sent.
     pub sent: u64,
-    /// Requests of the log that were not sent although they may have changed something: those after
-    /// the requested end, those that concerned only the original connection, those of lost
+    /// Requests of the log that were not sent although they may have changed something. They came
+    /// after the requested end, concerned only the original connection, or belong to lost
     /// connections.
     pub left_out: u64,
     /// Requests sent that were answered by an error, then and now.
@@ -140,7 +140,7 @@ pub struct Report {
 pub enum Extent<'a> {
     /// All, on a server in the state in which the log began.
     All,
-    /// Those that were not completed, on a server that has kept the completed ones; the log is read
+    /// Those that were not completed, on a server that has kept the completed ones. The log is read
     /// again for them.
     NotCompleted(&'a mut dyn Iterator<Item = Result<Entry>>),
 }
@@ -261,8 +261,8 @@ impl Replayer<'_> {
         }
     }
 
-    /// The steps that may be sent now, in order: one or, with `parallel`, all that may be in flight
-    /// together.
+    /// The steps that may be sent now, in order. There is one or, with `parallel`, all that may be
+    /// in flight together.
     fn due(&self) -> Vec<u64> {
         let mut due = Vec::new();
         let is_busy = self.under_way.values().any(|one| !one.waits);
@@ -349,8 +349,8 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Whether a request was refused to break a deadlock: in a replay there is none, and the
-    /// request would wait or cause one.
+    /// Whether a request was refused to break a deadlock. A replay has no deadlock, and the request
+    /// would wait or cause one.
     fn broke_deadlock(&self, place: u64, request: &Request) -> bool {
         request.recorded == Some(Outcome::Error) && self.plan.broke_deadlock(place)
     }

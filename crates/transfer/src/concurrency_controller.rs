@@ -110,8 +110,8 @@ impl Schedule {
         self.written_bytes += bytes;
     }
 
-    /// Notes that the next `bytes` of those written have been synced, and with them these ranges
-    /// (some of which may have been on the device before).
+    /// Notes that the next `bytes` of those written have been synced, and with them these ranges.
+    /// Some of the ranges may have been on the device before.
     pub fn synced(&mut self, ranges: Vec<Range>, bytes: u64) {
         self.synced_bytes += bytes;
         for range in ranges {
@@ -183,7 +183,7 @@ impl Schedule {
     }
 
     /// Takes the next ranges to verify, at least one if there is one, as many as a verifier reads
-    /// at once: otherwise thousands of small files would wake threads thousands of times.
+    /// at once. Otherwise thousands of small files would wake threads thousands of times.
     fn take_some(&mut self) -> Vec<Range> {
         let mut some: Vec<Range> = self.take().into_iter().collect();
         let mut bytes = some.first().map_or(0, |range| range.bytes);
@@ -259,8 +259,8 @@ impl ConcurrencyController {
         self.lock().0.writing(bytes);
     }
 
-    /// Waits for the next ranges to verify, after `done` of the previous ones have been verified;
-    /// empty at the end.
+    /// Waits for the next ranges to verify, after `done` of the previous ones have been verified.
+    /// Returns none at the end.
     pub(crate) fn next(&self, done: usize) -> Vec<Range> {
         let mut state = self.lock();
         (0..done).for_each(|_| state.0.done());

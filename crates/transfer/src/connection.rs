@@ -65,7 +65,7 @@ impl Hangup {
         self.all();
     }
 
-    /// Ends the greeting: from now on silence is allowed, and the kernel probes whether the peer
+    /// Ends the greeting. From now on silence is allowed, and the kernel probes whether the peer
     /// still exists.
     pub(crate) fn greeted(&self) -> Result<()> {
         self.0.set_read_timeout(None).map_err(|error| Error::io("socket", error))

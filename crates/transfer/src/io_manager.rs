@@ -230,7 +230,7 @@ impl<'a> IoManager<'a> {
         self.orders.send(Order::Sync(batch)).map_err(|_ended| Error::BrokenOff)
     }
 
-    /// Reserves the space for filler at the beginning: if another process fills the disk later,
+    /// Reserves the space for filler at the beginning. If another process fills the disk later,
     /// files fail, but those that have arrived are verified.
     fn reserve_filler(&mut self) -> Result<()> {
         let receiving = self.receiving;

@@ -61,8 +61,8 @@ impl Terminal<'_> {
     }
 }
 
-/// Returns the number of a customer; of several with the same last name, the middle one by first
-/// name.
+/// Returns the number of a customer. Of several with the same last name, it is the middle one by
+/// first name.
 pub(super) fn find(
     connection: &mut dyn Connection,
     w: u16,

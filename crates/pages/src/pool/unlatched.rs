@@ -78,7 +78,7 @@ pub(crate) struct PageWrite {
     data: Arc<DataFile>,
     id: PageId,
     record_count: usize,
-    /// The slot of its image and the records to apply; `None` if the image is copied from a frame.
+    /// The slot of its image and the records to apply. `None` if the image is copied from a frame.
     source: Option<(bool, PageLog)>,
     image: Page,
     /// The slot that recovery does not read.
@@ -99,7 +99,7 @@ impl PageWrite {
 }
 
 impl Pool {
-    /// Begins a read, without the latch, of a page that is in no frame; the caller holds the latch
+    /// Begins a read, without the latch, of a page that is in no frame. The caller holds the latch
     /// at least shared.
     pub(crate) fn begin_read(&self, id: PageId) -> PageRead {
         let log = self.table.log(id);
@@ -109,7 +109,7 @@ impl Pool {
         PageRead { data: Arc::clone(&self.data), id, slot, log, image, has_read: false }
     }
 
-    /// Puts a page that was read into a frame, unless it is in one by now, and returns that frame.
+    /// Puts a page that was read into a frame, unless it is in one by now. Returns that frame.
     pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<Option<usize>> {
         let PageRead { id, slot, mut image, has_read, .. } = read;
         let mut reads = self.reads.lock();
@@ -142,8 +142,8 @@ impl Pool {
         !self.being_written.contains(&id) && !self.reads.lock().pages.contains(&id)
     }
 
-    /// Algorithm 1, lines 9 to 17: begins a write of the page with its first `committed` runs,
-    /// which are durable.
+    /// Begins a write of the page with its first `committed` runs, which are durable (Algorithm 1,
+    /// lines 9 to 17).
     pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
         let mut image = self.reads.spare();
@@ -221,7 +221,7 @@ mod tests {
         transaction.commit(Durability::Immediate).expect("no faults");
     }
 
-    /// Returns the first bytes of a value; runs `meanwhile` while a page with records is read
+    /// Returns the first bytes of a value. Runs `meanwhile` while a page with records is read
     /// without the latch.
     fn get(store: &PageStore, key: u32, meanwhile: impl Fn()) -> Vec<u8> {
         let key = key.to_be_bytes();

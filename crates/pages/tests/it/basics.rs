@@ -90,7 +90,7 @@ fn a_large_tree_grows_shrinks_and_gives_its_pages_back() {
     assert_eq!(report.free_pages, store.stats().pages - 3);
 }
 
-/// A checkpoint makes durable only what exists when it begins: later commits are pending and must
+/// A checkpoint makes durable only what exists when it begins. Later commits are pending and must
 /// stay out of the pages that it writes.
 #[test]
 fn a_checkpoint_leaves_out_what_is_committed_meanwhile() {

@@ -206,8 +206,8 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
     a.assemble()
 }
 
-/// Compares the two addresses of a packet, found at `places`, and its ports with the server;
-/// continues at `found`, or drops. X is the length of the IP header.
+/// Compares the two addresses of a packet, found at `places`, and its ports with the server.
+/// Continues at `found`, or drops. X is the length of the IP header.
 fn ends(
     a: &mut Assembler,
     server: &Server,

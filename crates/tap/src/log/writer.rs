@@ -145,7 +145,7 @@ impl Writer {
         self.end
     }
 
-    /// Continues in a new segment, which begins with the open connections, and removes what is no
+    /// Continues in a new segment, which begins with the open connections. Removes what is no
     /// longer kept. `connection` is the last one numbered.
     ///
     /// # Errors

@@ -40,8 +40,8 @@ pub struct Base {
 }
 
 impl Base {
-    /// Determines the contents of a backup taken when the request at `position` was the last one,
-    /// from the log before it.
+    /// Determines the contents of a backup from the log before it. The backup was taken when the
+    /// request at `position` was the last one.
     ///
     /// A log of SQL is ordered by answers: a request not answered before the next one arrived is
     /// not in the backup. For RESP, the backup contains everything that had arrived, except

@@ -97,7 +97,7 @@ pub(super) struct Seen {
     pub(super) last_position: Option<Position>,
 }
 
-/// The earlier steps in the order and what they touch: tells whether a step may be in flight with
+/// The earlier steps in the order and what they touch. Tells whether a step may be in flight with
 /// all of them.
 pub(super) struct Before<'p, 'a> {
     plan: &'p Plan<'a>,

@@ -92,10 +92,10 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// If all requests in flight wait, and no step examined ahead is due, ends a transaction beyond
-    /// those. If none can be ended, sends the next request of one that holds what another waits
-    /// for. Which gaps between rows a statement locks depends on what the server has purged by
-    /// then, so a lock may conflict now that did not in the recording.
+    /// Ends a transaction beyond the steps examined ahead, if all requests in flight wait and none
+    /// of those steps is due. If none can be ended, sends the next request of one that holds what
+    /// another waits for. Which gaps between rows a statement locks depends on what the server has
+    /// purged by then, so a lock may conflict now that did not in the recording.
     pub(super) fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
@@ -118,7 +118,7 @@ impl Replayer<'_> {
         self.begin(holder)
     }
 
-    /// Returns the next request of a transaction that holds what a request in flight waits for;
+    /// Returns the next request of a transaction that holds what a request in flight waits for.
     /// `None` if none waits any more, or only for others in flight.
     fn holder(&mut self) -> Result<Option<u64>> {
         let (outcome, answer) = self.control()?.ask(&MysqlSession::blocking_connections_query())?;

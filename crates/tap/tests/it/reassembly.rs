@@ -141,7 +141,7 @@ fn known(bytes: &[u8]) -> Vec<Option<u8>> {
     bytes.iter().copied().map(Some).collect()
 }
 
-/// A part of a stream that is sent: its offset, its length, and how far back in the order it is
+/// A part of a stream that is sent. It has an offset, a length, and how far back in the order it is
 /// moved.
 type Part = (usize, usize, usize);
 

@@ -26,7 +26,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns a port on which nothing has listened, even for a moment: a process that another thread
+/// Returns a port on which nothing has listened, even for a moment. A process that another thread
 /// starts meanwhile would inherit the listener for a while.
 fn free_port() -> u16 {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -63,8 +63,8 @@ impl Session {
         self.status & (status::IN_TRANSACTION | status::AUTOCOMMIT) == status::AUTOCOMMIT
     }
 
-    /// Determines the class of a query, and its effect on the session; `is_alone` if the server has
-    /// answered all before it.
+    /// Determines the class of a query, and its effect on the session. `is_alone` says that the
+    /// server has answered all before it.
     pub(super) fn query(&self, sql: &[u8], is_alone: bool) -> (Class, Option<Change>) {
         let statements = sql::statements(sql);
         let kinds: Vec<Kind> = statements.iter().map(|statement| sql::kind(statement)).collect();
@@ -197,7 +197,7 @@ impl Session {
         self.status = status;
     }
 
-    /// The requests in force, oldest first; parameter types as an execution of class Connection,
+    /// The requests in force, oldest first. Parameter types are an execution of class Connection,
     /// which replay does not execute.
     pub(super) fn requests(&self) -> Vec<Vec<u8>> {
         let settings = self.settings.iter().map(|(_, request)| request.clone());

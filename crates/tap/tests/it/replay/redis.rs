@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// The work of concurrent clients; shared keys are changed in commuting ways, because the order of
+/// The work of concurrent clients. Shared keys are changed in commuting ways, because the order of
 /// two overlapping requests is unknown.
 fn work(address: SocketAddr, worker: u32) {
     let mut client = Client::connect(address);
