@@ -1,13 +1,13 @@
-//! Numbers at fixed places of a header, little-endian as all formats here have them.
+//! Numbers at fixed places of a header, little-endian as in all formats of Indelible.
 //!
-//! Headers have a fixed length that was checked before: a place beyond the end is a mistake in the
-//! program, and panics. What comes from outside and has no checked length is read by
-//! [`crate::varint`] or `first_chunk`, which can refuse.
+//! The caller has verified the fixed length of the header: a place past the end is a bug in the
+//! program, and panics. Input of unverified length is read by [`crate::varint`] or `first_chunk`,
+//! which can fail.
 
 /// Returns the number in the two bytes at `at`.
 ///
 /// # Panics
-/// When the bytes end before it does.
+/// If the bytes end inside it.
 #[inline]
 #[must_use]
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -17,7 +17,7 @@ pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
 /// Returns the number in the four bytes at `at`.
 ///
 /// # Panics
-/// When the bytes end before it does.
+/// If the bytes end inside it.
 #[inline]
 #[must_use]
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -27,7 +27,7 @@ pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// Returns the number in the eight bytes at `at`.
 ///
 /// # Panics
-/// When the bytes end before it does.
+/// If the bytes end inside it.
 #[inline]
 #[must_use]
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -37,7 +37,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// Returns the `N` bytes at `at`.
 ///
 /// # Panics
-/// When there are not so many.
+/// If there are fewer.
 #[inline]
 #[must_use]
 pub fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -1,16 +1,16 @@
 //! The vocabulary that every crate of Indelible shares.
 //!
 //! ```text
-//!  position   Lsn · SegmentId · RecordAddr      where something is in the log
-//!  record     Record · RecordKind               what the log says about one entry
-//!  varint     LEB128                            how lengths are written
-//!  glob       patterns of names                 how KEYS and PSUBSCRIBE match
-//!  bytes      u16_at · u32_at · u64_at         numbers at fixed places of a header
-//!  checksum   CRC32C                            how every byte is believed
-//!  mutex      Mutex · lock_count                what shows that a path takes no lock
+//!  position   Lsn · SegmentId · RecordAddr      positions in the log
+//!  record     Record · RecordKind               the log's contents about one entry
+//!  varint     LEB128                            the encoding of lengths
+//!  glob       patterns of names                 matching in KEYS and PSUBSCRIBE
+//!  bytes      u16_at · u32_at · u64_at          numbers at fixed places of a header
+//!  checksum   CRC32C                            the checksum of everything on disk
+//!  mutex      Mutex · lock_count                proof that a path takes no lock
 //! ```
 //!
-//! Nothing here does I/O, asks for the time, or allocates beyond what a caller hands in.
+//! Nothing here does I/O, reads a clock, or allocates except through the caller's buffers.
 
 pub mod bytes;
 pub mod checksum;

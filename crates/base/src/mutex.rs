@@ -1,7 +1,7 @@
-//! A mutex that is counted, so that a test can show what takes none.
+//! A mutex that counts its locks, so that a test can prove that a path takes none.
 //!
-//! It knows no poison: a thread that panics while it holds a lock ends its work, and its owner learns
-//! that by joining it. What it guards is changed in steps that are each complete.
+//! It has no poisoning: a thread that panics while it holds a lock ends its work, and its owner
+//! learns that by joining it. The guarded value changes in steps that are each complete.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,7 +11,7 @@ thread_local! {
     static LOCK_COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns how many locks this thread has asked for, in a build with debug assertions.
+/// Returns how many locks this thread has requested, in a build with debug assertions.
 #[must_use]
 pub fn lock_count() -> u64 {
     LOCK_COUNT.get()
@@ -23,23 +23,23 @@ fn count() {
     }
 }
 
-/// See the file's top.
+/// A mutex that counts its locks; see the top of this file.
 #[derive(Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// Guards a value.
+    /// Creates a mutex that guards `value`.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// Waits until no other thread has the value.
+    /// Locks the value, waiting for other threads.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         count();
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the value unless another thread has it, or has panicked while it had.
+    /// Locks the value, unless another thread holds it or has panicked while holding it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         count();
         self.0.try_lock().ok()
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_has_left_can_be_had_by_waiting_and_not_in_passing() {
+    fn after_a_panic_lock_succeeds_and_try_lock_fails() {
         let mutex = Mutex::new(1);
         let panicked = std::thread::scope(|scope| {
             scope

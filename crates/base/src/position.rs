@@ -28,8 +28,8 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// The number of a segment (a file of blocks): from 1, growing over the life of a database,
-/// never used twice; a compacted segment keeps its number.
+/// The number of a segment (a file of blocks), from 1. Numbers grow over the life of a database and
+/// are never reused; a compacted segment keeps its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub u32);
 

@@ -13,7 +13,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes a varint from the front of `input`; `None` if the bytes end inside the number, or if it
+/// Takes a varint from the front of `input`. `None` if the bytes end inside the number, or if it
 /// does not fit 64 bits.
 #[inline]
 pub fn take(input: &mut &[u8]) -> Option<u64> {

@@ -57,8 +57,8 @@ pub struct Arguments {
     /// What a commit guarantees.
     #[arg(long, value_enum, default_value = "immediate")]
     pub commit: Commit,
-    /// Roll back this percentage of the transactions that write; by default one new order in a
-    /// hundred, as in the specification.
+    /// Roll back this percentage of the transactions that write (by default one new order in a
+    /// hundred, as in the specification).
     #[arg(long)]
     pub abort_percent: Option<f64>,
     /// The duration of the measurement, in seconds.

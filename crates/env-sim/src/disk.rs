@@ -30,11 +30,11 @@
 //! the one of a slow device few steps, which has the same visible effect (crate `sim`). **Clocks
 //! that jump** are in [`crate::SimClock`].
 //!
-//! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens something, which then
-//! has had no effect.
-//! **Hard links** ([`SimDisk::link`]): others give files another name, and it is an error, of the
-//! program and not of the disk, to change what they read (`links.rs`). The same holds for a link
-//! that the program makes ([`env::Disk::link`]); any error can be the answer to that.
+//! **Lack of descriptors**: EMFILE, ENFILE or ENOMEM from any call that opens a file, which then
+//! has had no effect. **Hard links** ([`SimDisk::link`]): other programs give files another name,
+//! and it is an error, of the program and not of the disk, to change what they read (`links.rs`).
+//! The same holds for a link that the program itself makes ([`env::Disk::link`]), which can also
+//! fail with any error.
 //!
 //! Not modelled: bytes of one file in another, permissions.
 
@@ -312,7 +312,7 @@ impl SimDisk {
         self.state().end_life(false);
     }
 
-    /// Crashes at the `n_ios`-th I/O from now on, the first being 1: that call fails, and every
+    /// Crashes at the `n_ios`-th I/O from now on, the first being 1. That call fails, and every
     /// later one, until [`SimDisk::restart`].
     pub fn crash_after(&self, n_ios: u64) {
         let mut state = self.state();
@@ -509,7 +509,7 @@ impl Disk for SimDisk {
             }
             state.note(from.as_os_str().as_encoded_bytes());
             state.names.link(to, inode);
-            // What the program links is kept as it is, too.
+            // A file that the program links must not change either.
             state.links.add(to);
             state.inodes.get_mut(&inode).expect("a name has a file").note_linked();
             Ok(())

@@ -17,9 +17,9 @@ pub struct Faults {
     pub misdirect_per_million: u32,
     /// The probability that a call that opens a file lacks a descriptor, per million.
     pub lack_per_million: u32,
-    /// Every hard link fails with this error number.
+    /// The error number with which every hard link fails.
     pub link_error: Option<i32>,
-    /// Reads may return less than was asked for.
+    /// Whether reads may return less than requested.
     pub short_reads: bool,
     /// The size of the disk.
     pub capacity_bytes: Option<u64>,

@@ -165,7 +165,7 @@ impl Inode {
         }
     }
 
-    /// Fails a sync: some of the changes are stored, all of them are forgotten, and the cache may
+    /// Fails a sync. Some of the changes are stored, all of them are forgotten, and the cache may
     /// or may not still show those that were not stored.
     pub(crate) fn fail_sync(&mut self, rng: &mut SimEntropy) {
         self.settle(rng);

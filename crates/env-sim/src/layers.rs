@@ -130,7 +130,7 @@ impl LayeredDevice {
         state.cache_order.retain(|place| place.0 != file);
     }
 
-    /// Syncs all files at one moment: later writes come after it, so pages reach the device in the
+    /// Syncs all files at one moment. Later writes come after it, so pages reach the device in the
     /// order of the files if they were written in that order.
     pub fn sync_all(&self) {
         let mut state = self.state();

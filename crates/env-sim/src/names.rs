@@ -23,7 +23,7 @@ pub(crate) struct Names {
     dirs: BTreeSet<PathBuf>,
 }
 
-/// A change of names: durable with the next sync of the directory of `to`, or of `from` for a
+/// A change of names. It is durable with the next sync of the directory of `to`, or of `from` for a
 /// removal.
 #[derive(Debug, Clone)]
 struct Change {

@@ -1,15 +1,15 @@
-//! What every format must withstand, one damage and one crash at a time.
+//! What every format must withstand: one damage or one crash at a time.
 //!
 //! ```text
 //!   Image     path → bytes, read from a disk, put on a new one
-//!   Damage    a bit of one byte turned · a file cut at one length · a file lost · something appended
+//!   Damage    a bit flipped · a file truncated · a file lost · a byte appended
 //!   damages   one of each for every byte and every length of every file (or every n-th)
 //!   crash_everywhere   the same run on a fresh disk, ended before and after each of its I/Os
 //! ```
 //!
-//! A format's test gives the image of something small, and says of each damage what reading it must
-//! come to: the error that names the file, or, where the byte means nothing, what was read before.
-//! "It does not panic" is not enough.
+//! A format's test provides the image of something small, and the result that reading must have
+//! after each damage: an error that names the file or, where the byte has no meaning, the same
+//! contents as before. "It does not panic" is not enough.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::{Faults, SimDisk};
 /// Files with their bytes.
 pub type Image = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Reads all files of directories; what is in directories below is left out.
+/// Reads all files in these directories, but not in their subdirectories.
 ///
 /// # Panics
-/// When a file cannot be read.
+/// If a file cannot be read.
 #[must_use]
 pub fn image_of(disk: &dyn Disk, directories: &[&Path]) -> Image {
     let mut image = Image::new();
@@ -41,7 +41,7 @@ pub fn image_of(disk: &dyn Disk, directories: &[&Path]) -> Image {
     image
 }
 
-/// Makes a disk with these files, all durable.
+/// Creates a disk with these files, all durable.
 ///
 /// # Panics
 /// Never: the disk has no faults.
@@ -62,28 +62,28 @@ pub fn disk_of(image: &Image) -> SimDisk {
 /// One damage to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Damage {
-    /// A bit (0 to 7) of the byte `at` is turned.
+    /// Flips a bit (0 to 7) of the byte `at`.
     Flip {
         /// The file.
         path: PathBuf,
-        /// Which byte.
+        /// The offset of the byte.
         at: usize,
-        /// Which bit.
+        /// The number of the bit.
         bit: u8,
     },
-    /// The file ends after `len` bytes.
+    /// Truncates the file to `len` bytes.
     Cut {
         /// The file.
         path: PathBuf,
-        /// The bytes that are left.
+        /// The remaining bytes.
         len: usize,
     },
-    /// The file is not there.
+    /// Loses the file.
     Lose {
         /// The file.
         path: PathBuf,
     },
-    /// A byte follows the end of the file.
+    /// Appends a byte to the file.
     Append {
         /// The file.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// The file that is damaged.
+    /// Returns the path of the damaged file.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
@@ -104,10 +104,10 @@ impl Damage {
         }
     }
 
-    /// Makes a disk with the files of `image`, one of them damaged.
+    /// Creates a disk with the files of `image`, one of them damaged.
     ///
     /// # Panics
-    /// When `image` does not have the file.
+    /// If `image` does not contain the file.
     #[must_use]
     pub fn on(&self, image: &Image) -> SimDisk {
         let mut image = image.clone();
@@ -126,7 +126,7 @@ impl Damage {
 /// loss, and a byte appended.
 ///
 /// # Panics
-/// When `step` is 0.
+/// If `step` is 0.
 #[must_use]
 pub fn damages(image: &Image, step: usize) -> Vec<Damage> {
     let mut all = Vec::new();
@@ -143,12 +143,13 @@ pub fn damages(image: &Image, step: usize) -> Vec<Damage> {
     all
 }
 
-/// Runs `write` on copies of `start`, each of which crashes before, or after, another of the run's
-/// I/Os, and gives what is left to `judge`, with what `write` returned. The last run does not crash.
-/// Returns how many I/Os it had.
+/// Runs `write` on copies of `start`, each with a crash before or after a different I/O.
+///
+/// Passes what is left to `judge`, together with the result of `write`. The last run does not
+/// crash. Returns its number of I/Os.
 ///
 /// # Panics
-/// When `judge` does.
+/// If `judge` panics.
 pub fn crash_everywhere<T>(
     start: &SimDisk,
     mut write: impl FnMut(&SimDisk) -> T,

@@ -50,7 +50,7 @@ pub trait Disk: Send + Sync {
     /// open: those of the replaced file still read it. Durable after [`Disk::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives the file `from` the further name `to`; `AlreadyExists` if that is taken. Durable after
+    /// Gives the file `from` the additional name `to`; `AlreadyExists` if that is taken. Durable after
     /// [`Disk::sync_dir`] of the directory of `to`. `Unsupported` where files have one name.
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
@@ -103,7 +103,7 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// Reads as [`File::read_exact_at`], for bytes that are read only once: it does not fill the
+    /// Reads as [`File::read_exact_at`], for bytes that are read only once. It does not fill the
     /// cache with what is not in it already. For data written by [`File::write_durably_at`];
     /// cheapest if offset and length are multiples of 512-byte sectors, and `buf` is the front of a
     /// [`ReadBuffer`] of a few MiB.
@@ -118,8 +118,8 @@ pub trait File: Send + Sync {
     /// Makes durable every byte written and the length set before the call, by any handle.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset` and makes them durable, as [`File::write_all_at`] and
-    /// [`File::sync_data`] do, but does not cover earlier writes. For logs: cheapest if offset and
+    /// Writes all of `bytes` at `offset` and makes them durable. It combines [`File::write_all_at`]
+    /// and [`File::sync_data`], but does not cover earlier writes. For logs: cheapest if offset and
     /// length are multiples of 512-byte sectors, inside the existing length of the file. Reading
     /// these bytes later may need the device.
     fn write_durably_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -139,9 +139,9 @@ pub trait File: Send + Sync {
     /// [`File::sync_data`].
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Reserves space for `len` bytes at `offset` without changing the length, so that writing
-    /// there later cannot run out of it. `StorageFull` if there is none; `Ok` without any effect if
-    /// the file system cannot reserve space. Truncating the file below it releases the space.
+    /// Reserves space for `len` bytes at `offset` without changing the length. Writing there later
+    /// cannot run out of space. `StorageFull` if there is none; `Ok` without any effect if the file
+    /// system cannot reserve space. Truncating the file below it releases the space.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Whether the file has a name: a removed or replaced file has none, except for hard links.
@@ -161,7 +161,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// The alignment of a [`ReadBuffer`], which is the size of the largest memory pages.
+/// The alignment of a [`ReadBuffer`], which is the size of large memory pages.
 const BUFFER_ALIGNMENT: usize = 2 << 20;
 
 /// Memory aligned for reads that bypass all caches. Zero until something is read into it.

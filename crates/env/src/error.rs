@@ -1,4 +1,4 @@
-//! Errors of the system, together with the path that they are about.
+//! Errors of the system, together with the path that they concern.
 //!
 //! An [`io::Error`] created from a text has lost its number, and with it the difference between a
 //! failing disk and a process that may not open more files. So such errors are created here.
@@ -37,7 +37,8 @@ pub fn about(path: &Path, source: io::Error) -> io::Error {
     wrap(path, source, false)
 }
 
-/// As [`about`], for a call that opens or creates a file or directory: it has had no other effect.
+/// As [`about`], for a call that opens or creates a file or directory. Such a call has had no other
+/// effect.
 #[must_use]
 pub fn opening(path: &Path, source: io::Error) -> io::Error {
     wrap(path, source, true)
@@ -51,8 +52,8 @@ fn path_error(error: &io::Error) -> Option<&PathError> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Returns the system's message, without the path if it is this one: for a caller that names the
-/// path itself.
+/// Returns the system's message, without the path if it is this one. It is for a caller that names
+/// the path itself.
 #[must_use]
 pub fn reason<'a>(path: &Path, error: &'a io::Error) -> &'a dyn fmt::Display {
     match path_error(error) {

@@ -10,9 +10,9 @@
 //!      ones         faulty on purpose
 //! ```
 //!
-//! [`publish()`] is the one way to make a file that appears under its name complete and durable.
+//! [`publish()`] is the one way to create a file that appears under its name complete and durable.
 //!
-//! Whatever has an effect, or an answer that differs from run to run, goes through here, so that a
+//! Everything that has an effect, or whose result differs from run to run, goes through here. So a
 //! whole database can run inside a test with a disk that loses, tears and reorders writes, and the
 //! same seed repeats the same run. The traits are object safe: a program holds an `Arc<dyn Disk>`
 //! and does not know its implementation.

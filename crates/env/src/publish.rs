@@ -1,22 +1,22 @@
-//! A file that is there complete and durable, or not at all.
+//! Publishes a file: it appears complete and durable, or not at all.
 //!
 //! ```text
-//!   create   remove what an earlier attempt left · create the temporary file
+//!   create   remove the rest of an earlier attempt · create the temporary file
 //!   write    the caller, by Unpublished::file
 //!   publish  sync the file ─► rename it to its name ─► sync the directory
 //! ```
 //!
-//! Each step is there because a crash without it loses data. Without the first sync the name can
-//! appear before the bytes do; without the rename a reader can find half of a file, or a crash can
-//! leave neither the old nor the new one; without the second sync the name can go again after the
-//! caller has relied on it. In this one place they are in the right order.
+//! A crash loses data if any step is missing. Without the first sync, the name can appear before
+//! the bytes do; without the rename, a reader can find half of a file, or a crash can leave neither
+//! the old nor the new one; without the second sync, the name can disappear after the caller has
+//! relied on it. This is the one place that has them in the right order.
 //!
 //! Invariants:
-//! 1. Under its name there is the old file or the new one, whole, whatever crash comes when.
+//! 1. The name always refers to the complete old file or the complete new one, after any crash.
 //! 2. When `publish` has returned `Ok`, it is the new one, after any crash.
-//! 3. When it has returned an error, it is the one or the other: a rename may have had its effect.
-//! 4. What a crash leaves under the temporary name is never read, and removed by the next attempt.
-//!    So one temporary name has one writer at a time: the caller holds a lock of its own.
+//! 3. When it has returned an error, it is either: a rename may have had its effect.
+//! 4. Whatever a crash leaves under the temporary name is never read, and is removed by the next
+//!    attempt. So a temporary name has one writer at a time; the caller's own lock ensures that.
 
 use std::fmt;
 use std::io;
@@ -24,14 +24,14 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, File};
 
-/// A step that failed: what was done to which file, and what the system said.
+/// A failed step: the operation, its file, and the system's error.
 #[derive(Debug)]
 pub struct FailedStep {
     /// The file or directory.
     pub path: PathBuf,
     /// The step, as a verb.
     pub doing: &'static str,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -48,12 +48,12 @@ impl std::error::Error for FailedStep {
     }
 }
 
-/// Adds to an error of the system which step it ended.
+/// Adds the failed step to an error of the system.
 fn step<T>(path: &Path, doing: &'static str, result: io::Result<T>) -> Result<T, FailedStep> {
     result.map_err(|source| FailedStep { path: path.to_owned(), doing, source })
 }
 
-/// A file that is being written and has no name yet that means anything.
+/// A file being written, which does not have its final name yet.
 pub struct Unpublished<'a> {
     disk: &'a dyn Disk,
     file: Box<dyn File>,
@@ -75,13 +75,13 @@ impl<'a> Unpublished<'a> {
         Ok(Self { disk, file, temporary: temporary.to_owned(), path: path.to_owned() })
     }
 
-    /// The file, to be written.
+    /// The file, for writing.
     #[must_use]
     pub fn file(&self) -> &dyn File {
         &*self.file
     }
 
-    /// Where it is until it is published: what an error of writing is about.
+    /// The path until it is published, for errors of writing.
     #[must_use]
     pub fn temporary(&self) -> &Path {
         &self.temporary
@@ -90,7 +90,7 @@ impl<'a> Unpublished<'a> {
     /// Makes the file durable and gives it its name. Returns the open file.
     ///
     /// # Errors
-    /// [`FailedStep`]; the name may then be of the old file or of this one.
+    /// [`FailedStep`]; the name may then refer to the old file or to this one.
     pub fn publish(self) -> Result<Box<dyn File>, FailedStep> {
         let Self { disk, file, temporary, path } = self;
         step(&temporary, "sync", file.sync_data())?;
@@ -101,10 +101,10 @@ impl<'a> Unpublished<'a> {
     }
 }
 
-/// Publishes `bytes` as the file `path`, by way of `temporary`. Returns the open file.
+/// Publishes `bytes` as the file `path`, through `temporary`. Returns the open file.
 ///
 /// # Errors
-/// [`FailedStep`]; the name may then be of the old file or of the new one.
+/// [`FailedStep`]; the name may then refer to the old file or to the new one.
 pub fn publish(
     disk: &dyn Disk,
     temporary: &Path,

@@ -1,8 +1,8 @@
-//! The thread in the background: checkpoints, and the delay of commits that no thread waits for.
+//! The background thread: checkpoints, and delayed log writes that no commit waits for.
 //!
-//! It ends with the last handle of the store. A transaction that is still open then does its own
-//! upkeep, as all do with [`crate::Upkeep::Inline`]: the thread that finds the online log table
-//! full takes a checkpoint.
+//! The thread ends with the last handle of the store. A transaction that is still open then does
+//! its own upkeep, as all do with [`crate::Upkeep::Inline`]: a commit that finds the online log
+//! table full takes a checkpoint.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -27,8 +27,8 @@ impl Background {
         let thread = std::thread::Builder::new()
             .name(String::from("pages-upkeep"))
             .spawn(move || {
-                // An error has poisoned the store, or will be met again by the next reader of the
-                // page.
+                // An error has either poisoned the store or will be returned again to the
+                // transaction that needs the page.
                 while run(&of_thread).is_err() && of_thread.log.healthy().is_ok() {}
             })
             .map_err(Error::io(std::path::Path::new("pages-upkeep"), "start the thread"))?;
@@ -65,7 +65,7 @@ fn run(inner: &Inner) -> Result<()> {
             Work::Settle => inner.log.rest(SETTLE_PAUSE),
             Work::Checkpoint => {
                 inner.advance_checkpoint(None)?;
-                // Waiting commits come first.
+                // Commits that wait for the latch go first.
                 inner.give_way();
             }
             Work::Reclaim => {

@@ -31,7 +31,7 @@ const LOG_PERCENT_KEPT: u64 = 75;
 /// After a checkpoint that leaves less than this free, the next one tries harder.
 const FREE_PERCENT_GOOD: usize = 30;
 
-/// A step writes so many pages at most: their images are in memory in addition to the pool.
+/// Pages written in one step, at most: their images take memory in addition to the pool.
 const STEP_WRITES_MAX: usize = 64;
 
 /// A checkpoint in progress.

@@ -1,5 +1,4 @@
-//! Everything below the latch: pool, trees; and how a transaction's changes get there and into the
-//! log.
+//! Everything below the latch: the pool, the trees, and the path of changes to both and to the log.
 //!
 //! A [`Change`] is the group of redo records of one committing transaction. While it is being
 //! built, its records are in the online log table and its frames show them. If that fails (a page
@@ -202,8 +201,8 @@ impl Core {
         self.look().meta()
     }
 
-    /// A page for something new: a free one, or one more. What it holds is up to the caller, which
-    /// gives it all of its content.
+    /// Allocates a page: a free one, or a new one at the end. Its contents are undefined; the
+    /// caller must write all of them.
     pub(crate) fn allocate(&mut self, change: &mut Change) -> Result<PageId> {
         let mut meta = self.meta()?;
         let id = if meta.free_head == 0 {
@@ -272,7 +271,8 @@ impl Core {
         self.roots().insert(table.to_vec(), root);
     }
 
-    /// The table is deleted; if that fails, its root is found again.
+    /// Forgets the root of a table that is being deleted. If the deletion fails, the root is looked
+    /// up again.
     pub(crate) fn forget_root(&self, table: &[u8]) {
         self.roots().remove(table);
     }

@@ -1,7 +1,7 @@
 //! A disk in front of another: writes stay in memory, and the other disk is only read.
 //!
-//! So a store can be recovered, walked and read without a byte of its files being touched: for
-//! looking at a store that may be damaged, or belongs to another program.
+//! This allows a store to be recovered, checked and read without touching its files, for example
+//! when it may be damaged or belongs to another program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

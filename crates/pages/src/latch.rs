@@ -1,21 +1,21 @@
 //! The state that all handles of a store share: the latch, and the work done with and without it.
 //!
-//! One latch protects [`Core`]: shared for looking at pages, exclusive for changing them. As a
-//! transaction changes only its overlay until it commits, nearly everything is done shared. It is
-//! never held while anything is written or synced, nor while a page is read, but by a thread that
+//! One latch protects [`Core`]: readers of pages hold it shared, writers hold it exclusively. A
+//! transaction changes only its overlay until it commits, so nearly all work needs the latch only
+//! shared. It is not held during a write or a sync. A page is read under it only by a thread that
 //! is alone or in the middle of a commit:
 //!
 //! ```text
-//!   look        a thread that finds a page in no frame reads it without the latch, brings it
-//!               into a frame, and asks again
+//!   look        a reader that finds a page in no frame reads it without the latch, puts it into a
+//!               frame, and repeats its query
 //!   log         [`crate::shared_log`]
-//!   checkpoint  the one thread that has the turn writes pages without the latch; after the
-//!               last page it syncs data file, checkpoint record and master record
+//!   checkpoint  the one thread that has the turn writes pages without the latch; after the last
+//!               page it syncs the data file, the checkpoint record and the master record
 //! ```
 //!
 //! Order: the turn to move a checkpoint on, a transaction's own state, the latch, the lock table or
-//! the log. No thread that holds one of the last four waits for a lock of a transaction, or for a
-//! device to sync. No thread takes the latch twice, shared or not.
+//! the log. A thread that holds one of the last four waits neither for the lock of a transaction
+//! nor for a device to sync. No thread takes the latch twice, shared or not.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -38,7 +38,7 @@ const UNLATCHED_READS_MAX: usize = 16;
 /// Pages of deleted tables freed at a time.
 pub(crate) const RECLAIM_PAGES: usize = 8;
 
-/// How many threads wait for the latch, and how often one has got it.
+/// How many threads wait for the latch, and how often one of them has obtained it.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: AtomicUsize,
@@ -94,9 +94,9 @@ impl Inner {
         latched
     }
 
-    /// Without the latch, before taking it again: returns after one of the threads that wait for it
-    /// has got it, if any do. Merely let go it would be taken again before a waiting thread has
-    /// woken up.
+    /// Yields the latch before taking it again. Returns after one of the waiting threads has
+    /// obtained it, if any wait. Merely releasing it is not enough: the caller would take it again
+    /// before a waiting thread wakes up.
     pub(crate) fn give_way(&self) {
         let served = self.queue.served.load(Ordering::Relaxed);
         while self.queue.waiting.load(Ordering::Relaxed) > 0
@@ -115,8 +115,8 @@ impl Inner {
         self.transaction_bytes_max
     }
 
-    /// Asks what is committed. A page that is in no frame is read without the latch, if there is
-    /// a thread that may want it meanwhile; then everything is asked again.
+    /// Runs a query on committed content. If a page is in no frame and other threads may want the
+    /// latch, reads the page without it and repeats the whole query.
     pub(crate) fn ask<T>(
         &self,
         last: &LastFrame,
@@ -142,13 +142,14 @@ impl Inner {
                 break;
             }
         }
-        // After so many attempts it keeps the latch, so that eviction cannot starve the caller.
+        // After `UNLATCHED_READS_MAX` attempts, keep the latch so that eviction cannot starve the
+        // caller.
         let mut core = self.latch();
         self.log.healthy()?;
         ask(&mut core.look())
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for the thread that does.
+    /// Writes the log until the group at `lsn` is durable, or waits for the thread that is writing.
     pub(crate) fn flush_past(&self, lsn: Lsn) -> Result<()> {
         self.log.flush_past(self.log.lock(), lsn, || self.share())
     }
@@ -287,8 +288,8 @@ impl Inner {
         self.advance_checkpoint(None)
     }
 
-    /// Writes the log if the oldest commit in its buffer has waited long enough or, if `or_full`,
-    /// if the buffer is full.
+    /// Writes the log if the oldest commit in its buffer has waited long enough. With `or_full`,
+    /// also writes it if the buffer is full.
     pub(crate) fn flush_if_late(&self, or_full: bool) -> Result<()> {
         let mut log = self.log.lock();
         let is_late = log.is_group_late(self.clock.monotonic_us(), self.group_delay);

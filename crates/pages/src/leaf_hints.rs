@@ -1,5 +1,5 @@
-//! In which leaves keys were found lately, so that a caller that gets a key and then writes it, or
-//! goes from one key to the next, need not descend again.
+//! Remembers which leaves recent keys were in, so that a get followed by a put, or a walk from key
+//! to key, need not descend again.
 //!
 //! ```text
 //!   key      ─► leaf          a hint: good if the key is between two keys of that leaf,
@@ -71,7 +71,7 @@ fn locked<T>(entry: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Default for LeafHints {
     fn default() -> Self {
         let none = Hint { root: PageId::META, hash: 0, shape: 0, leaf: PageId::META };
-        // The meta page is no leaf: its end is never asked for.
+        // The meta page is no leaf, so no lookup asks for its end.
         let no_end = LeafEnd { leaf: PageId::META, shape: 0, high: None, next: None };
         Self {
             hints: (0..HINTS).map(|_| Mutex::new(none)).collect(),

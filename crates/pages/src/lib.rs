@@ -29,7 +29,7 @@
 //! | for users | `store`, `transaction`, `table`, `range`, `options`, `error`, `check` |
 //! | threads | `latch` (shared and exclusive, and what is done without it), `look`, `shared_log` (group commit), `background`, `locks` |
 //! | bytes | `page`, `redo_record`, `log_page`, `data_file`, `detached`; `docs/format/pages.md` |
-//! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reading and writing pages concurrently), `replacement`, `online_log`, `redo` |
+//! | section 3: buffering | `pool` (frames, PFAT, eviction; `unlatched`: reads and writes concurrent with other threads), `replacement`, `online_log`, `redo` |
 //! | section 4: recovery | `checkpoint` (Algorithm 1), `recovery` (Algorithm 2), `replay`, `unsettled`, `log_files`, `log_reader`, `log_scan` |
 //! | content | `tree` (B+trees), `split`, `leaf_hints`, `catalog`, `core` (groups, free pages, large values) |
 //!
@@ -43,7 +43,8 @@
 //! 6. The log reaches back to the first record of the dirty page table of the last checkpoint.
 //! 7. After a failed write or sync, nothing is written or acknowledged any more.
 //! 8. Order: the turn to move a checkpoint on, a transaction's state, the latch (`core`), the lock
-//!    table or the log. No thread waits for a lock of a transaction while holding any of the last four.
+//!    table or the log. No thread waits for the lock of a transaction while it holds any of the
+//!    last four.
 //!
 //! # Use
 //!

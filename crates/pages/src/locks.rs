@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Strict two-phase: everything is held until the transaction ends. A scan locks each record that
-//! it returns and the gap before it, and the gap that it ended in; inserting or removing `k` locks
-//! the gap that `k` is in (and removing, the gap before `k` too), so nothing that was scanned
-//! changes (no phantoms), and what is about to appear blocks the transaction that would miss it.
-//! The *next key* that names a gap is a committed one: when a commit inserts or removes it, the
-//! holders of the gap are passed on ([`LockTable::inherit`]).
+//! it returns, the gap before it, and the gap in which it ended. Inserting or removing `k` locks
+//! the gap around `k` (removing also the gap before `k`). So nothing that was scanned changes (no
+//! phantoms), and a pending insert blocks a scan that would miss it. The *next key* that names a
+//! gap is a committed one: when a commit inserts or removes it, the rights of the gap's holders are
+//! passed on ([`LockTable::inherit`]).
 //!
 //! A record and the gap before it are one place, with rights in each:
 //!
@@ -21,14 +21,14 @@
 //!   queue     claims that wait, in order of arrival                         one a transaction
 //! ```
 //!
-//! A claim is granted if it agrees with all others at its place, granted or ahead in the queue, but
-//! a transaction that has something in the record or the gap already is ahead of those that wait.
-//! Before a claim waits, the graph of waiting transactions is searched from it: if it leads back,
-//! the claim is refused. As inheriting adds edges too, waiters look again from time to time.
+//! A claim is granted if it is compatible with all others at its place, both granted and earlier in
+//! the queue. A transaction that already has rights in the record or the gap goes ahead of those
+//! waiting. Before a claim waits, the wait-for graph is searched from it: if the search leads back,
+//! the claim is refused. Inheriting adds edges as well, so waiting transactions search again from
+//! time to time.
 //!
-//! Places are known by a hash of 64 bits with a random seed, and nothing else is kept of them.
-//! Should two have the same (3 in 100 million, for a million locks at once), they are locked
-//! together.
+//! A place is identified by a 64-bit hash with a random seed, and nothing else of it is stored. Two
+//! places with the same hash (probability 3 in 100 million for a million locks) share one lock.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -38,7 +38,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 /// Something that can be locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockName<'a> {
-    /// All of a table: shared for using it, exclusive for deleting it.
+    /// A whole table: shared for every use of it, exclusive for deleting it.
     Table(u32),
     /// A key of a table, whether it exists or not.
     Record(u32, &'a [u8]),
@@ -130,7 +130,7 @@ impl Rights {
         !is_written && !is_disturbed
     }
 
-    /// What of these the holder of `own` lacks.
+    /// Returns the rights that a transaction with `own` still lacks.
     fn without(self, own: Self) -> Self {
         let implied = if own.has(Self::WRITE) { Self::READ } else { 0 };
         Self(self.0 & !own.0 & !implied)
@@ -183,8 +183,8 @@ impl LockTable {
         self.ask(id, name, mode, true)
     }
 
-    /// Takes a lock if no other is in the way; true if it is held then. Nothing waits for it
-    /// otherwise.
+    /// Takes a lock if no other transaction prevents it; otherwise leaves no claim in the queue.
+    /// Returns whether the lock is held.
     pub(crate) fn take_if_free(
         &mut self,
         id: TransactionId,
@@ -210,7 +210,8 @@ impl LockTable {
             Some(_) => _ = self.cancel(id),
             None => {}
         }
-        // A holder of some of it goes ahead: the others wait for it in any case.
+        // A transaction that already holds part of it goes ahead: the others wait for it in any
+        // case.
         let ahead = if own.meets(claim.rights) { 0 } else { self.queue.len() };
         if self.is_free(claim, ahead) {
             self.grant(claim);
@@ -260,8 +261,8 @@ impl LockTable {
         Outcome::Waiting
     }
 
-    /// Whether another transaction may insert into a gap that a transaction may insert into:
-    /// otherwise what it inserts and removes leaves nothing to inherit.
+    /// Whether another transaction may insert into a gap in which this one may. If not, there is
+    /// nothing to inherit from its inserts and removals.
     pub(crate) fn shares_a_gap(&self, id: TransactionId) -> bool {
         let may_insert = |place: Place, is_own: bool| {
             let mut claims = self.granted_at(place).filter(|claim| (claim.id == id) == is_own);
@@ -285,7 +286,7 @@ impl LockTable {
         false
     }
 
-    /// The transactions that one waits for.
+    /// The transactions that this one waits for.
     fn blockers(&self, id: TransactionId) -> Vec<TransactionId> {
         let Some(ahead) = self.queue.iter().position(|claim| claim.id == id) else {
             return Vec::new();
@@ -314,8 +315,8 @@ impl LockTable {
         self.queue.len() < waiting
     }
 
-    /// Gives back everything that a transaction holds or waits for; true if a transaction that
-    /// waited has got something.
+    /// Releases all locks and requests of a transaction. Returns whether a waiting transaction was
+    /// granted its claim.
     pub(crate) fn release(&mut self, id: TransactionId) -> bool {
         self.queue.retain(|claim| claim.id != id);
         let mut held = self.held.remove(&id).unwrap_or_default();
@@ -328,7 +329,7 @@ impl LockTable {
         self.pump()
     }
 
-    /// Keeps memory for later transactions, but not that of a transaction that had very much.
+    /// Keeps the list for the next transaction, unless it is unusually large.
     fn recycle(&mut self, list: Vec<Place>) {
         if list.capacity() <= SPARE_CLAIMS && self.spare.len() < SPARE_LISTS {
             self.spare.push(list);
@@ -339,8 +340,8 @@ impl LockTable {
         }
     }
 
-    /// Lets every transaction but `except` that may insert into gap `from` insert into gap `to` as
-    /// well: a commit has divided or united the two.
+    /// Copies insert rights in gap `from` to gap `to`, for all transactions except `except`. A
+    /// commit has split the gap or merged the two.
     pub(crate) fn inherit(&mut self, from: LockName<'_>, to: LockName<'_>, except: TransactionId) {
         let (from, place) = (from.place(&self.hasher), to.place(&self.hasher));
         let inserters = self.granted_at(from).filter(|claim| claim.rights.has(Rights::INSERT));

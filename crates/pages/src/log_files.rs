@@ -113,10 +113,9 @@ impl LogFiles {
         file.sync_data().map_err(Error::io(path, "sync"))
     }
 
-    /// Gives the segments that end before `start` to what will be written next, or removes them
-    /// if more are waiting for that than this checkpoint set free. They may come back under their
-    /// old names after a crash, and are not read then. Their new names are durable before
-    /// anything is written to them.
+    /// Recycles the segments that end before `start`, or removes those beyond what this checkpoint
+    /// freed. After a crash they may reappear under their old names, where recovery does not read
+    /// them. The new names are durable before the segments are written to.
     pub(crate) fn recycle_before(&mut self, start: Lsn) -> Result<()> {
         let first = page_of(start) / self.pages_per_segment;
         let segments = self.segments()?;

@@ -6,11 +6,10 @@
 //!   │ groups ……… │ zeros │ groups …         did not complete, ignored as a whole
 //! ```
 //!
-//! A page of the log is never written twice with different contents once it is durable (its place
-//! in a file is, when the file is used again), so a torn write can hurt only what was never
-//! reported durable. Every page names the flush that it belongs to and the checksum of the page
-//! before, so that pages of a flush that was cut off never mix with later ones. Byte by byte:
-//! `docs/format/pages.md`.
+//! A durable page of the log is never overwritten with different contents (its place in the file
+//! is, when the file is recycled), so a torn write can damage only pages that were never reported
+//! as durable. Every page names its flush and contains the checksum of the page before, so that
+//! pages of an incomplete flush never mix with later ones. Byte by byte: `docs/format/pages.md`.
 
 use base::{bytes, checksum, varint};
 
@@ -208,7 +207,7 @@ impl<'a> LogPage<'a> {
     pub(crate) fn parse(bytes: &'a [u8], number: u64, salt: u64) -> Option<Self> {
         let u32_at = |at| bytes::u32_at(bytes, at);
         let u64_at = |at| bytes::u64_at(bytes, at);
-        // What is left of an earlier life of the file is told by its number, without a checksum.
+        // The number tells remains of an earlier life of the file, without a checksum.
         if bytes.len() != LOG_PAGE_BYTES || u64_at(8) != number || u64_at(32) != salt {
             return None;
         }

@@ -5,10 +5,10 @@
 //!           ─► payload of a whole flush, put together ─► groups
 //! ```
 //!
-//! A restart waits for this, so a byte is touched as few times as can be: read past the page cache,
-//! where a log that was written past it is not, summed, and put next to the rest of its flush.
-//! Memory that is used for the first time costs a restart more than anything else it does, so there
-//! is little of it.
+//! A restart waits for this code, so it touches each byte as rarely as possible: it reads past the
+//! page cache, which does not hold a log that was written past it, checksums the bytes, and copies
+//! them next to the rest of their flush. The largest cost of a restart is touching memory for the
+//! first time, so the reader uses little of it.
 
 use std::io;
 use std::ops::Range;

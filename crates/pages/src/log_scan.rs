@@ -1,20 +1,20 @@
 //! The log from a position to its end, read by several readers in parallel.
 //!
 //! ```text
-//!   segments ─► ranges of 4 MiB ─► a free reader takes the next    ─► what is gathered of each
-//!                                                                    │ joined by their checksums
-//!                       the ranges behind the end prove that it is ◄─┘ the end
+//!   segments ─► ranges of 4 MiB ─► a free reader takes the next ─► the result of each range
+//!                                                                   │ joined by their checksums
+//!                      the ranges behind the end prove that it is ◄─┘ the end
 //! ```
 //!
-//! [`LogFiles::scan`] gives the groups of every whole flush from a position on, and tells the end
-//! of the log from damage in it: a bad page is damage if any page after it was written after it had
-//! become durable, or if the master record knows of it.
+//! [`LogFiles::scan`] returns the groups of every complete flush from a position on, and tells the
+//! end of the log from damage: a bad page is damage if a later page was written after it had become
+//! durable, or if the master record knows of it.
 //!
-//! A restart waits for this. A flush belongs to the range that it begins in. A range is joined to
-//! those before it if its first flush goes on from their last; where one does not, the log ends, or
-//! is damaged. While one reader waits for the device another sums what it has read, and the
-//! segments that may have nothing of the log are looked at by the same readers: it is not known
-//! where the log ends before all is read.
+//! A restart waits for this code. A flush belongs to the range in which it begins. A range is
+//! joined to those before it if its first flush continues their last; at the first range that does
+//! not, the log ends or is damaged. While one reader waits for the device, another checksums what
+//! it has read. The same readers visit segments that may hold nothing of the log, because the end
+//! of the log is unknown until all is read.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::log_page::{self, Group, LOG_PAGE_BYTES, page_of};
 use crate::log_reader::{LogEnd, Reader, Visited, WINDOW_BYTES};
 use crate::position::Lsn;
 
-/// The readers of a log.
+/// The threads that read a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// One thread, one range after another.
@@ -76,7 +76,7 @@ pub(crate) trait Gather: Sync {
 
 /// The result of the flushes that begin in a range of pages.
 struct RangeRead<T> {
-    /// The first of them, and the checksum of the page before it; `None` in the first range, which
+    /// The first of them, and the checksum of the page before it. `None` in the first range, which
     /// may begin in the middle of a flush.
     first: Option<(u64, u32)>,
     end: LogEnd,
@@ -94,9 +94,9 @@ struct Scan<'a, G> {
 }
 
 impl LogFiles {
-    /// Passes the groups from `start` on, the LSN of a group, to `gather`, up to the last complete
-    /// flush. Returns the result of each range, in the order of the log. Pages before `durable_end`
-    /// must exist. `buffer` is the memory of the readers.
+    /// Passes the groups from `start` on to `gather`, up to the last complete flush. `start` is the
+    /// LSN of a group. Returns the result of each range, in the order of the log. Pages before
+    /// `durable_end` must exist. `buffer` is the memory of the readers.
     pub(crate) fn scan<G: Gather>(
         &self,
         salt: u64,
@@ -130,8 +130,8 @@ impl LogFiles {
         Ok((end, gathered))
     }
 
-    /// Cuts the pages from `first` on into ranges, in every segment that the log reaches and the
-    /// one after: the first page of a segment tells whether the log reaches it.
+    /// Cuts the pages from `first` on into ranges. They cover every segment that the log reaches
+    /// and the one after; the first page of a segment tells whether the log reaches it.
     fn ranges(
         &self,
         reader: &mut Reader<'_>,
@@ -246,7 +246,7 @@ impl<G: Gather> Scan<'_, G> {
         reads.into_iter().map(|(_, read)| read).collect()
     }
 
-    /// Gathers the groups of all flushes that begin in the range, up to the first that is
+    /// Gathers the groups of all flushes that begin in the range. Stops at the first flush that is
     /// incomplete or does not continue the one before, then looks at the pages behind it.
     fn read(&self, reader: &mut Reader<'_>, range: &Range<u64>) -> Result<RangeRead<G::Gathered>> {
         reader.turn_to(range.end);

@@ -1,4 +1,4 @@
-//! Committed content, to be looked at: under the shared latch, or under the exclusive one.
+//! Looks at committed content, under the shared latch or the exclusive one.
 //!
 //! ```text
 //!   shared      page in a frame ─► seen;   in none ─► wanted: the caller reads it, and looks again
@@ -56,7 +56,7 @@ impl Drop for Look<'_> {
 }
 
 impl Core {
-    /// A look under the exclusive latch.
+    /// A look by the holder of the exclusive latch.
     pub(crate) fn look(&mut self) -> Look<'_> {
         Look { latch: Latch::Exclusive(self), wanted: None }
     }

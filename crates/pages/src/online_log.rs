@@ -26,7 +26,7 @@ use crate::redo_record;
 /// The cost of a page: its two lists and its entry in the table.
 const PAGE_OVERHEAD_BYTES: usize = 96;
 
-/// Redo records of one group: their operations are the bytes of their page up to `end`, each
+/// Redo records of one group. Their operations are the bytes of their page up to `end`, each
 /// preceded by its length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
@@ -240,7 +240,7 @@ impl OnlineLog {
         self.change(id, |log| log.remove_first(count));
     }
 
-    /// Drops the records of a page from `lsn` on: their group was given up.
+    /// Drops the records of a page from `lsn` on, because their group has failed.
     pub(crate) fn remove_from(&mut self, id: PageId, lsn: Lsn) {
         self.change(id, |log| log.truncate(log.len_before(lsn)));
     }

@@ -36,20 +36,20 @@ pub enum Durability {
     /// full, or at the first commit, [`crate::PageStore::tick`] or
     /// [`crate::PageStore::wait_durable`] after the delay.
     Group,
-    /// The commit returns at once. A crash may lose the transaction whole, and all that were
-    /// committed after it, until the log is written: when its buffer is 80 % full, when
-    /// another thread's commit waits for that, or after the delay (which only
-    /// [`Upkeep::Background`] knows of). [`crate::PageStore::wait_durable`] makes sure of it.
+    /// The commit returns at once. Until the log is written, a crash may lose the transaction as a
+    /// whole together with all later ones. It is written when its buffer is 80 % full, when another
+    /// commit waits for it, or after the delay (only with [`Upkeep::Background`]). Call
+    /// [`crate::PageStore::wait_durable`] to be sure.
     None,
 }
 
-/// What takes checkpoints and writes the log when no commit waits for that.
+/// Which thread takes checkpoints, and writes the log when no commit waits for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
     /// A background thread.
     Background,
-    /// The committing threads, a little at a time. The store starts no thread: what happens depends
-    /// on the calls and nothing else, which is how it is simulated.
+    /// The committing threads, a little at a time. The store starts no thread: its behaviour
+    /// depends on the calls alone, which makes it possible to simulate.
     Inline,
 }
 
@@ -70,24 +70,24 @@ pub struct Options {
     pub group_delay_ms: u32,
     /// A checkpoint writes a page with at least this many records (Algorithm 1, *`min_del`*).
     pub min_del: usize,
-    /// A checkpoint writes a page whose oldest record is at least this many bytes of log old
-    /// (Algorithm 1, *`max_age`*). 0 means four times the online log table.
+    /// A checkpoint writes a page whose oldest record is this many bytes of log old. This is
+    /// *`max_age`* of Algorithm 1; 0 stands for four times the online log table.
     pub max_age_bytes: u64,
     /// A checkpoint advances by this many pages at a time, so that no commit waits for all of it.
     pub checkpoint_step_pages: usize,
     /// The size of one log file of a new store; an existing store keeps its own.
     pub log_segment_bytes: u64,
-    /// The most log that a restart should read: a checkpoint begins before there is more, even if
-    /// the online log table is not full, and writes the pages with the oldest records. 1 MB takes
-    /// about 0.7 ms on two processors, up to 0.9 ms on a device with slow minutes. A larger value
-    /// lets pages gather more records before they are written: at TPC-C with 240 MB of memory, 1.02
-    /// page writes per transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
+    /// The most log that a restart should read. A checkpoint begins before there is more, even if
+    /// the online log table is not full, and writes the pages with the oldest records. A restart
+    /// takes about 0.7 ms per MB on two processors, up to 0.9 ms on a device with slow minutes. A
+    /// larger value lets pages gather more records before they are written: at TPC-C with 240 MB of
+    /// memory, 1.02 page writes per transaction with 40 MiB, 0.87 with 48 and 0.78 with 64.
     pub log_bytes_max: u64,
     /// Evicts dirty pages by writing them, as conventional stores do; for comparison.
     pub flush_on_eviction: bool,
     /// What a call does when another transaction holds the lock.
     pub lock_wait: LockWait,
-    /// What takes checkpoints.
+    /// Which thread takes checkpoints.
     pub upkeep: Upkeep,
 }
 
@@ -99,14 +99,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults, for a store in `dir`: 64 MiB of memory, 30 % of it for the online log table.
+    /// The defaults for a store in `dir`. It gets 64 MiB of memory, 30 % of it for the online log
+    /// table.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self::with_memory(dir, 64 << 20)
     }
 
-    /// The defaults with `memory_bytes` for frames and online log table together, divided as in the
-    /// paper's Figure 6: 30 % for the table, at least 10 MB, at most half.
+    /// The defaults with `memory_bytes` for frames and online log table together. They are divided
+    /// as in the paper's Figure 6: 30 % for the table, at least 10 MB, at most half.
     #[must_use]
     pub fn with_memory(dir: impl Into<PathBuf>, memory_bytes: usize) -> Self {
         let online_log_bytes = (memory_bytes / 10 * 3).max(10 << 20).min(memory_bytes / 2);

@@ -9,12 +9,12 @@
 //!   cell = key length u16 · value length u16 (bit 15: the value is in overflow pages) · key · value
 //! ```
 //!
-//! A search that compared keys would wait for another cell out of memory at every step. So it goes
-//! by the heads, which lie side by side, and looks only at cells whose heads are equal; mostly one.
-//! The heads begin where keys begin to differ: the header says how many bytes all keys of the page
-//! have in common (the empty key aside, which is below all and has no bytes to compare; every
-//! branch has one). A key that lacks the prefix shortens it, and all heads are made anew. A removal
-//! does not lengthen it; moving the cells together does.
+//! A search that compared keys would wait for memory at every step, once per cell. So it compares
+//! the heads, which are adjacent, and reads only cells with equal heads, usually one. The heads
+//! begin where the keys begin to differ: the header stores the length of the prefix that all keys
+//! of the page share (except the empty key, which is below all others and has no bytes to compare;
+//! every branch has one). A new key without the prefix shortens it, and all heads are recomputed.
+//! Removing a key does not lengthen it; compacting the page does.
 //!
 //! Every change is a function of the previous bytes and one redo record, so that the same records
 //! on the same image give the same bytes everywhere (`redo`); `check` relies on it. An image read
@@ -34,7 +34,7 @@ pub const PAGE_BYTES: usize = 8192;
 pub const KEY_BYTES_MAX: usize = 1024;
 /// The largest cell: four of them, with their slots, fit on a page.
 pub(crate) const CELL_BYTES_MAX: usize = (PAGE_BYTES - HEADER_BYTES) / 4 - SLOT_BYTES;
-/// What a page has besides its header.
+/// The bytes of a page after its header.
 pub(crate) const BODY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 
 const HEADER_BYTES: usize = 40;
@@ -144,8 +144,8 @@ const fn short(value: usize) -> u16 {
     value as u16
 }
 
-/// The head of a key: its first bytes after the prefix, padded with zeros, so that heads are equal
-/// or in the order of their keys.
+/// The head of a key: its first bytes after the prefix, padded with zeros. Heads are equal or in
+/// the order of their keys.
 fn head_of(key: &[u8], prefix_len: usize) -> u32 {
     let rest = key.get(prefix_len..).unwrap_or_default();
     if let Some(head) = rest.first_chunk() {
@@ -418,8 +418,8 @@ impl Page {
         if is_tied && self.key(low) == key {
             return Ok(low);
         }
-        // Heads tell nothing of keys without the prefix. It is compared with that of a cell which
-        // was looked at just now, or which a descent looks at next.
+        // Heads say nothing about keys without the prefix. Compare the prefix with a cell that was
+        // read just now, or that a descent reads next.
         let near = if is_tied { low } else { low.saturating_sub(1) };
         match self.compare_prefix(near, key) {
             Ordering::Less => return Err(self.count()),
@@ -443,7 +443,7 @@ impl Page {
         }
     }
 
-    /// The key at place `near` or, if that is empty or missing, another one; `None` if there is
+    /// The key at place `near` or, if that is empty or missing, another one. `None` if there is
     /// none.
     fn key_with_bytes(&self, near: usize) -> Option<&[u8]> {
         let last = self.count().checked_sub(1)?;
@@ -471,8 +471,7 @@ impl Page {
         }
     }
 
-    /// Shortens the prefix to what it has in common with `key`, which is about to be inserted at
-    /// place `i`.
+    /// Shortens the prefix to what it shares with `key`, which will be inserted at place `i`.
     fn share_prefix_with(&mut self, key: &[u8], i: usize) {
         if key.is_empty() {
             return;

@@ -12,10 +12,10 @@
 //!
 //! Invariants: a page is dirty in the PFAT exactly when it has records in the table. After a
 //! restart a page is settled ([`crate::unsettled`]) before it is in a frame. A frame equals, byte
-//! for byte, what on-the-fly redo would make. An image is written to storage only with records
-//! whose groups are durable (*no-steal*), so there is nothing to undo, ever. No frame is referenced
-//! across a call that may evict: callers name pages, not frames. A frame has a page exactly when it
-//! is not in `unused`, and then the replacement knows it.
+//! for byte, the result of on-the-fly redo. An image is written to storage only with records whose
+//! groups are durable (*no-steal*), so nothing ever needs undo. No frame is referenced across a
+//! call that may evict: callers name pages, not frames. A frame has a page exactly when it is not
+//! in `unused`, and exactly then the replacement knows it.
 
 mod unlatched;
 
@@ -54,7 +54,7 @@ struct Frame {
     image: Page,
 }
 
-/// What was looked at.
+/// The frame uses of one reader.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Uses {
     /// The frame used last; using it again does not count as another use.
@@ -69,7 +69,7 @@ pub(crate) struct Pool {
     frame_count_max: usize,
     unused: Vec<usize>,
     replacement: Replacement,
-    /// The thread that holds the latch exclusively, or has held it last.
+    /// The uses of the current or last holder of the exclusive latch.
     uses: Uses,
     /// [`Pool::shape`], shared by all pages whose numbers have the same remainder.
     shapes: Vec<u64>,
@@ -88,7 +88,7 @@ pub(crate) struct Pool {
     pub(crate) log: Arc<SharedLog>,
     flush_on_eviction: bool,
     pub(crate) has_unsynced_pages: bool,
-    /// Pages that are being written without the latch.
+    /// Pages that a checkpoint is writing without the latch.
     being_written: Vec<PageId>,
     reads: Reads,
     /// Whether a page write has failed, so that the store must be poisoned.
@@ -143,7 +143,7 @@ impl Pool {
         Ok(&self.frames[frame].image)
     }
 
-    /// The page as it is now, if it is in a frame: for the holder of the exclusive latch.
+    /// The current contents of a page if it is in a frame; for the holder of the exclusive latch.
     pub(crate) fn own_page_in_frame(&mut self, id: PageId) -> Option<&Page> {
         let frame = self.find_own(id)?;
         Some(&self.frames[frame].image)
@@ -155,7 +155,7 @@ impl Pool {
         Some(&self.frames[frame].image)
     }
 
-    /// `page_hits` is of the holders of the exclusive latch.
+    /// `page_hits` counts only those under the exclusive latch.
     pub(crate) fn stats(&self) -> Stats {
         Stats { page_hits: self.uses.hits, ..self.stats }
     }
@@ -198,8 +198,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes changes back that were given up (section 3.3): the frames are dropped, and what
-    /// was there before comes back by on-the-fly redo.
+    /// Takes back the changes of a failed group (section 3.3). It drops the frames; on-the-fly redo
+    /// restores the previous contents.
     pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
         for id in pages {
             self.shapes[shape_slot(*id)] += 1;
@@ -406,7 +406,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Freezes the slots after a checkpoint has written its pages: its record names the newest
+    /// Freezes the slots after a checkpoint has written its pages. Its record names the newest
     /// images as of now. Until [`Pool::settle_slots`], neither these slots nor the stable ones may
     /// be overwritten.
     pub(crate) fn freeze_slots(&mut self) {

@@ -6,11 +6,12 @@
 //!          own changes laid over both
 //! ```
 //!
-//! What is returned stays so until the transaction ends: each committed entry is locked with the
-//! gap before it, and the gap that the range ends in. Going up, entries are read ahead: one, then
-//! two, four and so on from one leaf under one hold of the latch. So a caller that takes the first
-//! entry locks no other, and one that takes many finds most of them read already. What another
-//! transaction has locked is not waited for before its turn.
+//! Returned entries cannot change until the transaction ends: each committed entry is locked with
+//! the gap before it, as is the gap in which the range ends. Going up, the range reads ahead: one
+//! entry, then two, four and so on, from one leaf under one hold of the latch. So a caller that
+//! takes only the first entry locks no other, and a caller that takes many finds most of them
+//! already read. Reading ahead stops at an entry locked by another transaction; the range waits for
+//! it only when its turn comes.
 
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
@@ -38,7 +39,7 @@ pub struct Range<'t> {
     ahead_count: usize,
 }
 
-/// A key that another transaction has locked, or the gap before it; none is the end.
+/// A key that another transaction has locked, itself or the gap before it; `None` for the end.
 type Taken = Option<Vec<u8>>;
 
 /// A change of the transaction: a key and its new value, or `None` if removed.
@@ -72,8 +73,8 @@ impl<'t> Range<'t> {
         (slice(&self.low), slice(&self.high)).contains(key)
     }
 
-    /// What is locked where a key, or the end, was found: the gap before it, and in the range
-    /// itself.
+    /// The lock needed where a key, or the end, was found. It covers the gap before it and, within
+    /// the range, the key itself.
     fn lock_name<'k>(&self, names: LockNames, key: Option<&'k [u8]>) -> LockName<'k> {
         match key {
             Some(key) if self.has(key) => names.next_key(key),
@@ -107,9 +108,9 @@ impl<'t> Range<'t> {
         Ok(self.ahead.pop_front())
     }
 
-    /// Reads so many committed entries from the lower end on and locks them, up to the end of a
-    /// leaf or of the range, or to what another transaction has locked; says what that is if it is
-    /// the first.
+    /// Reads and locks at most `count` committed entries from the lower end on. Stops at the end of
+    /// the leaf or the range, or at an entry locked by another transaction. Returns that entry's
+    /// key if it comes first.
     fn read_ahead(&mut self, count: usize) -> Result<Option<Taken>> {
         let (table, transaction) = (self.table, self.table.transaction);
         let mut committed = table.committed(&table.state());
@@ -202,7 +203,8 @@ impl<'t> Range<'t> {
         }
     }
 
-    /// A step; there is none after an error, so that a caller that counts errors ends.
+    /// Takes a step. After an error there are no more, so that a caller that ignores errors still
+    /// reaches the end.
     fn step_or_end(&mut self, from_above: bool) -> Option<Result<Entry>> {
         if self.is_done {
             return None;

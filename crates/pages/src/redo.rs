@@ -18,7 +18,7 @@ pub(crate) enum Image {
     Loaded(bool),
 }
 
-/// Builds `page` from the first `count` records of `log`; its previous contents matter only if it
+/// Builds `page` from the first `count` records of `log`. Its previous contents matter only if it
 /// was loaded. Returns whether it was read.
 pub(crate) fn redo(
     data: &DataFile,

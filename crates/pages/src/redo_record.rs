@@ -22,7 +22,7 @@ pub(crate) enum Op<'a> {
     Meta(Meta),
     /// Inserts a cell, or replaces the one with its key.
     Put(Cell<'a>),
-    /// Changes some bytes of a key's value: for each run, its distance from the end of the previous
+    /// Changes some bytes of a key's value. Each run has its distance from the end of the previous
     /// one, and its bytes. A put of a value of the same length is logged as this.
     Patch { key: &'a [u8], runs: &'a [u8] },
     /// Removes the cell of this key.
@@ -161,8 +161,9 @@ impl<'a> Op<'a> {
         )
     }
 
-    /// Changes the page. An error means that the record is not one of this page. A caller that has
-    /// searched for the record's key and changed nothing since says its place.
+    /// Applies the change to the page. An error means that the record does not belong to this page.
+    /// `place` is the place of the record's key if the caller has searched for it and changed
+    /// nothing since.
     pub(crate) fn apply(
         &self,
         page: &mut Page,

@@ -16,8 +16,8 @@ const PAGES_LISTED_MAX: usize = 4 << 20;
 
 /// Tells which records are missing from the images that the last checkpoint names.
 pub(crate) struct Needed {
-    /// For each page with a small number, its first needed record, relative to the redo starting
-    /// point: half the memory of LSNs.
+    /// For each page with a small number, its first needed record. It is relative to the redo
+    /// starting point, which halves the memory of LSNs.
     from: Vec<u32>,
     /// The same for larger page numbers, if they are in the dirty page table.
     from_beyond: HashMap<PageId, u32>,

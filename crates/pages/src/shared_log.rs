@@ -1,16 +1,16 @@
-//! The log as transactions share it: which have begun, what must be written, by which thread.
+//! The log as transactions share it: active transactions, bytes to write, the writer, the waiting
+//! threads.
 //!
 //! ```text
-//!   commit ─► append ─► buffer ─► a thread that finds the files here takes them out, writes and syncs
-//!                                 everything that has gathered, and puts them back; the others
-//!                                 wait, and go on together: group commit among threads
+//!   commit ─► append ─► buffer ─► the thread that finds the files here takes them, writes and
+//!                                 syncs everything gathered, and puts them back; the others
+//!                                 wait, and continue together: group commit among threads
 //! ```
 //!
-//! Invariants: the files are gone while a thread writes them, and no thread holds this while
-//! anything is written or synced. Only the holder of the exclusive latch appends, and while a group
-//! is open the buffer is not sealed: so nothing comes between the LSN that a group is made for and
-//! the group. What is durable only grows. The first failure of a write or sync is remembered, and
-//! nothing is done after it.
+//! Invariants: `files` is empty while a thread writes, and no thread holds this mutex during a
+//! write or a sync. Only the holder of the exclusive latch appends, and the buffer is not sealed
+//! while a group is open: so nothing comes between the LSN of a group and the group. The durable
+//! end only grows. The first failed write or sync is remembered, and all later calls fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ enum Sleep {
     Awake,
     /// For the delay of a commit in the log buffer to pass.
     UntilLate,
-    /// Signals that there is something to do.
+    /// For a thread to give it work.
     UntilWoken,
 }
 
@@ -39,9 +39,9 @@ enum Sleep {
 pub(crate) struct LogState {
     pub(crate) buffer: LogBuffer,
     buffer_bytes_max: usize,
-    /// A group is being made for the LSN that is next, by the holder of the exclusive latch.
+    /// Whether the holder of the exclusive latch is building a group for the next LSN.
     is_group_open: bool,
-    /// Gone while a thread writes the log.
+    /// The files; `None` while a thread writes the log.
     files: Option<LogFiles>,
     /// When the oldest commit in the buffer was first seen.
     group_since_us: Option<u64>,
@@ -66,8 +66,8 @@ pub(crate) type LogGuard<'a> = MutexGuard<'a, LogState>;
 
 pub(crate) struct SharedLog {
     state: Mutex<LogState>,
-    /// The log was written, the store has failed, or no transaction is active any more that a group
-    /// commit could wait for.
+    /// Signals that the log was written, the store has failed, or a group commit has no active
+    /// transaction left to wait for.
     changed: Condvar,
     /// Signals work for the background thread.
     upkeep_wanted: Condvar,
@@ -93,7 +93,8 @@ impl LogState {
         self.is_fuller_than(GROUP_PERCENT)
     }
 
-    /// Whether it is worth writing the buffer: there is enough, or no transaction that could join.
+    /// Whether it is worth writing the buffer. There must be enough, or no transaction left that
+    /// could join.
     fn is_group_ripe(&self) -> bool {
         self.active.is_empty() || self.is_full()
     }
@@ -169,7 +170,7 @@ impl SharedLog {
         log.buffer.append(kind, body)
     }
 
-    /// The group that is open is given up.
+    /// Drops the open group.
     pub(crate) fn drop_group(&self) {
         self.lock().is_group_open = false;
     }
@@ -203,7 +204,7 @@ impl SharedLog {
         }
     }
 
-    /// Remembers the first failure, and wakes the threads that wait for what will not come.
+    /// Remembers the first failure, and wakes all threads that wait in vain.
     pub(crate) fn poison_by<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.poison.get_or_init(|| error.to_string());
@@ -228,7 +229,7 @@ impl SharedLog {
         self.wake_group(log);
     }
 
-    /// Takes the files, to write without holding anything; waits for the thread that has them.
+    /// Takes the files, for writing without the mutex; waits for the thread that has them.
     pub(crate) fn take_files<'a>(&'a self, mut log: LogGuard<'a>) -> LogFiles {
         loop {
             if let Some(files) = log.files.take() {
@@ -251,8 +252,8 @@ impl SharedLog {
         log
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for the thread that does.
-    /// `latch` takes the latch, at least shared: no group is open then.
+    /// Writes the log until the group at `lsn` is durable, or waits for the thread that is writing.
+    /// `latch` takes the latch at least shared, which guarantees that no group is open.
     pub(crate) fn flush_past<'a, L>(
         &'a self,
         mut log: LogGuard<'a>,
@@ -291,7 +292,7 @@ impl SharedLog {
                 self.changed.notify_all();
             }
             written?;
-            // The thread that has written it has written its own.
+            // The write by another thread included this group.
             if lsn < self.durable_end() {
                 return Ok(());
             }
@@ -307,8 +308,8 @@ impl SharedLog {
         log.buffer.reuse(flush);
     }
 
-    /// Waits until the group at `lsn` is durable or it is time to write it: the buffer is full
-    /// enough, the delay is over, or there is no transaction that could join the group.
+    /// Waits until the group at `lsn` is durable or due. It is due when the buffer is full enough,
+    /// the delay is over, or no transaction is left that could join.
     pub(crate) fn wait_for_group<'a>(
         &'a self,
         mut log: LogGuard<'a>,
@@ -356,8 +357,8 @@ impl SharedLog {
         self.upkeep_wanted.notify_all();
     }
 
-    /// Puts the background thread to sleep until it has work, but at most for `delay` if a commit
-    /// waits in the buffer.
+    /// Puts the background thread to sleep until it has work. If a commit waits in the buffer, it
+    /// sleeps at most for `delay`.
     pub(crate) fn sleep(&self, delay: Duration) {
         let mut log = self.lock();
         if log.is_stopping || std::mem::take(&mut log.is_upkeep_due) {

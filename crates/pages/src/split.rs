@@ -70,8 +70,8 @@ impl Core {
         Ok(self.insert_runs.behind(leaf, before))
     }
 
-    /// Splits the last page of `path`, or the ancestor that must be split first, for a key and the
-    /// length of the run that it continues.
+    /// Splits the last page of `path`, or the ancestor that must be split first. The split is for a
+    /// key and the length of the run that it continues.
     pub(crate) fn split(
         &mut self,
         change: &mut Change,

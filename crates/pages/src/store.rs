@@ -14,7 +14,7 @@ use crate::options::{Env, Options, Stats, Upkeep};
 use crate::position::Lsn;
 use crate::transaction::{ReadTransaction, Transaction};
 
-/// One transaction may change the online log table's size divided by this: with the splits that
+/// One transaction may change the online log table's size divided by this. With the splits that
 /// they cause, its records then fit the table.
 const TRANSACTION_SHARE: usize = 4;
 
@@ -114,7 +114,7 @@ impl PageStore {
         Ok(Self { inner, _background: background })
     }
 
-    /// Opens a store without changing its files: whatever recovery or transactions write stays in
+    /// Opens a store without changing its files. Whatever recovery or transactions write stays in
     /// memory and is forgotten. For looking at a store that may be damaged.
     ///
     /// ```
@@ -181,8 +181,8 @@ impl PageStore {
         Transaction::begin(&self.inner).map(ReadTransaction::new)
     }
 
-    /// What the changes of one transaction may take: keys, values, and 64 bytes for each change.
-    /// A caller with more changes commits several times:
+    /// The most bytes that the changes of one transaction may take. Keys, values, and 64 bytes per
+    /// change count. For larger changes, commit several times:
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -311,7 +311,7 @@ impl PageStore {
         stats
     }
 
-    /// Walks every page and proves the invariants: trees are in order and within the bounds of
+    /// Walks every page and proves the invariants. Trees are in order and within the bounds of
     /// their parents, every page is in exactly one place, on-the-fly redo equals memory.
     ///
     /// # Errors
@@ -322,9 +322,9 @@ impl PageStore {
         crate::check::check(&mut core)
     }
 
-    /// Makes everything durable and takes a checkpoint without writing pages, so that the whole log
-    /// is known to exist. A store that is merely dropped is recovered on the next open, and loses
-    /// what was not durable.
+    /// Makes everything durable and takes a checkpoint without writing pages. Afterwards the whole
+    /// log is known to exist. A store that is merely dropped is recovered on the next open, and
+    /// loses what was not durable.
     ///
     /// # Errors
     /// As [`PageStore::flush`].

@@ -155,15 +155,14 @@ impl<'t> Table<'t> {
     /// Returns the value of `key`.
     ///
     /// # Errors
-    /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked,
-    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.
+    /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked, [`crate::Error::Corrupt`] or
+    /// [`crate::Error::Io`] if a page cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_locked(key.as_ref(), Mode::Shared)
     }
 
-    /// The value of `key`, which no other transaction may read before this one has ended: for a
-    /// caller that is going to write it. Two that both get a value and then write it would wait for
-    /// each other.
+    /// Returns the value of `key` for writing it later. No other transaction can read it until this
+    /// one ends. Two transactions that both got a value and then wrote it would deadlock.
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -304,9 +303,10 @@ impl<'t> Table<'t> {
         Ok(self.first()?.is_none())
     }
 
-    /// Estimates the number of committed entries: exact for a table of one page, otherwise from a
-    /// few samples of the tree. It takes no lock, reads a few pages whatever the size of the table,
-    /// and ignores changes of this transaction. To count exactly, count [`Table::iter`].
+    /// Estimates the number of committed entries. The result is exact for a table of one page,
+    /// otherwise from a few samples of the tree. It takes no lock, reads a few pages whatever the
+    /// size of the table, and ignores changes of this transaction. To count exactly, count
+    /// [`Table::iter`].
     ///
     /// # Errors
     /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.

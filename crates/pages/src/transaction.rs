@@ -7,9 +7,10 @@
 //!   abort          ─► overlay dropped
 //! ```
 //!
-//! Strict two-phase locking ([`crate::locks`]). Locks are given back when the group is in the log
-//! buffer, before it is durable: a transaction that reads it then commits behind it in the log, and
-//! a commit that promises durability waits for everything before it, a reader's too.
+//! Strict two-phase locking ([`crate::locks`]). Locks are released when the group is in the log
+//! buffer, before it is durable. A transaction that reads it then commits behind it in the log, and
+//! a commit that promises durability waits for everything before it, a read-only transaction's
+//! commit too.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -28,7 +29,7 @@ use crate::page::KEY_BYTES_MAX;
 use crate::position::{Lsn, PageId};
 use crate::table::{ReadTable, Table};
 
-/// What an entry of an overlay costs besides its key and value.
+/// The cost of an overlay entry in addition to its key and value.
 const WRITE_OVERHEAD_BYTES: usize = 64;
 /// The time after which a waiting thread searches for a deadlock again.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
@@ -41,7 +42,7 @@ pub(crate) struct UsedTable {
     pub(crate) name: Vec<u8>,
     /// Its number in the lock table.
     pub(crate) lock_name: u32,
-    /// The lock of the table is held: no other transaction deletes it.
+    /// Whether the lock of the table is held, so that no other transaction deletes it.
     is_entered: bool,
     /// Whether its committed content is deleted, before the other changes.
     pub(crate) is_deleted: bool,
@@ -50,7 +51,7 @@ pub(crate) struct UsedTable {
     pub(crate) writes: Overlay,
 }
 
-/// A key last read for writing, and whether it is committed; valid while it is locked, which is
+/// A key last read for writing, and whether it is committed. Valid while it is locked, which is
 /// until the end.
 #[derive(Default)]
 pub(crate) struct FoundKey {
@@ -80,8 +81,8 @@ impl State {
         self.found.is_known = true;
     }
 
-    /// Whether all locks needed to write this key are held: it was written before, or was read for
-    /// writing and exists.
+    /// Whether all locks needed to write this key are held. They are if it was written before, or
+    /// was read for writing and exists.
     pub(crate) fn may_write(&self, table: usize, key: &[u8]) -> bool {
         let found = &self.found;
         (found.is_known && found.is_committed && found.table == table && found.key == key)
@@ -139,7 +140,7 @@ impl ReadTransaction {
         Self { transaction }
     }
 
-    /// The table of this name; one that does not exist yet is empty.
+    /// Returns the table of this name; a table that was never created is empty.
     #[must_use]
     pub fn table<'t>(&'t self, name: impl AsRef<[u8]>) -> ReadTable<'t> {
         ReadTable::new(Table::new(&self.transaction, name.as_ref()))
@@ -203,8 +204,7 @@ impl Transaction {
         state.tables.len() - 1
     }
 
-    /// Makes sure that a table can be used: the transaction is in order, and no other deletes the
-    /// table before it ends.
+    /// Checks that the transaction is usable, and locks the table against deletion until it ends.
     pub(crate) fn enter(&self, table: usize) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         if !state.has_failed && !state.tables[table].is_entered {
@@ -259,8 +259,8 @@ impl Transaction {
         Ok(is_there || overlay.values().any(Option::is_some))
     }
 
-    /// Asks for a lock without waiting for it, under the latch: on anything but a grant,
-    /// let it go and ask with [`Transaction::lock`].
+    /// Requests a lock without waiting, for a caller that holds the latch. Unless it is granted,
+    /// the caller must release the latch and call [`Transaction::lock`].
     pub(crate) fn try_lock(&self, name: LockName<'_>, mode: Mode) -> bool {
         self.inner.lock_table().request(self.id, name, mode) == Outcome::Granted
     }
@@ -339,7 +339,8 @@ impl Transaction {
         for table in tables.iter().filter(|table| table.is_deleted) {
             core.delete_table(change, &table.name)?;
         }
-        // A transaction with nothing in these gaps yet looks again for the one it wants after this.
+        // A transaction without rights in these gaps yet searches again, after this commit, for the
+        // gap that it needs.
         let is_gap_shared = self.inner.lock_table().shares_a_gap(self.id);
         for table in tables.iter().filter(|table| !table.writes.is_empty()) {
             let root = core.root_for_writing(change, &table.name)?;
@@ -356,8 +357,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// A key has appeared and divided a gap, or has disappeared and united two: which transactions
-    /// may insert there. None sees the one before the other, as this is done under the latch.
+    /// Passes insert rights on after a key has split a gap or its removal has merged two. The
+    /// caller holds the latch, so no transaction sees the key without the rights.
     fn pass_gap_on(
         &self,
         core: &mut Core,

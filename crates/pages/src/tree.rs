@@ -6,13 +6,13 @@
 //!    └ B  leaf: keys ≥ "m"
 //! ```
 //!
-//! Every change is a list of redo records in the group of the transaction that is being committed;
-//! pending changes of other transactions are not here but in their own overlays, by key, so that
-//! there is nothing to re-home when keys move. A split or merge is complete before the next one
-//! begins; the caller descends again from the root. Where a page is split: `split`.
+//! Every change is a list of redo records in the group of the committing transaction. Pending
+//! changes of other transactions are in their own overlays, by key, so nothing needs to be re-homed
+//! when keys move. A split or merge is complete before the next one begins; the operation that
+//! needed it descends again from the root. Where a page is split: `split`.
 //!
-//! Nodes have no links to their siblings: a search that runs over the end of a leaf descends again
-//! with the separator it saw on the way down.
+//! Nodes have no links to their siblings: a scan that runs past the end of a leaf descends again
+//! with the separator from its way down.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -33,7 +33,7 @@ const MERGED_BYTES_MAX: usize = BODY_BYTES / 4 * 3;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// A bound of keys that is owned elsewhere.
+/// Borrows the key of a bound.
 pub(crate) fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
@@ -53,9 +53,9 @@ pub(crate) fn branch_cell<'a>(key: &'a [u8], child: &'a [u8; 8]) -> Cell<'a> {
 
 const WRONG_LEVEL: &str = "it is not of the level that its parent says";
 
-/// Returns the child that leads to the leaf for `key` or, if `is_below`, for the keys directly
-/// below it; no key stands for the end. `None` if the page is that leaf. `level` is that of its
-/// parent.
+/// Returns the child that leads to the leaf for `key`. With `is_below`, the leaf is that for the
+/// keys directly below it; no key stands for the end. `None` if the page is that leaf. `level` is
+/// that of its parent.
 fn way_down(
     page: &Page,
     level: Option<u8>,
@@ -140,7 +140,7 @@ impl Look<'_> {
         }
         let leaf = self.leaf_of(root, Some(key), false)?;
         self.core().leaf_hints.set(root, hash, leaf, self.shape(leaf));
-        // If it is in no frame, the next attempt goes there at once.
+        // If the leaf is in no frame, the repeated query goes to it directly.
         Ok((leaf, self.leaf(leaf)?.search(key)))
     }
 
@@ -160,7 +160,7 @@ impl Look<'_> {
         is_inside.then_some((leaf, place))
     }
 
-    /// As [`Core::find`], for a caller that is likely to stay in the leaf that the last one was in.
+    /// As [`Core::find`], for a caller that probably stays in the same leaf as the last time.
     fn find_near(&mut self, root: PageId, key: &[u8]) -> Result<(PageId, Place)> {
         let near = hash(root, &[]);
         if let Some(found) = self.find_by_hint(root, key, near) {
@@ -191,7 +191,7 @@ impl Look<'_> {
         if is_overflow { self.read_overflow(leaf, &value) } else { Ok(value) }
     }
 
-    /// Whether `key` is there: for a caller about to write it, maybe near the last one.
+    /// Whether `key` exists; for a caller about to write it, perhaps near the last one.
     pub(crate) fn tree_has(&mut self, root: PageId, key: &[u8]) -> Result<bool> {
         let near = self.find_by_hint(root, key, hash(root, &[]));
         let (_, place) = near.map_or_else(|| self.find(root, key), Ok)?;
@@ -211,8 +211,8 @@ impl Look<'_> {
         }
     }
 
-    /// Appends the first entries from `from` on to `entries`, from one leaf, up to a maximum, and
-    /// only while `see` accepts them; it is called with each key, and with `None` for the end.
+    /// Appends the first entries from `from` on to `entries`, from one leaf, up to a maximum. It
+    /// stops when `see` refuses one; `see` is called with each key, and with `None` for the end.
     pub(crate) fn tree_entries(
         &mut self,
         root: PageId,
@@ -341,8 +341,9 @@ impl Look<'_> {
         Ok(None)
     }
 
-    /// Estimates the number of keys: exactly if there is only one leaf, otherwise from a few
-    /// descents, each the product of the numbers of children along it (Knuth 1975).
+    /// Estimates the number of keys. The result is exact if there is only one leaf; otherwise it
+    /// comes from a few descents, each the product of the numbers of children along it (Knuth
+    /// 1975).
     pub(crate) fn tree_len_estimate(&mut self, root: PageId) -> Result<u64> {
         const WAYS: u64 = 16;
         let mut sum: u64 = 0;
@@ -433,8 +434,8 @@ impl Core {
         Ok(true)
     }
 
-    /// Merges the last page of `path` with a neighbour if it is underfull, then its parent, and so
-    /// on up.
+    /// Merges the last page of `path` with a neighbour if it is underfull. Continues with its
+    /// parent, and so on up.
     fn merge(&mut self, change: &mut Change, path: &[PageId]) -> Result<()> {
         let (id, above) = path.split_last().expect("it has the root");
         let Some(parent) = above.last() else { return self.shrink(change, *id) };

@@ -12,9 +12,8 @@
 //! which of its pages have records: the part of a page is settled before the page is looked up
 //! anywhere else, and all parts before a checkpoint begins.
 //!
-//! Memory that is used for the first time is what costs a restart most. So the records of a range
-//! are in one piece of memory, which has few bytes besides them, and what is sorted is where they
-//! are.
+//! The largest cost of a restart is touching memory for the first time. So the records of a range
+//! share one piece of memory with few bytes of overhead, and only their positions are sorted.
 
 use crate::log_page::take_record;
 use crate::online_log::OnlineLog;

@@ -217,7 +217,7 @@ impl Parser {
         self.args.iter().map(move |range| &source[range.clone()])
     }
 
-    /// As [`Parser::args`], unless the arguments had to be unescaped: they are slices of the input,
+    /// As [`Parser::args`], unless the arguments had to be unescaped. They are slices of the input,
     /// and the parser may continue with the next request.
     pub fn bulk_args<'a>(
         &self,

@@ -307,7 +307,7 @@ impl Writer {
         self.out = Pieces::default();
     }
 
-    /// Makes everything since `mark` a verbatim text, which must begin with `txt:` in RESP3 and
+    /// Makes everything since `mark` a verbatim text. It must begin with `txt:` in RESP3 and
     /// without it in RESP2; see [`Writer::begin_text`].
     pub fn finish_text(&mut self, mark: Mark) {
         let len = signed(self.out.len().saturating_sub(mark.0));

@@ -9,10 +9,9 @@
 //!   Client::Read, Client::Write         Algorithm::read, Algorithm::write
 //! ```
 //!
-//! All methods take `&self`: the client's thread and the snapshotter's use the algorithm at the
-//! same time. Which of them may be called when is not left to callers: [`crate::database`] hands
-//! out a client that can only read and write inside a tick, and a snapshot that can only be
-//! traversed after it was taken.
+//! All methods take `&self`: the client's thread and the snapshotter's use the algorithm
+//! concurrently. Types enforce the order of calls: [`crate::database`] hands out a client that can
+//! read and write only inside a tick, and a snapshot that can be traversed only after it was taken.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -77,8 +76,8 @@ pub enum Online {
 ///
 /// Calls come in this order: `take`, then `write_to_online` until it is past the last row, then
 /// `snapshot_row` for rows in ascending order (the whole of it possibly again, after `rewind`),
-/// then `finish`, and then the next `take`. `read` and `write` come at any time but during `take`,
-/// from one thread.
+/// then `finish`, and then the next `take`. `read` and `write` come from one thread, at any time
+/// except during `take`.
 pub trait Algorithm: Send + Sync + Sized + 'static {
     /// The name in commands, files and figures.
     const NAME: &'static str;
@@ -103,8 +102,8 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
     /// If the operating system denies a resource; no snapshot is taken then.
     fn take(&self, closed: &Closed<'_>) -> Result<()>;
 
-    /// Brings the copy that the client writes up to date with the rows that it has not written,
-    /// from row `from` on, for some rows. Most algorithms have nothing to do here.
+    /// Updates the copy that the client writes with rows that it has not written. Begins with row
+    /// `from` and updates some rows. Most algorithms have nothing to do here.
     fn write_to_online(&self, from: usize, gate: &Gate) -> Online {
         let _ = (from, gate);
         Online::From(usize::MAX)
@@ -124,7 +123,7 @@ pub trait Algorithm: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Dumps the snapshot without [`Algorithm::snapshot_row`], where another process can do that.
+    /// Dumps the snapshot without [`Algorithm::snapshot_row`] if another process can do that.
     fn dump_elsewhere(&self, path: &Path, sequence: u64) -> Option<Result<Summary>> {
         let _ = (path, sequence);
         None

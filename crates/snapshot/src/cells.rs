@@ -8,12 +8,12 @@
 //!
 //! # Hazards
 //!
-//! A client may write a row while the snapshotter reads or copies it. With plain memory that would
-//! be undefined behaviour whatever is done with the bytes afterwards. Here every word of a row is
-//! an `AtomicU64`, read and written with `Relaxed`: the same instructions as plain loads and stores
-//! on x86-64 and AArch64, so it costs nothing but the compiler's freedom to use wider ones. What
-//! can go wrong is therefore no memory error but a *torn row* (words of two values), and that the
-//! algorithms prevent, each by its own hand-over.
+//! A client may write a row while the snapshotter reads or copies it. With plain memory, that would
+//! be undefined behaviour even if the bytes were then ignored. Here every word of a row is an
+//! `AtomicU64`, read and written with `Relaxed`. On x86-64 and AArch64 these are the instructions
+//! of plain loads and stores, so the only cost is that the compiler may not use wider ones. The
+//! possible error is therefore not a memory error but a *torn row* (words of two values), which
+//! each algorithm prevents by its own hand-over.
 //!
 //! # Orderings
 //!
@@ -36,11 +36,11 @@
 //!   background copies would otherwise evict what the client needs. Such stores become visible in
 //!   no particular order, so the function ends with a fence: to its callers, it is a copy like any
 //!   other.
-//! - *In bulk under the closed gate.* Filling or negating all flags, or copying all rows, with atomic
-//!   stores one by one is several times slower than `memset` and `memcpy`, which would be unfair to
-//!   Copy-on-Update, Zigzag and Naive. While the gate is closed no other thread is there, and
-//!   [`Flags::exclusively`] and [`Rows::copy_all`] treat them as plain memory.
-//! - `madvise` says what size of pages rows and flags shall have.
+//! - *In bulk under the closed gate.* Filling or negating all flags, or copying all rows, with
+//!   single atomic stores is several times slower than `memset` and `memcpy`, which would be unfair
+//!   to Copy-on-Update, Zigzag and Naive. While the gate is closed, no other thread uses the
+//!   memory, and [`Flags::exclusively`] and [`Rows::copy_all`] treat it as plain memory.
+//! - `madvise` selects the page size for rows and flags.
 
 #![cfg_attr(
     not(loom),
@@ -160,8 +160,8 @@ mod lines {
     /// Copies as a relaxed load and a relaxed store of each word would.
     ///
     /// # Safety
-    /// There are 64 bytes at `from` that may be read and 64 at `to` that may be written, through
-    /// atomics or because no other thread is there.
+    /// `from` has 64 readable bytes and `to` has 64 writable ones, through atomics or because no
+    /// other thread uses them.
     #[inline]
     unsafe fn copy_64_bytes(to: *mut u64, from: *const u64) {
         if std::arch::is_x86_feature_detected!("avx") {
@@ -204,7 +204,7 @@ mod lines {
 
     #[inline]
     pub(super) fn load(from: &Line, into: &mut [u64; LINE_WORDS]) {
-        // SAFETY: a line is 64 bytes of atomics; `into` is borrowed exclusively.
+        // SAFETY: a line is 64 bytes of atomics; `into` is exclusively borrowed.
         unsafe { copy_64_bytes(into.as_mut_ptr(), from.0.as_ptr().cast()) }
     }
 
@@ -301,8 +301,8 @@ impl Rows {
         }
     }
 
-    /// Writes some rows with what `from` has there, and leaves the caches alone: for rows that
-    /// are not read again soon.
+    /// Copies some rows from `from` without changing the caches: for rows that no thread reads
+    /// soon.
     #[inline]
     pub(crate) fn stream_rows(&self, rows: impl Iterator<Item = usize>, from: &Rows) {
         for row in rows {
@@ -313,11 +313,11 @@ impl Rows {
         lines::end_stream();
     }
 
-    /// Writes every row with what `from` has. The gate is closed, so no other thread is there.
+    /// Copies every row from `from`. The gate is closed, so no other thread uses the rows.
     #[cfg(not(loom))]
     pub(crate) fn copy_all(&self, from: &Rows, _closed: &Closed<'_>) {
         assert_eq!(self.lines.len(), from.lines.len(), "rows of one shape");
-        // SAFETY: different allocations of the same length. Lines are atomics, so they may be
+        // SAFETY: different allocations of the same length. Lines are atomics and may therefore be
         // written through a shared reference. No other thread uses either: they are private to an
         // algorithm whose client the gate keeps out, and its one snapshotter is the caller.
         unsafe {
@@ -358,14 +358,14 @@ impl Flags {
         self.cells[row].store(value, Ordering::Relaxed);
     }
 
-    /// Returns a flag that the other thread may be handing over: what that thread did before is
+    /// Returns a flag that the other thread may be handing over. What that thread did before is
     /// visible after.
     #[inline]
     pub(crate) fn look(&self, row: usize) -> u8 {
         self.cells[row].load(Ordering::Acquire)
     }
 
-    /// Hands a row over with the flag: what was done to the row is seen by a thread that looks.
+    /// Hands a row over with the flag. A thread that sees the flag sees the changes of the row.
     #[inline]
     pub(crate) fn hand_over(&self, row: usize, value: u8) {
         self.cells[row].store(value, Ordering::Release);
@@ -384,12 +384,12 @@ impl Flags {
         }
     }
 
-    /// Gives every flag the same value while no other thread is there.
+    /// Sets every flag to the same value while no other thread uses them.
     pub(crate) fn fill(&self, value: u8, closed: &Closed<'_>) {
         self.exclusively(closed, |flags| flags.fill(value));
     }
 
-    /// Makes 1 of every 0 in `from`, and 0 of everything else, while no other thread is there.
+    /// Sets each flag to 1 where `from` has 0, and to 0 elsewhere, while no other thread uses them.
     pub(crate) fn fill_with_negation(&self, from: &Flags, closed: &Closed<'_>) {
         self.exclusively(closed, |flags| {
             from.exclusively(closed, |from| {
@@ -406,8 +406,8 @@ impl Flags {
         // SAFETY: `AtomicU8` is a byte that may be changed through a shared reference, so the
         // pointer may be written through; it covers `len` of them. No other thread uses the flags:
         // they are private to an algorithm, and algorithms are private to a `Database` with one
-        // gate, whose client is kept out as long as there is a `Closed`; the one snapshotter is the
-        // caller. The two arrays of `fill_with_negation` are different ones of one algorithm.
+        // gate, whose client is kept out while a `Closed` exists; the one snapshotter is the
+        // caller. The two arrays of `fill_with_negation` are distinct arrays of one algorithm.
         let flags = unsafe {
             std::slice::from_raw_parts_mut(self.cells.as_ptr().cast_mut().cast(), self.cells.len())
         };

@@ -6,10 +6,9 @@
 //!   dump n-1           ─────────┴─────────────────────┘   read and written in one pass
 //! ```
 //!
-//! The paper's *Merge*: the last checkpoint is read in order while the changes are traversed in the
-//! same order, and each row is taken from the changes if it is there. The last checkpoint is
-//! removed when its successor is durable; a crash in between leaves both, and
-//! [`Checkpoints::latest`] finds the newer one.
+//! The paper's *Merge*: the last checkpoint and the changes are read in the same order, and each
+//! row comes from the changes if they contain it. The last checkpoint is removed when its successor
+//! is durable; a crash in between leaves both, and [`Checkpoints::latest`] finds the newer one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +39,7 @@ pub trait Source: Sized {
     /// The first error of `visit`.
     fn traverse(&mut self, visit: impl FnMut(usize, &[u64]) -> Result<()>) -> Result<()>;
 
-    /// Dumps the snapshot without traversing it, where another process can do that.
+    /// Dumps the snapshot without traversing it if another process can do that.
     fn dump_elsewhere(&mut self, path: &Path) -> Option<Result<Summary>> {
         let _ = path;
         None
@@ -95,7 +94,7 @@ impl Checkpoints {
     /// If it fails, the snapshot is unfinished and the older checkpoints remain.
     ///
     /// # Errors
-    /// What the disk says; [`Error::Corrupt`] if the last checkpoint, which is to be merged with,
+    /// The error of the disk; [`Error::Corrupt`] if the last checkpoint is needed for merging and
     /// is damaged.
     pub fn make<S: Source>(&self, mut snapshot: S) -> Result<Summary> {
         let sequence = snapshot.sequence();

@@ -21,10 +21,10 @@ use crate::sync::Backoff;
 pub struct CopyOnUpdate {
     d: Rows,
     shadow: Rows,
-    /// 1: the row was written in this period, its old value is in `shadow`. Only the client sets
-    /// it.
+    /// 1 if the row was written in this period, so that its old value is in `shadow`. Only the
+    /// client sets it.
     copied: Flags,
-    /// 1: a thread has the row.
+    /// 1 if a thread has locked the row.
     locks: Flags,
 }
 

@@ -1,4 +1,4 @@
-//! Rows, a client and a snapshotter: which may do what when, as types.
+//! Rows, a client and a snapshotter: types that say which side may do what, and when.
 //!
 //! ```text
 //!   Database ── split ──► Client ── tick ──► Tick: read, write             one thread
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A `Snapshot` borrows its snapshotter, so there is one at a time: the paper's "if previous
-//! snapshot done". One that is dropped without [`Source::finish`] (a full disk, say) is not lost:
-//! [`Snapshotter::unfinished`] gives it back, to be traversed from the beginning once more. With an
-//! algorithm whose snapshots hold changes only, skipping it would lose them.
+//! snapshot done". If it is dropped without [`Source::finish`] (because a disk is full, say), it is
+//! not lost: [`Snapshotter::unfinished`] returns it, to be traversed from the beginning again. With
+//! an algorithm whose snapshots contain only changes, skipping it would lose them.
 
 use std::path::Path;
 
@@ -161,8 +161,8 @@ impl<A: Algorithm> Snapshot<'_, A> {
         self.outstanding.as_mut().expect("a snapshot exists as long as it is outstanding")
     }
 
-    /// Does some of what has to be done before the next snapshot can be taken, next to the
-    /// traversal: true when there is nothing left, or when the client has to make a move first.
+    /// Does part of the work that the next snapshot requires, independently of the traversal.
+    /// Returns whether nothing is left, or the client must act first.
     pub fn write_to_online_step(&mut self) -> bool {
         let from = self.cursor().online;
         if from >= self.shape.rows() {

@@ -26,10 +26,10 @@ const HEADER_BYTES: usize = 64;
 const BLOCK_HEADER_BYTES: usize = 8;
 /// A block is closed at this size.
 const BLOCK_BYTES: usize = 1 << 20;
-/// No block is longer: a block has at least one cell, and rows are at most this long.
+/// No block is longer. A block has at least one cell, and rows are at most this long.
 const BLOCK_BYTES_MAX: usize = 1 << 26;
-/// Written bytes are synced, and dropped from the cache, this many at a time: so that a dump does
-/// not push everything else out of memory, or make its last sync a long one.
+/// Written bytes are synced, and dropped from the cache, in portions of this size. A dump neither
+/// evicts everything else from memory nor ends with a long sync.
 const SYNC_BYTES: u64 = 64 << 20;
 
 /// The size of a dump.
@@ -107,7 +107,7 @@ impl Header {
     }
 }
 
-/// The CRC of a block: where it stands, how long it is, what is in it.
+/// Computes the CRC of a block over its position, length and contents.
 fn block_crc(offset: u64, length: u32, cells: &[u8]) -> u32 {
     crc32c_append(crc32c_append(crc32c(&offset.to_le_bytes()), &length.to_le_bytes()), cells)
 }
@@ -347,7 +347,7 @@ impl Reader {
         }
         self.block = block;
         self.at = 0;
-        // What was read is not needed again: leave the cache to what needs it.
+        // The bytes are not needed again: leave the cache to other readers.
         self.file.drop_cache(start, (BLOCK_HEADER_BYTES + bytes) as u64);
         Ok(())
     }

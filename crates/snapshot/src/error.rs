@@ -72,5 +72,5 @@ impl From<env::FailedStep> for Error {
     }
 }
 
-/// A result of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,10 +6,10 @@
 //!                                             the state taken is the one between two ticks
 //! ```
 //!
-//! The client passes the gate once a tick (a batch, a command, a transaction: whatever is whole),
-//! not once a write; outside of ticks its data are consistent. The snapshotter closes the gate for
-//! its taken phase. A waiting snapshotter goes before a client that comes later, so it is not
-//! starved by ticks that follow one another without a pause.
+//! The client passes the gate once per tick (a batch, a command, a transaction: any complete unit),
+//! not once per write; outside ticks, its data are consistent. The snapshotter closes the gate for
+//! its taken phase. A waiting snapshotter goes before a client that comes later, so that ticks
+//! without a pause cannot starve it.
 //!
 //! What either side did on its side of the gate is visible to the other after passing it: the mutex
 //! inside orders it.
@@ -31,7 +31,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate with no thread inside.
+    /// Creates an open gate with no thread inside.
     pub(crate) fn new() -> Self {
         Self { state: Mutex::new(State::default()), changed: Condvar::new() }
     }

@@ -4,17 +4,17 @@
 //!   D, D̄     client writes *pU;  reads D̄ if D̄b[i] = 2, else D
 //!            taken phase: swap(pU, pD)
 //!            WriteToOnline: rows that only *pD has the latest of are copied to *pU
-//!            TraverseSnapshot: *pD, all of it: no thread writes there until the next swap
+//!            TraverseSnapshot: all of *pD, which is not written until the next swap
 //! ```
 //!
-//! At the end of a period `*pU` is the latest of everything, either because the client wrote a row
-//! or because it was copied: so snapshots are full, and nothing has to be merged.
+//! At the end of a period, `*pU` has the latest value of every row, because the client wrote it or
+//! because it was copied: so snapshots are full, and nothing needs merging.
 //!
 //! # Where this is not what the paper says
 //!
-//! The paper's two halves race. `WriteToOnline` tests `D̄b[k]`, sets it to 0 and then copies. A
-//! client that writes row `k` in between has its new value overwritten by the old one, and a client
-//! that reads it after the 0 and before the copy reads what is not there yet. So the flag is a
+//! In the paper, the two halves race. `WriteToOnline` tests `D̄b[k]`, sets it to 0 and then copies.
+//! If a client writes row `k` in between, the old value overwrites its new one; a client that reads
+//! it after the 0 and before the copy reads a value that has not arrived. So the flag is a
 //! hand-over:
 //!
 //! ```text
@@ -27,11 +27,11 @@
 //!         └───────────────────────────────────── both the same
 //! ```
 //!
-//! Each arrow out of "latest in *pD" is a compare-and-swap, so one of them wins. The client marks
-//! the row *before* it writes it, and waits for a copy under way: that of one row. The snapshotter
-//! says "both the same" *after* it has copied. When the pass is over only the client changes flags
-//! until the next swap, and a plain store does: a compare-and-swap makes the processor wait for the
-//! stores before it, which for rows that are in no cache is most of the cost of an update.
+//! Each arrow out of "latest in *pD" is a compare-and-swap, so exactly one wins. The client marks
+//! the row *before* writing it, and waits for a copy in progress, which is of one row. The
+//! snapshotter sets "both the same" *after* copying. After the pass, only the client changes flags
+//! until the next swap, and a plain store suffices: a compare-and-swap makes the processor wait for
+//! earlier stores, which for rows that are in no cache is most of the cost of an update.
 
 use crate::algorithm::{Algorithm, Content, Online, Setup};
 use crate::cells::{Flags, Rows};
@@ -48,7 +48,7 @@ const IN_SHADOW: u8 = 2;
 /// Flag bit: the row is being copied to the other copy.
 const COPYING: u8 = 4;
 
-/// Both copies of the rows, and where the latest value of each is; shared by [`Piggyback`] and
+/// Both copies of the rows, and where the latest value of each is. Shared by [`Piggyback`] and
 /// [`crate::transactions::piggyback`]. The caller says which copy is `*pU`.
 pub(crate) struct Copies {
     /// D and D̄.

@@ -1,4 +1,4 @@
-//! Ping-Pong (section 3.1.4): write everything twice, and swap the owners of the second copy.
+//! Ping-Pong (section 3.1.4): writes everything twice, and swaps the owners of the second copies.
 //!
 //! ```text
 //!   D       ◄── client reads; every write goes to D and to D̄u

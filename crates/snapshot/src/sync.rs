@@ -14,7 +14,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// A value in cache lines of its own, padded for processors that fetch lines in pairs: what one
+/// A value in cache lines of its own, padded for processors that fetch lines in pairs. What one
 /// thread often writes must not share a line with what another often reads.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
@@ -51,7 +51,7 @@ impl Backoff {
     }
 }
 
-/// Locks, also after a panic of another holder: the locks of this crate protect state that changes
+/// Locks, also after a panic of another holder. The locks of this crate protect state that changes
 /// in single steps, so it is consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   threads    Transaction: read, write ──locks──► commit ──► VirtualAlgorithm: install
-//!   snapshotter            take: a point in the order of commits; no transaction stands still for it
+//!   snapshotter            take: a point in the commit order; no transaction pauses for it
 //!
 //!   commits    1   2   3   4 │ 5   6   7 …          the snapshot: 1 to 4, and nothing of 5, 6, 7
 //!                            └ virtual point of consistency
 //! ```
 //!
-//! Transactions use strict two-phase locking ([`locks`]): shared locks for rows that are read,
-//! exclusive ones for rows that are written, all held until the end. Writes are gathered and
-//! installed at the commit, when the transaction has all of its locks; so an abort has nothing to
-//! undo. One that finds a lock taken for too long gives up ([`Error::Conflict`]) and is run again:
-//! no transactions wait in a circle.
+//! Transactions use strict two-phase locking ([`locks`]): shared locks for rows read, exclusive
+//! locks for rows written, all held until the end. Writes are gathered and installed at commit,
+//! when the transaction has all of its locks; so an abort has nothing to undo. A transaction that
+//! waits too long for a lock gives up ([`Error::Conflict`]) and is retried, so no cycle of waiting
+//! transactions persists.
 //!
 //! With such locks, the commit order is an order in which the transactions could have run serially.
 //! [`commits`] numbers it. A snapshot is consistent if it is the state after some number of
@@ -21,15 +21,15 @@
 //!
 //! # Where this is not what the paper says
 //!
-//! In the paper's vHG and vPB a transaction that began before the trigger writes the old copy and
-//! one that began later writes the new one. That is no consistent cut. Let N begin after the
+//! In the paper's vHG and vPB, a transaction that began before the trigger writes the old copy, and
+//! one that began later writes the new one. That is not a consistent cut. Let N begin after the
 //! trigger, write x and commit; then O, which began before it, reads x, writes y and commits. The
-//! snapshot has y, which was computed from N's x, and has not x. And if O overwrites x, the latest
-//! value is in the old copy, while the next snapshot takes N's from the new one.
+//! snapshot contains y, which was computed from N's x, but not x. And if O overwrites x, the latest
+//! value is in the old copy, while the next snapshot takes N's value from the new one.
 //! (`tests/it/transactions.rs` shows both.) So a transaction here belongs to the period of its
-//! *commit*, when it has all of its locks: a transaction that conflicts with it commits clearly
-//! before or after it, and its period agrees with the order. What the snapshotter waits for is only
-//! those that were just installing their writes.
+//! *commit*, when it has all of its locks: a conflicting transaction commits clearly before or
+//! after it, and their periods agree with that order. The snapshotter waits only for transactions
+//! that were installing their writes at that moment.
 
 pub mod calc;
 pub mod commits;
@@ -51,8 +51,8 @@ pub type Writes = BTreeMap<usize, Vec<u64>>;
 
 /// A way to take snapshots concurrently with transactions.
 ///
-/// The caller of `read` or `install` has the lock of the row: two calls for one row at the same
-/// time are two reads.
+/// The caller of `read` or `install` holds the lock of the row: two simultaneous calls for one row
+/// are two reads.
 pub trait VirtualAlgorithm: Send + Sync + Sized + 'static {
     /// The name in commands, files and figures.
     const NAME: &'static str;
@@ -77,7 +77,7 @@ pub trait VirtualAlgorithm: Send + Sync + Sized + 'static {
     /// Ends a transaction without effect.
     fn abort(&self, begun: Self::Begun);
 
-    /// Takes a snapshot after some number of commits, returns that number, and waits until the
+    /// Takes a snapshot after some number of commits, and returns that number. Waits until the
     /// snapshot can be traversed. Transactions continue meanwhile.
     fn take(&self) -> u64;
 

@@ -6,18 +6,18 @@
 //! ```
 //!
 //! [`crate::Windowed`] copies rows in the background to the copy that the client writes. Handing
-//! over each row with an atomic read-modify-write of the client's, as [`crate::Piggyback`] does,
-//! makes the processor finish all earlier stores before it goes on, so that cache misses do not
-//! overlap any more: an update takes longer for as long as the pass runs. So rows are handed over a
-//! window at a time. The snapshotter publishes the window where it is going to copy, and begins
-//! only when the client has *adopted* it. From then on
+//! over each row with an atomic read-modify-write by the client, as [`crate::Piggyback`] does,
+//! makes the processor finish all earlier stores first. Cache misses no longer overlap, and an
+//! update takes longer for as long as the pass runs. So rows are handed over a window at a time.
+//! The snapshotter publishes the window that it is about to copy, and begins only after the client
+//! has *adopted* it. From then on
 //!
 //! - the snapshotter sees everything that the client did before: [`Window::adopt`] releases it;
 //! - the client takes a lock for each write to a row inside the window, and for no other.
 //!
-//! When the window goes on, the client sees what was copied: it acquires the new window before its
-//! next write. It adopts a window at its next write or tick, or the snapshotter does it for a
-//! client that is between two ticks.
+//! When the window moves on, the client sees what was copied: it acquires the new window before its
+//! next write. The client adopts a window at its next write or tick; between two ticks, the
+//! snapshotter adopts it for the client.
 
 use crate::gate::Gate;
 use crate::sync::{Apart, AtomicBool, AtomicUsize, Backoff, Ordering};
@@ -35,7 +35,7 @@ pub(crate) struct Window {
     published: Apart<AtomicUsize>,
     /// The window that the client has adopted.
     adopted: Apart<AtomicUsize>,
-    /// Its holder may write rows of the window.
+    /// The lock of the rows in the window; its holder may write them.
     held: Apart<AtomicBool>,
     rows: usize,
 }

@@ -1,17 +1,17 @@
 //! Windowed Piggyback: Piggyback, with rows handed over a window at a time instead of one by one.
 //!
-//! Beyond the paper. Where Piggyback loses time is its hand-over: while `WriteToOnline` runs, each
-//! write needs a compare-and-swap, which makes the processor finish all earlier stores before it
-//! goes on, so that their cache misses and page walks do not overlap any more. The byte that each
-//! write sets in addition to the row costs far less: nothing waits for a store (`docs/snapshots.md`
-//! has the numbers, also of what was tried instead of that byte).
+//! This goes beyond the paper. Piggyback loses time in its hand-over: while `WriteToOnline` runs,
+//! each write needs a compare-and-swap, which makes the processor finish all earlier stores first,
+//! so that their cache misses and page walks no longer overlap. The byte that each write sets next
+//! to the row costs far less, because nothing waits for a store (`docs/snapshots.md` has the
+//! numbers, also of the alternatives to that byte).
 //!
 //! ```text
 //!   D, D̄     client writes *pU;  reads D̄ if D̄b[i] = 2, else D
 //!            taken phase: swap(pU, pD)
 //!            WriteToOnline: for each window of rows: wait for its adoption; copy the rows that
 //!                           only *pD has the latest of to *pU, past the caches
-//!            TraverseSnapshot: *pD, all of it: no thread writes there until the next swap
+//!            TraverseSnapshot: all of *pD, which is not written until the next swap
 //! ```
 //!
 //! The hand-over is in [`crate::window`]. Inside the window, both threads take a lock, and the flag

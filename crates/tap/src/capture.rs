@@ -6,12 +6,11 @@
 //!                 with bytes                full: counted           taken off
 //! ```
 //!
-//! Packets that find no room in the ring are counted by the kernel, and a count above 0 is a gap of
-//! an unknown connection; what was lost of each connection shows in its sequence numbers.
+//! The kernel counts packets that find no room in the ring. A count above 0 is a gap whose
+//! connection is unknown; the losses of each connection show in its sequence numbers.
 //!
-//! The filter is classic BPF, which every kernel runs for every socket, whether or not it lets
-//! programs in eBPF be loaded. It is attached before the socket receives, so nothing else ever
-//! comes in.
+//! The filter is classic BPF, which every kernel runs for every socket, even where eBPF programs
+//! cannot be loaded. It is attached before the socket receives, so no other packet ever arrives.
 
 mod filter;
 mod packet;
@@ -80,8 +79,8 @@ impl Capture {
         Ok(Self { ring, server, interface: interface.into() })
     }
 
-    /// Gives every segment that has come to `hear`, after waiting for some for `patience` at most,
-    /// and says how many blocks they filled.
+    /// Passes every segment that has arrived to `hear`, after waiting at most `patience` for the
+    /// first. Returns how many blocks they filled.
     ///
     /// # Errors
     /// If the interface has disappeared or was shut down.
@@ -102,7 +101,7 @@ impl Capture {
                 }
             }
             blocks += 1;
-            // The listener has other things to do now and then, also when the ring is never empty.
+            // The caller has other work now and then, even if the ring is never empty.
             if blocks == BLOCKS_MAX {
                 break;
             }

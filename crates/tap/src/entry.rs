@@ -26,8 +26,9 @@ pub struct Position(pub u64);
 /// The role of a request in recovery (section 6.3.1, "Data Classifier").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Establishes the state of the connection: kept for as long as the connection lives, and carried
-    /// over into each new file (login, the chosen database, session variables, prepared statements).
+    /// Establishes the state of the connection. Kept as long as the connection lives, and carried
+    /// over into each new file (login, the chosen database, session variables, prepared
+    /// statements).
     Connection,
     /// May change the database, or belongs to a transaction that may.
     Query,

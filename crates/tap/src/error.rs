@@ -34,7 +34,7 @@ pub enum Error {
         /// Its version.
         version: u32,
     },
-    /// Another process writes the log already.
+    /// Another process is writing the log.
     #[error("{}: another process writes this log", dir.display())]
     InUse {
         /// The directory.

@@ -7,18 +7,17 @@
 //!   Entry ─► Batch ─► Writer ─► segments ─► Reader ─► Entry
 //! ```
 //!
-//! Entries are gathered into a [`Batch`], which is one write, one checksum, and there after a crash
-//! whole or not at all. The [`Writer`] makes batches durable when it is told to, which the sidecar
-//! does at an interval; each batch says which batch before it was durable when it was written. The
-//! [`Reader`] can therefore tell a torn tail, which a crash leaves and no client was promised, from
-//! damage, which it reports with file and place.
+//! Entries are gathered into a [`Batch`]: one write with one checksum, which a crash keeps as a
+//! whole or not at all. The [`Writer`] syncs batches on request, which the sidecar does at an
+//! interval; each batch names the last batch that was durable when it was written. The [`Reader`]
+//! can therefore tell a torn tail, which a crash may leave and whose contents were never
+//! acknowledged, from damage, which it reports with file and place.
 //!
-//! The paper keeps its log in files that are truncated, completed requests in two more that take
-//! turns, and the data of connections in a table from which each new file begins (6.3.1). Here the
-//! files are segments of one log that is kept for as long as the operator wants it, which a restore
-//! to a point in time needs; completions are entries of the log itself (docs/adr/0010); the data of
-//! connections is carried over into each new segment as in the paper, so that segments before it
-//! can be removed.
+//! The paper keeps its log in files that are truncated, completed requests in two more that
+//! alternate, and the data of connections in a table with which each new file begins (6.3.1). Here
+//! the files are segments of one log that is kept for as long as a restore to a point in time may
+//! need it. Completions are entries of the log itself (docs/adr/0010). As in the paper, each new
+//! segment repeats the data of connections, so that earlier segments can be removed.
 //!
 //! # Invariants
 //! 1. A segment is durable to its end before the next one has its name.

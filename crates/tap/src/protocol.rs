@@ -1,5 +1,5 @@
-//! A protocol, seen from the middle: a [`Conversation`] is given the bytes of both directions of
-//! one connection and tells a [`Listener`] which requests and responses they are.
+//! Parses a protocol as an observer: a [`Conversation`] gets the bytes of both directions of one
+//! connection, and tells a [`Listener`] the requests and responses in them.
 //!
 //! # Invariants
 //! 1. Bytes arrive in the order in which the ends sent them, without holes; [`Conversation::gap`]
@@ -69,7 +69,7 @@ impl FromStr for Protocol {
     }
 }
 
-/// A direction of a connection, by its sender.
+/// A direction of a connection, named after its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// From the client to the server.
@@ -98,8 +98,8 @@ pub trait Listener {
     /// reported).
     fn response(&mut self, number: u64, outcome: Outcome, at: Time);
 
-    /// The bytes of a side are not what the protocol allows, or their meaning is lost after a gap,
-    /// up to where it can be found again.
+    /// Reports that the bytes of a side violate the protocol. Also reports that their meaning is
+    /// lost after a gap, until it is found again.
     fn unintelligible(&mut self, side: Side, why: &str, at: Time);
 
     /// Reports that the connection switches to TLS, or began with it: nothing more can be read.
@@ -114,7 +114,7 @@ pub trait Conversation {
     /// Announces that `missing` bytes of `side` will never arrive (0 if the number is unknown).
     fn gap(&mut self, side: Side, missing: u64, at: Time, listener: &mut dyn Listener);
 
-    /// Bytes that establish the state of the connection so far, for a new log file: whole requests
-    /// of [`Class::Connection`] that are still in force, oldest first.
+    /// The bytes that establish the connection's current state, for a new log file. They are the
+    /// complete requests of [`Class::Connection`] that are still in force, oldest first.
     fn connection_requests(&self) -> Vec<Vec<u8>>;
 }

@@ -1,21 +1,21 @@
-//! TCP as its two ends see it, from the segments that pass by: for each connection the bytes of
-//! both directions, in order and each once, or a gap.
+//! Reconstructs TCP streams as the two ends see them from passing segments: for each connection,
+//! the bytes of both directions, in order and each once, or a gap.
 //!
 //! ```text
 //!   segment ─► table ─► connection ─┬─ client's stream ─► bytes, gaps ─┐
 //!              by addresses         └─ server's stream ─► bytes, gaps ─┴─► Handler
 //! ```
 //!
-//! A segment may come twice, late, early, or overlap others; sequence numbers wrap. Bytes that are
-//! missing are waited for, as the sender will send them again, until the other end acknowledges
-//! them: then it has them and they are not sent again, so the sidecar has lost them. An
-//! acknowledgement cannot pass by before what it acknowledges has: capture takes place in front of
-//! the receiver, in the order of events.
+//! A segment may arrive twice, late or early, or overlap others; sequence numbers wrap. Missing
+//! bytes are waited for, because the sender may send them again, until the other end acknowledges
+//! them. After that they will not be sent again: the sidecar has lost them. An acknowledgement
+//! cannot pass before the bytes it acknowledges: capture takes place in front of the receiver, in
+//! the order of events.
 //!
-//! A connection begins with SYN, or in its middle if the sidecar came later (a gap then). It ends
-//! when both ends have sent all and FIN, with RST, with a new SYN on the same ports, or when
-//! sequence numbers jump so far that it must be another one whose SYN was lost. For a while it is
-//! remembered as ended, so that late repetitions do not look like a new one.
+//! A connection begins with SYN, or in its middle if the sidecar started later (which is a gap). It
+//! ends when both ends have sent everything and FIN, with RST, with a new SYN on the same ports, or
+//! when sequence numbers jump so far that it must be another connection whose SYN was lost. An
+//! ended connection is remembered for a while, so that late repetitions do not look like a new one.
 //!
 //! # Invariants
 //! 1. The bytes and missing bytes of a stream, in order, have the same places in the stream as at
@@ -40,7 +40,7 @@ pub struct Segment<'a> {
     pub client: SocketAddr,
     /// The server's end.
     pub server: SocketAddr,
-    /// The sender.
+    /// The direction.
     pub side: Side,
     /// Its sequence number.
     pub sequence: u32,
@@ -74,8 +74,8 @@ pub trait Handler {
         at: Time,
     );
 
-    /// So many bytes of a side from this sequence number on will never come (0: not known how
-    /// many).
+    /// Called when `missing` bytes of a side, from this sequence number on, will never arrive (0:
+    /// unknown number).
     fn gap(
         &mut self,
         connection: &mut Self::Connection,
@@ -164,8 +164,8 @@ impl<C> Table<C> {
             }
             connection.end(at, handler);
         }
-        // Without bytes it is the rest of a connection that has ended, or is too quiet to matter;
-        // and behind the first SYN both ends acknowledge.
+        // A segment without bytes is the rest of an ended connection, or too quiet to matter; and
+        // every segment after the first SYN acknowledges.
         let is_middle = !segment.payload.is_empty() && segment.acknowledgment.is_some();
         if segment.rst || !(segment.syn || is_middle) {
             return;
@@ -184,8 +184,8 @@ impl<C> Table<C> {
         self.connections.insert(key, connection);
     }
 
-    /// Forgets the connections that ended a while ago, and if there are none, ends the one that has
-    /// been quiet for longest.
+    /// Forgets the connections that ended a while ago. If there are none, ends the one that has
+    /// been idle longest.
     fn make_room<H: Handler<Connection = C>>(&mut self, now: Time, handler: &mut H) {
         self.connections.retain(|_, connection| {
             connection.kept.is_some() || now.0.saturating_sub(connection.seen.0) < LINGER_NS
@@ -216,7 +216,7 @@ impl<C> Connection<C> {
         }
         match own.place(segment.sequence) {
             Placed::Elsewhere => true,
-            // Bytes that were not sent when it ended.
+            // Bytes that had not been sent when it ended.
             Placed::Ahead(_) => self.kept.is_none(),
             Placed::Behind(behind) => self.kept.is_none() && behind < segment.payload.len() as u64,
             Placed::Unknown => false,

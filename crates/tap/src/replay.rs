@@ -1,18 +1,17 @@
-//! Bringing a server back: its recorded requests are sent again, over a connection for each
-//! original one.
+//! Restores a server: sends its recorded requests again, over one connection for each original one.
 //!
 //! ```text
 //!   log ─► plan: order of sending, what may overlap ─► replay ═► target a ═► server
 //!            └ footprint, partial                        ╘═════► target b ═►
-//!                          waiting: which blocks which          dialect: the request as it must be now
+//!                          waiting: which one blocks which      dialect: the request as it is sent now
 //! ```
 //!
-//! One request at a time is sent, over all connections, as in the paper (section 6.3.1, "Recovery
-//! Procedure"); with `parallel` also those next to it whose order cannot matter ([`plan`](self)). A
-//! request that the server does not answer as it waits for another connection (BLPOP, a row that
-//! another transaction has locked) is left to wait, and what was recorded while it waited is sent.
-//! A server that is merely slow is waited for: the next request could overtake the one that it has
-//! not begun with.
+//! One request at a time is sent over all connections, as in the paper (section 6.3.1, "Recovery
+//! Procedure"); with `parallel`, also those concurrent with it whose order cannot matter
+//! ([`plan`](self)). If a request is not answered because it waits for another connection (BLPOP, a
+//! row locked by another transaction), it is left waiting, and what was recorded during its wait is
+//! sent. A server that is merely slow is waited for: the next request could overtake one that the
+//! server has not begun.
 //!
 //! # Invariants
 //! 1. A request is sent after all requests answered before its arrival are answered again.
@@ -46,14 +45,14 @@ use crate::entry::{ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 use crate::error::Result;
 use crate::protocol::Protocol;
 
-/// After this the server is asked whether a request that is not answered waits for another
-/// connection; and then after twice the time, and so on ([`waiting`]).
+/// After this time, the server is asked whether an unanswered request waits for another connection.
+/// It is asked again after twice the time, and so on ([`waiting`]).
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// After this time, a request counts as waiting if the server cannot be asked.
 const PATIENCE_UNASKED: Duration = Duration::from_millis(5);
 
-/// How many steps are looked at for what may be sent together with others.
+/// Steps examined ahead for what may be sent concurrently.
 const STEPS_AHEAD: usize = 64;
 
 /// Differences that are described, at most; further ones are only counted.
@@ -69,7 +68,7 @@ pub struct Settings {
     pub to: SocketAddr,
     /// Its protocol.
     pub protocol: Protocol,
-    /// The user to log in as.
+    /// The credentials for logging in.
     pub credentials: Credentials,
     /// The backup from which the server was restored; its requests are not sent.
     pub base: Option<Base>,
@@ -105,8 +104,8 @@ pub struct Difference {
 pub struct Report {
     /// Requests sent.
     pub sent: u64,
-    /// Requests of the log that were not, though they may have changed something: those after the
-    /// end that was asked for, those that concerned the original connection only, those of lost
+    /// Requests of the log that were not sent although they may have changed something. They came
+    /// after the requested end, concerned only the original connection, or belong to lost
     /// connections.
     pub left_out: u64,
     /// Requests sent that were answered by an error, then and now.
@@ -120,7 +119,7 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// Requests that waited for another connection.
     pub waited: u64,
-    /// Requests that were sent before one that was answered earlier, as it waited for their
+    /// Requests sent before one that was answered earlier, because that one waited for their
     /// transaction.
     pub out_of_order: u64,
     /// How often the replay waited for answers.
@@ -141,8 +140,8 @@ pub struct Report {
 pub enum Extent<'a> {
     /// All, on a server in the state in which the log began.
     All,
-    /// Those that were not completed, on a server that has kept what it had completed; the log is
-    /// read once more for them.
+    /// Those that were not completed, on a server that has kept the completed ones. The log is read
+    /// again for them.
     NotCompleted(&'a mut dyn Iterator<Item = Result<Entry>>),
 }
 
@@ -262,8 +261,8 @@ impl Replayer<'_> {
         }
     }
 
-    /// The steps that may be sent now, in their order: one, or with `parallel` all that may be
-    /// under way together.
+    /// The steps that may be sent now, in order. There is one or, with `parallel`, all that may be
+    /// in flight together.
     fn due(&self) -> Vec<u64> {
         let mut due = Vec::new();
         let is_busy = self.under_way.values().any(|one| !one.waits);
@@ -273,8 +272,8 @@ impl Replayer<'_> {
         let (mut before, mut is_behind_waiting) = (Before::new(&self.plan), false);
         for place in self.plan.ordered().take(STEPS_AHEAD + self.under_way.len()) {
             let under_way = self.under_way.get(&place);
-            // What waits for a row waits for the end of a transaction; what wakes others may be
-            // anything.
+            // A request that waits for a row waits for the end of a transaction; any request may
+            // wake other waits.
             let waits_for_row = under_way.is_some_and(|one| one.waits_for_row);
             if under_way.is_some_and(|one| one.waits) && !waits_for_row {
                 continue;
@@ -350,8 +349,8 @@ impl Replayer<'_> {
         Ok(())
     }
 
-    /// Whether a request was refused to break a deadlock: here there is none, and it would wait or
-    /// make one.
+    /// Whether a request was refused to break a deadlock. A replay has no deadlock, and the request
+    /// would wait or cause one.
     fn broke_deadlock(&self, place: u64, request: &Request) -> bool {
         request.recorded == Some(Outcome::Error) && self.plan.broke_deadlock(place)
     }
@@ -468,8 +467,8 @@ impl Replayer<'_> {
         }
     }
 
-    /// Sends a request that blocks, and makes sure that the server has understood it before any
-    /// other is sent.
+    /// Sends a blocking request, and makes sure that the server has parsed it before any other is
+    /// sent.
     fn begin_blocking(
         &mut self,
         place: u64,
@@ -531,8 +530,8 @@ impl Replayer<'_> {
         Ok(self.control.as_mut().expect("it was just made"))
     }
 
-    /// Nothing can be sent before the answer to a request that blocks: it was by its timeout that
-    /// it ended. False if there is none such, and thus nothing left to do.
+    /// Ends a blocking request by its timeout, if nothing can be sent before its answer. Returns
+    /// false if there is none, so that nothing is left to do.
     fn unpark(&mut self) -> Result<bool> {
         // Requests woken by a push are answered before the push's connection is asked anything
         // else.

@@ -1,8 +1,8 @@
 //! Opens what is below a directory, and never anything else.
 //!
 //! `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`: the kernel refuses `..` past the
-//! top, absolute paths, and every symbolic link on the way, also one that is created at this very
-//! moment. Linux has it since 5.6; without it nothing is transferred.
+//! top, absolute paths, and every symbolic link on the way, including one that another process
+//! creates at this very moment. Linux has had it since 5.6; without it, nothing is transferred.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -11,11 +11,11 @@
 //!                                          device's cache holds
 //! ```
 //!
-//! The paper accounts by files; here it is by ranges of files of one frame, so that a file larger
-//! than the cache is verified while it is still coming in. Counted is only what is synced: what
-//! sits in the host's memory displaces nothing. Because one sync runs while the next files are
-//! written, what was written before the end of the sync that covered a range does not count as
-//! newer than that range, whichever of the two the device had first:
+//! The paper accounts by files; here, the unit is a range of one file in one frame, so that a file
+//! larger than the cache is verified while it is still arriving. Only synced bytes count: what is
+//! still in the host's memory displaces nothing. While one sync runs, the next files are already
+//! being written. So bytes written before the end of the sync that covered a range do not count as
+//! newer than that range, whichever of the two reached the device first:
 //!
 //! ```text
 //!   written  ├────── batch 1 ──────┤├─────── batch 2 ───────┤├─────── batch 3 ───────┤
@@ -25,7 +25,7 @@
 //! ```
 //!
 //! The state is plain data without clocks, threads or files ([`Schedule`]);
-//! [`ConcurrencyController`] puts it behind a lock and lets threads wait.
+//! [`ConcurrencyController`] adds a lock and lets threads wait.
 //!
 //! # Invariants (tests/it/schedule.rs)
 //! - No range is handed out before the displacement rule allows it.
@@ -110,8 +110,8 @@ impl Schedule {
         self.written_bytes += bytes;
     }
 
-    /// The next `bytes` of those that were written have been synced, and with them these ranges
-    /// (some of which may have been on the device before).
+    /// Notes that the next `bytes` of those written have been synced, and with them these ranges.
+    /// Some of the ranges may have been on the device before.
     pub fn synced(&mut self, ranges: Vec<Range>, bytes: u64) {
         self.synced_bytes += bytes;
         for range in ranges {
@@ -182,8 +182,8 @@ impl Schedule {
         Some(range)
     }
 
-    /// The next ranges to verify, at least one if there is one, as many as a verifier reads at
-    /// once: thousands of small files would otherwise be thousands of wake-ups.
+    /// Takes the next ranges to verify, at least one if there is one, as many as a verifier reads
+    /// at once. Otherwise thousands of small files would wake threads thousands of times.
     fn take_some(&mut self) -> Vec<Range> {
         let mut some: Vec<Range> = self.take().into_iter().collect();
         let mut bytes = some.first().map_or(0, |range| range.bytes);
@@ -247,20 +247,20 @@ impl ConcurrencyController {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the schedule, or asks it something, and wakes all threads that wait for it.
+    /// Changes or queries the schedule, and wakes all waiting threads.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Schedule) -> T) -> T {
         let result = change(&mut self.lock().0);
         self.changed.notify_all();
         result
     }
 
-    /// Counts what is about to be written. No thread waits for that.
+    /// Counts bytes about to be written. Wakes no thread, because none waits for this.
     pub(crate) fn writing(&self, bytes: u64) {
         self.lock().0.writing(bytes);
     }
 
-    /// Waits for the next ranges to verify, after `done` of the previous ones have been verified;
-    /// empty at the end.
+    /// Waits for the next ranges to verify, after `done` of the previous ones have been verified.
+    /// Returns none at the end.
     pub(crate) fn next(&self, done: usize) -> Vec<Range> {
         let mut state = self.lock();
         (0..done).for_each(|_| state.0.done());
@@ -291,7 +291,7 @@ impl ConcurrencyController {
         }
     }
 
-    /// The end: all waiting threads return.
+    /// Ends all waiting.
     pub(crate) fn close(&self) {
         self.lock().1 = true;
         self.changed.notify_all();

@@ -15,7 +15,7 @@ use crate::token::Token;
 
 /// Bytes gathered before a write to the socket.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// How long a peer may say nothing before it has authenticated itself.
+/// How long a peer may be silent before it has identified itself.
 const GREETING: Duration = Duration::from_secs(20);
 /// How long the other end has to read the reason for a hangup.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     pub(crate) hangup: Hangup,
 }
 
-/// Ends a connection from any thread: a thread that waits for it returns.
+/// Ends a connection from any thread; threads that wait for it stop waiting.
 pub(crate) struct Hangup(TcpStream);
 
 impl Hangup {
@@ -54,9 +54,9 @@ impl Hangup {
         let _gone = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Hangs up after something was said that the other end should hear. If a socket is closed
-    /// while there is something unread in it, the other end is told that it was reset, and may lose
-    /// what it has not read; so what still comes is read and thrown away, for a while.
+    /// Hangs up after a message that the other end should read. Closing a socket with unread data
+    /// resets the connection, and the other end may then lose what it has not read; so incoming
+    /// data are read and dropped for a while.
     pub(crate) fn after_refusal(&self, reader: &mut Input) {
         self.writing();
         if self.0.set_read_timeout(Some(FAREWELL)).is_ok() {
@@ -65,15 +65,15 @@ impl Hangup {
         self.all();
     }
 
-    /// The greeting is over: from now on silence is allowed, and the kernel looks whether anybody
-    /// is there.
+    /// Ends the greeting. From now on silence is allowed, and the kernel probes whether the peer
+    /// still exists.
     pub(crate) fn greeted(&self) -> Result<()> {
         self.0.set_read_timeout(None).map_err(|error| Error::io("socket", error))
     }
 }
 
 impl Connection {
-    /// Takes a connected socket; `side` says which end has connected.
+    /// Wraps a connected socket; `side` says which end has connected.
     pub(crate) fn new(socket: TcpStream, token: Option<&Token>, side: Side) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("socket", error);
         socket.set_nodelay(true).map_err(failed)?;

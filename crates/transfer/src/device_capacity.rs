@@ -9,8 +9,8 @@ use rustix::fs::{fstat, fstatvfs, major, minor};
 /// The unit of device sizes in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
-/// The capacity of the device below a file or directory, or of its file system if the device has no
-/// size of its own (network, memory, several devices).
+/// The capacity of the device below a file or directory. If the device has no size of its own
+/// (network, memory, several devices), it is that of the file system.
 pub(crate) fn device_capacity_bytes(file: impl AsFd) -> u64 {
     whole_device(&file).unwrap_or_else(|| {
         fstatvfs(file).map_or(0, |system| system.f_blocks.saturating_mul(system.f_frsize))

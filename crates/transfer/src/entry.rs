@@ -54,7 +54,7 @@ impl Entry {
         }
     }
 
-    /// The memory that its names take in addition to itself.
+    /// The memory of its names, in addition to the entry itself.
     pub(crate) fn names_bytes(&self) -> usize {
         let target = if let Kind::Link { target } = &self.kind { target.len() } else { 0 };
         self.path.as_bytes().len() + target

@@ -123,7 +123,7 @@ impl Incoming {
             .ok_or_else(|| Error::protocol("a message about a file that was not announced"))
     }
 
-    /// Notes arriving pages: on first arrival they must be the next ones, otherwise they must have
+    /// Notes arriving pages. On first arrival they must be the next ones, otherwise they must have
     /// been requested.
     pub(crate) fn arrive(&self, entry: u32, first_page: u64, pages: u64) -> Result<Arrival> {
         let page_count = self.file(entry)?.page_count();
@@ -283,7 +283,7 @@ impl Incoming {
         self.lock().is_done()
     }
 
-    /// No thread waits any longer.
+    /// Ends all waiting.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();

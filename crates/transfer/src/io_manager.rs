@@ -1,18 +1,18 @@
-//! The I/O manager (4.3.2): one thread that writes what comes in, and passes it on to the syncer a
-//! batch at a time.
+//! The I/O manager (4.3.2): one thread that writes arriving pages and passes them to the syncer in
+//! batches.
 //!
 //! ```text
 //!   Work ──► write ──► ... ──► batch ──► syncer ──► controller: these ranges are on the device
 //!            └── until a sync's worth is written ──┘
 //! ```
 //!
-//! Writes go through the host's memory, also where the scheme wants nothing to stay there: the
-//! kernel gives the device more to do at a time than one thread can that writes past it
+//! Writes go through the host's memory, even where the scheme wants nothing to stay there: the
+//! kernel gives the device more parallel work than one thread that writes past it
 //! (docs/transfer.md).
 //!
-//! When all was sent and only what the device's cache may still hold is unverified, filler is
-//! written to displace it: pages that no device can compress or has seen before, over a range as
-//! long as the cache, so that none of them replaces another one that is still in it.
+//! When everything was sent and only what the device's cache may hold is unverified, filler is
+//! written to displace it: pages that no device can compress or deduplicate, over a range as long
+//! as the cache, so that none replaces another that is still cached.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -87,7 +87,7 @@ impl<'a> IoManager<'a> {
         }
     }
 
-    /// Works until no thread is left that could ask for something.
+    /// Works until all senders of requests are gone.
     pub(crate) fn run(mut self, requests: &Receiver<Work>) -> Result<()> {
         self.reserve_filler()?;
         loop {
@@ -230,8 +230,8 @@ impl<'a> IoManager<'a> {
         self.orders.send(Order::Sync(batch)).map_err(|_ended| Error::BrokenOff)
     }
 
-    /// Takes the room for filler at the beginning: if another program fills the disk later, files
-    /// fail, but those that have come are verified.
+    /// Reserves the space for filler at the beginning. If another process fills the disk later,
+    /// files fail, but those that have arrived are verified.
     fn reserve_filler(&mut self) -> Result<()> {
         let receiving = self.receiving;
         let has_files = receiving.entries.iter().any(|entry| entry.size_bytes() > 0);

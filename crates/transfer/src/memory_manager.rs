@@ -1,10 +1,10 @@
 //! The memory manager (4.3.2): buffers for arriving pages and for reading back, within a fixed
 //! number of bytes; and eviction of written files from the host's cache.
 //!
-//! The paper buffers whole files in mappings and unmaps them. Here pages pass through buffers of
-//! one frame each, which is enough, because pages are verified singly; what the kernel keeps of a
-//! written file is dropped with `fadvise`, and whether it is gone is asked of `cachestat`, as the
-//! paper asks `mincore`.
+//! The paper buffers whole files in mappings and unmaps them. Here, pages pass through buffers of
+//! one frame each, which is enough because pages are verified singly. `fadvise` drops what the
+//! kernel keeps of a written file, and `cachestat` tells whether it is gone, as `mincore` does in
+//! the paper.
 //!
 //! Buffers begin at a page boundary, so that reads past the host's cache can fill them.
 
@@ -78,7 +78,7 @@ impl MemoryManager {
         Some(Buffer { memory, start, len: 0, owner: Arc::clone(self) })
     }
 
-    /// Threads that wait for a buffer get none.
+    /// Ends all waiting for buffers.
     pub fn close(&self) {
         self.pool().closed = true;
         self.returned.notify_all();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_when_it_is_closed_gets_nothing() {
+    fn a_waiting_thread_gets_nothing_when_it_is_closed() {
         let memory = MemoryManager::new(0);
         let _held = (memory.allocate().unwrap(), memory.allocate().unwrap());
         std::thread::scope(|scope| {

@@ -9,9 +9,9 @@
 //!       └──────────────────────── Progress, Finished ◄── reporter  └──► files appear
 //! ```
 //!
-//! The reading thread never waits for a verdict, only for buffers: so pages that are sent again
-//! come through the same queue as new ones, and nothing can wait in a circle. It checks each page
-//! as it comes in; one that was damaged on the way is asked for again before anybody relies on it.
+//! The reading thread never waits for a verdict, only for buffers: resent pages use the same queue
+//! as new ones, and no cycle of waiting threads is possible. It verifies each page on arrival; a
+//! page damaged on the way is requested again before any part relies on it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -149,7 +149,7 @@ impl Receiving<'_> {
         self.hangup.writing();
     }
 
-    /// All waiting threads return.
+    /// Ends all waiting.
     fn stop(&self) {
         self.controller.close();
         self.memory.close();

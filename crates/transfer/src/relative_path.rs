@@ -1,9 +1,9 @@
 //! Paths as sent over the wire: names between slashes, always relative to their destination.
 //!
-//! A [`RelativePath`] that exists is harmless by itself: no component is empty, `.` or `..`, none
-//! is longer than a file system takes, none has a NUL in it, and none is the directory in which
-//! transfers keep what is not whole yet. What it may still meet on the way are symbolic links;
-//! those are the business of the code that opens it ([`crate::beneath`]).
+//! A [`RelativePath`] is harmless by itself: no component is empty, `.` or `..`, none is longer
+//! than file systems allow, none contains a NUL, and none is the directory in which transfers keep
+//! incomplete files. It may still lead through symbolic links; the code that opens it must refuse
+//! those ([`crate::beneath`]).
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,9 +1,8 @@
-//! The two ends: a server that receives into and sends from one directory, and a client that sends
-//! to it and fetches from it.
+//! The two ends: a server that serves one directory in both directions, and a client that sends to
+//! it and fetches from it.
 //!
-//! Without a token any client that can connect may read and write the directory. So a token is
-//! wanted on every address but loopback's, unless the caller says in so many words that it is not
-//! ([`Trust::Anybody`]).
+//! Without a token, anyone who can connect may read and write the directory. So every address
+//! except loopback requires a token, unless the user explicitly disables it ([`Trust::Anybody`]).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -33,19 +32,19 @@ use crate::tree::{Limits, Tree};
 /// The delay before accepting is retried, and the interval of log lines about failures.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const SAID_AGAIN: Duration = Duration::from_secs(1);
-/// Transfers at a time; a client beyond that is sent away.
+/// Simultaneous transfers, at most; further clients are refused.
 const TRANSFERS_MAX: usize = 64;
 /// The time that an address has to answer a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The peers that an end talks to.
+/// Which peers an end trusts.
 #[derive(Debug, Clone)]
 pub enum Trust {
     /// Peers with the same token; everything is encrypted.
     Token(Token),
-    /// Processes on this machine.
+    /// Peers on this machine.
     Loopback,
-    /// All that can connect, in the clear.
+    /// Any peer that can connect, unencrypted.
     Anybody,
 }
 
@@ -74,7 +73,7 @@ impl Trust {
 pub struct Service {
     /// The directory to receive into and send from.
     pub dir: PathBuf,
-    /// The peers that it talks to.
+    /// The peers that it trusts.
     pub trust: Trust,
     /// Limits on what it receives.
     pub limits: Limits,
@@ -310,8 +309,7 @@ fn receive_into(
     receive(connection, entries, &tree, verification, memory_bytes, progress)
 }
 
-/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its
-/// directory.
+/// A server as a client names it: `HOST:PORT`, or `HOST:PORT/path` for something below its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     address: String,

@@ -1,11 +1,11 @@
-//! What is sent: the files and trees that the caller named, found once, opened one by one.
+//! The files and trees to send, as named by the user: found once, opened one by one.
 //!
 //! ```text
 //!   /data/photos  ──►  root { directory /data, name photos }  ──►  photos, photos/a.jpg, ...
 //! ```
 //!
-//! Below a named path no symbolic link is followed, neither when the tree is listed nor when a file
-//! is opened: links are sent as links. Sockets, pipes and devices are left out and reported.
+//! No symbolic link below a named path is followed, neither on listing the tree nor on opening a
+//! file: links are sent as links. Sockets, pipes and devices are skipped and reported.
 
 use std::ffi::OsStr;
 use std::fs::File as OsHandle;

@@ -1,5 +1,4 @@
-//! The directory in which files wait until they are whole and verified, and which transfer may use
-//! which.
+//! The directory in which files wait until they are complete and verified, and the claims on them.
 //!
 //! ```text
 //!   DIR/.indelible-transfer/lock          locked by the process that receives into DIR
@@ -133,8 +132,8 @@ impl Staging {
         let oldest = oldest.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |age| age.as_secs());
         for name in self.names() {
             let Ok(stat) = statat(&self.dir, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            // Times of change, not of modification: the latter is the sender's once a file is
-            // settled.
+            // The change time, not the modification time: a settled file has the sender's
+            // modification time.
             let is_old = u64::try_from(stat.st_ctime).is_ok_and(|changed| changed < oldest);
             if is_old && name != "lock" {
                 // The next start retries.
@@ -143,8 +142,9 @@ impl Staging {
         }
     }
 
-    /// Claims files for a transfer; the place in the list of one that another transfer has. A
-    /// transfer that has just broken off takes a moment to notice, so that moment is waited for.
+    /// Claims files for a transfer; the error is the index of one that another transfer has
+    /// claimed. A transfer that has just broken off needs a moment to notice, so this waits for a
+    /// moment.
     pub(crate) fn claim(
         self: &Arc<Self>,
         keys: Vec<Key>,

@@ -1,5 +1,5 @@
-//! The syncer (part of the I/O manager, 4.3.2): makes durable what was written, while the I/O
-//! manager writes what comes next, and tells the concurrency controller what is on the device now.
+//! The syncer (part of the I/O manager, 4.3.2): syncs what was written while the I/O manager writes
+//! more, and tells the concurrency controller what is on the device.
 //!
 //! ```text
 //!   I/O manager   write batch 2 ─────────► write batch 3 ─────────► ...
@@ -8,9 +8,9 @@
 //!                                  └─► controller: these ranges are on the device
 //! ```
 //!
-//! Batches are synced in the order in which they were written, one at a time; the I/O manager is
-//! never more than two ahead, so that what waits for a sync is bounded. Large files are synced each
-//! by itself; thousands of small ones by one `syncfs`, which is what makes them cheap.
+//! Batches are synced in write order, one at a time. The I/O manager is at most two ahead, which
+//! bounds the bytes that wait for a sync. Large files are synced individually; thousands of small
+//! ones by one `syncfs`, which makes them cheap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(crate) fn wait_until_idle(orders: &SyncSender<Order>) {
     }
 }
 
-/// Works until no thread is left that could ask for something.
+/// Works until all senders of requests are gone.
 pub(crate) fn run(receiving: &Receiving<'_>, orders: &Receiver<Order>) {
     for order in orders {
         match order {
@@ -84,7 +84,8 @@ fn sync(receiving: &Receiving<'_>, batch: Batch) {
     }
     if batch.sync_everything {
         if let Err(error) = receiving.destination.sync_all() {
-            // What of it is on the device is unknown, and a second sync may say that all is well.
+            // After a failed sync, it is unknown what reached the device, and a second sync may
+            // report success.
             for &entry in batch.files.keys() {
                 receiving.fail(entry, &format!("cannot be synced: {error}"));
             }
@@ -109,7 +110,7 @@ fn sync(receiving: &Receiving<'_>, batch: Batch) {
     pass_on(receiving, batch, &ended);
 }
 
-/// Tells the controller what is on the device now, and which files are complete by that.
+/// Tells the controller what is on the device, and which files are thereby complete.
 fn pass_on(receiving: &Receiving<'_>, batch: Batch, ended: &[u32]) {
     let wanted = |range: &Range| receiving.incoming.is_open(range.entry);
     let ranges = batch.ranges.into_iter().filter(wanted).collect();

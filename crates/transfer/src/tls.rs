@@ -1,10 +1,10 @@
 //! TLS between two ends that share a token.
 //!
-//! Both make the same Ed25519 key of it. There are no certificates and no authorities: each end
-//! shows the public half as a raw public key (RFC 7250) and signs the handshake with the private
-//! one, and each accepts exactly that key from the other. An attacker in between has not got it,
-//! and cannot reflect a signature either, because TLS 1.3 signs different words as client and as
-//! server.
+//! Both derive the same Ed25519 key from it. There are no certificates and no authorities: each end
+//! presents the public half as a raw public key (RFC 7250) and signs the handshake with the private
+//! half, and each accepts exactly that key from the other. An attacker in between does not have it,
+//! and cannot reflect a signature either, because in TLS 1.3 client and server sign different
+//! messages.
 //!
 //! The token is never sent, sessions are never resumed, and versions before 1.3 are not supported.
 //!
@@ -155,7 +155,7 @@ impl ClientCertVerifier for ThisKey {
     }
 }
 
-/// The key that a token stands for, and which end accepts it.
+/// Derives the key of a token, and the verifier that accepts only this key.
 fn identity(token: &Token) -> (Arc<CertifiedKey>, Arc<ThisKey>, Arc<CryptoProvider>) {
     let provider = Arc::new(ring::default_provider());
     let pkcs8 = [PKCS8_PREFIX.as_slice(), token.secret()].concat();
@@ -254,8 +254,8 @@ impl Read for TlsRead {
             self.at = 0;
             self.filled = self.socket.read(&mut self.raw)?;
             if self.filled == 0 {
-                // Without a farewell; the protocol above has its own, so nothing can be cut off
-                // unseen.
+                // The peer closed without an alert; the protocol above has its own end, so
+                // truncation cannot go unnoticed.
                 return Ok(0);
             }
         }

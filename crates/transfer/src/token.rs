@@ -1,9 +1,9 @@
 //! The shared token: 256 random bits known to both ends.
 //!
-//! It is never sent. Each end makes the same Ed25519 key of it, shows that it has the key, and
-//! wants to see the same of the other ([`crate::tls`]). So it must be random: an attacker that can
-//! guess it can try guesses against a server. That is why a token is made here and not chosen by a
-//! person.
+//! It is never sent. Each end derives the same Ed25519 key from it, proves that it has the key, and
+//! requires the same proof of the other ([`crate::tls`]). So it must be random: an attacker could
+//! test guesses of a weak token against a server. That is why tokens are generated here rather than
+//! chosen by a person.
 
 use std::fmt;
 use std::io;

@@ -76,7 +76,7 @@ impl Redb {
 
     /// Whether the next commit is the durable one of its 10 ms.
     fn is_durable_due(&self) -> bool {
-        let mut durable_at = self.durable_at.lock().expect("nobody panics with it");
+        let mut durable_at = self.durable_at.lock().expect("no holder panics");
         let is_due = self.commit == Commit::Immediate
             || durable_at.elapsed() >= Duration::from_millis(u64::from(GROUP_DELAY_MS));
         if is_due {

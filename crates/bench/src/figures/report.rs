@@ -162,7 +162,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let arguments = Arguments {
             what: What::Pages,
-            dir: dir.path().join("runs-of-nobody"),
+            dir: dir.path().join("missing-runs"),
             results: dir.path().join("results"),
             rounds: 1,
             transactions: 1,

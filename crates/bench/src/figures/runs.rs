@@ -56,7 +56,7 @@ pub(super) fn make(
     Ok(())
 }
 
-/// Returns every run once; runs that are compared follow one another, because the machine has good
+/// Returns every run once. Runs that are compared follow one another, because the machine has good
 /// and bad minutes.
 fn side_by_side(figures: &[Figure]) -> Vec<&Run> {
     let mut runs: Vec<&Run> =

@@ -62,8 +62,8 @@ fn go_first() {
     let _ = rustix::process::setpriority_process(None, -20);
 }
 
-/// Returns, in microseconds, how long this thread was runnable without a processor, plus the time
-/// that the host took from the processor. Neither is caused by an algorithm.
+/// Returns how long this thread was runnable without a processor, plus the time that the host took
+/// from the processor. The unit is microseconds. Neither is caused by an algorithm.
 fn waited_us() -> f64 {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let queue_ns = |text: &str| text.split(' ').nth(1)?.trim().parse::<f64>().ok();

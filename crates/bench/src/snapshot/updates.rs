@@ -66,7 +66,7 @@ impl Zipf {
     }
 }
 
-/// Returns the sum of `1 / k^theta` for k up to `rows`: the first terms exactly, the rest as an
+/// Returns the sum of `1 / k^theta` for k up to `rows`. The first terms are exact, the rest is an
 /// integral (by the midpoint rule, with an error below a millionth here).
 fn zeta(rows: f64, theta: f64) -> f64 {
     let exact = rows.min(100_000.0);

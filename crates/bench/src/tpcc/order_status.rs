@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 
 impl Terminal<'_> {
     pub(super) fn order_status(&mut self, w: u16) -> Result<Ended> {
-        let (d, who) = (self.random.small(1, self.scale.districts), self.who());
+        let (d, choice) = (self.random.small(1, self.scale.districts), self.customer_choice());
         self.transact_reading(|connection| {
-            let number = find(connection, w, d, &who)?;
+            let number = find(connection, w, d, &choice)?;
             let row = fetch(connection, CUSTOMER, &Key::in_district(w, d, number))?;
             std::hint::black_box(Customer::decode(&row)?.balance);
             show_last_order(connection, w, d, number)?;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 const DATA_BYTES_MAX: usize = 500;
 
 /// How a transaction selects its customer.
-pub(super) enum Who {
+pub(super) enum CustomerChoice {
     Number(u32),
     LastName(Vec<u8>),
 }
@@ -23,7 +23,7 @@ struct Input {
     d: u8,
     customer_w: u16,
     customer_d: u8,
-    who: Who,
+    choice: CustomerChoice,
     amount: i64,
     terminal: u16,
     time_us: u64,
@@ -32,11 +32,11 @@ struct Input {
 
 impl Terminal<'_> {
     /// Selects by last name in 60 % of the cases.
-    pub(super) fn who(&mut self) -> Who {
+    pub(super) fn customer_choice(&mut self) -> CustomerChoice {
         if self.random.percent(60.0) {
-            Who::LastName(last_name(self.random.name_number(self.scale.customers)))
+            CustomerChoice::LastName(last_name(self.random.name_number(self.scale.customers)))
         } else {
-            Who::Number(self.random.customer(self.scale.customers))
+            CustomerChoice::Number(self.random.customer(self.scale.customers))
         }
     }
 
@@ -51,7 +51,7 @@ impl Terminal<'_> {
             d,
             customer_w,
             customer_d,
-            who: self.who(),
+            choice: self.customer_choice(),
             amount: self.random.cents(100, 500_000),
             terminal: self.number,
             time_us: self.time_us(),
@@ -61,12 +61,17 @@ impl Terminal<'_> {
     }
 }
 
-/// Returns the number of a customer; of several with the same last name, the middle one by first
-/// name.
-pub(super) fn find(connection: &mut dyn Connection, w: u16, d: u8, who: &Who) -> Result<u32> {
-    let last = match who {
-        Who::Number(number) => return Ok(*number),
-        Who::LastName(last) => last,
+/// Returns the number of a customer. Of several with the same last name, it is the middle one by
+/// first name.
+pub(super) fn find(
+    connection: &mut dyn Connection,
+    w: u16,
+    d: u8,
+    choice: &CustomerChoice,
+) -> Result<u32> {
+    let last = match choice {
+        CustomerChoice::Number(number) => return Ok(*number),
+        CustomerChoice::LastName(last) => last,
     };
     let low = Key::of_last_name(w, d, last);
     let mut numbers = Vec::new();
@@ -75,7 +80,8 @@ pub(super) fn find(connection: &mut dyn Connection, w: u16, d: u8, who: &Who) ->
         true
     })?;
     let middle = numbers.len().div_ceil(2).checked_sub(1);
-    let name = || Error::damaged(format!("nobody is called {}", String::from_utf8_lossy(last)));
+    let name =
+        || Error::damaged(format!("no customer is called {}", String::from_utf8_lossy(last)));
     numbers.swap_remove(middle.ok_or_else(name)?)
 }
 
@@ -91,7 +97,7 @@ fn run(connection: &mut dyn Connection, input: &Input) -> Result<Ended> {
     district.ytd += input.amount;
     store(connection, DISTRICT, &key, &district)?;
 
-    let number = find(connection, input.customer_w, input.customer_d, &input.who)?;
+    let number = find(connection, input.customer_w, input.customer_d, &input.choice)?;
     pay(connection, input, number)?;
 
     let mut data = name(warehouse.address).to_vec();

@@ -20,7 +20,7 @@ impl Constants {
         Self { last: 123, customer: 259, item: 7911 }
     }
 
-    /// The constants for a run: the one for last names differs by 65 to 119, but not by 96 or 112.
+    /// The constants for a run. The one for last names differs by 65 to 119, but not by 96 or 112.
     pub(super) fn for_run() -> Self {
         Self { last: 208, customer: 987, item: 4187 }
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run must have written before it is killed, in addition to its copy of the loaded data: a
-/// new segment of the log, many commits, and checkpoints.
+/// What a run must have written before it is killed, in addition to its copy of the loaded data. It
+/// covers a new segment of the log, many commits, and checkpoints.
 const WRITTEN_BYTES: u64 = 24 << 20;
 
 /// After this time, a process counts as stuck, however slow the machine.

@@ -188,7 +188,7 @@ fn a_crash_can_be_planned_at_every_io() {
             disk.crash_after(n);
             assert_eq!(script(&disk).unwrap_err().to_string(), "crashed");
             assert!(disk.is_crashed());
-            assert!(disk.exists(&path("f")).is_err(), "nobody is there to ask");
+            assert!(disk.exists(&path("f")).is_err(), "no process exists to ask");
             assert!(disk.list(dir()).is_err());
             disk.restart();
             assert!(!disk.is_crashed());
@@ -411,7 +411,7 @@ fn trespass(
 }
 
 #[test]
-fn a_file_with_another_name_is_only_appended_to_and_only_by_who_had_it_open() {
+fn a_file_with_another_name_is_only_appended_to_and_only_through_open_handles() {
     let nothing = |_: &SimDisk, _: &dyn File| {};
     let open = |disk: &SimDisk| disk.open(&path("f"), Access::ReadWrite).unwrap();
     let is_wrong = |after: &dyn Fn(&SimDisk, &dyn File)| trespass(nothing, after).is_some();
@@ -454,7 +454,7 @@ fn a_file_with_another_name_is_only_appended_to_and_only_by_who_had_it_open() {
 
 #[test]
 #[should_panic(expected = "has another name")]
-fn a_trespass_that_nobody_asks_for_is_a_panic() {
+fn a_trespass_that_no_test_asks_for_is_a_panic() {
     let disk = disk(1, Faults::default());
     let file = durable_file(&disk, "f", b"abc");
     disk.link(&path("f"), Path::new("/backup/f"));

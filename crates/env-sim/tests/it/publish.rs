@@ -25,7 +25,7 @@ fn contents(disk: &SimDisk) -> Option<Vec<u8>> {
     image_of(disk, &[Path::new(DIR)]).remove(&path())
 }
 
-/// A disk with the old file or without, and with half of what an earlier attempt has written.
+/// A disk with or without the old file, and with half of an earlier attempt.
 fn start(seed: u64, has_old: bool) -> SimDisk {
     let disk = SimDisk::new(seed, Faults::default());
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -52,7 +52,7 @@ fn a_crash_leaves_the_old_file_or_the_new_one() {
                     let found = contents(disk);
                     seen_old |= found == old;
                     assert!(found == Some(new()) || !is_published && found == old, "{found:?}");
-                    // What a crash has left is not in the way.
+                    // The remains of a crash do not obstruct another attempt.
                     publish(disk, &temporary(), &path(), b"next").unwrap();
                     disk.crash();
                     assert_eq!(contents(disk).as_deref(), Some(&b"next"[..]));

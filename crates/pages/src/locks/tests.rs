@@ -1,4 +1,4 @@
-//! The lock table by itself, and next to one that is written down as simply as can be.
+//! The lock table by itself, and compared with the simplest possible model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,10 +79,10 @@ fn inserters_share_a_gap_and_bar_scanners_also_after_it_was_divided() {
     assert!(!locks.is_waiting(3) && !locks.is_waiting(4));
 }
 
-/// A record or table or gap, how it is locked, and by which transaction.
+/// A transaction, what it has locked, and how.
 type Grant = (TransactionId, LockName<'static>, Mode);
 
-/// The lock table as a list of what is granted and a list of what is waited for.
+/// The lock table as two lists: what is granted, and which transaction waits for what.
 #[derive(Default)]
 struct Lists {
     granted: Vec<Grant>,

@@ -1,4 +1,4 @@
-//! A page compared with a map, damaged pages, and what heads and prefix must be.
+//! A page compared with a map, damaged pages, and the invariants of heads and prefix.
 
 use super::*;
 use env_sim::SimEntropy;
@@ -40,8 +40,8 @@ fn behaves_as_a_map_until_it_is_full() {
     }
 }
 
-/// Keys of few distinct bytes, so that they collide: some empty, some prefixes of others, some with
-/// zeros at the end, some with much in common.
+/// Keys of few distinct bytes, so that they collide. Some are empty, some prefixes of others, some
+/// end in zeros, some have much in common.
 fn any_key(rng: &mut SimEntropy, long: &[u8]) -> Vec<u8> {
     let mut below = |max| usize::try_from(rng.below(max)).expect("small");
     let mut key = match below(8) {

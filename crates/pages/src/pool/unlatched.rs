@@ -6,10 +6,9 @@
 //!   begin_write    ─► redo, sealed, written          ─► finish_write   its records are dropped
 //! ```
 //!
-//! Invariants: a page that is being read is not written, so that no image changes while it is read.
-//! A page that is being written is written by no other thread; what is added to its records
-//! meanwhile comes after those that are written, and stays. The writer is the one thread that takes
-//! a step of the checkpoint.
+//! Invariants: a page that is being read is not written, so no image changes during a read. Only
+//! one thread writes a page, the one that takes a step of the checkpoint; records that are added
+//! meanwhile come after the written ones and are kept.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,13 +23,13 @@ use crate::redo::{Image, redo};
 /// Unused images kept for reuse, at most.
 const SPARE_IMAGES: usize = 64;
 
-/// What is being read without the latch.
+/// The reads in progress without the latch.
 #[derive(Default)]
 pub(super) struct Reads(Mutex<ReadsState>);
 
 #[derive(Default)]
 struct ReadsState {
-    /// Pages that are being read.
+    /// Pages being read.
     pages: Vec<PageId>,
     /// Images for reuse.
     spare: Vec<Page>,
@@ -79,7 +78,7 @@ pub(crate) struct PageWrite {
     data: Arc<DataFile>,
     id: PageId,
     record_count: usize,
-    /// The slot of its image and the records to apply; `None` if the image is copied from a frame.
+    /// The slot of its image and the records to apply. `None` if the image is copied from a frame.
     source: Option<(bool, PageLog)>,
     image: Page,
     /// The slot that recovery does not read.
@@ -100,7 +99,7 @@ impl PageWrite {
 }
 
 impl Pool {
-    /// Begins a read, without the latch, of a page that is in no frame; the caller holds the latch
+    /// Begins a read, without the latch, of a page that is in no frame. The caller holds the latch
     /// at least shared.
     pub(crate) fn begin_read(&self, id: PageId) -> PageRead {
         let log = self.table.log(id);
@@ -110,7 +109,7 @@ impl Pool {
         PageRead { data: Arc::clone(&self.data), id, slot, log, image, has_read: false }
     }
 
-    /// Puts a page that was read into a frame, unless it is in one by now, and returns that frame.
+    /// Puts a page that was read into a frame, unless it is in one by now. Returns that frame.
     pub(crate) fn finish_read(&mut self, read: PageRead, is_read: bool) -> Result<Option<usize>> {
         let PageRead { id, slot, mut image, has_read, .. } = read;
         let mut reads = self.reads.lock();
@@ -143,8 +142,8 @@ impl Pool {
         !self.being_written.contains(&id) && !self.reads.lock().pages.contains(&id)
     }
 
-    /// Algorithm 1, lines 9 to 17: begins a write of the page with its first `committed` runs,
-    /// which are durable.
+    /// Begins a write of the page with its first `committed` runs, which are durable (Algorithm 1,
+    /// lines 9 to 17).
     pub(crate) fn begin_write(&mut self, id: PageId, committed: usize) -> PageWrite {
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
         let mut image = self.reads.spare();
@@ -222,7 +221,7 @@ mod tests {
         transaction.commit(Durability::Immediate).expect("no faults");
     }
 
-    /// Returns the first bytes of a value; runs `meanwhile` while a page with records is read
+    /// Returns the first bytes of a value. Runs `meanwhile` while a page with records is read
     /// without the latch.
     fn get(store: &PageStore, key: u32, meanwhile: impl Fn()) -> Vec<u8> {
         let key = key.to_be_bytes();

@@ -90,7 +90,7 @@ fn a_large_tree_grows_shrinks_and_gives_its_pages_back() {
     assert_eq!(report.free_pages, store.stats().pages - 3);
 }
 
-/// A checkpoint makes durable only what exists when it begins: later commits are pending and must
+/// A checkpoint makes durable only what exists when it begins. Later commits are pending and must
 /// stay out of the pages that it writes.
 #[test]
 fn a_checkpoint_leaves_out_what_is_committed_meanwhile() {
@@ -232,7 +232,7 @@ fn a_deadlock_is_refused_and_the_other_transaction_goes_on() {
     assert!(matches!(one.table("t").get("b"), Err(Error::Busy)));
     assert!(matches!(two.table("t").get("a"), Err(Error::Deadlock)));
     assert!(matches!(two.table("t").get("a"), Err(Error::TransactionFailed)));
-    // Also for a caller that collects errors, they come to an end.
+    // A caller that collects errors reaches the end too.
     assert_eq!(two.table("t").iter().count(), 1);
     assert_eq!(one.table("t").get("b").expect("released"), None);
     one.commit(Durability::Immediate).expect("no faults");
@@ -497,8 +497,8 @@ fn a_commit_that_fails_leaves_nothing_behind_that_leads_to_a_wrong_leaf() {
     // Everything is in frames but the large value.
     look();
     let merges = store.stats().merges;
-    // Another transaction holds a lock, so that gaps are passed on, and the ends of leaves looked
-    // for.
+    // Another transaction holds a lock, so that gaps are passed on and the ends of leaves are
+    // needed.
     let other = store.begin().expect("healthy");
     other.table("other").get("key").expect("free");
 

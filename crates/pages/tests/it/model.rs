@@ -514,8 +514,8 @@ fn equals_the_model_after_errors_of_the_disk() {
     assert!(poisoned > 50, "{poisoned}");
 }
 
-/// A short trace with an error at every I/O, and a crash at every I/O of the recovery from it:
-/// after a failed sync, the kernel shows what the device does not have.
+/// A short trace with an error at every I/O, and a crash at every I/O of its recovery. After a
+/// failed sync, the kernel shows what the device does not have.
 #[test]
 fn equals_the_model_after_an_error_at_every_io_and_a_crash_in_every_recovery() {
     for seed in [1, 3, 8] {

@@ -1,8 +1,8 @@
 //! Transactions of several threads are equivalent to some serial order.
 //!
-//! Every transaction reads lists, by key or by ranges of keys, and appends numbers to lists that no
-//! other transaction ever appends. What a list is at the end is the order of its versions, so that
-//! of any two transactions that have met it is known which must come first:
+//! Every transaction reads lists, by key or by ranges of keys, and appends numbers that no other
+//! transaction appends. The final list is the order of its versions, so for any two transactions
+//! that share a list it is known which must come first:
 //!
 //! ```text
 //!   writes the version before    ─► writes the version
@@ -109,7 +109,7 @@ fn work(store: &PageStore, thread: u32, history: &Mutex<Vec<Done>>, seed: u64) {
     }
 }
 
-/// Which transaction must come before which.
+/// The edges of the graph: which transaction must come before which.
 fn edges(history: &[Done], lists: &BTreeMap<u64, List>) -> Vec<Vec<usize>> {
     let mut writer = BTreeMap::new();
     for (i, done) in history.iter().enumerate() {

@@ -25,7 +25,7 @@ fn a_group_commit_waits_until_it_is_durable() {
     for i in 0..20_u8 {
         put(&store, &[i], 10, Durability::Group);
     }
-    // There was no transaction to wait for.
+    // No thread was there to wait for.
     assert!(begun.elapsed() < Duration::from_secs(10));
     drop(store);
     world.disk.crash();

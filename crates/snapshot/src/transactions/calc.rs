@@ -10,16 +10,16 @@
 //!   complete   writes D                                     those begun before have ended
 //! ```
 //!
-//! At the point all that is committed is in the snapshot. A transaction that began in *prepare*
-//! does not know yet on which side it will be, so it keeps the old values; when it commits in
-//! *prepare* they are forgotten, and when it commits in *resolve* they are *made available*: the
-//! snapshot has them. A transaction that begins later is behind the point for certain, and makes
-//! available what it keeps.
+//! At the point, the snapshot contains all that is committed. A transaction that began in *prepare*
+//! does not know yet on which side it will be, so it keeps the old values. If it commits in
+//! *prepare*, they are dropped; if it commits in *resolve*, they are *made available*: the snapshot
+//! contains them. A transaction that begins later is certainly after the point, and makes the old
+//! values available immediately.
 //!
-//! The snapshot of a row is the old value if one is available, and else the latest. The snapshotter
-//! takes no lock for that: it reads the latest value and looks at the flag *afterwards*. A
-//! transaction sets the flag *before* it writes the latest value, so a value that may be torn or
-//! too new comes with a flag that says to look at the old one. Fences keep both in this order.
+//! The snapshot of a row is the old value if one is available, otherwise the latest. The
+//! snapshotter takes no lock for this: it reads the latest value and checks the flag *afterwards*.
+//! A transaction sets the flag *before* writing the latest value, so a value that may be torn or
+//! too new comes with a flag that redirects to the old one. Fences keep this order on both sides.
 
 use super::{VirtualAlgorithm, Writes};
 use crate::algorithm::{Content, Setup};

@@ -14,7 +14,7 @@ struct State {
     installing: [usize; 2],
 }
 
-/// Which transactions commit in which period.
+/// Assigns each commit to a period.
 #[derive(Debug)]
 pub(super) struct Commits {
     state: Mutex<State>,

@@ -1,7 +1,8 @@
 //! Row locks for strict two-phase locking.
 //!
-//! A byte a row: 0 free, n shared by n readers, 255 exclusive. A transaction without the lock after
-//! some tries gives up and lets go of everything, so there are no deadlocks to find.
+//! One byte per row: 0 free, n shared by n readers, 255 exclusive. A transaction that does not
+//! obtain a lock after some tries gives up and releases everything, so no deadlock detection is
+//! needed.
 
 use crate::sync::{AtomicU8, Backoff, Ordering};
 
@@ -14,7 +15,7 @@ const TRIES_MAX: usize = if cfg!(loom) { 1 } else { 200 };
 /// The mode of a lock, the weaker first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Reading, shared with other readers.
+    /// Reading, together with other readers.
     Shared,
     /// Writing, alone.
     Exclusive,

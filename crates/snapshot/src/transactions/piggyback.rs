@@ -1,9 +1,9 @@
 //! vPB: Piggyback without the closed gate.
 //!
 //! The arrays and the hand-over of rows are those of [`crate::Piggyback`], the trigger is that of
-//! [`super::hourglass`]. `WriteToOnline` begins when no transaction installs into the old copy any
-//! more. A transaction has the lock of a row that it installs, so besides it only the snapshotter
-//! can be at that row: the same two parties as with one client.
+//! [`super::hourglass`]. `WriteToOnline` begins after the last installation into the old copy. A
+//! transaction holds the lock of each row that it installs, so only the snapshotter can use that
+//! row at the same time: the same two parties as with one client.
 
 use super::commits::Commits;
 use super::{VirtualAlgorithm, Writes};

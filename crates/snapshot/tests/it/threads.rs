@@ -1,7 +1,7 @@
 //! A client and a snapshotter as real threads: each snapshot is exactly the state after some tick.
 //!
-//! What a tick writes follows from its number, and row 0 says which tick was the last. So the
-//! test that finds a snapshot can compute what it must be.
+//! The writes of a tick follow from its number, and row 0 stores the number of the last tick. So
+//! the expected contents of any snapshot can be computed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

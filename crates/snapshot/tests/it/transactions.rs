@@ -127,8 +127,8 @@ fn snapshots_are_states_between_commits<A: VirtualAlgorithm>() {
     assert!(snapshots.next().is_none(), "snapshots come in the order of their points");
 }
 
-/// Transactions that began before the trigger conflict with one that began after it: the cases in
-/// which the paper's rule (the period of the beginning counts) gives a snapshot of no state.
+/// Transactions that began before the trigger conflict with one that began after it. In these
+/// cases, the paper's rule (the period of the beginning counts) gives a snapshot of no state.
 fn a_transaction_from_before_the_trigger_meets_one_from_after<A: VirtualAlgorithm>() {
     let store = store::<A>(3);
     let mut state = vec![Vec::new(); 3];
@@ -196,8 +196,8 @@ fn with_nothing_written_all_are_equal<A: VirtualAlgorithm>() {
     assert!(states[1..].iter().all(|state| *state == vec![value(0, WORDS); 70]));
 }
 
-/// Rows so large that to install or copy one takes some microseconds: a look at a row at the
-/// wrong moment finds parts of two values. And so many that commits meet the traversal. Commit `n`
+/// Rows so large that installing or copying one takes some microseconds. A read at the wrong moment
+/// would find parts of two values. And so many rows that commits overlap the traversal. Commit `n`
 /// writes row `n * 7 % LARGE_ROWS`.
 fn large_rows_are_never_torn<A: VirtualAlgorithm>() {
     const LARGE_ROWS: usize = if cfg!(miri) { 4 } else { 16 };

@@ -56,7 +56,7 @@ fn states_after_ticks() -> [[[u64; WORDS]; ROWS]; 3] {
     [[0, 0], [1, 0], [2, 2]].map(|rows| rows.map(|word| [word; WORDS]))
 }
 
-/// The client writes row 0 in tick 1 and both rows in tick 2 while two snapshots are taken: each is
+/// The client writes row 0 in tick 1 and both rows in tick 2 while two snapshots are taken. Each is
 /// the state before, between or after, and the second is not older.
 fn two_snapshots<A: Algorithm>() {
     explore(|| {

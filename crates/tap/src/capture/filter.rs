@@ -1,12 +1,12 @@
-//! The packet filter: a program in classic BPF that the kernel runs on every packet of the
-//! interface, so that only those of the server are copied (the paper's packet filter).
+//! The packet filter: a program in classic BPF that the kernel runs on every packet of the interface, so
+//! that only those of the server are copied (the paper's packet filter).
 //!
-//! It sees packets from their IP header on and lets pass TCP to or from the server's port, and
-//! address if some are given, that has bytes in it or SYN, FIN or RST. Acknowledgements alone do
-//! not pass: what they say the next segment with bytes says too.
+//! It sees packets from their IP header on. It passes TCP segments to or from the server's port,
+//! and address if any are given, that carry bytes or SYN, FIN or RST. Pure acknowledgements do not
+//! pass: the next segment with bytes repeats what they say.
 //!
-//! It runs in the sender of the packet, and what it costs is what it reads: each read is a call. So
-//! it reads four times, whole words, and takes them apart.
+//! It runs in the context of the packet's sender, and its cost is its reads: each read is a call.
+//! So it reads four whole words, and extracts the fields from them.
 
 use std::net::IpAddr;
 
@@ -124,9 +124,9 @@ impl Assembler {
 /// The most addresses of one IP version that the program compares.
 const ADDRESSES_MAX: usize = 8;
 
-/// The program for the packets of `server`. On loopback every packet passes twice, going out and
-/// coming in: `drops_outgoing` takes it once. More than eight addresses are not compared in the
-/// kernel, but only afterwards.
+/// Builds the program for the packets of `server`. On loopback, every packet passes twice, outgoing
+/// and incoming: with `drops_outgoing`, it is captured once. More than eight addresses are compared
+/// only after capture.
 #[must_use]
 pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction> {
     let mut a = Assembler::default();
@@ -206,8 +206,8 @@ pub(super) fn program(server: &Server, drops_outgoing: bool) -> Vec<Instruction>
     a.assemble()
 }
 
-/// Compares the two addresses of a packet, found at `places`, and its ports with the server;
-/// continues at `found`, or drops. X is the length of the IP header.
+/// Compares the two addresses of a packet, found at `places`, and its ports with the server.
+/// Continues at `found`, or drops. X is the length of the IP header.
 fn ends(
     a: &mut Assembler,
     server: &Server,

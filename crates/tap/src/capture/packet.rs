@@ -27,9 +27,9 @@ impl Server {
     }
 }
 
-/// Takes an IP packet apart; `None` if it is not a whole TCP header to or from the server. Bytes
-/// that were cut off at the end are not in the payload. `checks`: whether its checksum is still
-/// unchecked; a segment with a wrong one was never heard by its receiver.
+/// Parses an IP packet; `None` unless it has a complete TCP header to or from the server. The
+/// payload ends where the captured bytes end. `checks` asks to verify the checksum, because neither
+/// the hardware nor the kernel has; the receiver ignores a segment with a wrong one.
 #[must_use]
 pub fn parse<'a>(packet: &'a [u8], server: &Server, checks: bool) -> Option<Segment<'a>> {
     let (from, to, segment) = match packet.first()? >> 4 {
@@ -91,8 +91,8 @@ fn version_6(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     Some((address(8), address(24), &trimmed(packet, total)[40..]))
 }
 
-/// The packet without what pads the frame behind it. The length is 0 where it does not fit its
-/// field, in packets that the kernel has not cut up yet.
+/// Returns the packet without the padding of its frame. The length is 0 where it does not fit its
+/// field, in packets that the kernel has not segmented yet.
 fn trimmed(packet: &[u8], total: usize) -> &[u8] {
     if total == 0 { packet } else { &packet[..total.clamp(20, packet.len())] }
 }

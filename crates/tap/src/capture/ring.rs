@@ -1,5 +1,5 @@
-//! The packet ring: a socket of `AF_PACKET` whose packets the kernel writes into memory that this
-//! process has mapped (`TPACKET_V3`), so that a packet costs no system call.
+//! The packet ring: a socket of `AF_PACKET` whose packets the kernel writes into memory that this process
+//! has mapped (`TPACKET_V3`), so that a packet costs no system call.
 //!
 //! ```text
 //!   ┌ block 0 ────────────────┐┌ block 1 ─┐┌ block 2 ─┐
@@ -10,11 +10,11 @@
 //!
 //! # `unsafe`
 //!
-//! System calls that have no safe name (options of the socket, `bind` with a link-layer address,
-//! `mmap`), and the mapped memory. Its status word says whose a block is: the kernel sets
-//! `TP_STATUS_USER` when it has finished one and does not touch it again until this process has
-//! cleared the word. A [`Block`] exists only in between, borrows the ring, and gives the block back
-//! when it is dropped. Offsets in a block are checked before they are used.
+//! System calls without a safe wrapper (socket options, `bind` with a link-layer address, `mmap`),
+//! and the mapped memory. The status word of a block names its owner: the kernel sets
+//! `TP_STATUS_USER` when it has filled a block, and does not touch the block again until this
+//! process has cleared the word. A [`Block`] exists only in between, borrows the ring, and returns
+//! the block when dropped. Offsets in a block are verified before use.
 
 #![expect(unsafe_code, reason = "the packet ring is memory shared with the kernel")]
 
@@ -35,8 +35,8 @@ use crate::entry::Time;
 pub(super) const BLOCK_BYTES: usize = 1 << 20;
 /// A hint for the kernel's own arithmetic; in version 3, frames have any length.
 const FRAME_BYTES: u32 = 2048;
-/// The kernel gives a block over after this time even if it is not full. Each time takes a
-/// processor from another thread, and a block of the ring however little is in it.
+/// The kernel releases a block after this time even if it is not full. Each release interrupts a
+/// processor, and uses up a block of the ring however little is in it.
 const RETIRE_MS: u32 = 40;
 /// The offset of a block's status word.
 const STATUS_AT: usize =
@@ -99,8 +99,7 @@ impl Socket {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the descriptor is open; the call reads one link-layer address of the length
-        // given.
+        // SAFETY: the descriptor is open; the call reads one link-layer address of the length given.
         let returned = unsafe {
             libc::bind(
                 self.descriptor.as_raw_fd(),
@@ -155,9 +154,8 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Does not even look at what this machine sends, if the kernel is new enough to be asked for
-    /// that (4.20): loopback carries everything a second time, and the filter would copy its head
-    /// to say no.
+    /// Ignores packets that this machine sends, if the kernel supports it (4.20). Loopback carries
+    /// everything twice, and the filter would copy each header only to reject it.
     pub(super) fn ignore_outgoing(&self) {
         let yes: libc::c_int = 1;
         let _told_anyway = self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes);
@@ -179,7 +177,7 @@ impl Socket {
             tp_feature_req_word: 0,
         };
         self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a new mapping at a place of the kernel's choice, of the ring that was just made
+        // SAFETY: a new mapping, at an address that the kernel chooses, of the ring just created
         // and of its length; it is unmapped when the value is dropped.
         let map = unsafe {
             libc::mmap(
@@ -199,8 +197,8 @@ impl Socket {
     }
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        // SAFETY: the descriptor is open; the call reads one `T`, which is what these options take,
-        // and a filter's instructions, which outlive it.
+        // SAFETY: the descriptor is open; the call reads one `T`, the type of these options, and a
+        // filter's instructions, which outlive it.
         check(unsafe {
             libc::setsockopt(
                 self.descriptor.as_raw_fd(),
@@ -214,8 +212,7 @@ impl Socket {
 }
 
 impl Ring {
-    /// Waits until there may be a block, for `patience` at most. An interface that is gone is an
-    /// error.
+    /// Waits for a block, at most for `patience`. An interface that has disappeared is an error.
     pub(super) fn wait(&self, patience: Duration) -> io::Result<()> {
         let mut descriptors =
             [PollFd::new(&self.socket.descriptor, PollFlags::IN | PollFlags::ERR)];
@@ -276,8 +273,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length and there is no reference into it: blocks
-        // borrow the ring. A failure leaves it mapped, which harms nothing.
+        // SAFETY: the mapping was created with this length and no reference into it exists: blocks
+        // borrow the ring. A failure leaves it mapped, which is harmless.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.blocks * BLOCK_BYTES) };
     }
 }
@@ -292,7 +289,8 @@ impl Block<'_> {
     /// Iterates over its packets.
     pub(super) fn frames(&self) -> Frames<'_> {
         // SAFETY: the kernel has finished this block and does not write to it while this value
-        // exists; it is inside the mapping, and the slice does not outlive the borrow of the ring.
+        // exists; the block is inside the mapping, and the slice does not outlive the borrow of the
+        // ring.
         let bytes = unsafe { std::slice::from_raw_parts(self.ring.begin().as_ptr(), BLOCK_BYTES) };
         let word = |at| u32_at(bytes, at).expect("a block is longer than its head");
         Frames { bytes, at: word(FIRST_AT) as usize, left: word(FRAMES_AT) }

@@ -10,8 +10,8 @@ use super::segment::{self, Segment};
 use crate::entry::{Class, Entry, Position};
 use crate::error::{Error, Result};
 
-/// Reads the log in `dir`: all of it or, for use after a base backup, what comes after request
-/// `since`.
+/// Reads the log in `dir`, all of it or what comes after request `since`. The latter is for use
+/// after a base backup.
 ///
 /// With `since`, the connections open at that moment come first: their `Opened` entries, and the
 /// requests of [`Class::Connection`] that established their state, at earlier positions or position

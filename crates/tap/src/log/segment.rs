@@ -175,7 +175,7 @@ impl Segment {
         Ok(Some(Found { header, offset, body }))
     }
 
-    /// Checks the place where [`Segment::next_batch`] found no more: fails if later batches of the
+    /// Checks the place where [`Segment::next_batch`] found no more. Fails if later batches of the
     /// segment show that the next one was durable once.
     pub(super) fn must_be_torn(&self) -> Result<()> {
         let len = self.len()?;

@@ -1,8 +1,8 @@
 //! Writes the log: batches, syncs, segments.
 //!
-//! A full disk leaves the writer as it was: the same batch can be written again. Any other failure
-//! is final: after a failed sync it is unknown what of the file is on the device, and the next
-//! start finds out.
+//! A full disk leaves the writer unchanged: the same batch can be written again. Any other failure
+//! is final: after a failed sync, it is unknown what of the file is on the device. The next start
+//! finds out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the log in `dir` for writing behind what is there, in a new segment, or begins one. A
-    /// torn tail is cut; a log that is continued gets a gap, as nothing was captured meanwhile.
+    /// Opens the log in `dir` for appending in a new segment, creating the log if needed. A torn
+    /// tail is truncated; a continued log gets a gap, because nothing was captured meanwhile.
     ///
     /// # Errors
     /// If another process writes it, if it is of another protocol, if its last segment is damaged,
@@ -145,8 +145,8 @@ impl Writer {
         self.end
     }
 
-    /// Goes on in a new segment, which begins with the connections that are there, and removes what
-    /// is not kept. `connection` is the one that was numbered last.
+    /// Continues in a new segment, which begins with the open connections. Removes what is no
+    /// longer kept. `connection` is the last one numbered.
     ///
     /// # Errors
     /// If the segment cannot be created. If the disk is full, the old one remains in use.

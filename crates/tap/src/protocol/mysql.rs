@@ -6,29 +6,28 @@
 //!           └────────── Login ────────────┘ └───────────── Commands ─────────────────────────────►
 //! ```
 //!
-//! What the client sends first is told as one request, and the password that may follow it is not:
-//! it is scrambled with a number that no other connection has. A LOAD DATA LOCAL is told when the
-//! file is there, with it.
+//! What the client sends first is reported as one request. The password that may follow is not
+//! reported: it is scrambled with a number unique to the connection. A LOAD DATA LOCAL is reported
+//! together with its file, when that is complete.
 //!
-//! What is [`Class::ReadOnly`] is decided by the words of the statement and by what the server last
-//! said of the transaction; in a transaction everything is [`Class::Query`].
+//! [`Class::ReadOnly`] follows from the words of the statement and the server's last transaction
+//! status; inside a transaction, everything is [`Class::Query`].
 //!
-//! Which id the server gave a prepared statement is only in its answer. It is told as one more
-//! request of class Connection, an execution without values ([`command::Execute::naming`]), which
-//! follows the request that prepared and which recovery does not execute. So are the types of its
-//! parameters, which the client tells with some execution and later ones rely on: a replay without
-//! that execution must know them.
+//! The id of a prepared statement is only in the server's answer. It is reported as an additional
+//! request of class Connection, an execution without values ([`command::Execute::naming`]). It
+//! follows the request that prepared the statement, and recovery does not execute it. So are the
+//! types of its parameters, which the client sends with one execution and later executions rely on:
+//! recovery must know them even if it skips that execution.
 //!
-//! A server that breaks a deadlock rolls a whole transaction back, though the client did not ask
-//! for it. That is told as one more request too, a ROLLBACK ([`deadlock_rollback`]), which follows
-//! the request that was refused.
+//! A server that breaks a deadlock rolls back a whole transaction without a request from the
+//! client. That too is reported as an additional request, a ROLLBACK ([`deadlock_rollback`]), after
+//! the refused one.
 //!
 //! # After a gap
-//! A gap within rows whose length is known costs nothing. After any other one the place is found
-//! where the client begins to speak after the server did, if twice before it said one packet of
-//! number 0 with a known command and nothing else, and the server answered in whole packets from
-//! number 1 on. Where the login was not seen it is never found, as it is not known what client and
-//! server agreed on.
+//! A gap within rows of known length costs nothing. After any other gap, parsing resumes where the
+//! client begins to send after the server did, if twice before that it sent exactly one packet of
+//! number 0 with a known command, and the server answered in complete packets from number 1 on. If
+//! the login was not seen, parsing never resumes, because the agreed capabilities are unknown.
 
 pub(crate) mod answer;
 pub(crate) mod command;
@@ -290,8 +289,7 @@ impl Mysql {
         }
     }
 
-    /// The payload as it would be without attributes of the query, of which clients of MySQL 8 send
-    /// none.
+    /// Returns the payload without query attributes, of which clients of MySQL 8 send none.
     fn without_attributes<'a>(
         &self,
         code: Code,
@@ -422,8 +420,8 @@ impl Mysql {
         self.file = None;
     }
 
-    /// Listens while the place is lost; whether it is known again, and `bytes` begin with a
-    /// command.
+    /// Listens while the position is lost. Returns whether it is known again, so that `bytes` begin
+    /// with a command.
     fn regained(
         &mut self,
         side: Side,

@@ -1,8 +1,7 @@
-//! Where in the table a connection is: its two ends multiplied together, with a secret seed,
-//! so that an attacker cannot choose addresses that all come to the same place.
+//! The hash of a connection in the table: its two ends multiplied together, with a secret seed, so
+//! that no client can choose addresses that collide.
 //!
-//! This is done for every packet, and the standard library's hash was a seventh of what a packet
-//! cost.
+//! It is computed for every packet; the standard library's hash took a seventh of a packet's time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -84,7 +83,7 @@ mod tests {
             let hashes: Vec<u64> = (1024..5120_u16)
                 .map(|port| seed.hash_one((SocketAddr::new(client, port), server)))
                 .collect();
-            // The table uses low bits for the place and the highest seven in addition.
+            // The table uses the low bits for the place, and the seven highest in addition.
             let places: HashSet<u64> = hashes.iter().map(|hash| hash % 4096).collect();
             let tags: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
             assert!(places.len() > 2000 && tags.len() > 100, "{} {}", places.len(), tags.len());

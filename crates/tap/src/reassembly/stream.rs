@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-/// A sequence number farther than this from the next expected byte belongs to another connection:
-/// no window is that large in practice.
+/// A sequence number farther than this from the next expected byte belongs to another connection.
+/// No window is that large in practice.
 const NEAR_BYTES: i64 = 1 << 28;
 
 /// The position of a sequence number.
@@ -25,8 +25,8 @@ pub(super) enum Placed {
     Elsewhere,
 }
 
-/// A piece of a stream, with the sequence number of its first byte: bytes, or the number of missing
-/// ones.
+/// A piece of a stream, with the sequence number of its first byte. It is bytes, or the number of
+/// missing ones.
 type Given<'a> = (u32, Result<&'a [u8], u64>);
 
 #[derive(Debug, Default)]
@@ -129,7 +129,7 @@ impl Stream {
         }
     }
 
-    /// Notes that the receiver has everything before this number: what is missing here was lost on
+    /// Notes that the receiver has everything before this number. What is missing here was lost on
     /// the way to the sidecar.
     pub(super) fn acknowledged(
         &mut self,

@@ -9,7 +9,7 @@ use crate::protocol::raw::Raw;
 use crate::protocol::resp::Resp;
 use crate::protocol::{Conversation, Protocol};
 
-/// The user to log in as.
+/// The user and password for logging in.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The user; the recorded one if `None`.
@@ -139,7 +139,8 @@ impl RespSession {
                 }
                 return plain(resp_request(&words), true);
             }
-            // Which was first is known: the transaction that was executed is, the other one is not.
+            // The order of the transactions is known: the one that was executed is executed, the
+            // other one is not.
             b"watch" if has_answered_exec && !self.in_multi => return Outgoing::Nothing,
             b"exec" if self.in_multi && request.recorded == Some(Outcome::Error) => {
                 self.in_multi = false;

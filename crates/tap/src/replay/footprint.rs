@@ -1,11 +1,11 @@
 //! The data that a request touches, to decide which requests may be in flight together.
 //!
-//! Two requests of a RESP server commute if their keys differ. Of SQL the tables and rows are not
-//! known, but the log proves it: if both were answered while both transactions were open, neither
-//! needed a lock of the other. Two that insert never overlap, as they may draw numbers from the
-//! same AUTO_INCREMENT. The end of a transaction, whose statements are all done by then, may be
-//! sent together with what was answered before it: what needs its locks waits for it in any case.
-//! So the server makes several durable at once.
+//! Two requests of a RESP server commute if their keys differ. For SQL, the tables and rows are
+//! unknown, but the log is a proof: if both were answered while both transactions were open,
+//! neither needed a lock of the other. Two inserts never overlap, because they may draw numbers
+//! from the same AUTO_INCREMENT. The end of a transaction, whose statements are all done by then,
+//! may be sent concurrently with everything answered before it: a request that needs its locks
+//! waits for it in any case. So the server makes several transactions durable at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -190,8 +190,7 @@ impl State {
                 (Footprint::Nothing, false)
             }
             Code::Execute if request.class == Class::Connection => {
-                // The id of the statement that was prepared first, of those without one, or the
-                // types of one that is known.
+                // Notes the id of the oldest statement without one, or the types of a known one.
                 if let Some(id) = statement_id(&payload)
                     && !self.statements.contains_key(&id)
                     && let Some((_, text)) = self.unnamed.pop_front()
@@ -275,8 +274,8 @@ impl State {
 
 /// Returns the hashes of a call's keys; `None` if it may touch other keys, or everything.
 fn keys(command: Command, words: &[&[u8]]) -> Option<Vec<u64>> {
-    // A script may touch what its call does not name, and needs the script that another call has
-    // given.
+    // A script may touch keys that its call does not name, and needs the script loaded by another
+    // call.
     let names_all = command.group != Group::Scripting
         && command.keys.iter().all(|key| key.begin != BeginSearch::Unknown);
     let found = command_spec::keys::of(command.spec(), words)?;

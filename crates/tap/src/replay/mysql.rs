@@ -1,5 +1,5 @@
-//! MySQL's requests, sent again: the login by given credentials, statements under their new ids,
-//! and the time as it was.
+//! Sends MySQL's requests again: the login with given credentials, statements under their new ids,
+//! and the time as recorded.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -121,8 +121,7 @@ impl MysqlSession {
         bytes
     }
 
-    /// Learns the types of a statement, or the recorded id of what was prepared first, of those
-    /// without one.
+    /// Learns the types of a statement, or the recorded id of the oldest one without an id.
     fn name(&mut self, payload: &[u8]) {
         let Some(id) = statement_id(payload) else { return };
         let found = match self.statements.get(&id) {
@@ -159,7 +158,7 @@ impl MysqlSession {
         payload[STATEMENT_ID_AT].copy_from_slice(&statement.id.to_le_bytes());
         let mut bytes = Vec::new();
         if code == Code::Execute {
-            // Without a cursor, as its rows are not fetched.
+            // Without a cursor, because the replay fetches no rows from it.
             payload[STATEMENT_ID_AT.end] = 0;
             if let Some(execute) = Execute::parse(&payload, statement.parameters) {
                 match execute.types {
@@ -199,8 +198,7 @@ impl MysqlSession {
         }));
     }
 
-    /// The query that says whether this connection waits for something that is locked, other than a
-    /// row.
+    /// The query for whether this connection waits for a lock other than a row's.
     pub(super) fn asks_whether_it_waits(&self) -> Vec<u8> {
         query(&format!(
             "SELECT IF(COUNT(*), CONCAT('LOCKED', '!'), '') AS answer \
@@ -216,8 +214,8 @@ impl MysqlSession {
         answer.windows(7).any(|word| word == b"LOCKED!")
     }
 
-    /// The query that says how many transactions wait for rows at this moment. The tables of
-    /// InnoDB's transactions and locks show what was so when they were looked at last.
+    /// The query for the number of transactions that currently wait for rows. InnoDB's tables of
+    /// transactions and locks show the state at their last inspection.
     pub(super) fn row_waits_query() -> Vec<u8> {
         query(&format!("SHOW GLOBAL STATUS LIKE '{ROW_WAITS}'"))
     }
@@ -341,7 +339,7 @@ pub(super) fn log_in(target: &mut Target, request: &[u8], credentials: &Credenti
     }
 }
 
-/// What to do about a user that must authenticate in a way that is not known.
+/// The advice for a user with an unsupported authentication method.
 fn unknown_plugin(user: &[u8], plugin: &[u8]) -> String {
     let user = String::from_utf8_lossy(user);
     format!(
@@ -352,8 +350,8 @@ fn unknown_plugin(user: &[u8], plugin: &[u8]) -> String {
     )
 }
 
-/// What to do about a server that wants the password itself, which goes over an encrypted
-/// connection only.
+/// The advice for a server that requires the password itself, which is sent only over an encrypted
+/// connection.
 fn not_cached(user: &[u8], plugin: &[u8]) -> String {
     let user = String::from_utf8_lossy(user);
     format!(
@@ -443,8 +441,8 @@ mod tests {
 
     const SCRAMBLE: &[u8] = b"abcdefghijklmnopqrst";
 
-    /// A server that greets, reads a login, asks for a proof by `plugin`, and says `last` to it;
-    /// what a login to it comes to, and the proof.
+    /// Logs in to a server that greets, reads a login, asks for a proof by `plugin`, and answers it
+    /// with `last`. Returns the outcome and the proof.
     fn log_in_to(plugin: &[u8], last: &'static [&'static [u8]]) -> (Result<()>, Vec<u8>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");

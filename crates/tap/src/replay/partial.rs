@@ -1,15 +1,15 @@
-//! Which requests a server does not have that has others: those that were under way when the log
-//! ended, or when a base backup was taken.
+//! The requests that a partially preserved server lacks: those in flight when the log ended, or
+//! when a base backup was taken.
 //!
 //! ```text
 //!   BEGIN  UPDATE ┊ UPDATE  COMMIT      the whole transaction is sent
 //!                 ┊ the backup, or the last answer
 //! ```
 //!
-//! A transaction is one thing: if its end was not answered, nothing of it may have stayed, and all
-//! of it is sent again. One that was not ended before the log did is not, as no client was promised
-//! it. A request that was answered is not sent again, one that was not answered is: a server that
-//! had executed it and could not say so any more executes it twice.
+//! A transaction is a unit: if its end was not answered, none of it may remain, and all of it is
+//! sent again. A transaction that had not ended when the log did is not sent, because it was never
+//! acknowledged. An answered request is not sent again, an unanswered one is: a server that
+//! executed it but could not answer executes it twice.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -40,11 +40,11 @@ pub struct Base {
 }
 
 impl Base {
-    /// The backup that was taken when the request at `position` was the last one, from the log
-    /// before it.
+    /// Determines the contents of a backup from the log before it. The backup was taken when the
+    /// request at `position` was the last one.
     ///
-    /// The order of a log of SQL is that of the answers: what was not answered before the next
-    /// request came is not in the backup. Of RESP everything is in it that had arrived, but for
+    /// A log of SQL is ordered by answers: a request not answered before the next one arrived is
+    /// not in the backup. For RESP, the backup contains everything that had arrived, except
     /// transactions whose EXEC had not.
     ///
     /// # Errors

@@ -5,14 +5,14 @@
 //!          1    2    3   4    5        their places in the log
 //! ```
 //!
-//! R3 came after C1: it may depend on R1, and waits until R1 is answered again. R2 was under way
-//! when C1 and R3 happened: the log does not say which was first.
+//! R3 came after C1: it may depend on R1, and waits until R1 is answered again. R2 was in flight
+//! when C1 and R3 happened: the log does not tell their order.
 //!
-//! *Which order is taken.* Servers that hold locks until the end of a transaction (SQL) answer a
-//! request only once it has its locks, so of two that conflict the one that was answered first came
-//! first: the order of the answers. A server that executes one request after the other as it
-//! receives them (RESP) is taken at the order of arrival, as in the paper. Both orders agree
-//! wherever the intervals do not overlap, and with the order of each connection.
+//! *Which order is chosen.* Servers that hold locks until the end of a transaction (SQL) answer a
+//! request only once it has its locks, so of two that conflict, the one answered first came first:
+//! the order of answers. For a server that executes requests one after another as they arrive
+//! (RESP), it is the order of arrival, as in the paper. Both orders agree wherever intervals do not
+//! overlap, and with the order of each connection.
 //!
 //! *What may overlap* is decided by [`super::footprint`]; without `--parallel`, nothing may.
 
@@ -97,8 +97,8 @@ pub(super) struct Seen {
     pub(super) last_position: Option<Position>,
 }
 
-/// The steps before one in the order, and what they touch: whether it may be under way with all of
-/// them.
+/// The earlier steps in the order and what they touch. Tells whether a step may be in flight with
+/// all of them.
 pub(super) struct Before<'p, 'a> {
     plan: &'p Plan<'a>,
     /// The keys of all of them.
@@ -285,9 +285,9 @@ impl<'a> Plan<'a> {
         self.queues.entry(connection).or_default().push_back(self.place);
     }
 
-    /// Where a step that is added stands; or, if it is the end of a transaction by which the server
-    /// broke a deadlock, where the request stands that was refused: before the server told of it
-    /// others went on.
+    /// Returns the place of an added step. If it ends a transaction because the server broke a
+    /// deadlock, returns the place of the refused request: other requests proceeded before the
+    /// server reported it.
     fn due_behind(&self, connection: ConnectionNumber, what: &What) -> u64 {
         let is_rollback = matches!(what, What::Send(request)
             if self.by_answer && request.payload == deadlock_rollback());
@@ -296,8 +296,8 @@ impl<'a> Plan<'a> {
         refused.map_or(self.place, |refused| refused.due_behind)
     }
 
-    /// The step at `end` ends the transaction of its connection. If that is by which the server
-    /// broke a deadlock, the locks may have been free since the request that was refused.
+    /// Notes that the step at `end` ends the transaction of its connection. If the server broke a
+    /// deadlock by it, the locks may have been free since the refused request.
     fn end_transaction(&mut self, connection: ConnectionNumber, end: u64) {
         let free = self.steps.get(&end).map_or(end, |step| step.due_behind);
         for place in self.open.remove(&connection).unwrap_or_default() {
@@ -365,15 +365,15 @@ impl<'a> Plan<'a> {
         self.queues.get(&connection)?.front().copied()
     }
 
-    /// Whether a step does nothing but end a transaction: also the one that was refused to break a
-    /// deadlock, which is not sent, and the next of its connection.
+    /// Whether a step only ends a transaction. That includes a step refused to break a deadlock,
+    /// which is not sent, and the next one of its connection.
     pub(super) fn is_end(&self, place: u64) -> bool {
         self.steps.get(&place).is_some_and(|step| step.footprint == Footprint::End)
             || self.broke_deadlock(place)
     }
 
-    /// The first in the order of all ends of transactions that are due and next on their
-    /// connections, and not under way.
+    /// The first, in sending order, of all ends of transactions that are due, next on their
+    /// connections, and not in flight.
     pub(super) fn first_end_due(&self, is_under_way: impl Fn(u64) -> bool) -> Option<u64> {
         let next = self.queues.values().filter_map(VecDeque::front).copied();
         let due = next

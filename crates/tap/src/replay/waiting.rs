@@ -1,8 +1,8 @@
 //! Determines which requests in flight wait for another connection, and what is sent when all of
 //! them do.
 //!
-//! Nothing is concluded from time alone: on a busy machine a request may be late that the server
-//! has not begun with, and whatever was sent in its place would overtake it.
+//! Time alone proves nothing: on a busy machine, a late request may be one that the server has not
+//! begun, and whatever was sent in its place would overtake it.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ use crate::protocol::Protocol;
 /// The longest interval between questions about a late request.
 const PATIENCE_MAX: Duration = Duration::from_millis(20);
 
-/// How long nothing may get on before the server is asked which one blocks which. What it says is
-/// by up to 100 ms older than the question before, and a request that is no longer blocked may not
-/// have woken up yet.
+/// How long there may be no progress before the server is asked which connection blocks which. Its
+/// answer may be 100 ms older than the previous question, and a connection whose lock was released
+/// may not have woken up yet.
 pub(super) const STUCK_PATIENCE: Duration = Duration::from_millis(150);
 
 impl Replayer<'_> {
@@ -35,7 +35,7 @@ impl Replayer<'_> {
         let waiting = match self.settings.protocol {
             Protocol::Resp => self.waiting_in_redis(&late)?,
             Protocol::Mysql => self.waiting_in_mysql(&late)?,
-            // There is no connection to ask on.
+            // The server cannot be asked.
             Protocol::Raw => late.iter().map(|(place, _)| *place).collect(),
         };
         for (place, _) in late {
@@ -66,9 +66,9 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// Those of the late requests that wait, for rows or for something else that is locked. The
-    /// server counts those that wait for rows and does not say at once which they are; but one that
-    /// does not wait is answered some time, and then only those are left that do.
+    /// Returns the late requests that wait for rows or other locks. The server counts the requests
+    /// that wait for rows, but does not immediately say which they are. The others are answered
+    /// eventually, and then only those that wait remain.
     fn waiting_in_mysql(&mut self, late: &[(u64, ConnectionNumber)]) -> Result<HashSet<u64>> {
         let awaited = self.under_way.values().filter(|one| !one.waits).count();
         let known = self.under_way.values().filter(|one| one.waits_for_row).count();
@@ -92,11 +92,10 @@ impl Replayer<'_> {
         Ok(waiting)
     }
 
-    /// If all that is under way waits, and nothing is due among the steps that are looked at ahead,
-    /// ends a transaction behind those; and if none is to be ended, sends the next request of one
-    /// that holds what another waits for. Which gaps between rows a statement locks depends on what
-    /// the server has cleared away by then, so a lock may be in the way that was not when it was
-    /// recorded.
+    /// Ends a transaction beyond the steps examined ahead, if all requests in flight wait and none
+    /// of those steps is due. If none can be ended, sends the next request of one that holds what
+    /// another waits for. Which gaps between rows a statement locks depends on what the server has
+    /// purged by then, so a lock may conflict now that did not in the recording.
     pub(super) fn let_holders_go_on(&mut self) -> Result<()> {
         let is_stuck = self.settings.protocol == Protocol::Mysql
             && self.under_way.values().all(|one| one.waits)
@@ -119,8 +118,8 @@ impl Replayer<'_> {
         self.begin(holder)
     }
 
-    /// The next request of a transaction that holds what a request under way waits for; nothing if
-    /// none waits any more, or only for others that are under way.
+    /// Returns the next request of a transaction that holds what a request in flight waits for.
+    /// `None` if none waits any more, or only for others in flight.
     fn holder(&mut self) -> Result<Option<u64>> {
         let (outcome, answer) = self.control()?.ask(&MysqlSession::blocking_connections_query())?;
         let is_idle = |place: &u64| !self.under_way.contains_key(place);

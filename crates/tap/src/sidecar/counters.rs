@@ -41,8 +41,8 @@ pub struct Counters {
     queued_bytes: AtomicUsize,
     is_disk_full: AtomicBool,
     is_stopping: AtomicBool,
-    /// For each batch that is not durable, from the oldest to the one being gathered, when its
-    /// first entry was added. A batch is listed before any of its requests is counted.
+    /// For each batch that is not durable, when its first entry was added. The oldest batch comes
+    /// first, the one being gathered last. A batch is listed before any of its requests is counted.
     undurable_since: Mutex<VecDeque<Instant>>,
 }
 

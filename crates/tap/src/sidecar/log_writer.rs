@@ -1,5 +1,5 @@
-//! The log writer: a thread of its own that writes batches and makes them durable at an interval,
-//! so that the capturing thread never waits for a disk.
+//! The log writer: a separate thread that writes batches and syncs them at an interval, so that
+//! capture never waits for a disk.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
@@ -140,7 +140,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Writes until there is no sender any more.
+    /// Writes until all senders are gone.
     fn run(&mut self) -> Result<()> {
         loop {
             let patience = match self.unsynced_since {

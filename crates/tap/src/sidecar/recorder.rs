@@ -135,8 +135,8 @@ impl Recorder {
         self.counters.gap(reason);
     }
 
-    /// After entries were dropped: records the gap, and introduces each connection as a new one
-    /// with its current state.
+    /// Records the gap after entries were dropped, and introduces each connection as a new one with
+    /// its current state.
     pub(super) fn begin_anew(&mut self, table: &mut Table<Followed>, now: Time) {
         let dropped = std::mem::take(&mut self.dropped_bytes);
         self.gap(now, dropped, GapReason::DiskFull);

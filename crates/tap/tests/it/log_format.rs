@@ -125,7 +125,7 @@ fn the_log_of_version_1_is_read() {
 }
 
 #[test]
-fn whoever_begins_with_a_later_segment_gets_the_connections_carried_over() {
+fn a_reader_of_a_later_segment_gets_the_connections_carried_over() {
     let (_, disk) = sample_on_sim_disk();
     let since = Some(Position(3));
     let entries: Vec<Entry> =
@@ -168,15 +168,15 @@ fn every_damage_is_found_and_its_file_named() {
             log::read(&disk, dir, None).and_then(Iterator::collect);
         let is_last = damage.path() == last;
         match (read, &damage) {
-            // The mark of a clean end says nothing but that what is before it was durable.
+            // The mark of a clean end says only that everything before it was durable.
             (Ok(entries), Damage::Flip { at, .. }) => {
                 assert!(is_last && *at >= mark_at && entries == whole, "{damage:?}");
             }
-            // The oldest segment is removed when it is too old: the next one carries on from it.
+            // The oldest segment may be removed by age: the next one carries its connections over.
             (Ok(entries), Damage::Lose { .. }) if !is_last => {
                 assert!(entries.len() < whole.len() && entries.last() == whole.last());
             }
-            // The end of the last segment may be torn: what is left is what was there before.
+            // The end of the last segment may be torn: the rest is a prefix of the log.
             (Ok(entries), Damage::Cut { .. } | Damage::Append { .. } | Damage::Lose { .. }) => {
                 assert!(is_last && whole.starts_with(&entries), "{damage:?}: {entries:#?}");
             }

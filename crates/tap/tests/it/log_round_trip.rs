@@ -80,7 +80,7 @@ fn positions(entries: &[Entry]) -> Vec<u64> {
 }
 
 #[test]
-fn a_log_that_is_continued_says_that_nobody_listened() {
+fn a_continued_log_records_the_gap() {
     let disk = disk();
     for start in 0..3 {
         let mut writer =

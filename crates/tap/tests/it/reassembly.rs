@@ -141,7 +141,7 @@ fn known(bytes: &[u8]) -> Vec<Option<u8>> {
     bytes.iter().copied().map(Some).collect()
 }
 
-/// A part of a stream that is sent: from where, how long, and how far back in the order it is
+/// A part of a stream that is sent. It has an offset, a length, and how far back in the order it is
 /// moved.
 type Part = (usize, usize, usize);
 
@@ -317,7 +317,7 @@ fn a_reset_ends_a_connection_unless_its_number_is_wrong() {
     assert_eq!(feed(&segments, Limits::default())[0].client.bytes, known(b"onetwo"));
     segments.push(CLIENT.rst(6));
     assert!(feed(&segments, Limits::default())[0].is_closed);
-    // An end that sends on after it was not reset after all.
+    // An end that continues to send was not reset after all.
     segments.push(CLIENT.segment(6, b"three", Some(SERVER.number(0))));
     let conversations = feed(&segments, Limits::default());
     assert_eq!(conversations.len(), 2);

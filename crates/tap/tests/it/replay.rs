@@ -1,5 +1,5 @@
-//! Servers are brought back: what clients did through a recording proxy is done again on an empty
-//! server, and everything is compared.
+//! Servers are restored: what clients did through a recording proxy is repeated on an empty server,
+//! and everything is compared.
 
 mod crash;
 mod mariadb;
@@ -26,8 +26,8 @@ impl Drop for Process {
     }
 }
 
-/// A port that has no listener, not even for a moment: a process that another thread starts
-/// meanwhile would go on listening for a while.
+/// Returns a port on which nothing has listened, even for a moment. A process that another thread
+/// starts meanwhile would inherit the listener for a while.
 fn free_port() -> u16 {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();

@@ -158,7 +158,7 @@ fn a_hostile_client_gets_nowhere() {
 }
 
 #[test]
-fn clients_that_say_nothing_keep_nobody_out() {
+fn silent_clients_do_not_keep_others_out() {
     let token = Token::random().unwrap();
     let receiver = Receiver::start_with(Trust::Token(token.clone()), NO_LIMITS);
     let silent: Vec<TcpStream> = (0..300)

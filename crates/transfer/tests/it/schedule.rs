@@ -1,8 +1,8 @@
 //! The guarantees of the concurrency controller, under random runs.
 //!
 //! The model keeps the history: when each write began and whether it is synced. A range may be
-//! handed out when the writes that began after the end of its sync, and are synced, are as many
-//! bytes as the device's cache holds; how the schedule counts that is its own affair.
+//! handed out when the writes that began after the end of its sync, and are synced, have as many
+//! bytes as the device's cache holds; how the schedule computes that does not matter.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ enum Event {
     Written(Vec<(u64, bool)>),
     /// The oldest write is synced, whatever was written since.
     Synced,
-    /// A write that fails: what of it is on the device is unknown.
+    /// A write fails: it is unknown what of it is on the device.
     Failed(u64),
     /// A verifier takes a range.
     Take,
@@ -46,7 +46,7 @@ struct Write {
     ranges: Vec<Range>,
 }
 
-/// A schedule next to what is known of it.
+/// A schedule, and what is known about it.
 struct Model {
     schedule: Schedule,
     cache_bytes: u64,

@@ -44,7 +44,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, trouble: Option<Trouble>) {
         match trouble {
             Some(Trouble::FlipAt(at)) if (passed..end).contains(&at) => buffer[place(at)] ^= 0x10,
             Some(Trouble::CutAt(at)) if (passed..end).contains(&at) => {
-                // What was passed arrives; then both ends see that the other one is gone.
+                // What was passed arrives; then both ends see that the peer is gone.
                 let _gone = to.write_all(&buffer[..place(at)]);
                 let _gone = from.shutdown(Shutdown::Both);
                 break;

@@ -106,7 +106,7 @@ impl<'a> Execute<'a> {
     /// Command, id, flags and a count of iterations that is always one.
     const FIXED_BYTES: usize = 10;
 
-    /// Parses `payload`, for a statement with this many `parameters`; `None` if it has none, or if
+    /// Parses `payload`, for a statement with this many `parameters`. `None` if it has none, or if
     /// the payload is too short.
     pub(crate) fn parse(payload: &'a [u8], parameters: u16) -> Option<Self> {
         let parameters = usize::from(parameters);

@@ -59,7 +59,7 @@ pub(crate) fn write(out: &mut Vec<u8>, mut sequence: u8, payload: &[u8]) {
     }
 }
 
-/// Returns the length, with headers, of the payload that begins `bytes`; the error is the minimum
+/// Returns the length, with headers, of the payload that begins `bytes`. The error is the minimum
 /// number of missing bytes.
 pub(crate) fn whole(bytes: &[u8]) -> Result<usize, usize> {
     let mut at = 0;

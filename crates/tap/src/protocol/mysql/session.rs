@@ -15,12 +15,12 @@ const SETTINGS_MAX: usize = 4096;
 pub(super) enum Change {
     /// Replaces the request with this name.
     Keep(String),
-    /// COM_STMT_PREPARE of a statement that reads only or not: kept under the id that the server
-    /// gives.
+    /// COM_STMT_PREPARE of a statement, read-only or not: kept under the id that the server
+    /// returns.
     Prepare { reads: bool },
     /// COM_CHANGE_USER: discards everything except the login.
     NewUser,
-    /// COM_RESET_CONNECTION: only user and address stay.
+    /// COM_RESET_CONNECTION: keeps only the user and the database.
     Reset,
 }
 
@@ -63,8 +63,8 @@ impl Session {
         self.status & (status::IN_TRANSACTION | status::AUTOCOMMIT) == status::AUTOCOMMIT
     }
 
-    /// The class of a query, and what it makes of the session; `is_alone` if the server has
-    /// answered all before it.
+    /// Determines the class of a query, and its effect on the session. `is_alone` says that the
+    /// server has answered all before it.
     pub(super) fn query(&self, sql: &[u8], is_alone: bool) -> (Class, Option<Change>) {
         let statements = sql::statements(sql);
         let kinds: Vec<Kind> = statements.iter().map(|statement| sql::kind(statement)).collect();
@@ -139,8 +139,8 @@ impl Session {
         if reads && is_alone && self.is_autocommit() { Class::ReadOnly } else { Class::Query }
     }
 
-    /// The request that names the types of a statement's parameters, if this execution tells others
-    /// than were known: later ones rely on them.
+    /// Returns a request with the types of a statement's parameters if this execution changes them,
+    /// because later ones rely on them.
     pub(super) fn naming(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let (id, statement) = self.statement(payload)?;
         let types = Execute::parse(payload, statement.parameters)?.types?.to_vec();
@@ -197,8 +197,8 @@ impl Session {
         self.status = status;
     }
 
-    /// What is in force, oldest first; the types of a statement's parameters as an execution of
-    /// class Connection, which replay does not execute.
+    /// The requests in force, oldest first. Parameter types are an execution of class Connection,
+    /// which replay does not execute.
     pub(super) fn requests(&self) -> Vec<Vec<u8>> {
         let settings = self.settings.iter().map(|(_, request)| request.clone());
         let mut requests: Vec<_> = settings.collect();

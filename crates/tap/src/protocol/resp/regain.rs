@@ -1,7 +1,7 @@
-//! Finding the place again after a gap, by rounds: all that the client says until the server
-//! speaks, and all that the server answers until the client speaks.
+//! Finds the position again after a gap, by rounds: all that the client sends until the server's
+//! turn, and all that the server answers until the client's turn.
 //!
-//! The speaker changes at the same bytes however they are cut into calls.
+//! The turns change at the same bytes, however the bytes are split into calls.
 
 use resp::{Limits, Parsed, Parser};
 

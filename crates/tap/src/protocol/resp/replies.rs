@@ -11,7 +11,7 @@
 
 use crate::entry::Outcome;
 
-/// Bytes kept of a line or of the first string: enough for any name of a push, and for the
+/// Bytes kept of a line or of the first string. They suffice for any name of a push, and for the
 /// timestamp at the beginning of a MONITOR line.
 const HEAD_BYTES: usize = 32;
 

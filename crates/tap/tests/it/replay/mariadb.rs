@@ -19,7 +19,7 @@ use super::{Process, free_port, has_program, output, replay_all, settings, wait_
 const USER: &str = "someone";
 const PASSWORD: &str = "secret";
 
-/// A server with an empty database `shop`, and a user with all rights.
+/// A server with an empty database `shop`, and a user with all privileges.
 pub(super) struct Server {
     process: Option<Process>,
     dir: TempDir,
@@ -361,7 +361,7 @@ fn a_request_that_takes_long_is_not_overtaken() {
 }
 
 #[test]
-fn who_waits_for_a_locked_table_gets_it_when_it_is_unlocked() {
+fn a_statement_that_waits_for_a_locked_table_gets_it_when_it_is_unlocked() {
     if !is_installed() {
         return;
     }

@@ -58,8 +58,8 @@ impl Client {
         self.0.get_mut().write_all(bytes.as_bytes()).unwrap();
     }
 
-    /// Sends a command whose words are separated by spaces, in which ~ stands for one; the reply,
-    /// of an array all of it.
+    /// Sends a command of words separated by spaces, in which ~ stands for a space. Returns the
+    /// whole reply, also of an array.
     fn call(&mut self, line: &str) -> String {
         self.send(line);
         self.reply()
@@ -85,8 +85,8 @@ impl Client {
     }
 }
 
-/// What clients do at the same time; shared keys are changed in ways that commute, as the order of
-/// two requests that overlap is not known.
+/// The work of concurrent clients. Shared keys are changed in commuting ways, because the order of
+/// two overlapping requests is unknown.
 fn work(address: SocketAddr, worker: u32) {
     let mut client = Client::connect(address);
     let mut random = fastrand::Rng::with_seed(u64::from(worker));
@@ -134,7 +134,7 @@ fn give(address: SocketAddr) {
     }
 }
 
-/// Two that change a key by turns, the second one only if no other client did in between.
+/// Two clients change a key alternately, the second one only if no other client did in between.
 fn compare_and_set(address: SocketAddr) {
     let (mut one, mut other) = (Client::connect(address), Client::connect(address));
     for round in 0..20 {
