@@ -1,7 +1,7 @@
 //! The two ends: a server that serves one directory in both directions, and a client that sends to
 //! it and fetches from it.
 //!
-//! Without a token, anyone who can connect may read and write the directory. So every address
+//! Without a token, any program that can connect may read and write the directory. So every address
 //! except loopback requires a token, unless the user explicitly disables it ([`Trust::Anybody`]).
 
 use std::fmt;
