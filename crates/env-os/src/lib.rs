@@ -1,4 +1,5 @@
-//! The real world: the operating system's disk, clock and randomness behind the traits of [`mod@env`].
+//! The real world: the operating system's disk, clock and randomness behind the traits of
+//! [`mod@env`].
 //!
 //! ```text
 //!   OsDisk      files by pread/pwrite, fdatasync, fallocate, flock, cachestat;

@@ -20,7 +20,8 @@
 //! # Invariants
 //! 1. The bytes and missing bytes of a stream, in order, have the same places in the stream as at
 //!    the receiver.
-//! 2. At most [`Limits::waiting_bytes`] wait in one stream, and [`Limits::connections`] are remembered.
+//! 2. At most [`Limits::waiting_bytes`] wait in one stream, and [`Limits::connections`] are
+//!    remembered.
 
 mod hash;
 mod stream;

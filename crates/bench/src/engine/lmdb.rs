@@ -4,7 +4,8 @@
 //! (or of a control group). Comparisons should say so. Page writes are the file pages that the
 //! process wrote, as counted by the kernel.
 //!
-//! This file holds `unsafe` because opening a memory map is: no process may change the file meanwhile.
+//! This file holds `unsafe` because opening a memory map is: no process may change the file
+//! meanwhile.
 #![expect(unsafe_code, reason = "LMDB maps its file into memory")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The packet filter: a program in classic BPF that the kernel runs on every packet of the interface, so
-//! that only those of the server are copied (the paper's packet filter).
+//! The packet filter: a program in classic BPF that the kernel runs on every packet of the
+//! interface, so that only those of the server are copied (the paper's packet filter).
 //!
 //! It sees packets from their IP header on. It passes TCP segments to or from the server's port,
 //! and address if any are given, that carry bytes or SYN, FIN or RST. Pure acknowledgements do not

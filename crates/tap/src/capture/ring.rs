@@ -1,5 +1,5 @@
-//! The packet ring: a socket of `AF_PACKET` whose packets the kernel writes into memory that this process
-//! has mapped (`TPACKET_V3`), so that a packet costs no system call.
+//! The packet ring: a socket of `AF_PACKET` whose packets the kernel writes into memory that this
+//! process has mapped (`TPACKET_V3`), so that a packet costs no system call.
 //!
 //! ```text
 //!   ┌ block 0 ────────────────┐┌ block 1 ─┐┌ block 2 ─┐
@@ -99,7 +99,8 @@ impl Socket {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the descriptor is open; the call reads one link-layer address of the length given.
+        // SAFETY: the descriptor is open; the call reads one link-layer address of the length
+        // given.
         let returned = unsafe {
             libc::bind(
                 self.descriptor.as_raw_fd(),

@@ -26,7 +26,8 @@ fn payload(position: u64) -> Vec<u8> {
     vec![u8::try_from(position % 251).unwrap(); len]
 }
 
-/// Writes batches of a few requests, a sync every third, a segment every 4 KiB, until the power fails.
+/// Writes batches of a few requests, a sync every third, a segment every 4 KiB, until the power
+/// fails.
 fn run(disk: &Arc<dyn Disk>, ledger: &mut Ledger) -> Result<()> {
     let settings =
         Settings { protocol: "raw".into(), keep: Keep { bytes_max: Some(20_000), age_max: None } };
