@@ -186,9 +186,6 @@ pub(super) const WORDS: &[&str] = &[
     "to be had",
 ];
 
-/// Crates (and `documents`) that still have some of these words: a count instead of errors.
-pub(super) const AREAS_WITH_WORDS: &[&str] = &[];
-
 /// Names that say nothing of a file's job.
 pub(super) const EMPTY_NAMES: &[&str] =
     &["utils", "util", "common", "helpers", "helper", "manager", "misc"];

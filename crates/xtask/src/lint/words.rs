@@ -1,90 +1,42 @@
 //! Words that comments and documents do without: they name no actor, or sound translated.
 //!
-//! ```text
-//!   comments of crates/*/**/*.rs ─┐
-//!                                 ├─► areas (a crate, the documents) ─► clean: error at each
-//!   *.md ─────────────────────────┘                                     not yet: one warning with counts
-//! ```
-//!
-//! An area that has none of the words stays so; one that still has some is listed in
-//! `policy::AREAS_WITH_WORDS` and only counted. Code between backquotes, targets of links and fenced
-//! blocks of a document are quotations and do not count.
+//! Each is an error, in the comments of Rust files and in Markdown documents. Code between backquotes,
+//! targets of links and fenced blocks of a document are quotations and do not count.
 
-use super::policy::{AREAS_WITH_WORDS, WORDS};
+use super::policy::WORDS;
 use super::source::Source;
 use super::{Finding, Severity, sorted_entries};
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The area of everything that is no crate.
-const DOCUMENTS: &str = "documents";
-
-/// A listed word and where it stands.
-struct Hit {
-    word: &'static str,
-    file: PathBuf,
-    line: usize,
-}
 
 /// Checks the comments of all Rust files and all Markdown documents below `root`.
 ///
 /// # Errors
 /// When a document cannot be read.
 pub(super) fn check(root: &Path, sources: &[Source]) -> io::Result<Vec<Finding>> {
-    let mut areas: BTreeMap<String, Vec<Hit>> = BTreeMap::new();
+    let mut findings = Vec::new();
     for source in sources {
-        let hits = areas.entry(source.krate.clone()).or_default();
         for (line, comment) in comments(&source.text) {
-            hits.extend(hits_in(&comment).map(|word| Hit {
-                word,
-                file: source.shown.clone(),
-                line,
-            }));
+            findings.extend(hits_in(&comment).map(|word| finding(word, &source.shown, line)));
         }
     }
     let mut documents = Vec::new();
     find_documents(root, root, &mut documents)?;
     for shown in documents {
         let text = std::fs::read_to_string(root.join(&shown))?;
-        let hits = areas.entry(DOCUMENTS.to_owned()).or_default();
         for (line, prose) in prose(&text) {
-            hits.extend(hits_in(prose).map(|word| Hit { word, file: shown.clone(), line }));
+            findings.extend(hits_in(prose).map(|word| finding(word, &shown, line)));
         }
     }
-    Ok(areas.iter().flat_map(|(area, hits)| judge(area, hits)).collect())
+    Ok(findings)
 }
 
-fn judge(area: &str, hits: &[Hit]) -> Vec<Finding> {
-    let place = if area == DOCUMENTS { PathBuf::new() } else { PathBuf::from("crates").join(area) };
-    let still_counted = AREAS_WITH_WORDS.contains(&area);
-    if !still_counted {
-        let error = |hit: &Hit| Finding {
-            severity: Severity::Error,
-            file: hit.file.clone(),
-            what: format!("line {}: `{}`: {ADVICE}", hit.line, hit.word),
-        };
-        return hits.iter().map(error).collect();
+fn finding(word: &'static str, file: &Path, line: usize) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        file: file.to_owned(),
+        what: format!("line {line}: `{word}`: {ADVICE}"),
     }
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for hit in hits {
-        *counts.entry(hit.word).or_default() += 1;
-    }
-    let what = match hits {
-        [] => format!("`{area}` has no listed words left: take it out of AREAS_WITH_WORDS"),
-        [first, ..] => {
-            let counts: Vec<String> =
-                counts.iter().map(|(word, count)| format!("{word} {count}")).collect();
-            format!(
-                "`{area}` has {} listed words ({}), the first in {}:{}",
-                hits.len(),
-                counts.join(", "),
-                first.file.display(),
-                first.line
-            )
-        }
-    };
-    vec![Finding { severity: Severity::Warning, file: place, what }]
 }
 
 const ADVICE: &str = "name the actor, or say it in plain English (the list is in policy.rs)";
@@ -240,15 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_area_fails_and_a_listed_one_is_counted() {
-        let hit = || Hit { word: "nobody", file: PathBuf::from("crates/x/src/lib.rs"), line: 7 };
-        let errors = judge("a crate that is not listed", &[hit(), hit()]);
-        assert_eq!(errors.iter().filter(|finding| finding.severity == Severity::Error).count(), 2);
-        let listed = AREAS_WITH_WORDS[0];
-        let counted = judge(listed, &[hit(), hit()]);
-        assert!(counted.len() == 1 && counted[0].severity == Severity::Warning);
-        assert!(counted[0].what.contains("nobody 2"), "{}", counted[0]);
-        assert!(judge(listed, &[])[0].what.contains("take it out"));
+    fn a_listed_word_is_an_error_where_it_stands() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("notes.md"), "fine\nnobody reads `nobody`\n").unwrap();
+        let findings = check(root.path(), &[]).unwrap();
+        assert_eq!(findings.len(), 1);
+        assert_eq!(
+            (findings[0].severity, findings[0].file.as_path()),
+            (Severity::Error, Path::new("notes.md"))
+        );
+        assert!(findings[0].what.starts_with("line 2: `nobody`"), "{}", findings[0]);
     }
 
     #[test]
