@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::latch::{Inner, Queue};
 use crate::locks::LockTable;
 use crate::options::{Env, Options, Stats, Upkeep};
-use crate::position::Lsn;
+use crate::position::LogOffset;
 use crate::transaction::{ReadTransaction, Transaction};
 
 /// One transaction may change the online log table's size divided by this. With the splits that
@@ -102,7 +102,7 @@ impl PageStore {
             page_hits: AtomicU64::new(0),
             _lock: lock,
         });
-        let is_new = inner.share().master.checkpoint == Lsn(0);
+        let is_new = inner.share().master.checkpoint == LogOffset(0);
         if is_new {
             inner.whole_checkpoint(Effort::None)?;
         }
@@ -219,7 +219,7 @@ impl PageStore {
         self.inner.flush_all()
     }
 
-    /// Waits until the transaction whose commit returned `lsn` is durable.
+    /// Waits until the transaction whose commit returned `offset` is durable.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -244,14 +244,14 @@ impl PageStore {
     ///
     /// # Errors
     /// As [`PageStore::flush`].
-    pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
-        self.inner.flush_past(lsn)
+    pub fn wait_durable(&self, offset: LogOffset) -> Result<()> {
+        self.inner.flush_past(offset)
     }
 
     /// The end of the durable log: a transaction is durable if its commit returned less. A program
     /// that commits without waiting learns from this what it may acknowledge.
     #[must_use]
-    pub fn durable_end(&self) -> Lsn {
+    pub fn durable_end(&self) -> LogOffset {
         self.inner.log.durable_end()
     }
 
