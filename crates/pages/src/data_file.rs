@@ -18,6 +18,7 @@ use base::bytes;
 use base::checksum::crc32c;
 use env::{Access, Disk, File};
 
+use crate::FileError;
 use crate::error::{Error, Result};
 use crate::page::{PAGE_BYTES, Page};
 use crate::position::{LogOffset, PageId};
@@ -145,7 +146,7 @@ impl DataFile {
         match words(&header, MAGIC) {
             Ok(Some([salt, segment_bytes, ..])) => Ok(Self { file, path, salt, segment_bytes }),
             Ok(None) => Err(Error::corrupt(&path, 0, "the header of the file is damaged")),
-            Err(found) => Err(Error::NewerFormat { path, found, known: FORMAT_VERSION }),
+            Err(found) => Err(FileError::NewerFormat { path, found, known: FORMAT_VERSION }.into()),
         }
     }
 

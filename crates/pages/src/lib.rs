@@ -110,6 +110,7 @@ mod unsettled;
 
 pub use catalog::TABLE_NAME_BYTES_MAX;
 pub use check::Report;
+pub use env::FileError;
 pub use error::{Error, Result};
 pub use options::{Durability, Env, LockWait, Options, Stats, Upkeep};
 pub use page::{KEY_BYTES_MAX, PAGE_BYTES};

@@ -140,7 +140,7 @@ impl LogFiles {
     /// The numbers of all segments, ascending.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if a file has a segment number that no log can reach.
+    /// [`crate::FileError::Corrupt`] if a file has a segment number that no log can reach.
     pub(crate) fn segments(&self) -> Result<Vec<u64>> {
         let names = self.disk.list(&self.dir).map_err(Error::io(&self.dir, "list"))?;
         let number_max = u64::MAX / (self.pages_per_segment * LOG_PAGE_BYTES as u64) - 1;
@@ -168,6 +168,7 @@ impl LogFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FileError;
     use crate::log_page::{FIRST_OFFSET, Group, GroupKind, LogBuffer};
     use crate::log_reader::Visited;
     use crate::log_scan::{Gather, Readers};
@@ -257,7 +258,7 @@ mod tests {
         old.append(GroupKind::Commit, &[8; 700]);
         file.write_all_at(&old.seal().bytes, LOG_PAGE_BYTES as u64).expect("no faults");
         let scanned = count_groups(&files, start);
-        assert!(matches!(scanned, Err(Error::Corrupt { .. })));
+        assert!(matches!(scanned, Err(Error::File(FileError::Corrupt { .. }))));
     }
 
     #[test]
@@ -273,8 +274,10 @@ mod tests {
             assert_eq!(files.segments().expect("no faults"), [7]);
             let named = dir.join(format!("{number}.log"));
             disk.create(&named).expect("no faults");
-            let Err(Error::Corrupt { file, .. }) = files.segments() else { panic!("{number}") };
-            assert_eq!(file, named);
+            let Err(Error::File(FileError::Corrupt { path, .. })) = files.segments() else {
+                panic!("{number}")
+            };
+            assert_eq!(path, named);
         }
     }
 }

@@ -309,6 +309,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::FileError;
     use crate::error::Error;
     use crate::log_page::{FIRST_OFFSET, GroupKind, LogBuffer};
     use env::Access;
@@ -384,7 +385,10 @@ mod tests {
             file.write_all_at(&[!byte[0]], at).expect("no faults");
             let read = offsets(&files, FIRST_OFFSET, Readers::One);
             if page < last_flush {
-                assert!(matches!(read, Err(Error::Corrupt { .. })), "page {page}: {read:?}");
+                assert!(
+                    matches!(read, Err(Error::File(FileError::Corrupt { .. }))),
+                    "page {page}: {read:?}"
+                );
             } else {
                 let before = LogOffset(last_flush * LOG_PAGE_BYTES as u64);
                 let kept = written.partition_point(|offset| *offset < before);

@@ -161,7 +161,7 @@ impl Pool {
     }
 
     /// # Errors
-    /// [`Error::Corrupt`] if no store can have such a page.
+    /// [`crate::FileError::Corrupt`] if no store can have such a page.
     pub(crate) fn check_id(&self, id: PageId) -> Result<()> {
         if id >= PageId::END {
             let what = format!("something points to page {id}, which no store has");

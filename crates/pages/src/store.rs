@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Duration;
 
+use crate::FileError;
 use crate::background::Background;
 use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
@@ -68,20 +69,23 @@ impl PageStore {
     /// let store = PageStore::open(&env, Options::with_memory("/data", 128 << 20))?;
     /// assert!(matches!(
     ///     PageStore::open(&env, Options::new("/data")),
-    ///     Err(pages::Error::InUse { .. })
+    ///     Err(pages::Error::File(pages::FileError::InUse { .. }))
     /// ));
     /// store.close()?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// [`Error::InUse`] if it is open elsewhere, [`Error::Corrupt`] if durable bytes are damaged.
+    /// [`crate::FileError::InUse`] if it is open elsewhere, [`crate::FileError::Corrupt`] if durable bytes are damaged.
     pub fn open(env: &Env, options: Options) -> Result<Self> {
         let dir = options.dir.clone();
         env.disk.create_dir_all(&dir).map_err(Error::io(&dir, "create"))?;
         let path: PathBuf = dir.join("pages.lock");
         let lock = env.disk.lock(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() },
+            std::io::ErrorKind::WouldBlock => {
+                FileError::InUse { path: path.clone(), what: "another process has this store open" }
+                    .into()
+            }
             _ => Error::io(&path, "lock")(error),
         })?;
         let seed = (env.clock.now_ms().cast_unsigned() << 20) ^ env.clock.monotonic_us();
@@ -128,7 +132,7 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// As [`PageStore::open`]; [`Error::Io`] if there is no store.
+    /// As [`PageStore::open`]; [`crate::FileError::Io`] if there is no store.
     pub fn open_detached(dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
         let (dir, real) = (dir.into(), Arc::new(env_os::OsDisk));
         let path = dir.join(crate::data_file::NAME);
@@ -214,7 +218,7 @@ impl PageStore {
     /// Makes all committed transactions durable.
     ///
     /// # Errors
-    /// [`Error::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has failed.
+    /// [`crate::FileError::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has failed.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush_all()
     }
@@ -280,7 +284,7 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`]; [`Error::Corrupt`] or [`Error::Io`] if a page cannot be read.
+    /// [`Error::Poisoned`]; [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] if a page cannot be read.
     pub fn list_tables(&self) -> Result<Vec<Vec<u8>>> {
         let mut core = self.inner.latch();
         self.inner.log.healthy()?;
@@ -290,7 +294,7 @@ impl PageStore {
     /// Takes a checkpoint now, by the same rules as an automatic one.
     ///
     /// # Errors
-    /// As [`PageStore::flush`]; [`Error::Corrupt`] if a page cannot be read.
+    /// As [`PageStore::flush`]; [`crate::FileError::Corrupt`] if a page cannot be read.
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.whole_checkpoint(Effort::Normal)
     }
@@ -315,7 +319,7 @@ impl PageStore {
     /// their parents, every page is in exactly one place, on-the-fly redo equals memory.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the first violation.
+    /// [`crate::FileError::Corrupt`] with the first violation.
     pub fn check(&self) -> Result<crate::check::Report> {
         let mut core = self.inner.latch();
         self.inner.log.healthy()?;

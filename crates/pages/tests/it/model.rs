@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use env_sim::Faults;
-use pages::{Durability, Error, LogOffset, Options, PageStore, Transaction};
+use pages::{Durability, Error, FileError, LogOffset, Options, PageStore, Transaction};
 
 use crate::harness::{World, small};
 
@@ -105,7 +105,7 @@ pub(crate) struct Model {
 }
 
 fn is_world_at_end(error: &Error) -> bool {
-    matches!(error, Error::Io { .. } | Error::Poisoned { .. })
+    matches!(error, Error::File(FileError::Io { .. }) | Error::Poisoned { .. })
 }
 
 impl Model {
