@@ -141,8 +141,8 @@ impl Core {
         self.pool.record_bytes() >= self.options.online_log_bytes
     }
 
-    /// Lines 1 and 2: begins a checkpoint and returns the log offset of its begin record. The caller
-    /// writes the log before the first step.
+    /// Lines 1 and 2: begins a checkpoint and returns the log offset of its begin record. The
+    /// caller writes the log before the first step.
     pub(crate) fn begin_checkpoint(&mut self, effort: Effort) -> LogOffset {
         let begin = self.log.append(GroupKind::CheckpointBegin, &[]);
         let capacity = self.options.online_log_bytes as u64;

@@ -95,8 +95,8 @@ struct Scan<'a, G> {
 
 impl LogFiles {
     /// Passes the groups from `start` on to `gather`, up to the last complete flush. `start` is the
-    /// log offset of a group. Returns the result of each range, in the order of the log. Pages before
-    /// `durable_end` must exist. `buffer` is the memory of the readers.
+    /// log offset of a group. Returns the result of each range, in the order of the log. Pages
+    /// before `durable_end` must exist. `buffer` is the memory of the readers.
     pub(crate) fn scan<G: Gather>(
         &self,
         salt: u64,

@@ -7,11 +7,11 @@
 //!                                     ─► line 18: a checkpoint that writes no page
 //! ```
 //!
-//! Lines 11 to 13 of the paper read each page to compare its log offset with the record's. Here on-the-fly
-//! redo makes that comparison when the page is first used ([`crate::pool`]), so that a start reads
-//! no page at all. Records go to the online log table when their pages are first used, and
-//! concurrently with the first transactions ([`crate::unsettled`]). Until the checkpoint of line
-//! 18, which saves the dirty page table, another crash restarts recovery from the same place.
+//! Lines 11 to 13 of the paper read each page to compare its log offset with the record's. Here
+//! on-the-fly redo makes that comparison when the page is first used ([`crate::pool`]), so that a
+//! start reads no page at all. Records go to the online log table when their pages are first used,
+//! and concurrently with the first transactions ([`crate::unsettled`]). Until the checkpoint of
+//! line 18, which saves the dirty page table, another crash restarts recovery from the same place.
 //!
 //! After a failed sync, the kernel may show bytes that are not on the device. So recovery writes
 //! and syncs the last flush of the log and the master record again before relying on them.

@@ -9,8 +9,8 @@
 //!
 //! Invariants: `files` is empty while a thread writes, and no thread holds this mutex during a
 //! write or a sync. Only the holder of the exclusive latch appends, and the buffer is not sealed
-//! while a group is open: so nothing comes between the log offset of a group and the group. The durable
-//! end only grows. The first failed write or sync is remembered, and all later calls fail.
+//! while a group is open: so nothing comes between the log offset of a group and the group. The
+//! durable end only grows. The first failed write or sync is remembered, and all later calls fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -252,8 +252,8 @@ impl SharedLog {
         log
     }
 
-    /// Writes the log until the group at `offset` is durable, or waits for the thread that is writing.
-    /// `latch` takes the latch at least shared, which guarantees that no group is open.
+    /// Writes the log until the group at `offset` is durable, or waits for the thread that is
+    /// writing. `latch` takes the latch at least shared, which guarantees that no group is open.
     pub(crate) fn flush_past<'a, L>(
         &'a self,
         mut log: LogGuard<'a>,
@@ -308,8 +308,8 @@ impl SharedLog {
         log.buffer.reuse(flush);
     }
 
-    /// Waits until the group at `offset` is durable or due. It is due when the buffer is full enough,
-    /// the delay is over, or no transaction is left that could join.
+    /// Waits until the group at `offset` is durable or due. It is due when the buffer is full
+    /// enough, the delay is over, or no transaction is left that could join.
     pub(crate) fn wait_for_group<'a>(
         &'a self,
         mut log: LogGuard<'a>,

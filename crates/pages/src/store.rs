@@ -76,7 +76,8 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// [`crate::FileError::InUse`] if it is open elsewhere, [`crate::FileError::Corrupt`] if durable bytes are damaged.
+    /// [`crate::FileError::InUse`] if it is open elsewhere, [`crate::FileError::Corrupt`] if
+    /// durable bytes are damaged.
     pub fn open(env: &Env, options: Options) -> Result<Self> {
         let dir = options.dir.clone();
         env.disk.create_dir_all(&dir).map_err(Error::io(&dir, "create"))?;
@@ -218,7 +219,8 @@ impl PageStore {
     /// Makes all committed transactions durable.
     ///
     /// # Errors
-    /// [`crate::FileError::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has failed.
+    /// [`crate::FileError::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has
+    /// failed.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush_all()
     }
@@ -284,7 +286,8 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`]; [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] if a page cannot be read.
+    /// [`Error::Poisoned`]; [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] if a page
+    /// cannot be read.
     pub fn list_tables(&self) -> Result<Vec<Vec<u8>>> {
         let mut core = self.inner.latch();
         self.inner.log.healthy()?;

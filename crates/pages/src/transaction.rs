@@ -298,9 +298,10 @@ impl Transaction {
     /// Commits, and returns the position in the log for [`crate::PageStore::wait_durable`].
     ///
     /// # Errors
-    /// [`Error::TransactionFailed`] after a deadlock; nothing has changed. [`crate::FileError::Corrupt`] or
-    /// [`crate::FileError::Io`] from reading a page; nothing has changed. A write or sync error poisons the
-    /// store; reopening it shows whether the transaction is durable.
+    /// [`Error::TransactionFailed`] after a deadlock; nothing has changed.
+    /// [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] from reading a page; nothing has
+    /// changed. A write or sync error poisons the store; reopening it shows whether the transaction
+    /// is durable.
     pub fn commit(self, durability: Durability) -> Result<LogOffset> {
         self.usable()?;
         let tables = std::mem::take(&mut self.state().tables);

@@ -90,8 +90,8 @@ impl Checkpoints {
     /// If it fails, the snapshot is unfinished and the older checkpoints remain.
     ///
     /// # Errors
-    /// The error of the disk; [`crate::FileError::Corrupt`] if the last checkpoint is needed for merging and
-    /// is damaged.
+    /// The error of the disk; [`crate::FileError::Corrupt`] if the last checkpoint is needed for
+    /// merging and is damaged.
     pub fn make<S: Source>(&self, mut snapshot: S) -> Result<Summary> {
         let sequence = snapshot.sequence();
         let path = self.path(sequence);

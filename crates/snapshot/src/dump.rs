@@ -233,7 +233,8 @@ impl Reader {
     /// Opens the dump `path`.
     ///
     /// # Errors
-    /// [`crate::FileError::Io`] if it cannot be opened, [`crate::FileError::Corrupt`] if its header is damaged.
+    /// [`crate::FileError::Io`] if it cannot be opened, [`crate::FileError::Corrupt`] if its header
+    /// is damaged.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self> {
         let file = disk.open(path, Access::Read).map_err(Error::io(path, "open"))?;
         file.advise_sequential();
