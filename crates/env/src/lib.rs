@@ -11,6 +11,7 @@
 //! ```
 //!
 //! [`publish()`] is the one way to create a file that appears under its name complete and durable.
+//! [`FileError`] says why a file cannot be used.
 //!
 //! Everything that has an effect, or whose result differs from run to run, goes through here. So a
 //! whole database can run inside a test with a disk that loses, tears and reorders writes, and the
@@ -21,10 +22,12 @@ mod clock;
 mod disk;
 mod entropy;
 mod error;
+mod file_error;
 mod publish;
 
 pub use clock::Clock;
 pub use disk::{Access, Disk, File, Lock, ReadBuffer};
 pub use entropy::Entropy;
 pub use error::{about, lacks_descriptor, opening, reason, system_number};
-pub use publish::{FailedStep, Unpublished, publish};
+pub use file_error::FileError;
+pub use publish::{Unpublished, publish};

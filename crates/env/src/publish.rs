@@ -18,39 +18,15 @@
 //! 4. Whatever a crash leaves under the temporary name is never read, and is removed by the next
 //!    attempt. So a temporary name has one writer at a time; the caller's own lock ensures that.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, File};
-
-/// A failed step: the operation, its file, and the system's error.
-#[derive(Debug)]
-pub struct FailedStep {
-    /// The file or directory.
-    pub path: PathBuf,
-    /// The step, as a verb.
-    pub doing: &'static str,
-    /// The system's error.
-    pub source: io::Error,
-}
-
-impl fmt::Display for FailedStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = crate::error::reason(&self.path, &self.source);
-        write!(f, "cannot {} {}: {reason}", self.doing, self.path.display())
-    }
-}
-
-impl std::error::Error for FailedStep {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
+use crate::file_error::FileError;
 
 /// Adds the failed step to an error of the system.
-fn step<T>(path: &Path, doing: &'static str, result: io::Result<T>) -> Result<T, FailedStep> {
-    result.map_err(|source| FailedStep { path: path.to_owned(), doing, source })
+fn step<T>(path: &Path, doing: &'static str, result: io::Result<T>) -> Result<T, FileError> {
+    result.map_err(FileError::io(path, doing))
 }
 
 /// A file being written, which does not have its final name yet.
@@ -65,8 +41,8 @@ impl<'a> Unpublished<'a> {
     /// Creates the file as `temporary`, which must be in the directory of `path`.
     ///
     /// # Errors
-    /// [`FailedStep`].
-    pub fn create(disk: &'a dyn Disk, temporary: &Path, path: &Path) -> Result<Self, FailedStep> {
+    /// [`FileError::Io`].
+    pub fn create(disk: &'a dyn Disk, temporary: &Path, path: &Path) -> Result<Self, FileError> {
         assert_eq!(temporary.parent(), path.parent(), "a rename within one directory is atomic");
         if step(temporary, "look for", disk.exists(temporary))? {
             step(temporary, "remove", disk.remove(temporary))?;
@@ -90,8 +66,8 @@ impl<'a> Unpublished<'a> {
     /// Makes the file durable and gives it its name. Returns the open file.
     ///
     /// # Errors
-    /// [`FailedStep`]; the name may then refer to the old file or to this one.
-    pub fn publish(self) -> Result<Box<dyn File>, FailedStep> {
+    /// [`FileError::Io`]; the name may then refer to the old file or to this one.
+    pub fn publish(self) -> Result<Box<dyn File>, FileError> {
         let Self { disk, file, temporary, path } = self;
         step(&temporary, "sync", file.sync_data())?;
         step(&path, "replace", disk.rename(&temporary, &path))?;
@@ -104,13 +80,13 @@ impl<'a> Unpublished<'a> {
 /// Publishes `bytes` as the file `path`, through `temporary`. Returns the open file.
 ///
 /// # Errors
-/// [`FailedStep`]; the name may then refer to the old file or to the new one.
+/// [`FileError::Io`]; the name may then refer to the old file or to the new one.
 pub fn publish(
     disk: &dyn Disk,
     temporary: &Path,
     path: &Path,
     bytes: &[u8],
-) -> Result<Box<dyn File>, FailedStep> {
+) -> Result<Box<dyn File>, FileError> {
     let new = Unpublished::create(disk, temporary, path)?;
     step(temporary, "write", new.file.write_all_at(bytes, 0))?;
     new.publish()

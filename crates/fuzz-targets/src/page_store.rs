@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use env::Disk;
 use env_sim::{Faults, SimClock, SimDisk};
-use pages::{Durability, Env, Error, Options, PageStore, Result, Upkeep};
+use pages::{Durability, Env, Error, FileError, Options, PageStore, Result, Upkeep};
 
 const DIR: &str = "/store";
 const DATA: &str = "/store/pages.data";
@@ -116,9 +116,9 @@ pub(crate) fn run(input: &[u8]) {
         file.write_all_at(&bytes, 0).expect("no faults");
     }
     match read(&disk) {
-        Ok(()) | Err(Error::NewerFormat { .. }) => {}
-        Err(Error::Corrupt { file, what, .. }) => {
-            assert!(file.starts_with(DIR) && !what.is_empty());
+        Ok(()) | Err(Error::File(FileError::NewerFormat { .. })) => {}
+        Err(Error::File(FileError::Corrupt { path, what, .. })) => {
+            assert!(path.starts_with(DIR) && !what.is_empty());
         }
         Err(error) => panic!("{error}"),
     }

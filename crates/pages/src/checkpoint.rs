@@ -10,7 +10,7 @@
 //!          ─► log before the redo starting point removed, slots settled
 //! ```
 //!
-//! The redo starting point is the smallest LSN of the dirty page table and the begin record:
+//! The redo starting point is the smallest log offset of the dirty page table and the begin record:
 //! everything committed during the checkpoint lies behind it.
 
 use base::varint;
@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::data_file::{Master, Slots};
 use crate::log_page::GroupKind;
 use crate::pool::PageWrite;
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 
 /// A checkpoint begins when less than this share of the online log table is free, in percent.
 const FREE_PERCENT_MIN: usize = 10;
@@ -36,13 +36,13 @@ const STEP_WRITES_MAX: usize = 64;
 
 /// A checkpoint in progress.
 pub(crate) struct Checkpoint {
-    begin: Lsn,
+    begin: LogOffset,
     /// The pages still to be visited, in reverse order.
     pages: Vec<PageId>,
-    dirty_pages: Vec<(PageId, Lsn)>,
+    dirty_pages: Vec<(PageId, LogOffset)>,
     min_del: usize,
     max_age: u64,
-    redo_start: Lsn,
+    redo_start: LogOffset,
 }
 
 /// How hard a checkpoint tries to free the table.
@@ -59,8 +59,8 @@ pub(crate) enum Effort {
 /// The contents of a checkpoint record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckpointRecord {
-    pub(crate) begin: Lsn,
-    pub(crate) dirty_pages: Vec<(PageId, Lsn)>,
+    pub(crate) begin: LogOffset,
+    pub(crate) dirty_pages: Vec<(PageId, LogOffset)>,
     pub(crate) active: Vec<u64>,
     pub(crate) slots: Slots,
 }
@@ -70,9 +70,9 @@ impl CheckpointRecord {
         let mut out = Vec::new();
         varint::put(&mut out, self.begin.0);
         varint::put(&mut out, self.dirty_pages.len() as u64);
-        for (id, lsn) in &self.dirty_pages {
+        for (id, offset) in &self.dirty_pages {
             varint::put(&mut out, id.0);
-            varint::put(&mut out, lsn.0);
+            varint::put(&mut out, offset.0);
         }
         varint::put(&mut out, self.active.len() as u64);
         self.active.iter().for_each(|id| varint::put(&mut out, *id));
@@ -82,10 +82,10 @@ impl CheckpointRecord {
 
     pub(crate) fn decode(mut input: &[u8]) -> Option<Self> {
         let input = &mut input;
-        let begin = Lsn(varint::take(input)?);
+        let begin = LogOffset(varint::take(input)?);
         let mut dirty_pages = Vec::new();
         for _ in 0..varint::take(input)? {
-            dirty_pages.push((PageId(varint::take(input)?), Lsn(varint::take(input)?)));
+            dirty_pages.push((PageId(varint::take(input)?), LogOffset(varint::take(input)?)));
         }
         let mut active = Vec::new();
         for _ in 0..varint::take(input)? {
@@ -96,14 +96,19 @@ impl CheckpointRecord {
     }
 
     /// The position from which recovery needs the log.
-    pub(crate) fn redo_start(&self) -> Lsn {
-        self.dirty_pages.iter().map(|(_, lsn)| *lsn).min().unwrap_or(self.begin).min(self.begin)
+    pub(crate) fn redo_start(&self) -> LogOffset {
+        self.dirty_pages
+            .iter()
+            .map(|(_, offset)| *offset)
+            .min()
+            .unwrap_or(self.begin)
+            .min(self.begin)
     }
 }
 
 impl Core {
-    /// The LSN of the begin record of the checkpoint in progress.
-    pub(crate) fn checkpoint_begin(&self) -> Option<Lsn> {
+    /// The log offset of the begin record of the checkpoint in progress.
+    pub(crate) fn checkpoint_begin(&self) -> Option<LogOffset> {
         self.checkpoint.as_ref().map(|checkpoint| checkpoint.begin)
     }
 
@@ -127,7 +132,7 @@ impl Core {
 
     /// Whether the log is nearly as long as a restart may read.
     fn is_log_long(&self) -> bool {
-        let log_bytes = self.log.next_lsn().0 - self.redo_start.0;
+        let log_bytes = self.log.next_offset().0 - self.redo_start.0;
         log_bytes > self.options.log_bytes_max / 100 * LOG_PERCENT_DUE
     }
 
@@ -136,9 +141,9 @@ impl Core {
         self.pool.record_bytes() >= self.options.online_log_bytes
     }
 
-    /// Lines 1 and 2: begins a checkpoint and returns the LSN of its begin record. The caller
-    /// writes the log before the first step.
-    pub(crate) fn begin_checkpoint(&mut self, effort: Effort) -> Lsn {
+    /// Lines 1 and 2: begins a checkpoint and returns the log offset of its begin record. The
+    /// caller writes the log before the first step.
+    pub(crate) fn begin_checkpoint(&mut self, effort: Effort) -> LogOffset {
         let begin = self.log.append(GroupKind::CheckpointBegin, &[]);
         let capacity = self.options.online_log_bytes as u64;
         let max_age = match self.options.max_age_bytes {
@@ -175,7 +180,7 @@ impl Core {
     /// writes them without the latch, then calls [`Core::finish_step`]; until then it keeps its
     /// turn.
     pub(crate) fn begin_step(&mut self, page_count: usize) -> Vec<PageWrite> {
-        let (next_lsn, durable_end) = (self.log.next_lsn(), self.log.durable_end());
+        let (next_offset, durable_end) = (self.log.next_offset(), self.log.durable_end());
         let checkpoint = self.checkpoint.as_mut().expect("whose turn it is has seen it");
         // Everything that existed when the checkpoint began is durable; otherwise a page could be
         // skipped as pending.
@@ -189,8 +194,8 @@ impl Core {
             let log = self.pool.table.log(id);
             // Line 5: "committed", for storage, means durable in the log.
             let committed = log.len_before(durable_end);
-            let Some(first) = log.first_lsn().filter(|_| committed > 0) else { continue };
-            let age = next_lsn.0 - first.0;
+            let Some(first) = log.first_offset().filter(|_| committed > 0) else { continue };
+            let age = next_offset.0 - first.0;
             let is_worth_it =
                 log.record_count(committed) >= checkpoint.min_del || age >= checkpoint.max_age;
             if is_worth_it && self.pool.is_writable(id) {
@@ -223,7 +228,7 @@ impl Core {
     }
 
     /// Lines 20 to 22: appends the checkpoint record to the log buffer.
-    pub(crate) fn log_checkpoint(&mut self) -> Lsn {
+    pub(crate) fn log_checkpoint(&mut self) -> LogOffset {
         let checkpoint = self.checkpoint.as_mut().expect("the thread that closed it ends it");
         let record = CheckpointRecord {
             begin: checkpoint.begin,
@@ -232,23 +237,23 @@ impl Core {
             slots: self.pool.frozen_slots().clone(),
         };
         checkpoint.redo_start = record.redo_start();
-        let lsn = self.log.append(GroupKind::Checkpoint, &record.encode());
+        let offset = self.log.append(GroupKind::Checkpoint, &record.encode());
         self.log.append(GroupKind::CheckpointEnd, &[]);
-        lsn
+        offset
     }
 
-    /// Line 23: the master record for the durable checkpoint record at `lsn`.
-    pub(crate) fn next_master(&self, lsn: Lsn) -> Master {
+    /// Line 23: the master record for the durable checkpoint record at `offset`.
+    pub(crate) fn next_master(&self, offset: LogOffset) -> Master {
         Master {
             sequence: self.master.sequence + 1,
-            checkpoint: lsn,
+            checkpoint: offset,
             durable_end: self.log.durable_end(),
         }
     }
 
     /// Ends the checkpoint after its master record has become durable. Returns the position before
     /// which the log is no longer needed.
-    pub(crate) fn finish_checkpoint(&mut self, master: Master) -> Lsn {
+    pub(crate) fn finish_checkpoint(&mut self, master: Master) -> LogOffset {
         let checkpoint = self.checkpoint.take().expect("the thread that closed it ends it");
         self.master = master;
         self.pool.settle_slots();
@@ -269,14 +274,14 @@ mod tests {
         let mut slots = Slots::default();
         slots.set(PageId(9), true);
         let record = CheckpointRecord {
-            begin: Lsn(70),
-            dirty_pages: vec![(PageId(3), Lsn(60)), (PageId(300), Lsn(65))],
+            begin: LogOffset(70),
+            dirty_pages: vec![(PageId(3), LogOffset(60)), (PageId(300), LogOffset(65))],
             active: vec![4, 5],
             slots,
         };
         let bytes = record.encode();
         assert_eq!(CheckpointRecord::decode(&bytes), Some(record.clone()));
-        assert_eq!(record.redo_start(), Lsn(60));
+        assert_eq!(record.redo_start(), LogOffset(60));
         for len in 0..bytes.len() {
             assert_eq!(CheckpointRecord::decode(&bytes[..len]), None);
         }

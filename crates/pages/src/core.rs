@@ -18,7 +18,7 @@ use crate::log_page::{GroupKind, put_record};
 use crate::options::{Options, Stats};
 use crate::page::{BODY_BYTES, Cell, Kind, Meta, Place};
 use crate::pool::Pool;
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::redo_record::{Op, put_runs};
 use crate::shared_log::SharedLog;
 use crate::split::InsertRuns;
@@ -41,7 +41,7 @@ pub(crate) struct Core {
     /// Whether the checkpoint that ends a restart is still to begin.
     pub(crate) is_restarting: bool,
     /// The redo starting point of the last checkpoint.
-    pub(crate) redo_start: Lsn,
+    pub(crate) redo_start: LogOffset,
     /// Whether deleted tables may have pages left to free.
     pub(crate) has_deleted_tables: bool,
     /// The record being encoded.
@@ -53,7 +53,7 @@ pub(crate) struct Core {
 
 /// The group of records being built.
 pub(crate) struct Change {
-    lsn: Lsn,
+    offset: LogOffset,
     body: Vec<u8>,
     touched: BTreeSet<PageId>,
     /// Tables created by this group.
@@ -61,7 +61,7 @@ pub(crate) struct Change {
 }
 
 impl Core {
-    pub(crate) fn new(pool: Pool, master: Master, redo_start: Lsn, options: Options) -> Self {
+    pub(crate) fn new(pool: Pool, master: Master, redo_start: LogOffset, options: Options) -> Self {
         Self {
             log: Arc::clone(&pool.log),
             pool,
@@ -99,21 +99,26 @@ impl Core {
     pub(crate) fn begin_change(&self, transaction: u64) -> Change {
         let mut body = Vec::new();
         varint::put(&mut body, transaction);
-        Change { lsn: self.log.open_group(), body, touched: BTreeSet::new(), new_roots: Vec::new() }
+        Change {
+            offset: self.log.open_group(),
+            body,
+            touched: BTreeSet::new(),
+            new_roots: Vec::new(),
+        }
     }
 
     /// Appends the group to the log buffer, or drops all of it if building it failed.
-    pub(crate) fn end_change(&mut self, change: Change, made: Result<()>) -> Result<Lsn> {
+    pub(crate) fn end_change(&mut self, change: Change, made: Result<()>) -> Result<LogOffset> {
         if let Err(error) = made {
-            self.pool.drop_changes(&change.touched, change.lsn);
+            self.pool.drop_changes(&change.touched, change.offset);
             self.log.drop_group();
             let failed = Err(error);
             return if self.pool.has_failed { self.log.poison_by(failed) } else { failed };
         }
         self.roots().extend(change.new_roots);
-        let lsn = self.log.append(GroupKind::Commit, &change.body);
-        assert_eq!(lsn, change.lsn, "nothing is logged while a group is made");
-        Ok(lsn)
+        let offset = self.log.append(GroupKind::Commit, &change.body);
+        assert_eq!(offset, change.offset, "nothing is logged while a group is made");
+        Ok(offset)
     }
 
     /// Changes one page as part of a group.
@@ -136,7 +141,7 @@ impl Core {
         place: Option<Place>,
     ) -> Result<()> {
         change.touched.insert(id);
-        self.pool.change(id, change.lsn, op, place, &self.scratch)?;
+        self.pool.change(id, change.offset, op, place, &self.scratch)?;
         put_record(&mut change.body, id, &self.scratch);
         Ok(())
     }
@@ -187,7 +192,7 @@ impl Core {
     }
 
     /// The first group of a new store: page 0, and an empty catalog.
-    pub(crate) fn bootstrap(&mut self) -> Result<Lsn> {
+    pub(crate) fn bootstrap(&mut self) -> Result<LogOffset> {
         let mut change = self.begin_change(0);
         let meta = Meta { page_count: 2, free_head: 0, free_count: 0 };
         let made = self.change_page(&mut change, PageId::META, &Op::Meta(meta)).and_then(|()| {

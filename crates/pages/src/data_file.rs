@@ -18,9 +18,10 @@ use base::bytes;
 use base::checksum::crc32c;
 use env::{Access, Disk, File};
 
+use crate::FileError;
 use crate::error::{Error, Result};
 use crate::page::{PAGE_BYTES, Page};
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 
 /// The version of all formats of the store.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -36,10 +37,10 @@ pub(crate) const NAME: &str = "pages.data";
 pub(crate) struct Master {
     /// Grows by one with every master record; the record overwrites the older of the two.
     pub(crate) sequence: u64,
-    /// The LSN of the checkpoint record; 0 before the first checkpoint.
-    pub(crate) checkpoint: Lsn,
+    /// The log offset of the checkpoint record; 0 before the first checkpoint.
+    pub(crate) checkpoint: LogOffset,
     /// Everything before this was durable when the master record was written.
-    pub(crate) durable_end: Lsn,
+    pub(crate) durable_end: LogOffset,
 }
 
 /// One bit a page: the slot it is in. Pages past the end have slot 0.
@@ -124,7 +125,7 @@ impl DataFile {
         disk: &dyn Disk,
         dir: &Path,
         salt: u64,
-        first: Lsn,
+        first: LogOffset,
         segment_bytes: u64,
         is_log: bool,
     ) -> Result<Self> {
@@ -145,11 +146,11 @@ impl DataFile {
         match words(&header, MAGIC) {
             Ok(Some([salt, segment_bytes, ..])) => Ok(Self { file, path, salt, segment_bytes }),
             Ok(None) => Err(Error::corrupt(&path, 0, "the header of the file is damaged")),
-            Err(found) => Err(Error::NewerFormat { path, found, known: FORMAT_VERSION }),
+            Err(found) => Err(FileError::NewerFormat { path, found, known: FORMAT_VERSION }.into()),
         }
     }
 
-    fn create(disk: &dyn Disk, dir: &Path, header: &[u64; 2], first: Lsn) -> Result<()> {
+    fn create(disk: &dyn Disk, dir: &Path, header: &[u64; 2], first: LogOffset) -> Result<()> {
         let (path, tmp) = (dir.join(NAME), dir.join("pages.data.tmp"));
         let mut bytes = block(MAGIC, header);
         bytes.extend(block(MASTER_MAGIC, &[1, 0, first.0, header[0]]));
@@ -186,7 +187,7 @@ impl DataFile {
                 && sequence < u64::MAX
                 && newest.is_none_or(|newest| newest.sequence < sequence)
             {
-                let (checkpoint, durable_end) = (Lsn(checkpoint), Lsn(durable_end));
+                let (checkpoint, durable_end) = (LogOffset(checkpoint), LogOffset(durable_end));
                 newest = Some(Master { sequence, checkpoint, durable_end });
             }
         }

@@ -1,57 +1,17 @@
 //! Errors of a store, each with what a person or a program can do about it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use env::FileError;
 
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system returned an error. After a failed write or sync the store is poisoned
-    /// as well.
-    #[error("cannot {doing} {path}: {reason}", path = path.display(), reason = env::reason(path, source))]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The operation that failed, as a verb.
-        doing: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-
-    /// Another handle has the store open.
-    #[error("{path} is locked: another process has this store open", path = path.display())]
-    InUse {
-        /// The lock file.
-        path: PathBuf,
-    },
-
-    /// The file was written by a newer program.
-    #[error(
-        "{path} has format {found}, this program supports formats up to {known}; use a newer program",
-        path = path.display()
-    )]
-    NewerFormat {
-        /// The file.
-        path: PathBuf,
-        /// Its format version.
-        found: u32,
-        /// The newest version known here.
-        known: u32,
-    },
-
-    /// Durable bytes have changed.
-    #[error(
-        "{path} is corrupt at byte {offset}: {what}; restore the store from a backup",
-        path = file.display()
-    )]
-    Corrupt {
-        /// The file.
-        file: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong there.
-        what: String,
-    },
+    /// A file of the store cannot be used. After a failed write or sync the store is poisoned as
+    /// well.
+    #[error(transparent)]
+    File(#[from] FileError),
 
     /// Waiting for the lock would have closed a cycle of waiting transactions. This transaction is
     /// the victim: abort it and run it again.
@@ -110,12 +70,6 @@ pub enum Error {
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-impl From<env::FailedStep> for Error {
-    fn from(failed: env::FailedStep) -> Self {
-        Self::Io { path: failed.path, doing: failed.doing, source: failed.source }
-    }
-}
-
 impl Error {
     /// Whether it can help to abort the transaction and run it again.
     #[must_use]
@@ -124,10 +78,11 @@ impl Error {
     }
 
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { path: path.to_path_buf(), doing, source }
+        move |source| FileError::io(path, doing)(source).into()
     }
 
-    pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
-        Self::Corrupt { file: file.to_path_buf(), offset, what: what.into() }
+    pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Self {
+        let remedy = "restore the store from a backup";
+        FileError::Corrupt { path: path.to_owned(), offset, what: what.into(), remedy }.into()
     }
 }

@@ -6,7 +6,7 @@ use base::checksum::crc32c;
 use crate::checkpoint::CheckpointRecord;
 use crate::log_page::{self, GroupKind, HEADER_BYTES, LOG_PAGE_BYTES, LogPage, take_record};
 use crate::page::{PAGE_BYTES, Page};
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::redo_record::Op;
 
 /// Puts the right checksum into the first four bytes of a page or log page.
@@ -38,8 +38,8 @@ pub fn page(image: &[u8; PAGE_BYTES], record: &[u8]) {
     op.encode(&mut again);
     assert_eq!(Op::decode(&again), Some(op), "a record means the same when it is written again");
     let mut other = page.clone();
-    let applied = op.apply(&mut page, PageId(7), Lsn(9), None);
-    assert_eq!(op.apply(&mut other, PageId(7), Lsn(9), None), applied);
+    let applied = op.apply(&mut page, PageId(7), LogOffset(9), None);
+    assert_eq!(op.apply(&mut other, PageId(7), LogOffset(9), None), applied);
     assert!(page.bytes() == other.bytes(), "redo is a function of the page and the record");
     if applied.is_ok() && page.verify_shape().is_ok() {
         page.seal();
@@ -59,9 +59,9 @@ pub fn log_page(image: &[u8; 2048]) {
     seal(&mut bytes);
     let Some(page) = LogPage::parse(&bytes, 3, 5) else { return };
     assert!(page.payload.len() <= LOG_PAGE_BYTES - HEADER_BYTES);
-    let start = Lsn(3 * LOG_PAGE_BYTES as u64 + HEADER_BYTES as u64);
+    let start = LogOffset(3 * LOG_PAGE_BYTES as u64 + HEADER_BYTES as u64);
     let _damage = log_page::groups(page.payload, &[(0, start)], |group| {
-        assert!(group.lsn >= start);
+        assert!(group.offset >= start);
         if group.kind == GroupKind::Checkpoint
             && let Some(record) = CheckpointRecord::decode(group.body)
         {

@@ -28,7 +28,7 @@ use crate::locks::LockTable;
 use crate::look::{LastFrame, Look};
 use crate::options::{Durability, LockWait, Upkeep};
 use crate::pool::PageWrite;
-use crate::position::Lsn;
+use crate::position::LogOffset;
 use crate::shared_log::SharedLog;
 
 /// The fill level of the log buffer, in percent, from which even `Durability::None` commits wait.
@@ -149,15 +149,15 @@ impl Inner {
         ask(&mut core.look())
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for the thread that is writing.
-    pub(crate) fn flush_past(&self, lsn: Lsn) -> Result<()> {
-        self.log.flush_past(self.log.lock(), lsn, || self.share())
+    /// Writes the log until the group at `offset` is durable, or waits for the thread that writes.
+    pub(crate) fn flush_past(&self, offset: LogOffset) -> Result<()> {
+        self.log.flush_past(self.log.lock(), offset, || self.share())
     }
 
     /// Writes everything in the log buffer.
     pub(crate) fn flush_all(&self) -> Result<()> {
         // The last group appended ends here; nothing past it exists.
-        let last = Lsn(self.log.lock().buffer.end().0 - 1);
+        let last = LogOffset(self.log.lock().buffer.end().0 - 1);
         self.flush_past(last)
     }
 
@@ -192,9 +192,9 @@ impl Inner {
         if needs_sync {
             self.log.poison_by(data.sync())?;
         }
-        let lsn = self.latch().log_checkpoint();
-        self.flush_past(lsn)?;
-        let master = self.share().next_master(lsn);
+        let offset = self.latch().log_checkpoint();
+        self.flush_past(offset)?;
+        let master = self.share().next_master(offset);
         self.log.poison_by(data.write_master(&master))?;
         let redo_start = self.latch().finish_checkpoint(master);
         let mut files = self.log.take_files(self.log.lock());
@@ -245,7 +245,7 @@ impl Inner {
     pub(crate) fn settle(
         &self,
         transaction: u64,
-        lsn: Lsn,
+        offset: LogOffset,
         durability: Durability,
         is_upkeep_due: bool,
     ) -> Result<()> {
@@ -258,7 +258,7 @@ impl Inner {
         let is_to_flush = match durability {
             Durability::Immediate => true,
             Durability::Group if !is_inline => {
-                log = self.log.wait_for_group(log, lsn, self.group_delay);
+                log = self.log.wait_for_group(log, offset, self.group_delay);
                 true
             }
             Durability::Group => {
@@ -269,7 +269,7 @@ impl Inner {
             Durability::None => log.is_full(),
         };
         if is_to_flush {
-            self.log.flush_past(log, lsn, || self.share())?;
+            self.log.flush_past(log, offset, || self.share())?;
         } else {
             drop(log);
         }

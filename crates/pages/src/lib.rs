@@ -110,10 +110,11 @@ mod unsettled;
 
 pub use catalog::TABLE_NAME_BYTES_MAX;
 pub use check::Report;
+pub use env::FileError;
 pub use error::{Error, Result};
 pub use options::{Durability, Env, LockWait, Options, Stats, Upkeep};
 pub use page::{KEY_BYTES_MAX, PAGE_BYTES};
-pub use position::{Lsn, PageId};
+pub use position::{LogOffset, PageId};
 pub use range::Range;
 pub use store::PageStore;
 pub use table::{ReadTable, Table};

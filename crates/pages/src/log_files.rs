@@ -22,7 +22,7 @@ use env::{Access, Disk, File};
 
 use crate::error::{Error, Result};
 use crate::log_page::{Flush, LOG_PAGE_BYTES, page_of};
-use crate::position::Lsn;
+use crate::position::LogOffset;
 
 /// The segments of a log.
 pub(crate) struct LogFiles {
@@ -116,7 +116,7 @@ impl LogFiles {
     /// Recycles the segments that end before `start`, or removes those beyond what this checkpoint
     /// freed. After a crash they may reappear under their old names, where recovery does not read
     /// them. The new names are durable before the segments are written to.
-    pub(crate) fn recycle_before(&mut self, start: Lsn) -> Result<()> {
+    pub(crate) fn recycle_before(&mut self, start: LogOffset) -> Result<()> {
         let first = page_of(start) / self.pages_per_segment;
         let segments = self.segments()?;
         let free: Vec<u64> = segments.iter().copied().filter(|number| *number < first).collect();
@@ -140,7 +140,7 @@ impl LogFiles {
     /// The numbers of all segments, ascending.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if a file has a segment number that no log can reach.
+    /// [`crate::FileError::Corrupt`] if a file has a segment number that no log can reach.
     pub(crate) fn segments(&self) -> Result<Vec<u64>> {
         let names = self.disk.list(&self.dir).map_err(Error::io(&self.dir, "list"))?;
         let number_max = u64::MAX / (self.pages_per_segment * LOG_PAGE_BYTES as u64) - 1;
@@ -168,7 +168,8 @@ impl LogFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log_page::{FIRST_LSN, Group, GroupKind, LogBuffer};
+    use crate::FileError;
+    use crate::log_page::{FIRST_OFFSET, Group, GroupKind, LogBuffer};
     use crate::log_reader::Visited;
     use crate::log_scan::{Gather, Readers};
     use env_sim::{Faults, SimDisk};
@@ -189,9 +190,10 @@ mod tests {
     }
 
     /// The page after the log, and the number of groups.
-    fn count_groups(files: &LogFiles, start: Lsn) -> Result<(u64, u64)> {
+    fn count_groups(files: &LogFiles, start: LogOffset) -> Result<(u64, u64)> {
         let mut buffer = Readers::One.buffer(files.disk());
-        let (end, counts) = files.scan(7, start, Lsn(0), Readers::One, &mut buffer, &Count)?;
+        let (end, counts) =
+            files.scan(7, start, LogOffset(0), Readers::One, &mut buffer, &Count)?;
         Ok((end.next_page, counts.iter().sum()))
     }
 
@@ -212,7 +214,7 @@ mod tests {
         let mut files = LogFiles::new(Arc::new(disk), dir, 8192);
         let (old, mut new) = (flush(900), flush(901));
         assert_eq!(old.bytes.len(), new.bytes.len());
-        let scan = |files: &LogFiles| count_groups(files, FIRST_LSN).expect("not damaged");
+        let scan = |files: &LogFiles| count_groups(files, FIRST_OFFSET).expect("not damaged");
         files.write(&new).expect("no faults");
         assert_eq!(scan(&files).0, 4);
         for page in 0..3 {
@@ -256,7 +258,7 @@ mod tests {
         old.append(GroupKind::Commit, &[8; 700]);
         file.write_all_at(&old.seal().bytes, LOG_PAGE_BYTES as u64).expect("no faults");
         let scanned = count_groups(&files, start);
-        assert!(matches!(scanned, Err(Error::Corrupt { .. })));
+        assert!(matches!(scanned, Err(Error::File(FileError::Corrupt { .. }))));
     }
 
     #[test]
@@ -272,8 +274,10 @@ mod tests {
             assert_eq!(files.segments().expect("no faults"), [7]);
             let named = dir.join(format!("{number}.log"));
             disk.create(&named).expect("no faults");
-            let Err(Error::Corrupt { file, .. }) = files.segments() else { panic!("{number}") };
-            assert_eq!(file, named);
+            let Err(Error::File(FileError::Corrupt { path, .. })) = files.segments() else {
+                panic!("{number}")
+            };
+            assert_eq!(path, named);
         }
     }
 }

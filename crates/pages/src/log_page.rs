@@ -13,7 +13,7 @@
 
 use base::{bytes, checksum, varint};
 
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 
 /// The size of a log page.
 pub(crate) const LOG_PAGE_BYTES: usize = 2048;
@@ -22,15 +22,15 @@ pub(crate) const HEADER_BYTES: usize = 40;
 const PAYLOAD_BYTES: usize = LOG_PAGE_BYTES - HEADER_BYTES;
 
 /// The number of the page that contains a position.
-pub(crate) fn page_of(lsn: Lsn) -> u64 {
-    lsn.0 / LOG_PAGE_BYTES as u64
+pub(crate) fn page_of(offset: LogOffset) -> u64 {
+    offset.0 / LOG_PAGE_BYTES as u64
 }
 
 /// Memory of a flush larger than this is returned to the system.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// The first page of a log is number 1: LSN 0 is before everything.
-pub(crate) const FIRST_LSN: Lsn = Lsn((LOG_PAGE_BYTES + HEADER_BYTES) as u64);
+/// The first page of a log is number 1: log offset 0 is before everything.
+pub(crate) const FIRST_OFFSET: LogOffset = LogOffset((LOG_PAGE_BYTES + HEADER_BYTES) as u64);
 
 /// The kind of a group of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +93,8 @@ pub(crate) struct Flush {
 
 impl Flush {
     /// The position after the flush.
-    pub(crate) fn end(&self) -> Lsn {
-        Lsn(self.first_page * LOG_PAGE_BYTES as u64 + self.bytes.len() as u64)
+    pub(crate) fn end(&self) -> LogOffset {
+        LogOffset(self.first_page * LOG_PAGE_BYTES as u64 + self.bytes.len() as u64)
     }
 }
 
@@ -120,28 +120,28 @@ impl LogBuffer {
     }
 
     /// The position after the last page; the end of what becomes durable once all is written.
-    pub(crate) fn end(&self) -> Lsn {
-        Lsn(self.first_page * LOG_PAGE_BYTES as u64 + self.pages.len() as u64)
+    pub(crate) fn end(&self) -> LogOffset {
+        LogOffset(self.first_page * LOG_PAGE_BYTES as u64 + self.pages.len() as u64)
     }
 
-    /// The LSN of the next group.
-    pub(crate) fn next_lsn(&self) -> Lsn {
+    /// The log offset of the next group.
+    pub(crate) fn next_offset(&self) -> LogOffset {
         let end = self.first_page * LOG_PAGE_BYTES as u64 + self.pages.len() as u64;
         if self.used == PAYLOAD_BYTES {
-            Lsn(end + HEADER_BYTES as u64)
+            LogOffset(end + HEADER_BYTES as u64)
         } else {
-            Lsn(end - (PAYLOAD_BYTES - self.used) as u64)
+            LogOffset(end - (PAYLOAD_BYTES - self.used) as u64)
         }
     }
 
-    /// Appends a group and returns its LSN.
-    pub(crate) fn append(&mut self, kind: GroupKind, body: &[u8]) -> Lsn {
-        let lsn = self.next_lsn();
+    /// Appends a group and returns its log offset.
+    pub(crate) fn append(&mut self, kind: GroupKind, body: &[u8]) -> LogOffset {
+        let offset = self.next_offset();
         let len = u32::try_from(body.len()).expect("a transaction is bounded far below 4 GiB");
         self.extend(&len.to_le_bytes());
         self.extend(&[kind.byte()]);
         self.extend(body);
-        lsn
+        offset
     }
 
     fn extend(&mut self, mut bytes: &[u8]) {
@@ -233,30 +233,30 @@ impl<'a> LogPage<'a> {
 /// A parsed group.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
-    pub(crate) lsn: Lsn,
+    pub(crate) offset: LogOffset,
     pub(crate) kind: GroupKind,
     pub(crate) body: &'a [u8],
 }
 
 /// Parses the groups in concatenated payloads. `starts` gives, for each page, the offset of its
-/// payload in `bytes` and the LSN of that offset. The error is the LSN of the first invalid group.
+/// payload in `bytes` and its log offset. The error has the log offset of the first invalid group.
 pub(crate) fn groups<'a>(
     bytes: &'a [u8],
-    starts: &[(usize, Lsn)],
+    starts: &[(usize, LogOffset)],
     mut visit: impl FnMut(Group<'a>) -> Result<(), String>,
-) -> Result<(), (Lsn, String)> {
+) -> Result<(), (LogOffset, String)> {
     let mut at = 0;
     while at < bytes.len() {
-        let (start, lsn) = starts[starts.partition_point(|(start, _)| *start <= at) - 1];
-        let lsn = Lsn(lsn.0 + (at - start) as u64);
+        let (start, offset) = starts[starts.partition_point(|(start, _)| *start <= at) - 1];
+        let offset = LogOffset(offset.0 + (at - start) as u64);
         let group = bytes[at..].split_at_checked(GROUP_HEADER_BYTES).and_then(|(header, rest)| {
             let len = bytes::u32_at(header, 0);
             let body = rest.get(..usize::try_from(len).ok()?)?;
-            Some(Group { lsn, kind: GroupKind::of(header[4])?, body })
+            Some(Group { offset, kind: GroupKind::of(header[4])?, body })
         });
-        let group = group.ok_or_else(|| (lsn, String::from("this is no group of records")))?;
+        let group = group.ok_or_else(|| (offset, String::from("this is no group of records")))?;
         at += GROUP_HEADER_BYTES + group.body.len();
-        visit(group).map_err(|what| (lsn, what))?;
+        visit(group).map_err(|what| (offset, what))?;
     }
     Ok(())
 }
@@ -281,13 +281,13 @@ mod tests {
     #[test]
     fn groups_are_found_where_append_said() {
         let mut buffer = LogBuffer::new(5, 1, 0);
-        assert_eq!(buffer.next_lsn(), FIRST_LSN);
+        assert_eq!(buffer.next_offset(), FIRST_OFFSET);
         let mut appended = Vec::new();
         let mut read = Vec::new();
         for flush in 0..4_usize {
             for i in 0..30_usize {
                 let body = vec![7; i * 97 * (flush % 3)];
-                let expected = buffer.next_lsn();
+                let expected = buffer.next_offset();
                 assert_eq!(buffer.append(GroupKind::Commit, &body), expected);
                 appended.push((expected, body.len()));
             }
@@ -296,14 +296,14 @@ mod tests {
             let mut starts = Vec::new();
             for (number, bytes) in (flush.first_page..).zip(flush.bytes.chunks(LOG_PAGE_BYTES)) {
                 let page = LogPage::parse(bytes, number, 5).expect("sealed");
-                let lsn = number * LOG_PAGE_BYTES as u64 + HEADER_BYTES as u64;
-                starts.push((payload.len(), Lsn(lsn)));
+                let offset = number * LOG_PAGE_BYTES as u64 + HEADER_BYTES as u64;
+                starts.push((payload.len(), LogOffset(offset)));
                 payload.extend_from_slice(page.payload);
                 assert!(LogPage::parse(bytes, number + 1, 5).is_none());
                 assert!(LogPage::parse(bytes, number, 6).is_none());
             }
             groups(&payload, &starts, |group| {
-                read.push((group.lsn, group.body.len()));
+                read.push((group.offset, group.body.len()));
                 Ok(())
             })
             .expect("what was appended");

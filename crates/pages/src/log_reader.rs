@@ -18,7 +18,7 @@ use env::{Access, File};
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
 use crate::log_page::{self, Flush, Group, HEADER_BYTES, LOG_PAGE_BYTES, LogPage, page_of};
-use crate::position::Lsn;
+use crate::position::LogOffset;
 
 /// Bytes read at once: all windows together must fit the processor's cache.
 pub(crate) const WINDOW_BYTES: usize = 512 << 10;
@@ -47,17 +47,17 @@ impl LogFiles {
         self.write(&flush)
     }
 
-    /// Calls `visit` with the group at `lsn`, if there is one.
+    /// Calls `visit` with the group at `offset`, if there is one.
     pub(crate) fn read_group<T>(
         &self,
         salt: u64,
-        lsn: Lsn,
+        offset: LogOffset,
         window: &mut [u8],
         visit: impl FnOnce(Group<'_>) -> Option<T>,
     ) -> Result<Option<T>> {
         let mut reader = Reader::new(self, salt, window);
-        let skip = reader.skip_to(lsn)?;
-        if reader.flush(page_of(lsn), None, skip)?.is_none() {
+        let skip = reader.skip_to(offset)?;
+        if reader.flush(page_of(offset), None, skip)?.is_none() {
             return Ok(None);
         }
         let (mut visit, mut found) = (Some(visit), None);
@@ -65,7 +65,7 @@ impl LogFiles {
             found = visit.take().and_then(|visit| visit(group)).or(found.take());
             Ok(())
         });
-        read.map_err(|(lsn, what)| reader.corrupt(lsn, what))?;
+        read.map_err(|(offset, what)| reader.corrupt(offset, what))?;
         Ok(found)
     }
 }
@@ -91,9 +91,9 @@ pub(crate) struct Reader<'a> {
     /// The first page of the newest flush seen.
     newest: Option<u64>,
     /// The payloads of a flush from the requested place on. For each page: the offset of its
-    /// payload there, and the LSN of that offset.
+    /// payload there, and its log offset.
     pub(crate) payload: Vec<u8>,
-    pub(crate) starts: Vec<(usize, Lsn)>,
+    pub(crate) starts: Vec<(usize, LogOffset)>,
 }
 
 impl<'a> Reader<'a> {
@@ -124,18 +124,18 @@ impl<'a> Reader<'a> {
         self.newest
     }
 
-    pub(crate) fn corrupt(&self, lsn: Lsn, what: String) -> Error {
-        let page = page_of(lsn);
+    pub(crate) fn corrupt(&self, at: LogOffset, what: String) -> Error {
+        let page = page_of(at);
         let path = self.files.path(page / self.files.pages_per_segment());
-        let offset = self.files.offset(page) + lsn.0 % LOG_PAGE_BYTES as u64;
+        let offset = self.files.offset(page) + at.0 % LOG_PAGE_BYTES as u64;
         Error::corrupt(&path, offset, what)
     }
 
-    /// The payload bytes of its page before a group at `lsn`.
-    pub(crate) fn skip_to(&self, lsn: Lsn) -> Result<usize> {
-        let at = usize::try_from(lsn.0 % LOG_PAGE_BYTES as u64).expect("less than a page");
+    /// The payload bytes of its page before a group at `offset`.
+    pub(crate) fn skip_to(&self, offset: LogOffset) -> Result<usize> {
+        let at = usize::try_from(offset.0 % LOG_PAGE_BYTES as u64).expect("less than a page");
         let what = "the log is to be read from where no group can begin";
-        at.checked_sub(HEADER_BYTES).ok_or_else(|| self.corrupt(lsn, String::from(what)))
+        at.checked_sub(HEADER_BYTES).ok_or_else(|| self.corrupt(offset, String::from(what)))
     }
 
     /// Opens the given segment.
@@ -248,8 +248,8 @@ impl<'a> Reader<'a> {
             if !is_next || !is_linked || *flush_end.get_or_insert(end) != end {
                 break None;
             }
-            let lsn = number * LOG_PAGE_BYTES as u64 + (HEADER_BYTES + skip) as u64;
-            starts.push((payload.len(), Lsn(lsn)));
+            let offset = number * LOG_PAGE_BYTES as u64 + (HEADER_BYTES + skip) as u64;
+            starts.push((payload.len(), LogOffset(offset)));
             payload.extend_from_slice(page.payload.get(skip..).unwrap_or_default());
             skip = 0;
             previous_crc = Some(page.crc);
@@ -276,7 +276,9 @@ impl<'a> Reader<'a> {
         }
         if crc != Some(last_crc) {
             let what = "the last flush of the log is another than it was a moment ago";
-            return Err(self.corrupt(Lsn(first_page * LOG_PAGE_BYTES as u64), String::from(what)));
+            return Err(
+                self.corrupt(LogOffset(first_page * LOG_PAGE_BYTES as u64), String::from(what))
+            );
         }
         Ok(Flush { first_page, bytes })
     }

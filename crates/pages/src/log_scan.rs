@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::log_files::LogFiles;
 use crate::log_page::{self, Group, LOG_PAGE_BYTES, page_of};
 use crate::log_reader::{LogEnd, Reader, Visited, WINDOW_BYTES};
-use crate::position::Lsn;
+use crate::position::LogOffset;
 
 /// The threads that read a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,19 +89,19 @@ struct RangeRead<T> {
 struct Scan<'a, G> {
     files: &'a LogFiles,
     salt: u64,
-    start: Lsn,
+    start: LogOffset,
     gather: &'a G,
 }
 
 impl LogFiles {
     /// Passes the groups from `start` on to `gather`, up to the last complete flush. `start` is the
-    /// LSN of a group. Returns the result of each range, in the order of the log. Pages before
-    /// `durable_end` must exist. `buffer` is the memory of the readers.
+    /// log offset of a group. Returns the result of each range, in the order of the log. Pages
+    /// before `durable_end` must exist. `buffer` is the memory of the readers.
     pub(crate) fn scan<G: Gather>(
         &self,
         salt: u64,
-        start: Lsn,
-        durable_end: Lsn,
+        start: LogOffset,
+        durable_end: LogOffset,
         readers: Readers,
         buffer: &mut [u8],
         gather: &G,
@@ -136,7 +136,7 @@ impl LogFiles {
         &self,
         reader: &mut Reader<'_>,
         first: u64,
-        durable_end: Lsn,
+        durable_end: LogOffset,
         readers: Readers,
     ) -> Result<Vec<Range<u64>>> {
         let a_segment = self.pages_per_segment();
@@ -173,12 +173,13 @@ impl LogFiles {
         &self,
         reader: &mut Reader<'_>,
         end: u64,
-        durable_end: Lsn,
+        durable_end: LogOffset,
         seen: &[Seen],
     ) -> Result<()> {
         let missing = |reader: &Reader<'_>| {
-            let lsn = Lsn(end * LOG_PAGE_BYTES as u64);
-            Err(reader.corrupt(lsn, String::from("a page of the log that was durable is damaged")))
+            let offset = LogOffset(end * LOG_PAGE_BYTES as u64);
+            Err(reader
+                .corrupt(offset, String::from("a page of the log that was durable is damaged")))
         };
         if end * (LOG_PAGE_BYTES as u64) < durable_end.0 {
             return missing(reader);
@@ -267,7 +268,7 @@ impl<G: Gather> Scan<'_, G> {
             log_page::groups(&reader.payload, &reader.starts, |group| {
                 self.gather.visit(&mut gathered, &group)
             })
-            .map_err(|(lsn, what)| reader.corrupt(lsn, what))?;
+            .map_err(|(offset, what)| reader.corrupt(offset, what))?;
             let after = end.next_page + reader.starts.len() as u64;
             end = LogEnd { next_page: after, previous_crc: crc, last_flush: end.next_page };
             skip = 0;
@@ -308,31 +309,32 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::FileError;
     use crate::error::Error;
-    use crate::log_page::{FIRST_LSN, GroupKind, LogBuffer};
+    use crate::log_page::{FIRST_OFFSET, GroupKind, LogBuffer};
     use env::Access;
     use env_sim::{Faults, SimDisk};
 
     const SALT: u64 = 7;
 
-    struct Lsns;
+    struct Offsets;
 
-    impl Gather for Lsns {
-        type Gathered = Vec<Lsn>;
+    impl Gather for Offsets {
+        type Gathered = Vec<LogOffset>;
 
-        fn begin(&self, _bytes: usize) -> Vec<Lsn> {
+        fn begin(&self, _bytes: usize) -> Vec<LogOffset> {
             Vec::new()
         }
 
-        fn visit(&self, lsns: &mut Vec<Lsn>, group: &Group<'_>) -> Visited {
-            lsns.push(group.lsn);
+        fn visit(&self, offsets: &mut Vec<LogOffset>, group: &Group<'_>) -> Visited {
+            offsets.push(group.offset);
             Ok(())
         }
     }
 
-    fn lsns(files: &LogFiles, start: Lsn, readers: Readers) -> Result<Vec<Lsn>> {
+    fn offsets(files: &LogFiles, start: LogOffset, readers: Readers) -> Result<Vec<LogOffset>> {
         let mut buffer = readers.buffer(files.disk());
-        let scanned = files.scan(SALT, start, Lsn(0), readers, &mut buffer, &Lsns);
+        let scanned = files.scan(SALT, start, LogOffset(0), readers, &mut buffer, &Offsets);
         scanned.map(|(_, ranges)| ranges.concat())
     }
 
@@ -366,14 +368,14 @@ mod tests {
             last_flush = flush.first_page;
             files.write(&flush).expect("no faults");
             for readers in [Readers::One, Readers::SideBySide] {
-                let read = lsns(&files, FIRST_LSN, readers).expect("not damaged");
+                let read = offsets(&files, FIRST_OFFSET, readers).expect("not damaged");
                 assert_eq!(read, written);
                 let middle = written.len() / 2;
-                let read = lsns(&files, written[middle], readers).expect("not damaged");
+                let read = offsets(&files, written[middle], readers).expect("not damaged");
                 assert_eq!(read, written[middle..]);
             }
         }
-        let end = page_of(buffer.next_lsn());
+        let end = page_of(buffer.next_offset());
         for page in 1..end {
             let path = files.path(page / files.pages_per_segment());
             let file = disk.open(&path, Access::ReadWrite).expect("it is there");
@@ -381,12 +383,15 @@ mod tests {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).expect("no faults");
             file.write_all_at(&[!byte[0]], at).expect("no faults");
-            let read = lsns(&files, FIRST_LSN, Readers::One);
+            let read = offsets(&files, FIRST_OFFSET, Readers::One);
             if page < last_flush {
-                assert!(matches!(read, Err(Error::Corrupt { .. })), "page {page}: {read:?}");
+                assert!(
+                    matches!(read, Err(Error::File(FileError::Corrupt { .. }))),
+                    "page {page}: {read:?}"
+                );
             } else {
-                let before = Lsn(last_flush * LOG_PAGE_BYTES as u64);
-                let kept = written.partition_point(|lsn| *lsn < before);
+                let before = LogOffset(last_flush * LOG_PAGE_BYTES as u64);
+                let kept = written.partition_point(|offset| *offset < before);
                 assert_eq!(read.expect("it may never have been durable"), written[..kept]);
             }
             file.write_all_at(&byte, at).expect("no faults");
@@ -410,7 +415,8 @@ mod tests {
                 // The first flush again, with other contents.
                 write(&mut LogBuffer::new(SALT, 1, 0), before, 3);
                 for readers in [Readers::One, Readers::SideBySide] {
-                    let read = lsns(&files, FIRST_LSN, readers).expect("the second is cut off");
+                    let read =
+                        offsets(&files, FIRST_OFFSET, readers).expect("the second is cut off");
                     assert_eq!(read.len(), before);
                 }
             }

@@ -1,8 +1,8 @@
-//! The online log table: redo records in memory, by page, in the order of their LSNs.
+//! The online log table: redo records in memory, by page, in the order of their log offsets.
 //!
 //! ```text
-//!   page ─► runs:   lsn, end         │ lsn, end  │ …  one piece of memory each, grown by an eighth
-//!           bytes:  op │ op │ op     │ op        │ …
+//!   page ─► runs:   offset, end      │ offset, end │ …  one piece of memory each, grown by an eighth
+//!           bytes:  op │ op │ op     │ op          │ …
 //! ```
 //!
 //! A page is *dirty* when it has records here: its image in storage lacks them. A record is
@@ -20,7 +20,7 @@ use std::ops::Range;
 use base::varint;
 use hashbrown::HashMap;
 
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::redo_record;
 
 /// The cost of a page: its two lists and its entry in the table.
@@ -30,7 +30,7 @@ const PAGE_OVERHEAD_BYTES: usize = 96;
 /// preceded by its length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    pub(crate) lsn: Lsn,
+    pub(crate) offset: LogOffset,
     end: u32,
     record_count: u16,
     /// Whether the first record replaces the whole page.
@@ -60,8 +60,8 @@ fn grow<T>(list: &mut Vec<T>, more: usize) {
 
 impl Run {
     /// Whether another record of this group can join the run.
-    fn takes(&self, lsn: Lsn, is_whole: bool) -> bool {
-        self.lsn == lsn && !is_whole && self.record_count < u16::MAX
+    fn takes(&self, offset: LogOffset, is_whole: bool) -> bool {
+        self.offset == offset && !is_whole && self.record_count < u16::MAX
     }
 }
 
@@ -71,16 +71,16 @@ impl PageLog {
     }
 
     /// Adds a record, to the last run if that is of the same group.
-    fn push(&mut self, lsn: Lsn, op: &[u8]) {
+    fn push(&mut self, offset: LogOffset, op: &[u8]) {
         let is_whole = redo_record::is_whole(op);
         varint::put_bytes(&mut self.bytes, op);
         let end = u32::try_from(self.bytes.len()).expect("the table is smaller than 4 GiB a page");
         match self.runs.last_mut() {
-            Some(last) if last.takes(lsn, is_whole) => {
+            Some(last) if last.takes(offset, is_whole) => {
                 last.end = end;
                 last.record_count += 1;
             }
-            _ => self.runs.push(Run { lsn, end, record_count: 1, is_whole }),
+            _ => self.runs.push(Run { offset, end, record_count: 1, is_whole }),
         }
     }
 
@@ -89,24 +89,24 @@ impl PageLog {
         self.runs.len()
     }
 
-    /// The number of runs older than `lsn`.
-    pub(crate) fn len_before(&self, lsn: Lsn) -> usize {
-        self.runs.partition_point(|run| run.lsn < lsn)
+    /// The number of runs older than `offset`.
+    pub(crate) fn len_before(&self, offset: LogOffset) -> usize {
+        self.runs.partition_point(|run| run.offset < offset)
     }
 
-    /// The number of runs as old as `lsn` or older.
-    pub(crate) fn len_through(&self, lsn: Lsn) -> usize {
-        self.runs.partition_point(|run| run.lsn <= lsn)
+    /// The number of runs as old as `offset` or older.
+    pub(crate) fn len_through(&self, offset: LogOffset) -> usize {
+        self.runs.partition_point(|run| run.offset <= offset)
     }
 
-    /// The LSN of the oldest run.
-    pub(crate) fn first_lsn(&self) -> Option<Lsn> {
-        self.runs.first().map(|run| run.lsn)
+    /// The log offset of the oldest run.
+    pub(crate) fn first_offset(&self) -> Option<LogOffset> {
+        self.runs.first().map(|run| run.offset)
     }
 
-    /// The LSN of the newest run.
-    pub(crate) fn last_lsn(&self) -> Option<Lsn> {
-        self.runs.last().map(|run| run.lsn)
+    /// The log offset of the newest run.
+    pub(crate) fn last_offset(&self) -> Option<LogOffset> {
+        self.runs.last().map(|run| run.offset)
     }
 
     /// The number of records in the first `runs` runs.
@@ -126,14 +126,17 @@ impl PageLog {
     }
 
     /// The operations of a range of runs, oldest first.
-    pub(crate) fn operations(&self, which: Range<usize>) -> impl Iterator<Item = (Lsn, &[u8])> {
+    pub(crate) fn operations(
+        &self,
+        which: Range<usize>,
+    ) -> impl Iterator<Item = (LogOffset, &[u8])> {
         let mut start = self.start(which.start);
         self.runs[which].iter().flat_map(move |run| {
             let from = std::mem::replace(&mut start, place(run.end));
             let mut rest = &self.bytes[from..start];
             std::iter::from_fn(move || {
                 let next = |rest: &mut _| varint::take_bytes(rest).expect("it was put there");
-                (!rest.is_empty()).then(|| (run.lsn, next(&mut rest)))
+                (!rest.is_empty()).then(|| (run.offset, next(&mut rest)))
             })
         })
     }
@@ -196,16 +199,16 @@ impl OnlineLog {
     }
 
     /// Adds a record. Returns whether the page was clean.
-    pub(crate) fn add(&mut self, id: PageId, lsn: Lsn, op: &[u8]) -> bool {
+    pub(crate) fn add(&mut self, id: PageId, offset: LogOffset, op: &[u8]) -> bool {
         let log = self.pages.entry(id).or_default();
-        let last = log.last_lsn();
-        assert!(last.is_none_or(|last| last <= lsn), "records come in order");
+        let last = log.last_offset();
+        assert!(last.is_none_or(|last| last <= offset), "records come in order");
         let before = log.cost();
         grow(&mut log.bytes, LENGTH_BYTES + op.len());
-        if last != Some(lsn) {
+        if last != Some(offset) {
             grow(&mut log.runs, 1);
         }
-        log.push(lsn, op);
+        log.push(offset, op);
         self.bytes += log.cost() - before;
         self.bytes += if last.is_none() { PAGE_OVERHEAD_BYTES } else { 0 };
         last.is_none()
@@ -215,21 +218,21 @@ impl OnlineLog {
     pub(crate) fn add_all<'a>(
         &mut self,
         id: PageId,
-        records: impl Iterator<Item = (Lsn, &'a [u8])> + Clone,
+        records: impl Iterator<Item = (LogOffset, &'a [u8])> + Clone,
     ) {
         let log = self.pages.entry(id).or_default();
         let (before, was_clean) = (log.cost(), log.runs.is_empty());
         let (mut bytes, mut runs, mut last) = (0, 0, None);
-        for (lsn, op) in records.clone() {
+        for (offset, op) in records.clone() {
             bytes += LENGTH_BYTES + op.len();
-            runs += usize::from(last != Some(lsn));
-            last = Some(lsn);
+            runs += usize::from(last != Some(offset));
+            last = Some(offset);
         }
         log.bytes.reserve_exact(bytes);
         log.runs.reserve_exact(runs);
-        for (lsn, op) in records {
-            assert!(log.last_lsn().is_none_or(|last| last <= lsn), "records come in order");
-            log.push(lsn, op);
+        for (offset, op) in records {
+            assert!(log.last_offset().is_none_or(|last| last <= offset), "records come in order");
+            log.push(offset, op);
         }
         self.bytes += log.cost() - before;
         self.bytes += if was_clean { PAGE_OVERHEAD_BYTES } else { 0 };
@@ -240,9 +243,9 @@ impl OnlineLog {
         self.change(id, |log| log.remove_first(count));
     }
 
-    /// Drops the records of a page from `lsn` on, because their group has failed.
-    pub(crate) fn remove_from(&mut self, id: PageId, lsn: Lsn) {
-        self.change(id, |log| log.truncate(log.len_before(lsn)));
+    /// Drops the records of a page from `offset` on, because their group has failed.
+    pub(crate) fn remove_from(&mut self, id: PageId, offset: LogOffset) {
+        self.change(id, |log| log.truncate(log.len_before(offset)));
     }
 
     fn change(&mut self, id: PageId, change: impl FnOnce(&mut PageLog)) {
@@ -266,16 +269,16 @@ mod tests {
     fn records_come_back_as_they_were_added_and_memory_is_given_back() {
         let mut table = OnlineLog::default();
         let page = PageId(3);
-        for lsn in 1..100 {
-            let op = vec![7; usize::try_from(lsn).expect("small")];
-            assert_eq!(table.add(page, Lsn(lsn), &op), lsn == 1);
+        for offset in 1..100 {
+            let op = vec![7; usize::try_from(offset).expect("small")];
+            assert_eq!(table.add(page, LogOffset(offset), &op), offset == 1);
         }
         table.remove_first(page, 10);
-        table.remove_from(page, Lsn(90));
-        let left: Vec<(Lsn, usize)> =
-            table.log(page).operations(0..79).map(|(lsn, op)| (lsn, op.len())).collect();
-        let wanted: Vec<(Lsn, usize)> =
-            (11..90).zip(11..).map(|(lsn, len)| (Lsn(lsn), len)).collect();
+        table.remove_from(page, LogOffset(90));
+        let left: Vec<(LogOffset, usize)> =
+            table.log(page).operations(0..79).map(|(offset, op)| (offset, op.len())).collect();
+        let wanted: Vec<(LogOffset, usize)> =
+            (11..90).zip(11..).map(|(offset, len)| (LogOffset(offset), len)).collect();
         assert_eq!(left, wanted);
         assert!(table.bytes() >= (11..90).sum::<usize>());
         table.remove_first(page, 79);
@@ -289,14 +292,17 @@ mod tests {
         let records: [(u64, &[u8]); 5] =
             [(1, b"\x05a"), (1, b"\x05b"), (1, &free), (1, b"\x05c"), (2, b"\x05d")];
         let mut table = OnlineLog::default();
-        for (lsn, op) in records {
-            table.add(PageId(3), Lsn(lsn), op);
-            table.add(PageId(4), Lsn(lsn), op);
+        for (offset, op) in records {
+            table.add(PageId(3), LogOffset(offset), op);
+            table.add(PageId(4), LogOffset(offset), op);
         }
         for id in [PageId(3), PageId(4)] {
             let log = table.log(id);
             assert_eq!((log.len(), log.record_count(3), log.last_whole(3)), (3, 5, Some(1)));
-            assert!(log.operations(1..3).eq(records[2..].iter().map(|(lsn, op)| (Lsn(*lsn), *op))));
+            assert!(
+                log.operations(1..3)
+                    .eq(records[2..].iter().map(|(offset, op)| (LogOffset(*offset), *op)))
+            );
         }
     }
 }

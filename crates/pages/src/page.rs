@@ -26,7 +26,7 @@ use std::cmp::Ordering;
 
 use base::bytes;
 
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 
 /// The size of a page.
 pub const PAGE_BYTES: usize = 8192;
@@ -47,7 +47,7 @@ const AT_KIND: usize = 4;
 const AT_LEVEL: usize = 5;
 const AT_COUNT: usize = 6;
 const AT_ID: usize = 8;
-const AT_LSN: usize = 16;
+const AT_LOG_OFFSET: usize = 16;
 const AT_HEAP: usize = 24;
 const AT_GARBAGE: usize = 26;
 const AT_PREFIX: usize = 28;
@@ -228,12 +228,12 @@ impl Page {
         self.u16_at(AT_COUNT)
     }
 
-    pub(crate) fn lsn(&self) -> Lsn {
-        Lsn(self.u64_at(AT_LSN))
+    pub(crate) fn log_offset(&self) -> LogOffset {
+        LogOffset(self.u64_at(AT_LOG_OFFSET))
     }
 
-    pub(crate) fn set_lsn(&mut self, lsn: Lsn) {
-        self.put_u64(AT_LSN, lsn.0);
+    pub(crate) fn set_log_offset(&mut self, offset: LogOffset) {
+        self.put_u64(AT_LOG_OFFSET, offset.0);
     }
 
     /// The next page of a chain of overflow or free pages, or 0.

@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::online_log::OnlineLog;
 use crate::options::Stats;
 use crate::page::{PAGE_BYTES, Page, Place};
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::redo::{Image, redo};
 use crate::redo_record::Op;
 use crate::replacement::Replacement;
@@ -161,7 +161,7 @@ impl Pool {
     }
 
     /// # Errors
-    /// [`Error::Corrupt`] if no store can have such a page.
+    /// [`crate::FileError::Corrupt`] if no store can have such a page.
     pub(crate) fn check_id(&self, id: PageId) -> Result<()> {
         if id >= PageId::END {
             let what = format!("something points to page {id}, which no store has");
@@ -176,11 +176,11 @@ impl Pool {
     }
 
     /// Changes a page: adds its record to the table and applies it to the frame. The record is
-    /// pending until the log is durable past `lsn`. `place` as for [`Op::apply`].
+    /// pending until the log is durable past `offset`. `place` as for [`Op::apply`].
     pub(crate) fn change(
         &mut self,
         id: PageId,
-        lsn: Lsn,
+        offset: LogOffset,
         op: &Op<'_>,
         place: Option<Place>,
         bytes: &[u8],
@@ -190,9 +190,9 @@ impl Pool {
             self.shapes[shape_slot(id)] += 1;
         }
         let path = self.data.path();
-        op.apply(&mut self.frames[frame].image, id, lsn, place)
+        op.apply(&mut self.frames[frame].image, id, offset, place)
             .map_err(|what| Error::corrupt(path, DataFile::offset(id, false), what))?;
-        if self.table.add(id, lsn, bytes) {
+        if self.table.add(id, offset, bytes) {
             self.pfat.insert(id, Pfat::InFrame { frame, is_dirty: true });
         }
         Ok(())
@@ -200,11 +200,11 @@ impl Pool {
 
     /// Takes back the changes of a failed group (section 3.3). It drops the frames; on-the-fly redo
     /// restores the previous contents.
-    pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, lsn: Lsn) {
+    pub(crate) fn drop_changes(&mut self, pages: &BTreeSet<PageId>, offset: LogOffset) {
         for id in pages {
             self.shapes[shape_slot(*id)] += 1;
             self.drop_frame(*id);
-            self.table.remove_from(*id, lsn);
+            self.table.remove_from(*id, offset);
             self.mark_in_storage(*id);
         }
     }
@@ -372,7 +372,7 @@ impl Pool {
     /// written.
     fn flush(&mut self, id: PageId, frame: usize) -> Result<bool> {
         let log = self.table.log(id);
-        let is_durable = log.last_lsn().is_some_and(|last| last < self.log.durable_end());
+        let is_durable = log.last_offset().is_some_and(|last| last < self.log.durable_end());
         if !is_durable || !self.is_slot_free(id) || !self.is_writable(id) {
             return Ok(false);
         }
@@ -393,7 +393,10 @@ impl Pool {
 
     /// Writes an image to the slot that recovery does not read.
     fn update_page(&mut self, id: PageId, image: &mut Page) -> Result<()> {
-        assert!(image.lsn() < self.log.durable_end(), "no-steal: page {id} has pending changes");
+        assert!(
+            image.log_offset() < self.log.durable_end(),
+            "no-steal: page {id} has pending changes"
+        );
         assert!(self.is_slot_free(id), "a checkpoint needs both slots of page {id}");
         image.seal();
         let slot = !self.stable.get(id);

@@ -21,12 +21,12 @@ impl fmt::Display for PageId {
     }
 }
 
-/// A log sequence number: the offset in the log, over all of its segments, at which a group of
-/// records begins. All records of a group share its LSN. 0 is before everything.
+/// The offset in the log, over all of its segments, at which a group of records begins: the paper's
+/// LSN. All records of a group share it. 0 is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Lsn(pub u64);
+pub struct LogOffset(pub u64);
 
-impl fmt::Display for Lsn {
+impl fmt::Display for LogOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -7,11 +7,11 @@
 //!                                     ─► line 18: a checkpoint that writes no page
 //! ```
 //!
-//! Lines 11 to 13 of the paper read each page to compare its LSN with the record's. Here on-the-fly
-//! redo makes that comparison when the page is first used ([`crate::pool`]), so that a start reads
-//! no page at all. Records go to the online log table when their pages are first used, and
-//! concurrently with the first transactions ([`crate::unsettled`]). Until the checkpoint of line
-//! 18, which saves the dirty page table, another crash restarts recovery from the same place.
+//! Lines 11 to 13 of the paper read each page to compare its log offset with the record's. Here
+//! on-the-fly redo makes that comparison when the page is first used ([`crate::pool`]), so that a
+//! start reads no page at all. Records go to the online log table when their pages are first used,
+//! and concurrently with the first transactions ([`crate::unsettled`]). Until the checkpoint of
+//! line 18, which saves the dirty page table, another crash restarts recovery from the same place.
 //!
 //! After a failed sync, the kernel may show bytes that are not on the device. So recovery writes
 //! and syncs the last flush of the log and the master record again before relying on them.
@@ -23,12 +23,12 @@ use crate::core::Core;
 use crate::data_file::{DataFile, Slots};
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
-use crate::log_page::{FIRST_LSN, GroupKind, LOG_PAGE_BYTES, LogBuffer};
+use crate::log_page::{FIRST_OFFSET, GroupKind, LOG_PAGE_BYTES, LogBuffer};
 use crate::log_reader::WINDOW_BYTES;
 use crate::log_scan::Readers;
 use crate::options::{Env, Options, Upkeep};
 use crate::pool::Pool;
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::replay::Needed;
 use crate::shared_log::SharedLog;
 use crate::unsettled::Unsettled;
@@ -36,7 +36,7 @@ use crate::unsettled::Unsettled;
 /// Opens the files and restores the committed state. [`Core::advance_restart`] does the rest of the
 /// restart.
 pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
-    let first = Lsn(LOG_PAGE_BYTES as u64);
+    let first = LogOffset(LOG_PAGE_BYTES as u64);
     let disk = Arc::clone(&env.disk);
     let segment_bytes = options.log_segment_bytes;
     let files = LogFiles::new(disk.clone(), &options.dir, segment_bytes);
@@ -66,7 +66,7 @@ pub(crate) fn recover(env: &Env, options: Options, salt: u64) -> Result<Core> {
     let mut pool = Pool::new(data, pool_bytes, is_flushing, record.slots, Arc::new(log));
     pool.unsettled = Unsettled::new(replayed.into_iter().map(|range| range.records).collect());
     let mut core = Core::new(pool, master, redo_start, options);
-    if master.checkpoint == Lsn(0) && !core.pool.has_records(PageId::META) {
+    if master.checkpoint == LogOffset(0) && !core.pool.has_records(PageId::META) {
         core.bootstrap()?;
     }
     Ok(core)
@@ -90,21 +90,21 @@ fn read_checkpoint(
     files: &LogFiles,
     data: &DataFile,
     salt: u64,
-    lsn: Lsn,
+    offset: LogOffset,
     window: &mut [u8],
 ) -> Result<CheckpointRecord> {
-    if lsn == Lsn(0) {
+    if offset == LogOffset(0) {
         return Ok(CheckpointRecord {
-            begin: FIRST_LSN,
+            begin: FIRST_OFFSET,
             dirty_pages: Vec::new(),
             active: Vec::new(),
             slots: Slots::default(),
         });
     }
-    let found = files.read_group(salt, lsn, window, |group| {
-        let is_checkpoint = group.lsn == lsn && group.kind == GroupKind::Checkpoint;
+    let found = files.read_group(salt, offset, window, |group| {
+        let is_checkpoint = group.offset == offset && group.kind == GroupKind::Checkpoint;
         is_checkpoint.then(|| CheckpointRecord::decode(group.body))?
     })?;
-    let what = format!("the checkpoint record is not at {lsn}, where the master record says");
+    let what = format!("the checkpoint record is not at {offset}, where the master record says");
     found.ok_or_else(|| Error::corrupt(data.path(), 4096, what))
 }

@@ -14,7 +14,7 @@ use crate::redo_record::Op;
 pub(crate) enum Image {
     /// In this slot; it is read unless a record replaces the whole page.
     InSlot(bool),
-    /// Already read from this slot; contains the records up to its LSN.
+    /// Already read from this slot; contains the records up to its log offset.
     Loaded(bool),
 }
 
@@ -38,15 +38,15 @@ pub(crate) fn redo(
         data.read_page(id, slot, page)?;
     }
     let is_page = is_to_read || matches!(image, Image::Loaded(_));
-    let has = if is_page { log.len_through(page.lsn()).min(count) } else { 0 };
+    let has = if is_page { log.len_through(page.log_offset()).min(count) } else { 0 };
     let first = whole.unwrap_or(0).max(has);
     if first == count {
         return Ok(is_to_read);
     }
     let mut is_to_verify = false;
-    for (lsn, op) in log.operations(first..count) {
+    for (log_offset, op) in log.operations(first..count) {
         let op = Op::decode(op).ok_or_else(|| wrong("a record of it is none"))?;
-        op.apply(page, id, lsn, None).map_err(wrong)?;
+        op.apply(page, id, log_offset, None).map_err(wrong)?;
         // Applying a single cell checks it.
         is_to_verify |= !matches!(op, Op::Put(_) | Op::Patch { .. } | Op::Remove { .. });
     }

@@ -7,7 +7,7 @@
 use base::varint;
 
 use crate::page::{BODY_BYTES, Cell, Kind, Meta, Page, Place};
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 
 /// A change of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl<'a> Op<'a> {
         &self,
         page: &mut Page,
         id: PageId,
-        lsn: Lsn,
+        offset: LogOffset,
         place: Option<Place>,
     ) -> Result<(), &'static str> {
         if !self.is_whole() && !matches!(page.kind(), Some(Kind::Leaf | Kind::Branch)) {
@@ -200,7 +200,7 @@ impl<'a> Op<'a> {
             }
             Self::Append { cells } => put_all(page, cells)?,
         }
-        page.set_lsn(lsn);
+        page.set_log_offset(offset);
         Ok(())
     }
 }
@@ -298,7 +298,7 @@ mod tests {
             page.format(PageId(3), Kind::Leaf, 0, 0);
             assert!(page.put(&Cell { key: b"k", value: &old, is_overflow: false }));
             let op = Op::Patch { key: b"k", runs: &runs };
-            assert_eq!(op.apply(&mut page, PageId(3), Lsn(1), None), Ok(()));
+            assert_eq!(op.apply(&mut page, PageId(3), LogOffset(1), None), Ok(()));
             assert_eq!(page.cell(0).value, new);
         }
     }
@@ -317,7 +317,7 @@ mod tests {
             page.format(PageId(3), Kind::Leaf, 0, 0);
             assert!(page.put(&Cell { key: b"b", value: b"", is_overflow: false }));
             if let Some(op) = Op::decode(&bytes) {
-                let _either = op.apply(&mut page, PageId(3), Lsn(1), None);
+                let _either = op.apply(&mut page, PageId(3), LogOffset(1), None);
             }
         }
     }

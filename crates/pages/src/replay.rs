@@ -8,7 +8,7 @@ use crate::checkpoint::CheckpointRecord;
 use crate::log_page::{Group, GroupKind, take_record};
 use crate::log_reader::Visited;
 use crate::log_scan::Gather;
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::unsettled::Gathered;
 
 /// Pages with numbers below this (32 GiB) are looked up in a list.
@@ -17,13 +17,13 @@ const PAGES_LISTED_MAX: usize = 4 << 20;
 /// Tells which records are missing from the images that the last checkpoint names.
 pub(crate) struct Needed {
     /// For each page with a small number, its first needed record. It is relative to the redo
-    /// starting point, which halves the memory of LSNs.
+    /// starting point, which halves the memory of log offsets.
     from: Vec<u32>,
     /// The same for larger page numbers, if they are in the dirty page table.
     from_beyond: HashMap<PageId, u32>,
     /// The same for all other pages.
     begin: u32,
-    redo_start: Lsn,
+    redo_start: LogOffset,
 }
 
 impl Needed {
@@ -33,8 +33,8 @@ impl Needed {
         let mut needed = Self { from: Vec::new(), from_beyond: HashMap::new(), begin, redo_start };
         let listed = checkpoint.dirty_pages.iter().filter_map(|(id, _)| place(*id)).max();
         needed.from.resize(listed.map_or(0, |last| last + 1), begin);
-        for (id, lsn) in &checkpoint.dirty_pages {
-            let from = since(redo_start, *lsn);
+        for (id, offset) in &checkpoint.dirty_pages {
+            let from = since(redo_start, *offset);
             match place(*id) {
                 Some(at) => needed.from[at] = from,
                 None => {
@@ -56,10 +56,10 @@ fn place(id: PageId) -> Option<usize> {
     usize::try_from(id.0).ok().filter(|at| *at < PAGES_LISTED_MAX)
 }
 
-/// The distance of `lsn` from the start. A distance too large for the type counts as needed; the
-/// LSN of the page decides later.
-fn since(start: Lsn, lsn: Lsn) -> u32 {
-    u32::try_from(lsn.0.saturating_sub(start.0)).unwrap_or(u32::MAX)
+/// The distance of `offset` from the start. A distance too large for the type counts as needed; the
+/// log offset of the page decides later.
+fn since(start: LogOffset, offset: LogOffset) -> u32 {
+    u32::try_from(offset.0.saturating_sub(start.0)).unwrap_or(u32::MAX)
 }
 
 /// The records of a range of the log that a restart needs.
@@ -82,13 +82,13 @@ impl Gather for Needed {
         let mut body = group.body;
         let transaction = varint::take(&mut body);
         replayed.last_transaction = transaction.unwrap_or(0).max(replayed.last_transaction);
-        let since_start = since(self.redo_start, group.lsn);
+        let since_start = since(self.redo_start, group.offset);
         while !body.is_empty() {
             let from_here = body;
             let (id, _op) = take_record(&mut body).ok_or("a group has a record that is none")?;
             if self.is_needed(id, since_start) {
                 let record = &from_here[..from_here.len() - body.len()];
-                replayed.records.push(id, group.lsn, record);
+                replayed.records.push(id, group.offset, record);
             }
         }
         Ok(())

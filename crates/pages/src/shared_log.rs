@@ -9,8 +9,8 @@
 //!
 //! Invariants: `files` is empty while a thread writes, and no thread holds this mutex during a
 //! write or a sync. Only the holder of the exclusive latch appends, and the buffer is not sealed
-//! while a group is open: so nothing comes between the LSN of a group and the group. The durable
-//! end only grows. The first failed write or sync is remembered, and all later calls fail.
+//! while a group is open: so nothing comes between the log offset of a group and the group. The
+//! durable end only grows. The first failed write or sync is remembered, and all later calls fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::log_files::LogFiles;
 use crate::log_page::{Flush, GroupKind, LOG_PAGE_BYTES, LogBuffer};
-use crate::position::Lsn;
+use crate::position::LogOffset;
 
 /// Group commit writes the log when its buffer is this full, in percent (section 5.1, Figure 7).
 const GROUP_PERCENT: usize = 80;
@@ -39,7 +39,7 @@ enum Sleep {
 pub(crate) struct LogState {
     pub(crate) buffer: LogBuffer,
     buffer_bytes_max: usize,
-    /// Whether the holder of the exclusive latch is building a group for the next LSN.
+    /// Whether the holder of the exclusive latch is building a group for the next log offset.
     is_group_open: bool,
     /// The files; `None` while a thread writes the log.
     files: Option<LogFiles>,
@@ -147,24 +147,24 @@ impl SharedLog {
     }
 
     /// Every group before this is durable.
-    pub(crate) fn durable_end(&self) -> Lsn {
-        Lsn(self.durable_end.load(Ordering::Acquire))
+    pub(crate) fn durable_end(&self) -> LogOffset {
+        LogOffset(self.durable_end.load(Ordering::Acquire))
     }
 
-    /// The LSN of the next group.
-    pub(crate) fn next_lsn(&self) -> Lsn {
-        self.lock().buffer.next_lsn()
+    /// The log offset of the next group.
+    pub(crate) fn next_offset(&self) -> LogOffset {
+        self.lock().buffer.next_offset()
     }
 
-    /// Opens a group and returns its LSN.
-    pub(crate) fn open_group(&self) -> Lsn {
+    /// Opens a group and returns its log offset.
+    pub(crate) fn open_group(&self) -> LogOffset {
         let mut log = self.lock();
         log.is_group_open = true;
-        log.buffer.next_lsn()
+        log.buffer.next_offset()
     }
 
-    /// Appends the open group, if there is one, and returns its LSN.
-    pub(crate) fn append(&self, kind: GroupKind, body: &[u8]) -> Lsn {
+    /// Appends the open group, if there is one, and returns its log offset.
+    pub(crate) fn append(&self, kind: GroupKind, body: &[u8]) -> LogOffset {
         let mut log = self.lock();
         log.is_group_open = false;
         log.buffer.append(kind, body)
@@ -252,17 +252,17 @@ impl SharedLog {
         log
     }
 
-    /// Writes the log until the group at `lsn` is durable, or waits for the thread that is writing.
-    /// `latch` takes the latch at least shared, which guarantees that no group is open.
+    /// Writes the log until the group at `offset` is durable, or waits for the thread that is
+    /// writing. `latch` takes the latch at least shared, which guarantees that no group is open.
     pub(crate) fn flush_past<'a, L>(
         &'a self,
         mut log: LogGuard<'a>,
-        lsn: Lsn,
+        offset: LogOffset,
         latch: impl Fn() -> L,
     ) -> Result<()> {
         loop {
             self.healthy()?;
-            if lsn < self.durable_end() {
+            if offset < self.durable_end() {
                 return Ok(());
             }
             let Some(mut files) = log.files.take() else {
@@ -293,7 +293,7 @@ impl SharedLog {
             }
             written?;
             // The write by another thread included this group.
-            if lsn < self.durable_end() {
+            if offset < self.durable_end() {
                 return Ok(());
             }
             log = self.lock();
@@ -308,18 +308,18 @@ impl SharedLog {
         log.buffer.reuse(flush);
     }
 
-    /// Waits until the group at `lsn` is durable or due. It is due when the buffer is full enough,
-    /// the delay is over, or no transaction is left that could join.
+    /// Waits until the group at `offset` is durable or due. It is due when the buffer is full
+    /// enough, the delay is over, or no transaction is left that could join.
     pub(crate) fn wait_for_group<'a>(
         &'a self,
         mut log: LogGuard<'a>,
-        lsn: Lsn,
+        offset: LogOffset,
         delay: Duration,
     ) -> LogGuard<'a> {
         log.group_waiters += 1;
         log.waiters += 1;
         let is_to_wait = |log: &mut LogState| {
-            self.poison.get().is_none() && lsn >= self.durable_end() && !log.is_group_ripe()
+            self.poison.get().is_none() && offset >= self.durable_end() && !log.is_group_ripe()
         };
         let waited = self.changed.wait_timeout_while(log, delay, is_to_wait);
         log = waited.expect("as for the lock").0;

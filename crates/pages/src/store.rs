@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Duration;
 
+use crate::FileError;
 use crate::background::Background;
 use crate::checkpoint::Effort;
 use crate::error::{Error, Result};
 use crate::latch::{Inner, Queue};
 use crate::locks::LockTable;
 use crate::options::{Env, Options, Stats, Upkeep};
-use crate::position::Lsn;
+use crate::position::LogOffset;
 use crate::transaction::{ReadTransaction, Transaction};
 
 /// One transaction may change the online log table's size divided by this. With the splits that
@@ -68,20 +69,24 @@ impl PageStore {
     /// let store = PageStore::open(&env, Options::with_memory("/data", 128 << 20))?;
     /// assert!(matches!(
     ///     PageStore::open(&env, Options::new("/data")),
-    ///     Err(pages::Error::InUse { .. })
+    ///     Err(pages::Error::File(pages::FileError::InUse { .. }))
     /// ));
     /// store.close()?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// [`Error::InUse`] if it is open elsewhere, [`Error::Corrupt`] if durable bytes are damaged.
+    /// [`crate::FileError::InUse`] if it is open elsewhere, [`crate::FileError::Corrupt`] if
+    /// durable bytes are damaged.
     pub fn open(env: &Env, options: Options) -> Result<Self> {
         let dir = options.dir.clone();
         env.disk.create_dir_all(&dir).map_err(Error::io(&dir, "create"))?;
         let path: PathBuf = dir.join("pages.lock");
         let lock = env.disk.lock(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() },
+            std::io::ErrorKind::WouldBlock => {
+                FileError::InUse { path: path.clone(), what: "another process has this store open" }
+                    .into()
+            }
             _ => Error::io(&path, "lock")(error),
         })?;
         let seed = (env.clock.now_ms().cast_unsigned() << 20) ^ env.clock.monotonic_us();
@@ -102,7 +107,7 @@ impl PageStore {
             page_hits: AtomicU64::new(0),
             _lock: lock,
         });
-        let is_new = inner.share().master.checkpoint == Lsn(0);
+        let is_new = inner.share().master.checkpoint == LogOffset(0);
         if is_new {
             inner.whole_checkpoint(Effort::None)?;
         }
@@ -128,7 +133,7 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// As [`PageStore::open`]; [`Error::Io`] if there is no store.
+    /// As [`PageStore::open`]; [`crate::FileError::Io`] if there is no store.
     pub fn open_detached(dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
         let (dir, real) = (dir.into(), Arc::new(env_os::OsDisk));
         let path = dir.join(crate::data_file::NAME);
@@ -214,12 +219,13 @@ impl PageStore {
     /// Makes all committed transactions durable.
     ///
     /// # Errors
-    /// [`Error::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has failed.
+    /// [`crate::FileError::Io`] if the write fails, [`Error::Poisoned`] if an earlier one has
+    /// failed.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush_all()
     }
 
-    /// Waits until the transaction whose commit returned `lsn` is durable.
+    /// Waits until the transaction whose commit returned `offset` is durable.
     ///
     /// ```
     /// # fn main() -> pages::Result<()> {
@@ -244,14 +250,14 @@ impl PageStore {
     ///
     /// # Errors
     /// As [`PageStore::flush`].
-    pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
-        self.inner.flush_past(lsn)
+    pub fn wait_durable(&self, offset: LogOffset) -> Result<()> {
+        self.inner.flush_past(offset)
     }
 
     /// The end of the durable log: a transaction is durable if its commit returned less. A program
     /// that commits without waiting learns from this what it may acknowledge.
     #[must_use]
-    pub fn durable_end(&self) -> Lsn {
+    pub fn durable_end(&self) -> LogOffset {
         self.inner.log.durable_end()
     }
 
@@ -280,7 +286,8 @@ impl PageStore {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`]; [`Error::Corrupt`] or [`Error::Io`] if a page cannot be read.
+    /// [`Error::Poisoned`]; [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] if a page
+    /// cannot be read.
     pub fn list_tables(&self) -> Result<Vec<Vec<u8>>> {
         let mut core = self.inner.latch();
         self.inner.log.healthy()?;
@@ -290,7 +297,7 @@ impl PageStore {
     /// Takes a checkpoint now, by the same rules as an automatic one.
     ///
     /// # Errors
-    /// As [`PageStore::flush`]; [`Error::Corrupt`] if a page cannot be read.
+    /// As [`PageStore::flush`]; [`crate::FileError::Corrupt`] if a page cannot be read.
     pub fn checkpoint(&self) -> Result<()> {
         self.inner.whole_checkpoint(Effort::Normal)
     }
@@ -315,7 +322,7 @@ impl PageStore {
     /// their parents, every page is in exactly one place, on-the-fly redo equals memory.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the first violation.
+    /// [`crate::FileError::Corrupt`] with the first violation.
     pub fn check(&self) -> Result<crate::check::Report> {
         let mut core = self.inner.latch();
         self.inner.log.healthy()?;

@@ -155,8 +155,8 @@ impl<'t> Table<'t> {
     /// Returns the value of `key`.
     ///
     /// # Errors
-    /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked, [`crate::Error::Corrupt`] or
-    /// [`crate::Error::Io`] if a page cannot be read.
+    /// [`crate::Error::Deadlock`] or [`crate::Error::Busy`] if it is locked,
+    /// [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] if a page cannot be read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_locked(key.as_ref(), Mode::Shared)
     }
@@ -309,7 +309,7 @@ impl<'t> Table<'t> {
     /// [`Table::iter`].
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`] if a page cannot be read.
+    /// [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] if a page cannot be read.
     pub fn len_estimate(&self) -> Result<u64> {
         let mut committed = {
             let state = self.transaction.state();

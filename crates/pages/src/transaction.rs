@@ -26,7 +26,7 @@ use crate::locks::{LockName, Mode, Outcome};
 use crate::look::{LastFrame, Look};
 use crate::options::{Durability, LockWait, Upkeep};
 use crate::page::KEY_BYTES_MAX;
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 use crate::table::{ReadTable, Table};
 
 /// The cost of an overlay entry in addition to its key and value.
@@ -298,10 +298,11 @@ impl Transaction {
     /// Commits, and returns the position in the log for [`crate::PageStore::wait_durable`].
     ///
     /// # Errors
-    /// [`Error::TransactionFailed`] after a deadlock; nothing has changed. [`Error::Corrupt`] or
-    /// [`Error::Io`] from reading a page; nothing has changed. A write or sync error poisons the
-    /// store; reopening it shows whether the transaction is durable.
-    pub fn commit(self, durability: Durability) -> Result<Lsn> {
+    /// [`Error::TransactionFailed`] after a deadlock; nothing has changed.
+    /// [`crate::FileError::Corrupt`] or [`crate::FileError::Io`] from reading a page; nothing has
+    /// changed. A write or sync error poisons the store; reopening it shows whether the transaction
+    /// is durable.
+    pub fn commit(self, durability: Durability) -> Result<LogOffset> {
         self.usable()?;
         let tables = std::mem::take(&mut self.state().tables);
         if tables.iter().all(|table| !table.is_deleted && table.writes.is_empty()) {
@@ -310,28 +311,30 @@ impl Transaction {
         let mut core = self.inner.latch_with_room()?;
         let mut change = core.begin_change(self.id);
         let made = self.apply(&mut core, &mut change, &tables);
-        let lsn = core.end_change(change, made)?;
+        let offset = core.end_change(change, made)?;
         core.pool.stats.commits += 1;
         let is_upkeep_due = core.is_upkeep_due();
         drop(core);
         self.release();
         self.state().is_over = true;
-        self.inner.settle(self.id, lsn, durability, is_upkeep_due)?;
-        Ok(lsn)
+        self.inner.settle(self.id, offset, durability, is_upkeep_due)?;
+        Ok(offset)
     }
 
-    fn commit_reads(&self, durability: Durability) -> Result<Lsn> {
+    fn commit_reads(&self, durability: Durability) -> Result<LogOffset> {
         self.inner.log.healthy()?;
         let mut log = self.inner.log.lock();
         self.inner.log.end_in(&mut log, self.id);
-        let lsn = Lsn(log.buffer.end().0 - 1);
+        let offset = LogOffset(log.buffer.end().0 - 1);
         drop(log);
         self.release();
         self.state().is_over = true;
         match durability {
-            Durability::None => Ok(lsn),
-            Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(lsn),
-            Durability::Group | Durability::Immediate => self.inner.flush_past(lsn).map(|()| lsn),
+            Durability::None => Ok(offset),
+            Durability::Group if self.inner.upkeep == Upkeep::Inline => Ok(offset),
+            Durability::Group | Durability::Immediate => {
+                self.inner.flush_past(offset).map(|()| offset)
+            }
         }
     }
 

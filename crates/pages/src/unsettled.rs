@@ -17,15 +17,15 @@
 
 use crate::log_page::take_record;
 use crate::online_log::OnlineLog;
-use crate::position::{Lsn, PageId};
+use crate::position::{LogOffset, PageId};
 
 /// The number of parts: a transaction that touches some pages waits for few records of others.
 const PARTS: usize = 4096;
 /// Parts settled at a time in the background.
 const PARTS_A_STEP: usize = 4;
 
-/// Bytes of the LSN before a record.
-const LSN_BYTES: usize = 8;
+/// Bytes of the log offset before a record.
+const LOG_OFFSET_BYTES: usize = 8;
 
 #[expect(clippy::cast_possible_truncation, reason = "any bits of a number of a page will do")]
 fn part_of(id: PageId) -> u16 {
@@ -35,7 +35,7 @@ fn part_of(id: PageId) -> u16 {
 /// The records of a range of the log.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    /// Records as in the log, each preceded by its LSN.
+    /// Records as in the log, each preceded by its log offset.
     bytes: Vec<u8>,
     /// For each record, its offset in `bytes` and its part; until they are sorted.
     unsorted: Vec<(u32, u16)>,
@@ -61,10 +61,10 @@ impl Gathered {
     }
 
     /// Appends a record.
-    pub(crate) fn push(&mut self, id: PageId, lsn: Lsn, record: &[u8]) {
+    pub(crate) fn push(&mut self, id: PageId, offset: LogOffset, record: &[u8]) {
         self.unsorted.push((small(self.bytes.len()), part_of(id)));
-        self.bytes.reserve(LSN_BYTES + record.len());
-        self.bytes.extend_from_slice(&lsn.0.to_le_bytes());
+        self.bytes.reserve(LOG_OFFSET_BYTES + record.len());
+        self.bytes.extend_from_slice(&offset.0.to_le_bytes());
         self.bytes.extend_from_slice(record);
     }
 
@@ -107,7 +107,7 @@ impl Gathered {
 #[derive(Clone)]
 struct Record<'a> {
     id: PageId,
-    lsn: Lsn,
+    offset: LogOffset,
     op: &'a [u8],
     /// The bytes that it takes here.
     bytes: usize,
@@ -116,9 +116,14 @@ struct Record<'a> {
 impl<'a> Record<'a> {
     /// The first record in these bytes.
     fn at(records: &'a [u8]) -> Self {
-        let (lsn, mut rest) = records.split_first_chunk().expect("an LSN was put there");
+        let (offset, mut rest) = records.split_first_chunk().expect("a log offset was put there");
         let (id, op) = take_record(&mut rest).expect("it was read from the log as a record");
-        Self { id, lsn: Lsn(u64::from_le_bytes(*lsn)), op, bytes: records.len() - rest.len() }
+        Self {
+            id,
+            offset: LogOffset(u64::from_le_bytes(*offset)),
+            op,
+            bytes: records.len() - rest.len(),
+        }
     }
 }
 
@@ -178,7 +183,10 @@ impl Unsettled {
         let of_pages = records.chunk_by(|one, next| one.id == next.id);
         of_pages
             .map(|records| {
-                table.add_all(records[0].id, records.iter().map(|record| (record.lsn, record.op)));
+                table.add_all(
+                    records[0].id,
+                    records.iter().map(|record| (record.offset, record.op)),
+                );
                 records[0].id
             })
             .collect()

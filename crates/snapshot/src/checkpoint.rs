@@ -62,8 +62,7 @@ impl Checkpoints {
     /// The error of the disk.
     pub fn open(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Result<Self> {
         let directory = directory.into();
-        disk.create_dir_all(&directory)
-            .map_err(|error| Error::Io { path: directory.clone(), error })?;
+        disk.create_dir_all(&directory).map_err(Error::io(&directory, "create"))?;
         Ok(Self { disk, directory })
     }
 
@@ -72,10 +71,7 @@ impl Checkpoints {
     }
 
     fn sequences(&self) -> Result<Vec<u64>> {
-        let names = self
-            .disk
-            .list(&self.directory)
-            .map_err(|error| Error::Io { path: self.directory.clone(), error })?;
+        let names = self.disk.list(&self.directory).map_err(Error::io(&self.directory, "list"))?;
         let parse = |name: &std::ffi::OsString| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok();
         let mut sequences: Vec<u64> = names.iter().filter_map(parse).collect();
         sequences.sort_unstable();
@@ -94,8 +90,8 @@ impl Checkpoints {
     /// If it fails, the snapshot is unfinished and the older checkpoints remain.
     ///
     /// # Errors
-    /// The error of the disk; [`Error::Corrupt`] if the last checkpoint is needed for merging and
-    /// is damaged.
+    /// The error of the disk; [`crate::FileError::Corrupt`] if the last checkpoint is needed for
+    /// merging and is damaged.
     pub fn make<S: Source>(&self, mut snapshot: S) -> Result<Summary> {
         let sequence = snapshot.sequence();
         let path = self.path(sequence);
@@ -147,14 +143,11 @@ impl Checkpoints {
         let mut removed = false;
         for old in self.sequences()?.into_iter().filter(|old| *old < sequence) {
             let path = self.path(old);
-            self.disk.remove(&path).map_err(|error| Error::Io { path, error })?;
+            self.disk.remove(&path).map_err(Error::io(&path, "remove"))?;
             removed = true;
         }
         if removed {
-            let path = || self.directory.clone();
-            self.disk
-                .sync_dir(&self.directory)
-                .map_err(|error| Error::Io { path: path(), error })?;
+            self.disk.sync_dir(&self.directory).map_err(Error::io(&self.directory, "sync"))?;
         }
         Ok(())
     }

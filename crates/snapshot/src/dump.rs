@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
             sequence,
         };
         let written = unpublished.file().write_all_at(&header.encode(), 0);
-        written.map_err(|error| Error::Io { path: temporary, error })?;
+        written.map_err(Error::io(&temporary, "write"))?;
         let mut block =
             Vec::with_capacity(BLOCK_BYTES + shape.row_bytes() + BLOCK_HEADER_BYTES * 2);
         block.resize(BLOCK_HEADER_BYTES, 0);
@@ -154,10 +154,7 @@ impl<'a> Writer<'a> {
     }
 
     fn io<T>(&self, result: std::io::Result<T>) -> Result<T> {
-        result.map_err(|error| {
-            let path = self.unpublished.temporary().to_owned();
-            Error::Io { path, error }
-        })
+        result.map_err(Error::io(self.unpublished.temporary(), "write"))
     }
 
     /// Adds a row. Rows come in ascending order; a full dump contains all of them.
@@ -236,17 +233,17 @@ impl Reader {
     /// Opens the dump `path`.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be opened, [`Error::Corrupt`] if its header is damaged.
+    /// [`crate::FileError::Io`] if it cannot be opened, [`crate::FileError::Corrupt`] if its header
+    /// is damaged.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self> {
-        let io = |error| Error::Io { path: path.to_owned(), error };
-        let file = disk.open(path, Access::Read).map_err(io)?;
+        let file = disk.open(path, Access::Read).map_err(Error::io(path, "open"))?;
         file.advise_sequential();
         let mut bytes = [0; HEADER_BYTES];
-        let corrupt = |(offset, what)| Error::Corrupt { path: path.to_owned(), offset, what };
-        if file.len().map_err(io)? < HEADER_BYTES as u64 {
+        let corrupt = |(offset, what)| Error::corrupt(path, offset, what);
+        if file.len().map_err(Error::io(path, "measure"))? < HEADER_BYTES as u64 {
             return Err(corrupt((0, "shorter than a header")));
         }
-        file.read_exact_at(&mut bytes, 0).map_err(io)?;
+        file.read_exact_at(&mut bytes, 0).map_err(Error::io(path, "read"))?;
         let header = Header::decode(&bytes).map_err(corrupt)?;
         Ok(Self {
             file,
@@ -280,13 +277,13 @@ impl Reader {
     }
 
     fn corrupt(&self, offset: u64, what: &'static str) -> Error {
-        Error::Corrupt { path: self.path.clone(), offset, what }
+        Error::corrupt(&self.path, offset, what)
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
         self.file.read_exact_at(into, offset).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.corrupt(offset, "the file ends here"),
-            _ => Error::Io { path: self.path.clone(), error },
+            _ => Error::io(&self.path, "read")(error),
         })
     }
 
@@ -294,7 +291,7 @@ impl Reader {
     /// was verified.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], [`Error::Io`].
+    /// [`crate::FileError::Corrupt`], [`crate::FileError::Io`].
     pub fn next_row(&mut self, into: &mut [u64]) -> Result<Option<usize>> {
         if self.at == self.block.len() {
             if !self.ended {
@@ -358,7 +355,7 @@ impl Reader {
             return Err(self.corrupt(start, "wrong number of rows"));
         }
         let length = self.file.len();
-        if length.map_err(|error| Error::Io { path: self.path.clone(), error })? != self.offset {
+        if length.map_err(Error::io(&self.path, "measure"))? != self.offset {
             return Err(self.corrupt(self.offset, "the file continues after its footer"));
         }
         self.at = 0;
@@ -370,7 +367,7 @@ impl Reader {
 /// Reads and verifies a whole dump.
 ///
 /// # Errors
-/// [`Error::Corrupt`] with the first damage found, [`Error::Io`].
+/// [`crate::FileError::Corrupt`] with the first damage found, [`crate::FileError::Io`].
 pub fn verify(disk: &dyn Disk, path: &Path) -> Result<(Header, Summary)> {
     let mut reader = Reader::open(disk, path)?;
     let words = usize::try_from(reader.header.row_bytes / 8).expect("checked: far below 2^32");

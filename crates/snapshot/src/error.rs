@@ -1,7 +1,9 @@
 //! Errors of snapshots.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use env::FileError;
 
 /// Why a snapshot, a dump or a transaction failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,25 +28,9 @@ pub enum Error {
         what: String,
     },
 
-    /// The disk failed.
-    #[error("{}: {error}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-
-    /// A dump is damaged.
-    #[error("{}: damaged at byte {offset}: {what}", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong there.
-        what: &'static str,
-    },
+    /// A dump, or the directory of the checkpoints, cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
 
     /// The dump has rows of another shape.
     #[error("{}: this dump has {rows} rows of {row_bytes} bytes, which is not the expected shape", path.display())]
@@ -66,11 +52,18 @@ pub enum Error {
     },
 }
 
-impl From<env::FailedStep> for Error {
-    fn from(failed: env::FailedStep) -> Self {
-        Self::Io { path: failed.path, error: failed.source }
-    }
-}
-
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Returns a constructor for the error of a failed operation on a file, for `map_err`.
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| FileError::io(path, doing)(source).into()
+    }
+
+    /// Creates an error for damage to a dump.
+    pub(crate) fn corrupt(path: &Path, offset: u64, what: &str) -> Self {
+        let remedy = "restore the dump from a copy, or make a new one";
+        FileError::Corrupt { path: path.to_owned(), offset, what: what.to_owned(), remedy }.into()
+    }
+}

@@ -101,6 +101,7 @@ pub use cells::{Pages, Shape};
 pub use checkpoint::{Checkpoints, Source};
 pub use copy_on_update::CopyOnUpdate;
 pub use database::{Client, Database, Snapshot, Snapshotter, Tick};
+pub use env::FileError;
 pub use error::{Error, Result};
 #[cfg(not(loom))]
 pub use fork::Fork;

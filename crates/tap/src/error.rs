@@ -3,42 +3,23 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use env::FileError;
+
 use crate::entry::Position;
 
 /// Why the log of requests cannot be written, read, filled or replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A call of the operating system failed.
+    /// A file of the log cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A call of the operating system failed that is about no file.
     #[error("{what}: {source}")]
     Io {
-        /// The operation, and its file.
+        /// The operation.
         what: String,
         /// The system's error.
         source: io::Error,
-    },
-    /// Durable bytes of the log have changed.
-    #[error("{}: damaged at byte {offset}: {what}", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong there.
-        what: String,
-    },
-    /// The log was written by a newer program.
-    #[error("{}: version {version} of the format; this program reads version 1", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
-    /// Another process is writing the log.
-    #[error("{}: another process writes this log", dir.display())]
-    InUse {
-        /// The directory.
-        dir: PathBuf,
     },
     /// There is no log.
     #[error("{}: there is no log of requests here", dir.display())]
@@ -109,12 +90,6 @@ pub enum Error {
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-impl From<env::FailedStep> for Error {
-    fn from(failed: env::FailedStep) -> Self {
-        Self::io(failed.path.display().to_string(), failed.source)
-    }
-}
-
 impl Error {
     /// Wraps the error of a failed call with its context.
     pub(crate) fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
@@ -122,13 +97,19 @@ impl Error {
     }
 
     /// Wraps the error of a failed call on a file; for `map_err`.
-    pub(crate) fn on(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::io(path.display().to_string(), source)
+    pub(crate) fn on(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| FileError::io(path, doing)(source).into()
+    }
+
+    /// Creates an error for damage.
+    pub(crate) fn corrupt(path: &Path, offset: u64, what: &str) -> Self {
+        let remedy = "restore the file from a backup, or begin a new log in another directory";
+        FileError::Corrupt { path: path.to_owned(), offset, what: what.to_owned(), remedy }.into()
     }
 
     /// Whether the disk is full: the call may succeed once there is room.
     #[must_use]
     pub fn is_storage_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+        matches!(self, Self::File(error) if error.is_storage_full())
     }
 }

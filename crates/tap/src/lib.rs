@@ -40,5 +40,6 @@ pub mod replay;
 pub mod sidecar;
 
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
+pub use env::FileError;
 pub use error::{Error, Result};
 pub use protocol::{Conversation, Listener, Protocol};

@@ -170,7 +170,10 @@ impl Pool {
             self.has_failed = true;
             return;
         }
-        assert!(image.lsn() < self.log.durable_end(), "no-steal: page {id} has pending changes");
+        assert!(
+            image.log_offset() < self.log.durable_end(),
+            "no-steal: page {id} has pending changes"
+        );
         self.reads.keep(image);
         self.has_unsynced_pages = true;
         self.latest.set(id, slot);

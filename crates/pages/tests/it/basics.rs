@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use env_sim::Faults;
-use pages::{Durability, Error, LockWait, Options, PageStore};
+use pages::{Durability, Error, FileError, LockWait, Options, PageStore};
 
 use crate::harness::{World, small};
 
@@ -315,7 +315,10 @@ fn limits_are_errors() {
     assert!(matches!(table.insert("k", [0; 20_000]), Err(Error::TransactionTooLarge { .. })));
     table.insert([0; 1024], [1; 10_000]).expect("it fits");
     transaction.commit(Durability::Immediate).expect("no faults");
-    assert!(matches!(PageStore::open(&world.env(), small()), Err(Error::InUse { .. })));
+    let Err(second) = PageStore::open(&world.env(), small()) else { panic!("two at a time") };
+    assert!(matches!(second, Error::File(FileError::InUse { .. })));
+    let said = second.to_string();
+    assert!(said.ends_with("pages.lock is locked: another process has this store open"), "{said}");
 }
 
 #[test]
@@ -511,7 +514,7 @@ fn a_commit_that_fails_leaves_nothing_behind_that_leads_to_a_wrong_leaf() {
     let error_at_read = Some(world.disk.read_count() + 1);
     world.disk.set_faults(Faults { error_at_read, ..Faults::default() });
     let error = transaction.commit(Durability::Immediate).unwrap_err();
-    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert!(matches!(error, Error::File(FileError::Io { .. })), "{error}");
     assert!(store.stats().merges > merges, "it failed behind the merge");
 
     // The leaf is as long as before, and keys above it are in another.

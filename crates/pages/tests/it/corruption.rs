@@ -5,7 +5,7 @@ use std::path::Path;
 use env::Disk;
 use env_sim::SimDisk;
 use env_sim::sweep::{Damage, crash_everywhere, damages, image_of};
-use pages::{Durability, Env, Error, Options, PageStore};
+use pages::{Durability, Env, Error, FileError, Options, PageStore};
 
 use crate::harness::{DIR, World, small};
 
@@ -86,12 +86,12 @@ fn every_damage_is_found_or_makes_no_difference() {
         match (read(&damage.on(&image), &world), &damage) {
             (Ok(_), Damage::Lose { .. }) => panic!("{damage:?} was not found"),
             (Ok(read), _) => assert!(read == entries, "{damage:?}: something else was read"),
-            (Err(Error::Corrupt { file, what, .. }), _) => {
-                assert!(!what.is_empty() && file.starts_with(DIR));
+            (Err(Error::File(FileError::Corrupt { path, what, .. })), _) => {
+                assert!(!what.is_empty() && path.starts_with(DIR));
                 found += u32::from(is_flip);
             }
-            (Err(Error::NewerFormat { .. }), Damage::Flip { .. }) => found += 1,
-            (Err(Error::Io { .. }), Damage::Cut { .. }) => {}
+            (Err(Error::File(FileError::NewerFormat { .. })), Damage::Flip { .. }) => found += 1,
+            (Err(Error::File(FileError::Io { .. })), Damage::Cut { .. }) => {}
             (Err(error), _) => panic!("{damage:?}: {error}"),
         }
     }

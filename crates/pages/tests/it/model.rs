@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use env_sim::Faults;
-use pages::{Durability, Error, Lsn, Options, PageStore, Transaction};
+use pages::{Durability, Error, FileError, LogOffset, Options, PageStore, Transaction};
 
 use crate::harness::{World, small};
 
@@ -95,8 +95,8 @@ pub(crate) struct Model {
     plan: Plan,
     /// The number of keys inserted at each of the ascending places.
     ascending: [usize; 3],
-    /// The content after each commit, by LSN; the first is from when it was opened.
-    versions: Vec<(Lsn, Content)>,
+    /// The content after each commit, by log offset; the first is from when it was opened.
+    versions: Vec<(LogOffset, Content)>,
     /// What must survive: an index into `versions`.
     durable: usize,
     running: Vec<Running>,
@@ -105,7 +105,7 @@ pub(crate) struct Model {
 }
 
 fn is_world_at_end(error: &Error) -> bool {
-    matches!(error, Error::Io { .. } | Error::Poisoned { .. })
+    matches!(error, Error::File(FileError::Io { .. }) | Error::Poisoned { .. })
 }
 
 impl Model {
@@ -114,7 +114,7 @@ impl Model {
             ascending: [0; 3],
             world: World::new(plan.seed),
             plan,
-            versions: vec![(Lsn(0), Content::new())],
+            versions: vec![(LogOffset(0), Content::new())],
             durable: 0,
             running: Vec::new(),
             commits: 0,
@@ -336,9 +336,9 @@ impl Model {
         }
         let result = running.transaction.commit(durability);
         // Even a failed commit may have become durable.
-        let lsn = *result.as_ref().unwrap_or(&Lsn(u64::MAX));
+        let offset = *result.as_ref().unwrap_or(&LogOffset(u64::MAX));
         if result.is_ok() || store.begin().is_err() {
-            self.versions.push((lsn, content));
+            self.versions.push((offset, content));
         }
         result?;
         self.commits += 1;
@@ -437,7 +437,7 @@ impl Model {
             );
         };
         let (_, content) = self.versions.swap_remove(found);
-        self.versions = vec![(Lsn(0), content)];
+        self.versions = vec![(LogOffset(0), content)];
         self.durable = 0;
     }
 }

@@ -67,9 +67,9 @@ fn a_commit_without_a_waiting_thread_becomes_durable_after_the_delay() {
     let store = PageStore::open_path(dir.path(), options).expect("a new store");
     let transaction = store.begin().expect("healthy");
     transaction.table("t").insert("a", "1").expect("free");
-    let lsn = transaction.commit(Durability::None).expect("no faults");
+    let offset = transaction.commit(Durability::None).expect("no faults");
     let begun = Instant::now();
-    while store.durable_end() <= lsn {
+    while store.durable_end() <= offset {
         assert!(begun.elapsed() < Duration::from_secs(20), "it is not written by itself");
         std::thread::yield_now();
     }

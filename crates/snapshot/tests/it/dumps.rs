@@ -7,6 +7,7 @@ use env::Disk;
 use env_os::OsDisk;
 use env_sim::sweep::{Damage, crash_everywhere, damages, image_of};
 use env_sim::{Faults, SimDisk};
+use snapshot::FileError;
 use snapshot::dump::{self, Reader, Writer};
 use snapshot::{
     Algorithm, Checkpoints, Content, Database, Error, Fork, Pages, Setup, Shape, Source,
@@ -112,8 +113,13 @@ fn every_damage_is_found() {
         for damage in damages(&image, 1) {
             let error = dump::verify(&damage.on(&image), &dir.join("dump")).unwrap_err();
             match damage {
-                Damage::Lose { .. } => assert!(matches!(error, Error::Io { .. }), "{error}"),
-                _ => assert!(matches!(error, Error::Corrupt { .. }), "{damage:?}: {error}"),
+                Damage::Lose { .. } => {
+                    assert!(matches!(error, Error::File(FileError::Io { .. })), "{error}")
+                }
+                _ => assert!(
+                    matches!(error, Error::File(FileError::Corrupt { .. })),
+                    "{damage:?}: {error}"
+                ),
             }
         }
     }
@@ -159,7 +165,10 @@ fn exchanged_blocks_are_found() {
     let (first, second) = bytes[64..64 + 2 * block].split_at_mut(block);
     first.swap_with_slice(second);
     std::fs::write(&path, &bytes).unwrap();
-    assert!(matches!(dump::verify(&OsDisk, &path), Err(Error::Corrupt { offset: 64, .. })));
+    assert!(matches!(
+        dump::verify(&OsDisk, &path),
+        Err(Error::File(FileError::Corrupt { offset: 64, .. }))
+    ));
 }
 
 #[test]
@@ -181,7 +190,7 @@ fn a_merge_refuses_what_is_damaged_and_can_be_repeated() {
     std::fs::write(&first, bad).unwrap();
     client.tick().write(3, &[33; WORDS]);
     let refused = checkpoints.make(snapshotter.take().unwrap());
-    assert!(matches!(refused, Err(Error::Corrupt { .. })));
+    assert!(matches!(refused, Err(Error::File(FileError::Corrupt { .. }))));
     assert_eq!(checkpoints.latest().unwrap().unwrap(), first, "the evidence stays");
     // The changes are not lost with the failed attempt.
     std::fs::write(&first, good).unwrap();

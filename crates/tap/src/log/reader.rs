@@ -102,14 +102,14 @@ impl Reader {
         // Check for a later segment before finding the end of this one: this one was complete
         // before the later one got its name.
         let later = segment::path(&self.dir, self.segment.header.segment + 1);
-        let is_last = !self.disk.exists(&later).map_err(Error::on(&later))?;
+        let is_last = !self.disk.exists(&later).map_err(Error::on(&later, "look for"))?;
         if let Some(found) = self.segment.next_batch()? {
             let repeats =
                 found.header.is_carried && self.segment.header.segment != self.first_segment;
             if !repeats {
                 let entries = found.header.entries(&found.body).map_err(|(at, what)| {
                     let offset = found.offset + (super::batch::HEADER_BYTES + at) as u64;
-                    Error::Corrupt { path: self.segment.path.clone(), offset, what: what.into() }
+                    Error::corrupt(&self.segment.path, offset, what)
                 })?;
                 let since = self.since;
                 self.entries.extend(entries.into_iter().filter(|entry| is_wanted(entry, since)));

@@ -7,6 +7,7 @@ use base::checksum::{crc32c, crc32c_append};
 use env::{Access, Disk, File};
 
 use super::batch::{HEADER_BYTES as BATCH_HEADER_BYTES, Header as BatchHeader, MAGIC};
+use crate::FileError;
 use crate::entry::{ConnectionNumber, Position, Time};
 use crate::error::{Error, Result};
 
@@ -55,14 +56,17 @@ impl Header {
     }
 
     fn decode(bytes: &[u8; HEADER_BYTES], path: &Path, segment: u64) -> Result<Self> {
-        let corrupt =
-            |offset, what: &str| Error::Corrupt { path: path.into(), offset, what: what.into() };
+        let corrupt = |offset, what: &str| Error::corrupt(path, offset, what);
         if bytes[..8] != SEGMENT_MAGIC {
             return Err(corrupt(0, "this is not a segment of a log of requests"));
         }
         let version = u32_at(bytes, 8);
+        if version > VERSION {
+            let path = path.to_owned();
+            return Err(FileError::NewerFormat { path, found: version, known: VERSION }.into());
+        }
         if version != VERSION {
-            return Err(Error::Newer { path: path.into(), version });
+            return Err(corrupt(8, "no version of the format has this number"));
         }
         if u32_at(bytes, 12) != crc32c(&bytes[16..]) {
             return Err(corrupt(12, "the checksum of the header does not match"));
@@ -99,7 +103,7 @@ pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
     let names = match disk.list(dir) {
         Ok(names) => names,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::on(dir)(error)),
+        Err(error) => return Err(Error::on(dir, "list")(error)),
     };
     let number = |name: &std::ffi::OsString| name.to_str()?.strip_suffix(".tap")?.parse().ok();
     let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
@@ -130,13 +134,13 @@ impl Segment {
     /// Opens segment `number` and reads its header.
     pub(super) fn open(disk: &dyn Disk, dir: &Path, number: u64, access: Access) -> Result<Self> {
         let path = path(dir, number);
-        let file = disk.open(&path, access).map_err(Error::on(&path))?;
+        let file = disk.open(&path, access).map_err(Error::on(&path, "open"))?;
         let mut bytes = [0; HEADER_BYTES];
         if let Err(error) = file.read_exact_at(&mut bytes, 0) {
             return Err(if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                Error::Corrupt { path, offset: 0, what: "the header is truncated".into() }
+                Error::corrupt(&path, 0, "the header is truncated")
             } else {
-                Error::on(&path)(error)
+                Error::on(&path, "read")(error)
             });
         }
         let header = Header::decode(&bytes, &path, number)?;
@@ -206,15 +210,15 @@ impl Segment {
 
     /// Creates an error for damage where the next batch should be.
     pub(super) fn corrupt(&self, what: &str) -> Error {
-        Error::Corrupt { path: self.path.clone(), offset: self.offset, what: what.into() }
+        Error::corrupt(&self.path, self.offset, what)
     }
 
     /// The length of the file.
     pub(super) fn len(&self) -> Result<u64> {
-        self.file.len().map_err(Error::on(&self.path))
+        self.file.len().map_err(Error::on(&self.path, "measure"))
     }
 
     fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_exact_at(bytes, offset).map_err(Error::on(&self.path))
+        self.file.read_exact_at(bytes, offset).map_err(Error::on(&self.path, "read"))
     }
 }

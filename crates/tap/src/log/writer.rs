@@ -12,6 +12,7 @@ use env::{Access, Disk, File, Lock};
 use super::batch::Batch;
 use super::segment::{self, Header, Segment};
 use super::{Carried, Keep};
+use crate::FileError;
 use crate::entry::{ConnectionNumber, Entry, GapReason, Position, Time};
 use crate::error::{Error, Result};
 
@@ -52,12 +53,14 @@ impl Writer {
     /// If another process writes it, if it is of another protocol, if its last segment is damaged,
     /// or if a file cannot be written.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, settings: Settings, now: Time) -> Result<Self> {
-        disk.create_dir_all(dir).map_err(Error::on(dir))?;
-        let lock = disk.lock(&dir.join("tap.lock")).map_err(|error| {
+        disk.create_dir_all(dir).map_err(Error::on(dir, "create"))?;
+        let path = dir.join("tap.lock");
+        let lock = disk.lock(&path).map_err(|error| {
             if error.kind() == std::io::ErrorKind::WouldBlock {
-                Error::InUse { dir: dir.into() }
+                let what = "another process writes this log; stop it or choose another directory";
+                FileError::InUse { path: path.clone(), what }.into()
             } else {
-                Error::on(dir)(error)
+                Error::on(&path, "lock")(error)
             }
         })?;
         let end = match segment::list(&*disk, dir)?.last() {
@@ -120,7 +123,7 @@ impl Writer {
     /// If the write fails. If the disk is full, the same batch may be written again later.
     pub fn write(&mut self, batch: &mut Batch) -> Result<()> {
         let bytes = batch.seal(self.batch, self.synced);
-        self.file.write_all_at(bytes, self.end).map_err(Error::on(&self.path))?;
+        self.file.write_all_at(bytes, self.end).map_err(Error::on(&self.path, "write"))?;
         self.end += bytes.len() as u64;
         self.batch += 1;
         self.position = batch.position();
@@ -133,7 +136,7 @@ impl Writer {
     /// If the sync fails; the log must then not be written any further.
     pub fn sync(&mut self) -> Result<()> {
         if self.synced + 1 < self.batch {
-            self.file.sync_data().map_err(Error::on(&self.path))?;
+            self.file.sync_data().map_err(Error::on(&self.path, "sync"))?;
             self.synced = self.batch - 1;
         }
         Ok(())
@@ -207,9 +210,9 @@ impl Writer {
             if !is_old && bytes_max.is_none_or(|max| total <= max) {
                 break;
             }
-            self.disk.remove(path).map_err(Error::on(path))?;
+            self.disk.remove(path).map_err(Error::on(path, "remove"))?;
             // One after another: a crash must not leave an older segment without a newer one.
-            self.disk.sync_dir(&self.dir).map_err(Error::on(&self.dir))?;
+            self.disk.sync_dir(&self.dir).map_err(Error::on(&self.dir, "sync"))?;
             total -= bytes;
         }
         Ok(())
@@ -253,9 +256,10 @@ impl End {
         let mut position = last.header.position;
         let mut connection = last.header.connection;
         while let Some(found) = last.next_batch()? {
-            let entries = found.header.entries(&found.body).map_err(|(_, what)| {
-                Error::Corrupt { path: last.path.clone(), offset: found.offset, what: what.into() }
-            })?;
+            let entries = found
+                .header
+                .entries(&found.body)
+                .map_err(|(_, what)| Error::corrupt(&last.path, found.offset, what))?;
             for entry in entries {
                 match entry {
                     Entry::Request { position: later, .. } => position = position.max(later),
@@ -268,8 +272,8 @@ impl End {
         if last.batch.max(position.0).max(connection.0) >= segment::NUMBER_MAX {
             return Err(last.corrupt("a number that no log can reach"));
         }
-        last.file.set_len(last.offset).map_err(Error::on(&last.path))?;
-        last.file.sync_data().map_err(Error::on(&last.path))?;
+        last.file.set_len(last.offset).map_err(Error::on(&last.path, "truncate"))?;
+        last.file.sync_data().map_err(Error::on(&last.path, "sync"))?;
         Ok(Self { segment: number, batch: last.batch, position, connection })
     }
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::Disk;
+use env::{Access, Disk};
 use env_os::OsDisk;
 use env_sim::sweep::{Damage, damages, image_of};
 use env_sim::{Faults, SimDisk};
 use tap::log::{self, Batch, Carried, Keep, Settings, Writer};
-use tap::{Class, ConnectionNumber, Entry, Error, GapReason, Outcome, Position, Time};
+use tap::{Class, ConnectionNumber, Entry, Error, FileError, GapReason, Outcome, Position, Time};
 
 const FIRST: ConnectionNumber = ConnectionNumber(1);
 const SECOND: ConnectionNumber = ConnectionNumber(2);
@@ -180,7 +180,13 @@ fn every_damage_is_found_and_its_file_named() {
             (Ok(entries), Damage::Cut { .. } | Damage::Append { .. } | Damage::Lose { .. }) => {
                 assert!(is_last && whole.starts_with(&entries), "{damage:?}: {entries:#?}");
             }
-            (Err(Error::Corrupt { path: named, .. } | Error::Newer { path: named, .. }), _) => {
+            (
+                Err(Error::File(
+                    FileError::Corrupt { path: named, .. }
+                    | FileError::NewerFormat { path: named, .. },
+                )),
+                _,
+            ) => {
                 assert!(
                     named == damage.path() || matches!(damage, Damage::Lose { .. }),
                     "{damage:?}"
@@ -200,6 +206,26 @@ fn a_log_is_continued_only_in_its_own_protocol_and_by_one_at_a_time() {
     assert!(matches!(refused, Err(Error::OtherProtocol { .. })));
     let writer = Writer::open(disk.clone(), dir, settings(), HOUR).unwrap();
     assert_eq!((writer.position(), writer.connection()), (Position(4), SECOND));
-    let second = Writer::open(disk, dir, settings(), HOUR);
-    assert!(matches!(second, Err(Error::InUse { .. })));
+    let Err(second) = Writer::open(disk, dir, settings(), HOUR) else { panic!("two at a time") };
+    assert_eq!(
+        second.to_string(),
+        "/log/tap.lock is locked: another process writes this log; stop it or choose another \
+         directory"
+    );
+}
+
+#[test]
+fn a_newer_format_is_told_from_a_number_that_no_format_has() {
+    let (_, disk) = sample_on_sim_disk();
+    let dir = Path::new("/log");
+    for (version, text) in [
+        (2, "has format 2, this program supports formats up to 1; use a newer program"),
+        (0, "is corrupt at byte 8: no version of the format has this number; restore the file"),
+    ] {
+        let file = disk.open(&dir.join(files()[0]), Access::ReadWrite).unwrap();
+        file.write_all_at(&u32::to_le_bytes(version), 8).unwrap();
+        let read = log::read(&disk, dir, None).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains(text) && error.starts_with("/log/"), "{error}");
+    }
 }
