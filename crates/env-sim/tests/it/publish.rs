@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use env::{Access, Disk, Unpublished, publish};
+use env::{Access, Disk, FileError, Unpublished, publish};
 use env_sim::sweep::{Damage, Image, crash_everywhere, damages, disk_of, image_of};
 use env_sim::{Faults, SimDisk};
 
@@ -70,11 +70,12 @@ fn an_error_names_the_step_and_leaves_one_of_both() {
         let disk = start(1, true);
         let error_at_io = Some(disk.io_count() + n);
         disk.set_faults(Faults { error_at_io, ..Faults::default() });
-        let Err(failed) = publish(&disk, &temporary(), &path(), &new()) else {
+        let failed = publish(&disk, &temporary(), &path(), &new());
+        let Err(failed @ FileError::Io { doing, .. }) = failed else {
             panic!("step {n} did not fail")
         };
-        assert!(failed.to_string().starts_with(&format!("cannot {} {DIR}", failed.doing)));
-        steps.push(failed.doing);
+        assert!(failed.to_string().starts_with(&format!("cannot {doing} {DIR}")), "{failed}");
+        steps.push(doing);
         disk.crash();
         let found = contents(&disk);
         assert!(found.as_deref() == Some(OLD) || found == Some(new()), "{found:?}");
