@@ -9,6 +9,7 @@
 //!   listen    listening sockets; `network` is what the engine sees of them
 //!   process   directory, pid file, signals, supervisor
 //!   start     recovery, then the event loop                         puts it together
+//!   error     why a server could not start or had to stop
 //!   logger    messages for the operator
 //!   host      memory and processor time
 //! ```
@@ -19,6 +20,7 @@
 pub mod config;
 mod descriptors;
 pub mod engine;
+mod error;
 pub mod host;
 mod listen;
 pub mod load;
@@ -29,6 +31,7 @@ mod process;
 mod reactor;
 mod start;
 
+pub use error::ServeError;
 pub use start::{World, log_wrong_configuration, serve};
 
 /// The version of this program.

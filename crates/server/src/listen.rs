@@ -13,14 +13,14 @@ use mio::{Interest, Registry, Token};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::descriptors::Descriptors;
-use crate::network::Network;
+use crate::network::{ListenError, Network};
 
 /// Opens a listening socket for each address of `bind`. An address with a minus sign in front may
 /// be unavailable.
 ///
 /// # Errors
 /// The address that cannot be listened on, and why.
-pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListener>, String> {
+pub(crate) fn tcp(bind: &[&str], port: u16, backlog: i32) -> Result<Vec<TcpListener>, ListenError> {
     tcp_but(&[], bind, port, backlog)
 }
 
@@ -30,7 +30,7 @@ fn tcp_but(
     bind: &[&str],
     port: u16,
     backlog: i32,
-) -> Result<Vec<TcpListener>, String> {
+) -> Result<Vec<TcpListener>, ListenError> {
     let mut listeners = Vec::new();
     for name in bind {
         let (name, is_optional) = split_optional(name);
@@ -41,15 +41,13 @@ fn tcp_but(
         match opened {
             Ok(listener) => listeners.extend(listener),
             Err(_) if is_optional => {}
-            Err(error) => {
-                return Err(format!(
-                    "Could not create server TCP listening socket {name}:{port}: {error}"
-                ));
+            Err(source) => {
+                return Err(ListenError::Address { name: name.to_owned(), port, source });
             }
         }
     }
     if listeners.is_empty() && kept.is_empty() && !bind.is_empty() {
-        return Err(format!("Failed listening on port {port} (TCP), aborting."));
+        return Err(ListenError::NoAddress { port });
     }
     Ok(listeners)
 }
@@ -115,7 +113,7 @@ impl Listeners {
 
     /// See [`Network::listen`]. New sockets are opened before old ones are closed, unless one
     /// stands in the way of the other, as an address does in that of all addresses.
-    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String> {
+    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), ListenError> {
         let bind = if port == 0 { &[] } else { bind };
         let wanted: Vec<SocketAddr> =
             bind.iter().flat_map(|name| resolve(split_optional(name).0, port)).collect();
@@ -134,7 +132,7 @@ impl Listeners {
             opened => opened?,
         };
         self.close_others(&kept);
-        self.add(opened).map_err(|error| error.to_string())
+        self.add(opened).map_err(ListenError::Register)
     }
 }
 
@@ -143,7 +141,7 @@ impl Listeners {
 pub(crate) struct SharedListeners(pub(crate) Rc<RefCell<Listeners>>);
 
 impl Network for SharedListeners {
-    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), String> {
+    fn listen(&mut self, bind: &[&str], port: u16, backlog: i32) -> Result<(), ListenError> {
         self.0.borrow_mut().listen(bind, port, backlog)
     }
 
@@ -177,9 +175,8 @@ fn open(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListener> {
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn unix(path: &Path, permissions: u32) -> Result<UnixListener, String> {
-    let refused =
-        |error: std::io::Error| format!("Failed opening Unix socket {}: {error}", path.display());
+pub(crate) fn unix(path: &Path, permissions: u32) -> Result<UnixListener, ListenError> {
+    let refused = |source| ListenError::UnixSocket { path: path.to_owned(), source };
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != std::io::ErrorKind::NotFound
     {

@@ -25,7 +25,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{BoxedLog, LogHealth, Reach, ShardLog};
+use crate::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
@@ -44,8 +44,8 @@ pub trait LogWorkers: Send {
     fn add_flushers(
         &mut self,
         count_max: usize,
-        add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
-    ) -> Result<(), String>;
+        add: &mut dyn FnMut() -> Result<Vec<Flusher>, DevicesError>,
+    ) -> Result<(), DevicesError>;
 
     /// Has the flusher of a device write what waits for it, on this thread, if it is idle and that
     /// is all there is to do. Whether it has; else it must be woken.
@@ -57,7 +57,7 @@ pub trait LogWorkers: Send {
     ///
     /// # Errors
     /// Why that cannot be.
-    fn finish(&mut self) -> Result<(), String>;
+    fn finish(&mut self) -> Result<(), CloseError>;
 }
 
 /// See the file's top.
@@ -114,8 +114,8 @@ impl LogWorkers for Threads {
     fn add_flushers(
         &mut self,
         count_max: usize,
-        add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
-    ) -> Result<(), String> {
+        add: &mut dyn FnMut() -> Result<Vec<Flusher>, DevicesError>,
+    ) -> Result<(), DevicesError> {
         // A thread that gets no flusher ends when its sender is dropped.
         let mut ready = Vec::new();
         for index in 0..count_max {
@@ -128,7 +128,7 @@ impl LogWorkers for Threads {
                     run_flusher(&desk);
                 }
             });
-            ready.push((sender, thread.map_err(|error| format!("no thread for it: {error}"))?));
+            ready.push((sender, thread.map_err(DevicesError::NoThread)?));
         }
         let mut ready = ready.into_iter();
         for flusher in add()? {
@@ -149,10 +149,10 @@ impl LogWorkers for Threads {
             .any(|mut flusher| flusher.device_index() == device && flusher.write_now())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), CloseError> {
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                return Err("a thread of the log has panicked".to_owned());
+                return Err(CloseError::Panicked);
             }
         }
         Ok(())
@@ -303,13 +303,11 @@ impl ShardLog for OwnedLog {
         &mut self,
         devices: &[PathBuf],
         entropy: &mut dyn Entropy,
-    ) -> Result<(), String> {
+    ) -> Result<(), DevicesError> {
         // None listed is one, the default.
         let count_max = devices.len().max(1);
         let Self { log, workers } = self;
-        workers.add_flushers(count_max, &mut || {
-            log.set_devices(devices, entropy).map_err(|error| error.to_string())
-        })
+        workers.add_flushers(count_max, &mut || Ok(log.set_devices(devices, entropy)?))
     }
 
     fn is_congested(&self) -> bool {
@@ -353,7 +351,7 @@ impl ShardLog for OwnedLog {
         self.log.stats()
     }
 
-    fn shutdown(&mut self) -> Result<(), String> {
+    fn shutdown(&mut self) -> Result<(), CloseError> {
         self.log.shutdown();
         self.workers.finish()?;
         self.log.poll();
@@ -363,7 +361,9 @@ impl ShardLog for OwnedLog {
         }
         match self.log.health() {
             Health::Writable => Ok(()),
-            Health::DiskFull { reason } | Health::ReadOnly { reason } => Err(reason),
+            Health::DiskFull { reason } | Health::ReadOnly { reason } => {
+                Err(CloseError::NotDurable { reason })
+            }
         }
     }
 }

@@ -15,10 +15,9 @@ use crate::logger::Logger;
 ///
 /// # Errors
 /// When it cannot be entered.
-pub(crate) fn enter_directory(path: &str) -> Result<PathBuf, String> {
-    let refused = |error: std::io::Error| format!("Can't chdir to '{path}': {error}");
-    std::env::set_current_dir(path).map_err(refused)?;
-    std::env::current_dir().map_err(refused)
+pub(crate) fn enter_directory(path: &str) -> std::io::Result<PathBuf> {
+    std::env::set_current_dir(path)?;
+    std::env::current_dir()
 }
 
 /// The file with the process id; removed at the end.

@@ -23,6 +23,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::descriptors::Descriptors;
 use crate::engine::{ClientKey, Engine, HostRequest, Peer, Shutdown};
+use crate::error::ServeError;
 use crate::listen::{self, Listeners, SharedListeners};
 use crate::logger::Logger;
 use crate::network::Network;
@@ -92,13 +93,13 @@ pub(crate) trait LoopHooks {
     ///
     /// # Errors
     /// Why the server cannot go on.
-    fn look(&mut self, engine: &mut Engine) -> Result<(), String>;
+    fn look(&mut self, engine: &mut Engine) -> Result<(), ServeError>;
 
     /// The engine wants something done.
     ///
     /// # Errors
     /// Why the server cannot go on.
-    fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), String>;
+    fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), ServeError>;
 }
 
 /// See the file's top.
@@ -172,14 +173,14 @@ impl Reactor {
         &mut self,
         engine: &mut Engine,
         hooks: &mut dyn LoopHooks,
-    ) -> Result<Shutdown, String> {
+    ) -> Result<Shutdown, ServeError> {
         let mut events = Events::with_capacity(1024);
         loop {
             let timeout = self.timeout(engine);
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != ErrorKind::Interrupted
             {
-                return Err(format!("cannot wait for events: {error}"));
+                return Err(ServeError::Wait(error));
             }
             for event in &events {
                 match event.token() {

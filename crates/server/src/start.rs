@@ -21,7 +21,8 @@ use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, Options};
 use crate::descriptors::Descriptors;
-use crate::engine::{BoxedLog, Deps, Engine, HostRequest, OpenedLog};
+use crate::engine::{BoxedLog, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
+use crate::error::ServeError;
 use crate::host::Host;
 use crate::load::{Shape, load, log_options, survey};
 use crate::logger::Logger;
@@ -48,8 +49,8 @@ pub struct World {
 /// Runs a server until it is told to end.
 ///
 /// # Errors
-/// Why it could not start or had to stop, for a person to read.
-pub fn serve(config: Config, world: World) -> Result<(), String> {
+/// Why it could not start or had to stop.
+pub fn serve(config: Config, world: World) -> Result<(), ServeError> {
     let logger = open_logger(&config, &world)?;
     let ended = run(config, world, &logger);
     match &ended {
@@ -70,7 +71,7 @@ pub fn log_wrong_configuration(config: &Config, why: &ConfigError, clock: Arc<dy
     }
 }
 
-fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> {
+fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeError> {
     config.check_start()?;
     if config.keep_what_redis_keeps() {
         logger.warning(&format!(
@@ -86,7 +87,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
             without_effect.join(", ")
         ));
     }
-    let directory = process::enter_directory(config.value("dir"))?;
+    let directory = process::enter_directory(config.value("dir"))
+        .map_err(|source| ServeError::Directory { path: config.value("dir").to_owned(), source })?;
     config.set_directory(&directory);
     allow_clients(&mut config, logger);
     let options = config.options();
@@ -105,11 +107,11 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     let has_socket = !socket_path.as_os_str().is_empty();
     if has_socket && redo::is_in_use(&*world.disk, &directory).unwrap_or(false) {
         // Its socket may be the running server's, which must not be taken away.
-        return Err(format!("{}: another process uses this data directory", directory.display()));
+        return Err(ServeError::InUse { path: directory });
     }
     let unix = if has_socket { Some(listen::unix(&socket_path, permissions)?) } else { None };
-    let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(|error| error.to_string())?;
-    let waker = reactor.waker().map_err(|error| error.to_string())?;
+    let mut reactor = Reactor::new(tcp, unix, logger.clone()).map_err(ServeError::EventLoop)?;
+    let waker = reactor.waker().map_err(ServeError::EventLoop)?;
 
     let World { clock, disk, entropy, host, on_ready, .. } = world;
     let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
@@ -125,7 +127,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
     let mut engine = Engine::new(config, deps);
     engine.set_network(reactor.network());
     let waker = &log_place.waker;
-    let signals = process::watch_signals(waker).map_err(|error| error.to_string())?;
+    let signals = process::watch_signals(waker).map_err(ServeError::Signals)?;
     let loader = recovery.map(|recovery| {
         let clock = Arc::clone(&log_place.clock);
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
@@ -153,7 +155,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), String> 
             logger.warning(&format!("The log could not be closed well, ending by force: {why}"));
             Ok(())
         }
-        Err(why) => Err(why),
+        Err(why) => Err(why.into()),
     });
     reactor.write_last(&mut engine);
     if has_socket {
@@ -224,12 +226,11 @@ fn allow_clients(config: &mut Config, logger: &Logger) {
     }
 }
 
-fn open_logger(config: &Config, world: &World) -> Result<Logger, String> {
+fn open_logger(config: &Config, world: &World) -> Result<Logger, ServeError> {
     let clock = Arc::clone(&world.clock);
     let logger = match config.value("logfile") {
         "" => Logger::to_stdout(clock),
-        path => Logger::to_file(path.as_ref(), clock)
-            .map_err(|error| format!("Can't open the log file: {error}"))?,
+        path => Logger::to_file(path.as_ref(), clock).map_err(ServeError::LogFile)?,
     };
     logger.set_level(config.value("loglevel"));
     Ok(logger)
@@ -257,7 +258,7 @@ impl LogPlace {
     fn opening(
         &self,
         options: &Options,
-    ) -> impl FnOnce() -> Result<redo::Recovery, String> + Send + use<> {
+    ) -> impl FnOnce() -> Result<redo::Recovery, OpenLogError> + Send + use<> {
         let env = redo::Env {
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.clock),
@@ -265,12 +266,12 @@ impl LogPlace {
             waker: wake_by(&self.waker),
         };
         let options = log_options(options, self.directory.clone());
-        move || redo::Recovery::open(env, options).map_err(|error| error.to_string())
+        move || Ok(redo::Recovery::open(env, options)?)
     }
 
     /// Refuses a directory with the files of a Redis server and no log: an empty database would
     /// start next to data that its users take to be loaded.
-    fn refuse_redis_files(&self, config: &Config) -> Result<(), String> {
+    fn refuse_redis_files(&self, config: &Config) -> Result<(), ServeError> {
         let is_ignored = config.value("ignore-redis-files") == "yes";
         if is_ignored || redo::is_there(&*self.disk, &self.directory) {
             return Ok(());
@@ -281,14 +282,7 @@ impl LogPlace {
             .filter(|name| !name.is_empty())
             .map(|name| self.directory.join(name))
             .find(|path| self.disk.exists(path).unwrap_or(false));
-        there.map_or(Ok(()), |path| {
-            Err(format!(
-                "{} holds data of a Redis server, which cannot be imported yet: set dir to an \
-                 empty directory and copy the keys from a running Redis with DUMP and RESTORE, or \
-                 begin with an empty database beside it with --ignore-redis-files yes",
-                path.display()
-            ))
-        })
+        there.map_or(Ok(()), |path| Err(ServeError::RedisFiles { path }))
     }
 
     /// A start without the log that is there may be a mistake.
@@ -314,7 +308,7 @@ struct Outside {
 }
 
 impl LoopHooks for Outside {
-    fn look(&mut self, engine: &mut Engine) -> Result<(), String> {
+    fn look(&mut self, engine: &mut Engine) -> Result<(), ServeError> {
         if self.signals.load(Ordering::Acquire) {
             self.logger.warning("Received a signal, scheduling shutdown...");
             engine.request_shutdown();
@@ -352,7 +346,7 @@ impl LoopHooks for Outside {
         Ok(())
     }
 
-    fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), String> {
+    fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), ServeError> {
         let options = engine.config().options();
         match request {
             HostRequest::Reload => {
@@ -422,17 +416,19 @@ struct Loader<T> {
 /// What the thread says, in this order; nothing comes after an error.
 enum Report<T> {
     /// The log is locked and looked at, or cannot be.
-    LookedAt(Result<(), String>),
+    LookedAt(Result<(), OpenLogError>),
     /// It was read.
-    Read(Result<T, String>),
+    Read(Result<T, OpenLogError>),
 }
 
 impl<T: Send + 'static> Loader<T> {
     fn spawn(
-        open: impl FnOnce() -> Result<redo::Recovery, String> + Send + 'static,
+        open: impl FnOnce() -> Result<redo::Recovery, OpenLogError> + Send + 'static,
         waker: &Arc<Waker>,
-        read: impl FnOnce(redo::Recovery, &mut dyn FnMut(u64)) -> Result<T, String> + Send + 'static,
-    ) -> Result<Self, String> {
+        read: impl FnOnce(redo::Recovery, &mut dyn FnMut(u64)) -> Result<T, OpenLogError>
+        + Send
+        + 'static,
+    ) -> Result<Self, OpenLogError> {
         let (sender, reports) = channel();
         let total_bytes = Arc::new(AtomicU64::new(0));
         let loaded_bytes = Arc::new(AtomicU64::new(0));
@@ -457,15 +453,15 @@ impl<T: Send + 'static> Loader<T> {
             });
             report(Report::Read(loaded));
         });
-        spawned.map_err(|error| error.to_string())?;
+        spawned.map_err(OpenLogError::NoThread)?;
         Ok(Self { reports, total_bytes, loaded_bytes })
     }
 
     /// What the thread has to say, if anything is new.
-    fn take(&self) -> Result<Option<Report<T>>, String> {
+    fn take(&self) -> Result<Option<Report<T>>, OpenLogError> {
         match self.reports.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err("the recovery thread has panicked".to_owned()),
+            Err(TryRecvError::Disconnected) => Err(OpenLogError::Panicked),
             Ok(report) => Ok(Some(report)),
         }
     }
@@ -481,16 +477,16 @@ fn load_and_start(
     recovery: redo::Recovery,
     shape: Shape,
     progress: &mut dyn FnMut(u64),
-) -> Result<Loaded, String> {
-    let (keyspace, opened) = load(recovery, shape, progress).map_err(|error| error.to_string())?;
+) -> Result<Loaded, OpenLogError> {
+    let (keyspace, opened) = load(recovery, shape, progress)?;
     let summary = opened.summary.clone();
-    let log = owned_log::start(opened).map_err(|error| error.to_string())?;
+    let log = owned_log::start(opened).map_err(OpenLogError::NoThread)?;
     Ok(Loaded { keyspace, log, summary })
 }
 
 /// Opens a log for a keyspace that is there already, and starts its threads.
-fn survey_and_start(recovery: redo::Recovery) -> Result<OpenedLog, String> {
-    let (survey, opened) = survey(recovery).map_err(|error| error.to_string())?;
-    let log = owned_log::start(opened).map_err(|error| error.to_string())?;
+fn survey_and_start(recovery: redo::Recovery) -> Result<OpenedLog, OpenLogError> {
+    let (survey, opened) = survey(recovery)?;
+    let log = owned_log::start(opened).map_err(OpenLogError::NoThread)?;
     Ok(OpenedLog { log, survey })
 }

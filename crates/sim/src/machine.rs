@@ -21,7 +21,7 @@ use redo::{
     Turn,
 };
 use server::config::Config;
-use server::engine::{BoxedLog, Deps, Engine, ShardLog};
+use server::engine::{BoxedLog, CloseError, Deps, DevicesError, Engine, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
 use server::load::{Filling, Shape, log_options};
 use server::logger::Logger;
@@ -164,8 +164,8 @@ impl LogWorkers for Stepped {
     fn add_flushers(
         &mut self,
         _count_max: usize,
-        add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
-    ) -> Result<(), String> {
+        add: &mut dyn FnMut() -> Result<Vec<Flusher>, DevicesError>,
+    ) -> Result<(), DevicesError> {
         let added = add()?;
         let mut works = lock(&self.works);
         let now_us = works.clock.monotonic_us();
@@ -179,7 +179,7 @@ impl LogWorkers for Stepped {
         lock(&self.works).write_now(device, &mut self.rng)
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), CloseError> {
         let mut works = lock(&self.works);
         let works = &mut *works;
         for _ in 0..FINISH_ROUNDS {
@@ -193,7 +193,7 @@ impl LogWorkers for Stepped {
             }
             works.clock.advance_ms(1);
         }
-        Err("the log's works have not come to their end".to_owned())
+        Err(CloseError::Unfinished)
     }
 }
 

@@ -19,7 +19,7 @@ use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
 use server::config::{FsyncPolicy, LogOptions};
-use server::engine::{BoxedLog, LogHealth, Reach, ShardLog};
+use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
 use crate::machine::Works;
 use crate::shadow::Logged;
@@ -237,7 +237,7 @@ impl ShardLog for Wiretap {
         &mut self,
         devices: &[PathBuf],
         entropy: &mut dyn Entropy,
-    ) -> Result<(), String> {
+    ) -> Result<(), DevicesError> {
         self.log.set_devices(devices, entropy)
     }
 
@@ -273,7 +273,7 @@ impl ShardLog for Wiretap {
         self.log.stats()
     }
 
-    fn shutdown(&mut self) -> Result<(), String> {
+    fn shutdown(&mut self) -> Result<(), CloseError> {
         let ended = self.log.shutdown();
         lock(&self.tap).closed = Some(Closed {
             open_lsn: self.log.open_lsn(),

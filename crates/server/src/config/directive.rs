@@ -6,6 +6,8 @@
 
 use std::ops::RangeInclusive;
 
+use super::refusal::ValueError;
+
 /// What a directive's value looks like.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -23,7 +25,7 @@ pub enum Kind {
     FileName,
     /// Several words; the function checks them, given the value so far and whether a file is being
     /// read (where some directives add up over several lines).
-    Words(fn(&WordsSet<'_>) -> Result<String, String>),
+    Words(fn(&WordsSet<'_>) -> Result<String, ValueError>),
     /// A line of a file that says something of its own (`include`, `rename-command`): it has no
     /// value, so CONFIG GET and SET do not know it, and CONFIG REWRITE leaves it alone.
     Line,
@@ -188,24 +190,24 @@ impl Directive {
     }
 
     /// The canonical text of the value that `words` say, or what is wrong with them.
-    pub(super) fn parse(&self, set: &WordsSet<'_>) -> Result<String, String> {
+    pub(super) fn parse(&self, set: &WordsSet<'_>) -> Result<String, ValueError> {
         if let Kind::Words(check) = self.kind {
             return check(set);
         }
         if let Kind::Choices(known) = &self.kind {
             return parse_choices(known, set.words);
         }
-        let [value] = set.words else { return Err("wrong number of arguments".to_owned()) };
+        let [value] = set.words else { return Err(ValueError::WordCount) };
         match &self.kind {
             Kind::YesNo => match value.to_ascii_lowercase().as_str() {
                 word @ ("yes" | "no") => Ok(word.to_owned()),
-                _ => Err("argument must be 'yes' or 'no'".to_owned()),
+                _ => Err(ValueError::NotYesNo),
             },
             Kind::Number(unit, bounds) => parse_number(*unit, bounds, value),
             Kind::Choice(known) => parse_choices(known, &[value]),
             Kind::FileName if value.contains('/') || matches!(*value, "." | "..") => {
                 let noun = if self.name == "appenddirname" { "dirname" } else { "filename" };
-                Err(format!("{} can't be a path, just a {noun}", self.name))
+                Err(ValueError::Path { directive: self.name, noun })
             }
             Kind::Text | Kind::FileName | Kind::Words(_) | Kind::Choices(_) | Kind::Line => {
                 Ok((*value).to_owned())
@@ -214,45 +216,39 @@ impl Directive {
     }
 }
 
-fn parse_choices(known: &[&str], words: &[&str]) -> Result<String, String> {
+fn parse_choices(known: &'static [&'static str], words: &[&str]) -> Result<String, ValueError> {
     let chosen: Option<Vec<&str>> = words
         .iter()
         .map(|word| known.iter().copied().find(|name| name.eq_ignore_ascii_case(word)))
         .collect();
     match chosen {
         Some(chosen) if !chosen.is_empty() => Ok(chosen.join(" ")),
-        _ => Err(format!("argument(s) must be one of the following: {}", known.join(", "))),
+        _ => Err(ValueError::Choice { known }),
     }
 }
 
-fn parse_number(unit: Unit, bounds: &RangeInclusive<i128>, text: &str) -> Result<String, String> {
+fn parse_number(
+    unit: Unit,
+    bounds: &RangeInclusive<i128>,
+    text: &str,
+) -> Result<String, ValueError> {
     let number = match unit {
-        Unit::Integer => {
-            strict_integer(text).ok_or("argument couldn't be parsed into an integer")?
-        }
-        Unit::Memory => parse_memory(text).ok_or("argument must be a memory value")?,
+        Unit::Integer => strict_integer(text).ok_or(ValueError::NotInteger)?,
+        Unit::Memory => parse_memory(text).ok_or(ValueError::NotMemory)?,
         Unit::MemoryOrPercent => match text.strip_suffix('%').and_then(strict_integer) {
             Some(percent) if percent >= 0 => -percent,
-            _ => parse_memory(text).ok_or("argument must be a memory or percent value")?,
+            _ => parse_memory(text).ok_or(ValueError::NotMemoryOrPercent)?,
         },
-        Unit::Octal => i128::from(
-            i64::from_str_radix(text, 8)
-                .map_err(|_| "argument couldn't be parsed as an octal number")?,
-        ),
+        Unit::Octal => i128::from(i64::from_str_radix(text, 8).map_err(|_| ValueError::NotOctal)?),
     };
     if bounds.contains(&number) {
         return Ok(if unit == Unit::Octal { format!("{number:o}") } else { number.to_string() });
     }
+    let (min, max) = (*bounds.start(), *bounds.end());
     Err(match unit {
-        Unit::MemoryOrPercent if number < 0 => {
-            format!("percentage argument must be less or equal to {}", -bounds.start())
-        }
-        Unit::Octal => format!(
-            "argument must be between {:o} and {:o} inclusive",
-            bounds.start(),
-            bounds.end()
-        ),
-        _ => format!("argument must be between {} and {} inclusive", bounds.start(), bounds.end()),
+        Unit::MemoryOrPercent if number < 0 => ValueError::PercentTooLarge { max: -min },
+        Unit::Octal => ValueError::OctalOutOfBounds { min, max },
+        _ => ValueError::OutOfBounds { min, max },
     })
 }
 
@@ -295,7 +291,7 @@ pub(super) fn format_memory(bytes: i128) -> String {
 mod tests {
     use super::*;
 
-    fn number(unit: Unit, bounds: RangeInclusive<i128>, text: &str) -> Result<String, String> {
+    fn number(unit: Unit, bounds: RangeInclusive<i128>, text: &str) -> Result<String, ValueError> {
         parse_number(unit, &bounds, text)
     }
 
@@ -304,12 +300,12 @@ mod tests {
         assert_eq!(number(Unit::Memory, 0..=i128::MAX, "100mb").unwrap(), "104857600");
         assert_eq!(number(Unit::Memory, 0..=i128::MAX, "1K").unwrap(), "1000");
         assert_eq!(
-            number(Unit::Memory, 0..=i128::MAX, "1x").unwrap_err(),
+            number(Unit::Memory, 0..=i128::MAX, "1x").unwrap_err().to_string(),
             "argument must be a memory value"
         );
         assert_eq!(number(Unit::MemoryOrPercent, -100..=i128::MAX, "5%").unwrap(), "-5");
         assert_eq!(
-            number(Unit::MemoryOrPercent, -100..=i128::MAX, "101%").unwrap_err(),
+            number(Unit::MemoryOrPercent, -100..=i128::MAX, "101%").unwrap_err().to_string(),
             "percentage argument must be less or equal to 100"
         );
     }
@@ -318,16 +314,16 @@ mod tests {
     fn numbers_have_bounds() {
         assert_eq!(number(Unit::Integer, 1..=10, "7").unwrap(), "7");
         assert_eq!(
-            number(Unit::Integer, 1..=10, "11").unwrap_err(),
+            number(Unit::Integer, 1..=10, "11").unwrap_err().to_string(),
             "argument must be between 1 and 10 inclusive"
         );
         assert_eq!(
-            number(Unit::Integer, 1..=10, "7x").unwrap_err(),
+            number(Unit::Integer, 1..=10, "7x").unwrap_err().to_string(),
             "argument couldn't be parsed into an integer"
         );
         assert_eq!(number(Unit::Octal, 0..=0o777, "700").unwrap(), "700");
         assert_eq!(
-            number(Unit::Octal, 0..=0o777, "1000").unwrap_err(),
+            number(Unit::Octal, 0..=0o777, "1000").unwrap_err().to_string(),
             "argument must be between 0 and 777 inclusive"
         );
     }

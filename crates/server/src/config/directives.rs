@@ -9,6 +9,7 @@
 use std::ops::RangeInclusive;
 
 use super::directive::{DefaultValue, Directive, Kind, Unit, WordsSet};
+use super::refusal::ValueError;
 use super::words;
 
 const INT_MIN: i128 = i32::MIN as i128;
@@ -86,7 +87,7 @@ const fn file_name(name: &'static str, default: &'static str) -> Directive {
 
 const fn several(
     name: &'static str,
-    check: fn(&WordsSet<'_>) -> Result<String, String>,
+    check: fn(&WordsSet<'_>) -> Result<String, ValueError>,
     default: &'static str,
 ) -> Directive {
     Directive::new(name, Kind::Words(check), DefaultValue::Text(default))

@@ -12,56 +12,13 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
-
 use super::directive::{Directive, Support};
 use super::directives::{DIRECTIVES, MODULE_PREFIXES, NO_MODULES};
+use super::refusal::{ConfigError, LineError, ValueError};
 use super::{Config, find};
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: u32 = 16;
-
-/// Why the configuration cannot be used.
-#[derive(Debug, Error)]
-pub enum ConfigError {
-    /// A file cannot be read.
-    #[error("Fatal error, can't open config file '{path}': {source}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// A line is wrong.
-    #[error("\n*** FATAL CONFIG FILE ERROR (Indelible {version}, Redis 7.0) ***\nReading {place}, at line {number}\n>>> '{line}'\n{why}", version = env!("CARGO_PKG_VERSION"))]
-    Line {
-        /// The file or the command line.
-        place: String,
-        /// Counted from one.
-        number: usize,
-        /// The line as it stands there.
-        line: String,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
-impl ConfigError {
-    /// What can stand in a log file, which others may read: without what a refused line says, as
-    /// that may be a password.
-    #[must_use]
-    pub fn for_log(&self) -> String {
-        match self {
-            Self::Unreadable { .. } => self.to_string(),
-            Self::Line { place, number, line, why } => {
-                let name: String =
-                    line.split_whitespace().next().unwrap_or("").escape_debug().take(64).collect();
-                let why = if why.contains(line.as_str()) { "it is refused" } else { why };
-                format!("{place}, line {number}, {name}: {why}")
-            }
-        }
-    }
-}
 
 /// The configuration that a file (`-` for standard input) and `--name value …` arguments say.
 ///
@@ -127,7 +84,7 @@ fn read_lines(
         if line.is_empty() || line[0] == b'#' {
             continue;
         }
-        let wrong = |why: String| ConfigError::Line {
+        let wrong = |why: LineError| ConfigError::Line {
             place: place.to_owned(),
             number: index + 1,
             line: String::from_utf8_lossy(line).into_owned(),
@@ -135,16 +92,16 @@ fn read_lines(
         };
         let (mut text, mut ranges) = (Vec::new(), Vec::new());
         resp::split_words(line, &mut text, &mut ranges)
-            .ok_or_else(|| wrong("Unbalanced quotes in configuration line".to_owned()))?;
+            .ok_or_else(|| wrong(LineError::UnbalancedQuotes))?;
         let words = ranges
             .into_iter()
             .map(|range| std::str::from_utf8(&text[range]))
             .collect::<Result<Vec<&str>, _>>()
-            .map_err(|_| wrong("The line is not UTF-8 text".to_owned()))?;
+            .map_err(|_| wrong(LineError::NotText))?;
         let Some((name, values)) = words.split_first() else { continue };
         if name.eq_ignore_ascii_case("include") && values.len() == 1 {
             if depth == INCLUDE_DEPTH_MAX {
-                return Err(wrong("Files include one another too deeply".to_owned()));
+                return Err(wrong(LineError::IncludesTooDeep));
             }
             for path in included(values[0]) {
                 read_file(config, &path, depth + 1)?;
@@ -193,7 +150,7 @@ fn read_arguments(config: &mut Config, arguments: &[String]) -> Result<(), Confi
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let result = match first.strip_prefix("--") {
             Some(name) => apply(config, name, &values),
-            None => Err("Options begin with two dashes".to_owned()),
+            None => Err(LineError::NoOption),
         };
         result.map_err(|why| {
             let mut line = first.trim_start_matches("--").to_owned();
@@ -206,15 +163,16 @@ fn read_arguments(config: &mut Config, arguments: &[String]) -> Result<(), Confi
     Ok(())
 }
 
-fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), String> {
+fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), LineError> {
     let Some(index) = find(name) else {
         let lower = name.to_ascii_lowercase();
         // `loadmodule`d modules take directives of the form module.name.
         let is_modules =
             lower.contains('.') || MODULE_PREFIXES.iter().any(|prefix| lower.starts_with(prefix));
-        let why =
-            if is_modules { NO_MODULES } else { "Bad directive or wrong number of arguments" };
-        return Err(why.to_owned());
+        return Err(match is_modules {
+            true => LineError::Unsupported(NO_MODULES),
+            false => LineError::UnknownDirective,
+        });
     };
     let directive = &DIRECTIVES[index];
     if !directive.has_value() {
@@ -222,31 +180,33 @@ fn apply(config: &mut Config, name: &str, values: &[&str]) -> Result<(), String>
     }
     if !directive.takes_words() {
         return match values {
-            [_] => config.set(index, values, true),
-            _ => Err("wrong number of arguments".to_owned()),
+            [_] => Ok(config.set(index, values, true)?),
+            _ => Err(ValueError::WordCount.into()),
         };
     }
     match values {
         // One quoted argument may hold all the words: --save "900 1 60 5".
         [all] if !all.is_empty() => {
             let words: Vec<&str> = all.split_whitespace().collect();
-            config.set(index, &words, true)
+            Ok(config.set(index, &words, true)?)
         }
-        _ => config.set(index, values, true),
+        _ => Ok(config.set(index, values, true)?),
     }
 }
 
 /// Does what a line says that is not the value of a directive; `include` was done already.
-fn apply_line(config: &mut Config, directive: &Directive, values: &[&str]) -> Result<(), String> {
+fn apply_line(
+    config: &mut Config,
+    directive: &Directive,
+    values: &[&str],
+) -> Result<(), LineError> {
     match (directive.name, values) {
-        ("rename-command", [old, new]) => {
-            config.commands.rename(old, new).map_err(|why| why.to_string())
-        }
+        ("rename-command", [old, new]) => Ok(config.commands.rename(old, new)?),
         ("user", [name, rules @ ..]) if is_default_user(name, rules) => Ok(()),
         (_, values) => match directive.support {
-            Support::Refused(why) => Err(why.to_owned()),
+            Support::Refused(why) => Err(LineError::Unsupported(why)),
             Support::WithoutEffect if values.len() == 1 => Ok(()),
-            _ => Err("wrong number of arguments".to_owned()),
+            _ => Err(ValueError::WordCount.into()),
         },
     }
 }

@@ -14,14 +14,16 @@ mod directive;
 mod directives;
 mod file;
 mod options;
+mod refusal;
 mod rewrite;
 mod words;
 
 use std::path::PathBuf;
 
 pub use directive::{Directive, Support, parse_memory};
-pub use file::{ConfigError, load, load_into, parse};
+pub use file::{load, load_into, parse};
 pub use options::{FsyncPolicy, LogOptions, Options, OutputLimit, ProtectedAction};
+pub use refusal::{CannotServe, ConfigError, LineError, SetError, SetRefusal, ValueError};
 
 use command::names::Names;
 use directive::WordsSet;
@@ -52,17 +54,6 @@ impl Default for Config {
             commands: Names::default(),
         }
     }
-}
-
-/// Why CONFIG SET changed nothing; displayed as the reply.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum SetError {
-    /// No such directive.
-    #[error("ERR Unknown option or number of arguments for CONFIG SET - '{0}'")]
-    Unknown(String),
-    /// The directive does not take this value, or not now.
-    #[error("ERR CONFIG SET failed (possibly related to argument '{0}') - {1}")]
-    Refused(String, String),
 }
 
 impl Config {
@@ -114,16 +105,16 @@ impl Config {
             let index = find(name)
                 .filter(|index| DIRECTIVES[*index].has_value())
                 .ok_or_else(|| SetError::Unknown((*name).to_owned()))?;
-            let refused = |why: &str| Err(SetError::Refused((*name).to_owned(), why.to_owned()));
+            let refused = |why| Err(SetError::Refused { directive: (*name).to_owned(), why });
             let directive = &DIRECTIVES[index];
             if directive.immutable {
-                return refused("can't set immutable config");
+                return refused(SetRefusal::Immutable);
             }
             if directive.protected && !protected_allowed {
-                return refused("can't set protected config");
+                return refused(SetRefusal::Protected);
             }
             if indexes.contains(&index) {
-                return refused("duplicate parameter");
+                return refused(SetRefusal::Duplicate);
             }
             indexes.push(index);
         }
@@ -132,12 +123,14 @@ impl Config {
             let directive = &DIRECTIVES[*index];
             let words: Vec<&str> =
                 if directive.takes_words() { value.split(' ').collect() } else { vec![value] };
-            changed
-                .set(*index, &words, false)
-                .map_err(|why| SetError::Refused(directive.name.to_owned(), why))?;
+            changed.set(*index, &words, false).map_err(|why| SetError::Refused {
+                directive: directive.name.to_owned(),
+                why: why.into(),
+            })?;
         }
         if let Some((name, why)) = changed.refusal() {
-            return Err(SetError::Refused(name.to_owned(), why.to_owned()));
+            let why = SetRefusal::Unsupported(why);
+            return Err(SetError::Refused { directive: name.to_owned(), why });
         }
         Ok((changed, indexes.into_iter().map(|index| DIRECTIVES[index].name).collect()))
     }
@@ -154,19 +147,17 @@ impl Config {
         })
     }
 
-    /// Why a server cannot start with this configuration, for a person to read.
+    /// Checks that a server can start with this configuration.
     ///
     /// # Errors
     /// The first reason.
-    pub fn check_start(&self) -> Result<(), String> {
-        if let Some((name, why)) = self.refusal() {
-            return Err(format!("{name}: {why}"));
+    pub fn check_start(&self) -> Result<(), CannotServe> {
+        if let Some((directive, why)) = self.refusal() {
+            return Err(CannotServe::Unsupported { directive, why });
         }
         let is_nowhere = self.value("port") == "0" || self.value("bind").trim().is_empty();
         if is_nowhere && self.value("unixsocket").is_empty() {
-            let why =
-                "nothing to listen on: port is 0 or bind is empty, and there is no unixsocket";
-            return Err(why.to_owned());
+            return Err(CannotServe::Nowhere);
         }
         Ok(())
     }
@@ -249,7 +240,7 @@ impl Config {
         find(name).is_some_and(|index| DIRECTIVES[index].sensitive)
     }
 
-    fn set(&mut self, index: usize, words: &[&str], from_file: bool) -> Result<(), String> {
+    fn set(&mut self, index: usize, words: &[&str], from_file: bool) -> Result<(), ValueError> {
         let is_first_save = DIRECTIVES[index].name == "save" && !self.has_save_lines;
         self.has_save_lines |= is_first_save;
         let old = if is_first_save { "" } else { self.values[index].as_str() };
@@ -301,7 +292,9 @@ mod tests {
             let mut config = Config::default();
             config.set(index, words, true).unwrap();
             assert_eq!(config.refusal(), Some((directive.name, why)));
-            assert_eq!(config.check_start(), Err(format!("{}: {why}", directive.name)));
+            let expected = CannotServe::Unsupported { directive: directive.name, why };
+            assert_eq!(expected.to_string(), format!("{}: {why}", directive.name));
+            assert_eq!(config.check_start(), Err(expected));
             assert_eq!(config.without_effect(), [""; 0]);
             if !directive.immutable {
                 let pairs = [(directive.name, words[0])];
@@ -315,7 +308,7 @@ mod tests {
     #[test]
     fn a_server_that_listens_nowhere_does_not_start() {
         let refused = load(None, &["--port".to_owned(), "0".to_owned()]).unwrap();
-        assert!(refused.check_start().unwrap_err().starts_with("nothing to listen on"));
+        assert_eq!(refused.check_start(), Err(CannotServe::Nowhere));
         let arguments = ["--port", "0", "--unixsocket", "/s"].map(str::to_owned);
         assert_eq!(load(None, &arguments).unwrap().check_start(), Ok(()));
     }

@@ -1,29 +1,29 @@
 //! The directives whose values are several words with rules of their own.
 
 use super::directive::WordsSet;
+use super::refusal::ValueError;
 
 /// The directory: one word.
-pub(super) fn directory(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn directory(set: &WordsSet<'_>) -> Result<String, ValueError> {
     match set.words {
         [directory] => Ok((*directory).to_owned()),
-        _ => Err("wrong number of arguments".to_owned()),
+        _ => Err(ValueError::WordCount),
     }
 }
 
 /// `save`: pairs of seconds and changes; lines of a file add up, an empty value resets.
-pub(super) fn save_points(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn save_points(set: &WordsSet<'_>) -> Result<String, ValueError> {
     if matches!(set.words, [] | [""]) {
         return Ok(String::new());
     }
-    let invalid = || "Invalid save parameters".to_owned();
     if !set.words.len().is_multiple_of(2) {
-        return Err(invalid());
+        return Err(ValueError::SavePoints);
     }
     for (index, word) in set.words.iter().enumerate() {
-        let number: i64 = word.parse().map_err(|_| invalid())?;
+        let number: i64 = word.parse().map_err(|_| ValueError::SavePoints)?;
         let lower = if index % 2 == 0 { 1 } else { 0 };
         if number < lower {
-            return Err(invalid());
+            return Err(ValueError::SavePoints);
         }
     }
     let new = set.words.join(" ");
@@ -31,81 +31,74 @@ pub(super) fn save_points(set: &WordsSet<'_>) -> Result<String, String> {
 }
 
 /// `bind` and other lists where one empty word means none.
-pub(super) fn list(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn list(set: &WordsSet<'_>) -> Result<String, ValueError> {
     if set.words.len() > 16 {
-        return Err("Too many bind addresses specified.".to_owned());
+        return Err(ValueError::TooManyAddresses);
     }
     joined(set.words)
 }
 
 /// `log-devices`: directories.
-pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn directories(set: &WordsSet<'_>) -> Result<String, ValueError> {
     joined(set.words)
 }
 
 /// Any words, of a directive that has no effect.
-pub(super) fn any(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn any(set: &WordsSet<'_>) -> Result<String, ValueError> {
     joined(set.words)
 }
 
 /// The words with spaces between, when that does not make other words of them.
-fn joined(words: &[&str]) -> Result<String, String> {
+fn joined(words: &[&str]) -> Result<String, ValueError> {
     let is_one = |word: &&str| {
         !word.is_empty()
             && !word.contains(|letter: char| letter.is_whitespace() || letter.is_control())
     };
     if words != [""] && !words.iter().all(is_one) {
-        return Err("argument must not be empty or contain spaces".to_owned());
+        return Err(ValueError::NotOneWord);
     }
     Ok(words.join(" "))
 }
 
 /// `replicaof`: a host and a port, or "no one".
-pub(super) fn replica_of(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn replica_of(set: &WordsSet<'_>) -> Result<String, ValueError> {
     match set.words {
         [host, port] if host.eq_ignore_ascii_case("no") && port.eq_ignore_ascii_case("one") => {
             Ok(String::new())
         }
         [host, port] => match port.parse::<u16>() {
             Ok(_) => joined(&[host, port]),
-            Err(_) => Err("Invalid master port".to_owned()),
+            Err(_) => Err(ValueError::MasterPort),
         },
-        _ => Err("wrong number of arguments".to_owned()),
+        _ => Err(ValueError::WordCount),
     }
 }
 
 /// `oom-score-adj-values`: three numbers.
-pub(super) fn oom_score_values(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn oom_score_values(set: &WordsSet<'_>) -> Result<String, ValueError> {
     if set.words.len() != 3 {
-        return Err("wrong number of arguments".to_owned());
+        return Err(ValueError::WordCount);
     }
     if set
         .words
         .iter()
         .any(|word| !word.parse::<i32>().is_ok_and(|value| (-2000..=2000).contains(&value)))
     {
-        return Err(
-            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned()
-        );
+        return Err(ValueError::OomScore);
     }
     Ok(set.words.join(" "))
 }
 
 /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
-pub(super) fn percentiles(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn percentiles(set: &WordsSet<'_>) -> Result<String, ValueError> {
     if matches!(set.words, [""]) {
         return Ok(String::new());
     }
     let mut texts = Vec::new();
     for word in set.words {
-        let value: f64 = word
-            .parse()
-            .map_err(|_| "Invalid latency-tracking-info-percentiles parameters".to_owned())?;
+        let value: f64 = word.parse().map_err(|_| ValueError::NotPercentile)?;
         if !(0.0..=100.0).contains(&value) {
-            return Err(
-                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
-                    .to_owned(),
-            );
+            return Err(ValueError::PercentileOutOfBounds);
         }
         texts.push(format!("{value}"));
     }
@@ -116,14 +109,14 @@ pub(super) fn percentiles(set: &WordsSet<'_>) -> Result<String, String> {
 const ALL_EVENTS: &str = "g$lshzxetd";
 
 /// `notify-keyspace-events`: letters, `A` for most of them.
-pub(super) fn events(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn events(set: &WordsSet<'_>) -> Result<String, ValueError> {
     let letters = match set.words {
         [] => "",
         [letters] => letters,
-        _ => return Err("wrong number of arguments".to_owned()),
+        _ => return Err(ValueError::WordCount),
     };
     if let Some(_unknown) = letters.chars().find(|letter| !"Ag$lshzxeKEtmdn".contains(*letter)) {
-        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned());
+        return Err(ValueError::EventClass);
     }
     let has = |letter: char| {
         letters.contains(letter) || (letters.contains('A') && ALL_EVENTS.contains(letter))
@@ -148,16 +141,16 @@ const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 /// `client-output-buffer-limit`: quadruples of class, hard limit, soft limit, seconds; the classes
 /// that are not named keep what they have.
-pub(super) fn output_limits(set: &WordsSet<'_>) -> Result<String, String> {
+pub(super) fn output_limits(set: &WordsSet<'_>) -> Result<String, ValueError> {
     if set.words.is_empty() || !set.words.len().is_multiple_of(4) {
-        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+        return Err(ValueError::OutputLimitCount);
     }
     let mut classes: Vec<String> = set.old.split(' ').map(str::to_owned).collect();
     for limits in set.words.chunks(4) {
         let name = limits[0].to_ascii_lowercase();
         let name = if name == "replica" { "slave".to_owned() } else { name };
         let Some(class) = OUTPUT_CLASSES.iter().position(|known| *known == name) else {
-            return Err("Invalid client class specified in buffer limit configuration.".to_owned());
+            return Err(ValueError::OutputLimitClass);
         };
         let parsed = (
             super::directive::parse_memory(limits[1]),
@@ -165,10 +158,7 @@ pub(super) fn output_limits(set: &WordsSet<'_>) -> Result<String, String> {
             limits[3].parse::<u64>(),
         );
         let (Some(hard), Some(soft), Ok(seconds)) = parsed else {
-            return Err(
-                "Error in hard, soft or soft_seconds setting in buffer limit configuration."
-                    .to_owned(),
-            );
+            return Err(ValueError::OutputLimitValue);
         };
         classes[class * 4 + 1] = hard.to_string();
         classes[class * 4 + 2] = soft.to_string();
@@ -191,10 +181,7 @@ mod tests {
         assert_eq!(save_points(&set("900 1", &["60", "5"], true)).unwrap(), "900 1 60 5");
         assert_eq!(save_points(&set("900 1", &["60", "5"], false)).unwrap(), "60 5");
         assert_eq!(save_points(&set("900 1", &[""], true)).unwrap(), "");
-        assert_eq!(
-            save_points(&set("", &["0", "1"], false)).unwrap_err(),
-            "Invalid save parameters"
-        );
+        assert_eq!(save_points(&set("", &["0", "1"], false)).unwrap_err(), ValueError::SavePoints);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use keyspace::{Keyspace, NoJournal};
 
 use super::blocking::Wait;
-use super::shard::{BoxedLog, LogState};
+use super::shard::{BoxedLog, CloseError, LogState};
 use super::{ClientKey, Engine};
 
 /// See the file's top.
@@ -79,7 +79,7 @@ impl Engine {
     ///
     /// # Errors
     /// What the log says when it cannot be closed; what it does not hold is gone then.
-    pub fn unload(&mut self) -> Result<Keyspace<LogState>, String> {
+    pub fn unload(&mut self) -> Result<Keyspace<LogState>, CloseError> {
         let closed = self.close();
         self.forget_blocks(closed.is_ok());
         let full = self.shard.take_data(self.time.unix_s());

@@ -6,14 +6,17 @@
 //!   no ──► everything is made durable, the files are closed and stay as they are
 //! ```
 
+use std::io;
+
 use base::Lsn;
 use command::spec::Flags;
 use command::table::Command;
 use keyspace::Survey;
+use thiserror::Error;
 
 use super::blocking::Wait;
 use super::client::Closing;
-use super::shard::{BoxedLog, EnableStep, Level};
+use super::shard::{BoxedLog, CloseError, EnableStep, Level};
 use super::{ClientKey, Engine};
 
 /// A log that was opened for a keyspace that is there already.
@@ -24,25 +27,39 @@ pub struct OpenedLog {
     pub survey: Survey,
 }
 
+/// Why the owner has no log to hand over: it cannot be opened, read or started.
+#[derive(Debug, Error)]
+pub enum OpenLogError {
+    /// The log is in use or damaged, or the system refuses.
+    #[error(transparent)]
+    Log(#[from] redo::Error),
+    /// There is no thread to read it, or none for its flushers.
+    #[error(transparent)]
+    NoThread(io::Error),
+    /// The thread that reads it has ended without a word.
+    #[error("the recovery thread has panicked")]
+    Panicked,
+}
+
 impl Engine {
     /// The owner has locked the log and looked at it, or could not.
-    pub fn log_looked_at(&mut self, result: Result<(), String>) {
+    pub fn log_looked_at(&mut self, result: Result<(), OpenLogError>) {
         match result {
             Ok(()) => {
                 self.deps.logger.notice("The redo log is being opened");
                 self.request_done(Ok(()));
             }
             Err(why) => {
-                self.abort_enable(&why);
+                self.abort_enable(&why.to_string());
                 self.request_done(Err(CANNOT_TURN_ON));
             }
         }
     }
 
     /// The log is open, or could not be read.
-    pub fn log_opened(&mut self, result: Result<OpenedLog, String>) {
+    pub fn log_opened(&mut self, result: Result<OpenedLog, OpenLogError>) {
         match result.map(|OpenedLog { log, survey }| self.shard.log_opened(log, survey)) {
-            Err(why) => self.abort_enable(&why),
+            Err(why) => self.abort_enable(&why.to_string()),
             Ok(Ok(())) => {
                 self.apply_settings();
                 self.update_frozen();
@@ -134,7 +151,7 @@ impl Engine {
     ///
     /// # Errors
     /// What the log says when it cannot.
-    pub fn close(&mut self) -> Result<(), String> {
+    pub fn close(&mut self) -> Result<(), CloseError> {
         let Some(ended) = self.shard.close_log() else { return Ok(()) };
         self.note_saved();
         self.shard.checkpoints.abandon();

@@ -62,9 +62,11 @@ use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
 pub use host_request::HostRequest;
-pub use log_switch::OpenedLog;
+pub use log_switch::{OpenLogError, OpenedLog};
 pub use output::Sendable;
-pub use shard::{BoxedLog, DataState, LogHealth, LogState, Progress, Reach, ShardLog};
+pub use shard::{
+    BoxedLog, CloseError, DataState, DevicesError, LogHealth, LogState, Progress, Reach, ShardLog,
+};
 pub use slab::ClientKey;
 
 use batch::Batch;

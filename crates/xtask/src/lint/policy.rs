@@ -133,6 +133,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         layers: &[
             &["config", "descriptors", "host", "logger", "network"],
             &["engine", "listen", "process"],
+            &["error"],
             &["owned_log", "reactor"],
             &["load"],
             &["start"],

@@ -141,7 +141,7 @@ fn listen(engine: &mut Engine, config: &Config, argument: &str) -> Done {
     let bind: Vec<&str> = config.words("bind").collect();
     let (port, backlog) = (config.number("port"), config.number("tcp-backlog"));
     engine.network.listen(&bind, port, backlog).map_err(|why| {
-        engine.deps.logger.warning(&why);
+        engine.deps.logger.warning(&why.to_string());
         let refusal = match argument {
             "port" => "Unable to listen on this port. Check server logs.",
             _ => "Failed to bind to specified addresses.",

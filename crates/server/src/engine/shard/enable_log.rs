@@ -18,7 +18,7 @@ use base::Lsn;
 use env::Clock;
 use keyspace::{FullRewrite, Survey};
 
-use super::{BoxedLog, LogHealth, LogState, Shard};
+use super::{BoxedLog, CloseError, LogHealth, LogState, Shard};
 
 /// How long the executor logs in one iteration, in microseconds.
 const SLICE_US: u64 = 1000;
@@ -166,7 +166,7 @@ impl Shard {
 
     /// Makes everything durable and closes the log, if there is one; nothing is logged from here on.
     /// Returns what the log says when it cannot.
-    pub(in crate::engine) fn close_log(&mut self) -> Option<Result<(), String>> {
+    pub(in crate::engine) fn close_log(&mut self) -> Option<Result<(), CloseError>> {
         let mut log = self.keyspace.set_journal(LogState::Off).into_log()?;
         log.seal();
         let ended = log.shutdown();

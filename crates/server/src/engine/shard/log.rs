@@ -1,10 +1,12 @@
 //! The redo log as its shard uses it.
 
+use std::io;
 use std::path::PathBuf;
 
 use base::{Lsn, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
+use thiserror::Error;
 
 use super::reach::Reach;
 use crate::config::{FsyncPolicy, LogOptions};
@@ -29,6 +31,34 @@ impl LogHealth {
             Self::ReadOnly(why) | Self::Failed(why) => Some(why),
         }
     }
+}
+
+/// Why the directories of the log are not changed.
+#[derive(Debug, Error)]
+pub enum DevicesError {
+    /// A new device's flusher has no thread.
+    #[error("no thread for it: {0}")]
+    NoThread(#[source] io::Error),
+    /// A device cannot be used, or cannot be let go.
+    #[error(transparent)]
+    Log(#[from] redo::Error),
+}
+
+/// Why a log was not closed well: what was not durable before may be lost.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum CloseError {
+    /// The devices do not take all that is on its way to them.
+    #[error("{reason}")]
+    NotDurable {
+        /// What the log says of its devices.
+        reason: String,
+    },
+    /// A flusher, the compactor or the scrubber has panicked.
+    #[error("a thread of the log has panicked")]
+    Panicked,
+    /// A flusher, the compactor or the scrubber does not end.
+    #[error("the log's works have not come to their end")]
+    Unfinished,
 }
 
 /// See the file's top. Commands append to it as to any [`Journal`]; the rest is the engine's.
@@ -69,8 +99,11 @@ pub trait ShardLog: Journal {
     ///
     /// # Errors
     /// Why it cannot be; nothing is changed then.
-    fn set_devices(&mut self, devices: &[PathBuf], entropy: &mut dyn Entropy)
-    -> Result<(), String>;
+    fn set_devices(
+        &mut self,
+        devices: &[PathBuf],
+        entropy: &mut dyn Entropy,
+    ) -> Result<(), DevicesError>;
 
     /// Whether more is on its way to the devices than there should be.
     fn is_congested(&self) -> bool;
@@ -104,5 +137,5 @@ pub trait ShardLog: Journal {
     ///
     /// # Errors
     /// What went wrong; what was not durable before may be lost.
-    fn shutdown(&mut self) -> Result<(), String>;
+    fn shutdown(&mut self) -> Result<(), CloseError>;
 }

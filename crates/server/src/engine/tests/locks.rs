@@ -8,6 +8,7 @@ use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Flusher;
 
 use super::server::TestServer;
+use crate::engine::{CloseError, DevicesError};
 use crate::load::{Shape, load};
 use crate::owned_log::{LogWorkers, own};
 
@@ -18,12 +19,12 @@ impl LogWorkers for NoWorkers {
     fn add_flushers(
         &mut self,
         _count_max: usize,
-        _add: &mut dyn FnMut() -> Result<Vec<Flusher>, String>,
-    ) -> Result<(), String> {
-        Err("no device is added".to_owned())
+        _add: &mut dyn FnMut() -> Result<Vec<Flusher>, DevicesError>,
+    ) -> Result<(), DevicesError> {
+        unreachable!("no device is added")
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), CloseError> {
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use keyspace::Survey;
 
 use super::server::{SharedLog, TestLog, TestServer};
-use crate::engine::{ClientKey, HostRequest, OpenedLog};
+use crate::engine::{ClientKey, HostRequest, OpenLogError, OpenedLog};
 
 fn log() -> SharedLog {
     SharedLog(Arc::new(Mutex::new(TestLog { open: 1, ..TestLog::default() })))
@@ -53,7 +53,9 @@ fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
     let mut server = TestServer::new(&["--appendonly", "no"]);
     let client = server.connect();
     server.send(client, "CONFIG SET appendonly yes\r\n");
-    server.engine.log_looked_at(Err("it is in use".to_owned()));
+    server
+        .engine
+        .log_looked_at(Err(OpenLogError::Log(redo::Error::InUse { path: "/data/lock".into() })));
     server.engine.end_iteration(true);
     assert!(server.read(client).ends_with("Unable to turn on AOF. Check server logs.\r\n"));
     assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
@@ -61,7 +63,7 @@ fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
     server.engine.log_looked_at(Ok(()));
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "+OK\r\n");
-    server.engine.log_opened(Err("it is damaged".to_owned()));
+    server.engine.log_opened(Err(OpenLogError::Panicked));
     assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
     assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
 }

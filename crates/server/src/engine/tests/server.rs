@@ -9,7 +9,9 @@ use env::{Clock, Entropy};
 use keyspace::{Journal, Keyspace};
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{ClientKey, Deps, Engine, LogHealth, Peer, Reach, ShardLog};
+use crate::engine::{
+    ClientKey, CloseError, Deps, DevicesError, Engine, LogHealth, Peer, Reach, ShardLog,
+};
 use crate::host::NoHost;
 use crate::logger::Logger;
 
@@ -119,7 +121,7 @@ impl ShardLog for SharedLog {
 
     fn thaw(&mut self) {}
 
-    fn set_devices(&mut self, _: &[PathBuf], _: &mut dyn Entropy) -> Result<(), String> {
+    fn set_devices(&mut self, _: &[PathBuf], _: &mut dyn Entropy) -> Result<(), DevicesError> {
         Ok(())
     }
 
@@ -152,7 +154,7 @@ impl ShardLog for SharedLog {
         redo::Stats::default()
     }
 
-    fn shutdown(&mut self) -> Result<(), String> {
+    fn shutdown(&mut self) -> Result<(), CloseError> {
         Ok(())
     }
 }

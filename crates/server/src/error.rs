@@ -1,0 +1,72 @@
+//! Why a server could not start or had to stop, each with what a person needs to act.
+//!
+//! ```text
+//!   config::CannotServe ──────┐
+//!   network::ListenError ─────┤
+//!   engine::OpenLogError ─────┼─► ServeError ─► the log file, the standard error output
+//!   engine::CloseError ───────┤
+//!   the process, its loop ────┘
+//! ```
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::config::CannotServe;
+use crate::engine::{CloseError, OpenLogError};
+use crate::network::ListenError;
+
+/// See the file's top.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The configuration asks for what is not there.
+    #[error(transparent)]
+    Configuration(#[from] CannotServe),
+    /// The log file cannot be written.
+    #[error("Can't open the log file: {0}")]
+    LogFile(#[source] io::Error),
+    /// The data directory cannot be entered.
+    #[error("Can't chdir to '{path}': {source}")]
+    Directory {
+        /// The directory.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A running server has the data directory.
+    #[error("{path}: another process uses this data directory", path = path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An empty database would start next to data that its users take to be loaded.
+    #[error(
+        "{path} holds data of a Redis server, which cannot be imported yet: set dir to an \
+         empty directory and copy the keys from a running Redis with DUMP and RESTORE, or \
+         begin with an empty database beside it with --ignore-redis-files yes",
+        path = path.display()
+    )]
+    RedisFiles {
+        /// The file of Redis.
+        path: PathBuf,
+    },
+    /// Clients cannot connect.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// There is no event loop: descriptors or memory of the kernel are used up.
+    #[error(transparent)]
+    EventLoop(io::Error),
+    /// The event loop does not learn what happens.
+    #[error("cannot wait for events: {0}")]
+    Wait(#[source] io::Error),
+    /// Signals cannot be watched for.
+    #[error(transparent)]
+    Signals(io::Error),
+    /// The redo log cannot be opened or read.
+    #[error(transparent)]
+    OpenLog(#[from] OpenLogError),
+    /// The redo log was not closed well.
+    #[error(transparent)]
+    CloseLog(#[from] CloseError),
+}
