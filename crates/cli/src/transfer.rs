@@ -217,11 +217,10 @@ fn run_server(serve: &Serve) -> Result<ExitCode, anyhow::Error> {
 
 fn run_send(send: &Send) -> Result<ExitCode, anyhow::Error> {
     let (remote, paths) = send.paths.split_last().expect("clap wants two at least");
-    let remote: Remote = remote
+    let remote = remote
         .to_str()
-        .ok_or("the last argument is not HOST:PORT[/directory]".to_owned())
-        .and_then(str::parse)
-        .map_err(anyhow::Error::msg)?;
+        .ok_or_else(|| anyhow::anyhow!("the last argument is not HOST:PORT[/directory]"))?;
+    let remote: Remote = remote.parse()?;
     let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
     let trust = send.access.trust()?;
     let verification = send.verify.verification();

@@ -42,4 +42,4 @@ pub mod sidecar;
 pub use entry::{Class, ConnectionNumber, Entry, GapReason, Outcome, Position, Time};
 pub use env::FileError;
 pub use error::{Error, Result};
-pub use protocol::{Conversation, Listener, Protocol};
+pub use protocol::{Conversation, Listener, Protocol, UnknownProtocol};

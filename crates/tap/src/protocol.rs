@@ -58,14 +58,19 @@ impl fmt::Display for Protocol {
     }
 }
 
-impl FromStr for Protocol {
-    type Err = String;
+/// A name that no protocol has.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown protocol '{0}'; known are mysql, resp and raw")]
+pub struct UnknownProtocol(String);
 
-    fn from_str(name: &str) -> Result<Self, String> {
+impl FromStr for Protocol {
+    type Err = UnknownProtocol;
+
+    fn from_str(name: &str) -> Result<Self, UnknownProtocol> {
         [Self::Mysql, Self::Resp, Self::Raw]
             .into_iter()
             .find(|protocol| protocol.name() == name)
-            .ok_or_else(|| format!("unknown protocol '{name}'; known are mysql, resp and raw"))
+            .ok_or_else(|| UnknownProtocol(name.to_owned()))
     }
 }
 

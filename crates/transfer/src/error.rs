@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::relative_path::PathError;
+
 /// Why a transfer did not start, or broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -17,9 +19,12 @@ pub enum Error {
     /// The other end has refused the transfer, with this reason.
     #[error("the other end refuses: {0}")]
     Refused(String),
-    /// This end refuses: a path that escapes, too many bytes, no room.
+    /// This end refuses: too many bytes, no room.
     #[error("{0}")]
     Refusing(String),
+    /// This end refuses a path.
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// The other end has violated the protocol.
     #[error("the other end violates the transfer protocol: {0}")]
     Protocol(String),

@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
     }
 
     fn path(&mut self) -> Result<RelativePath> {
-        RelativePath::new(self.bytes()?).map_err(Error::Refusing)
+        Ok(RelativePath::new(self.bytes()?)?)
     }
 
     /// Reads all remaining bytes as checksums.

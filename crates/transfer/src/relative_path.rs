@@ -21,36 +21,66 @@ const NAME_MAX: usize = 255;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelativePath(Vec<u8>);
 
+/// Why a path from outside is refused.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("path {path}: {fault}")]
+pub struct PathError {
+    /// The path; it is shown in printable form.
+    path: RelativePath,
+    /// What is wrong with it.
+    fault: PathFault,
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PathFault {
+    /// No name, or more bytes than a path may have.
+    #[error("is empty or longer than 4096 bytes")]
+    Length,
+    /// A name that would leave the directory.
+    #[error("may escape: it contains an empty name, '.' or '..'")]
+    Escapes,
+    /// A name that no file can have.
+    #[error("contains a NUL or a name of more than 255 bytes")]
+    Name,
+    /// The directory of incomplete files.
+    #[error("is reserved for incomplete files")]
+    Reserved,
+}
+
 impl RelativePath {
     /// Validates a path from outside.
     ///
     /// # Errors
     /// The reason, with the path in printable form.
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, String> {
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, PathError> {
         let path = Self(bytes.into());
-        let refuse = |why: &str| Err(format!("path {path}: {why}"));
-        if path.0.is_empty() || path.0.len() > PATH_MAX {
-            return refuse("is empty or longer than 4096 bytes");
+        match path.fault() {
+            Some(fault) => Err(PathError { path, fault }),
+            None => Ok(path),
         }
-        for name in path.0.split(|&byte| byte == b'/') {
+    }
+
+    fn fault(&self) -> Option<PathFault> {
+        if self.0.is_empty() || self.0.len() > PATH_MAX {
+            return Some(PathFault::Length);
+        }
+        for name in self.0.split(|&byte| byte == b'/') {
             if matches!(name, b"" | b"." | b"..") {
-                return refuse("may escape: it contains an empty name, '.' or '..'");
+                return Some(PathFault::Escapes);
             }
             if name.len() > NAME_MAX || name.contains(&0) {
-                return refuse("contains a NUL or a name of more than 255 bytes");
+                return Some(PathFault::Name);
             }
         }
-        if path.names().next() == Some(STAGING.as_bytes()) {
-            return refuse("is reserved for incomplete files");
-        }
-        Ok(path)
+        (self.names().next() == Some(STAGING.as_bytes())).then_some(PathFault::Reserved)
     }
 
     /// Appends a name to this path.
     ///
     /// # Errors
     /// As [`RelativePath::new`].
-    pub fn join(&self, name: &[u8]) -> Result<Self, String> {
+    pub fn join(&self, name: &[u8]) -> Result<Self, PathError> {
         Self::new([&self.0, b"/".as_slice(), name].concat())
     }
 

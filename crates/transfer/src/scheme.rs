@@ -125,15 +125,24 @@ impl fmt::Display for Scheme {
     }
 }
 
-impl FromStr for Scheme {
-    type Err = String;
+/// A name that no scheme has.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("'{0}' is not a scheme: {names}", names = known_names())]
+pub struct UnknownScheme(String);
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        TABLE.iter().find(|row| row.name == name).map(|row| row.scheme).ok_or_else(|| {
-            let names = TABLE.each_ref().map(|row| row.name);
-            let (last, others) = names.split_last().expect("there are schemes");
-            format!("'{name}' is not a scheme: {} or {last}", others.join(", "))
-        })
+/// The names of all schemes, as a sentence has them.
+fn known_names() -> String {
+    let names = TABLE.each_ref().map(|row| row.name);
+    let (last, others) = names.split_last().expect("there are schemes");
+    format!("{} or {last}", others.join(", "))
+}
+
+impl FromStr for Scheme {
+    type Err = UnknownScheme;
+
+    fn from_str(name: &str) -> Result<Self, UnknownScheme> {
+        let row = TABLE.iter().find(|row| row.name == name);
+        row.map(|row| row.scheme).ok_or_else(|| UnknownScheme(name.to_owned()))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::greetings::Greetings;
 use crate::message::{Message, Verification, Wish};
 use crate::progress::Progress;
 use crate::receiver::{read_entries, receive};
-use crate::relative_path::RelativePath;
+use crate::relative_path::{PathError, RelativePath};
 use crate::report::Report;
 use crate::scheme::Scheme;
 use crate::sender;
@@ -316,14 +316,25 @@ pub struct Remote {
     path: Option<RelativePath>,
 }
 
-impl FromStr for Remote {
-    type Err = String;
+/// Why a text names no server.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RemoteError {
+    /// There is no host, or no port.
+    #[error("'{0}' is not HOST:PORT or HOST:PORT/path")]
+    Address(String),
+    /// The path behind the port is refused.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+impl FromStr for Remote {
+    type Err = RemoteError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, RemoteError> {
         let (address, path) = text.split_once('/').unwrap_or((text, ""));
         let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
         if !matches!(port, Some(Ok(_))) {
-            return Err(format!("'{text}' is not HOST:PORT or HOST:PORT/path"));
+            return Err(RemoteError::Address(text.to_owned()));
         }
         let path = path.trim_end_matches('/');
         let path = if path.is_empty() { None } else { Some(RelativePath::new(path)?) };

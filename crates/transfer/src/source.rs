@@ -83,7 +83,7 @@ impl Source {
     fn add_root(&mut self, directory: OwnedFd, name: &OsStr, sent_as: &[u8]) -> Result<()> {
         let stat = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| Error::io(printable(name.as_bytes()), error))?;
-        let path = RelativePath::new(sent_as).map_err(Error::Refusing)?;
+        let path = RelativePath::new(sent_as)?;
         let number = u32::try_from(self.roots.len()).expect("fewer paths than entries");
         let place = beneath::open_directory(&directory, None)
             .map_err(|error| Error::io(path.to_string(), explain(error)))?;
@@ -137,7 +137,7 @@ impl Source {
                 Err(Errno::NOENT) => continue,
                 other => other.map_err(failed)?,
             };
-            let path = path.join(&name).map_err(Error::Refusing)?;
+            let path = path.join(&name)?;
             self.add(root, below.as_fd(), &name, path, &stat)?;
         }
         Ok(())

@@ -52,21 +52,23 @@ impl fmt::Debug for Token {
     }
 }
 
-impl FromStr for Token {
-    type Err = String;
+/// A text that is no token; it is not shown, because it may nearly be one.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a token is 64 hexadecimal digits, as `indelible transfer token` prints them")]
+pub struct NotAToken;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            "a token is 64 hexadecimal digits, as `indelible transfer token` prints them".to_owned()
-        };
+impl FromStr for Token {
+    type Err = NotAToken;
+
+    fn from_str(text: &str) -> Result<Self, NotAToken> {
         let text = text.trim();
         if text.len() != 2 * TOKEN_BYTES || !text.is_ascii() {
-            return Err(wrong());
+            return Err(NotAToken);
         }
         let mut bytes = [0; TOKEN_BYTES];
         for (index, byte) in bytes.iter_mut().enumerate() {
             let digits = &text[2 * index..2 * index + 2];
-            *byte = u8::from_str_radix(digits, 16).map_err(|_not_hexadecimal| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_not_hexadecimal| NotAToken)?;
         }
         Ok(Self(bytes))
     }
