@@ -4,6 +4,7 @@
 //!   Cargo.toml of each crate ──► order          which crate may depend on which
 //!   *.rs below crates/ ─ source ┬► files        length, essay, name, unsafe
 //!                               ├► types        fields and lines of impl
+//!                               ├► errors       are types, not texts
 //!                               ├► folders      imports within a crate
 //!   *.md ───────────────────────┴► words        words that comments and documents do without
 //!   ARCHITECTURE.md, tests/README.md ──► documents   say what policy and files say
@@ -15,6 +16,7 @@
 
 mod dependencies;
 mod documents;
+mod errors;
 mod files;
 mod folders;
 mod manifest;
@@ -67,6 +69,7 @@ pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let sources = source::read_all(root, &mut findings)?;
     findings.extend(files::check(&sources));
     findings.extend(types::check(&sources));
+    findings.extend(errors::check(&sources));
     findings.extend(folders::check(&sources));
     findings.extend(words::check(root, &sources)?);
     findings.extend(documents::check(root, &sources)?);

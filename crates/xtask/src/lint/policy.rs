@@ -103,6 +103,34 @@ pub(super) const LARGE_TYPES: &[LargeType] = &[
     },
 ];
 
+/// Crates that are programs or tools: what goes wrong there is told to a person at once.
+pub(super) const PROGRAMS: &[&str] = &["cli", "bench", "sim", "xtask", "fuzz-targets"];
+
+/// A file of a library that may have a `String` as an error.
+pub(super) struct StringError {
+    /// The file.
+    pub(super) file: &'static str,
+    /// Why it may, and until when.
+    #[expect(dead_code, reason = "for readers of this file")]
+    pub(super) reason: &'static str,
+}
+
+/// The exceptions to the rule that errors are types.
+pub(super) const STRING_ERRORS: &[StringError] = &[
+    StringError {
+        file: "crates/pages/src/log_page.rs",
+        reason: "what is wrong with a group of records: the text of an error's variant Corrupt",
+    },
+    StringError {
+        file: "crates/pages/src/log_reader.rs",
+        reason: "as in log_page.rs, from the function that visits a group",
+    },
+    StringError {
+        file: "crates/transfer/src/data_verifier.rs",
+        reason: "why a page cannot be read again: a part of a line of the report",
+    },
+];
+
 /// The order of a crate's folders: its top modules in layers, the lowest first.
 pub(super) struct FolderOrder {
     /// The folder of the crate.
