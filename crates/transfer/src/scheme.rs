@@ -158,7 +158,10 @@ mod tests {
         }
         assert_eq!(Scheme::from_code(9), None);
         let said = "scp".parse::<Scheme>().unwrap_err();
-        assert_eq!(said, "'scp' is not a scheme: sequential, pipelined, riva, sp or spc");
+        assert_eq!(
+            said.to_string(),
+            "'scp' is not a scheme: sequential, pipelined, riva, sp or spc"
+        );
     }
 
     #[test]
