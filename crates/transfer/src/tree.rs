@@ -36,7 +36,7 @@ use crate::staging::{Claims, Key, Staging};
 
 /// Files below this size are not resumed; they are sent again as a whole.
 const OFFER_MIN_BYTES: u64 = 1 << 20;
-/// Directories synced individually, at most; for more, the whole file system is synced.
+/// How many directories are synced one by one; beyond that the whole file system is synced.
 const DIRECTORIES_SYNCED_SINGLY: usize = 64;
 /// How long another transfer of the same file may take to end.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(5);

@@ -49,7 +49,7 @@ impl Slot {
         self.state.lock()
     }
 
-    /// Notes where the mark is. Whether its consumer is still there.
+    /// Records how far the mark is. Returns whether its consumer is still there.
     pub(crate) fn set_point(&self, lsn: Lsn, id: MarkId) -> bool {
         let mut state = self.lock();
         if self.is_dropped() {

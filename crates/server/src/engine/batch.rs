@@ -123,8 +123,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// An empty vector for other borrows in the memory of this one: collecting in place allocates
-/// nothing.
+/// Empties a vector and gives its memory to other borrows: collecting in place allocates nothing.
 pub(super) fn recycle<'b>(mut args: Vec<&[u8]>) -> Vec<&'b [u8]> {
     args.clear();
     args.into_iter().map(|_| -> &'b [u8] { &[] }).collect()

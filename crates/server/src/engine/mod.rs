@@ -456,7 +456,7 @@ impl Engine {
             self.sessions.note(key);
         }
         if closing == Closing::Now {
-            // Nothing must be taken out of a list for a client that will not get it.
+            // A command that waits must not take an element for a client that will not get it.
             self.sessions.stop_waiting(key, &mut self.shard.keyspace);
         }
     }
