@@ -381,7 +381,10 @@ impl<'a> Life<'a> {
 
     /// A client sends something, if it is its turn.
     fn act(&mut self, index: usize) -> Result<(), String> {
-        if self.is_postponing() && self.clients[index].underway.is_some() {
+        let client = &self.clients[index];
+        let is_exec = client.underway.as_ref().is_some_and(|(_, op)| op.kind == Kind::Exec);
+        let splits = is_exec && client.multi_seals && self.does_any_wait();
+        if client.underway.is_some() && (self.is_postponing() || splits) {
             return Ok(());
         }
         if let Some((bytes, op)) = self.clients[index].underway.take() {
@@ -408,6 +411,12 @@ impl<'a> Life<'a> {
         self.send(index, &bytes, ops)
     }
 
+    /// Whether a client waits that an EXEC may serve: what it writes then lies in the block behind a
+    /// checkpoint of that EXEC.
+    fn does_any_wait(&self) -> bool {
+        self.clients.iter().any(|client| client.is_blocked)
+    }
+
     /// What a client sends next: mostly one command, sometimes several at once.
     fn choose_ops(&mut self, index: usize) -> Vec<Op> {
         if self.is_postponing() {
@@ -416,13 +425,12 @@ impl<'a> Life<'a> {
             let line = ["GET s0", "SET s0 asleep", "PING"];
             return vec![Op::of(line[usize::try_from(run.rng.below(3)).expect("few")])];
         }
-        let anybody_waits = self.clients.iter().any(|client| client.is_blocked);
+        let does_any_wait = self.does_any_wait();
         let run = &mut *self.run;
         if self.clients[index].in_multi {
             let op = match run.rng.below(12) {
                 0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
-                // A client that is served after EXEC writes to the block behind a checkpoint in it.
-                1..4 if anybody_waits && self.clients[index].multi_seals => {
+                1..4 if does_any_wait && self.clients[index].multi_seals => {
                     Op { kind: Kind::Discard, ..Op::of("DISCARD") }
                 }
                 1..4 => Op { kind: Kind::Exec, ..Op::of("EXEC") },
