@@ -66,7 +66,7 @@ impl Engine {
             match end {
                 End::Full => {}
                 End::Incomplete => break,
-                End::Inline(_) if !self.may_execute(key) => parser.restart(),
+                End::Inline(_) | End::Wrong(_) if !self.may_execute(key) => parser.restart(),
                 End::Inline(len) => {
                     let args: Vec<&[u8]> = parser.args(&input[at..at + len]).collect();
                     let command = self.config.commands().resolve(&args).ok();

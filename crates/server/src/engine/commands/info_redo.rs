@@ -19,7 +19,9 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         line(out, "redo_health", health);
         line(out, "redo_congested", u8::from(log.is_congested()));
         line(out, "redo_clients_held_back", engine.sessions.congestion.held_back_count());
-        figures(&log.stats(), out);
+        let stats = log.stats();
+        line(out, "redo_disk_bytes", stats.bytes);
+        figures(&stats, out);
     }
 }
 

@@ -18,6 +18,7 @@ use base::Lsn;
 use env::Clock;
 use keyspace::{FullRewrite, Survey};
 
+use super::sealing::Sealing;
 use super::{BoxedLog, CloseError, LogHealth, LogState, Shard};
 
 /// How long the executor logs in one iteration, in microseconds.
@@ -80,6 +81,7 @@ impl Shard {
 
     /// The log that was asked for cannot be opened, or not be filled.
     pub(in crate::engine) fn abort_enable(&mut self) {
+        debug_assert!(self.log().is_none(), "a log that is open is closed, not dropped");
         *self.keyspace.journal_mut() = LogState::Off;
     }
 
@@ -138,6 +140,7 @@ impl Shard {
             let log = rewrite.journal_mut();
             if log.open_bytes() as u64 > block_bytes_max {
                 log.seal();
+                self.sealing = Sealing::default();
             }
             if clock.monotonic_us() - start_us >= SLICE_US {
                 break;
@@ -169,6 +172,7 @@ impl Shard {
     pub(in crate::engine) fn close_log(&mut self) -> Option<Result<(), CloseError>> {
         let mut log = self.keyspace.set_journal(LogState::Off).into_log()?;
         log.seal();
+        self.sealing = Sealing::default();
         let ended = log.shutdown();
         self.reach = log.reach();
         Some(ended)

@@ -306,3 +306,13 @@ fn nothing_is_said_to_be_saved_that_is_not() {
         assert!(reply.starts_with("-ERR nothing is kept on disk"), "{command}: {reply}");
     }
 }
+
+#[test]
+fn the_size_of_the_log_is_in_its_section_of_info() {
+    let (mut server, _log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    let info = server.send(client, "INFO redo\r\n");
+    for line in ["redo_disk_bytes:0", "redo_segments:0", "redo_health:ok"] {
+        assert!(info.contains(&format!("{line}\r\n")), "{line}: {info}");
+    }
+}

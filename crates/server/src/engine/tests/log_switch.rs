@@ -188,3 +188,16 @@ fn whoever_waits_for_the_switch_goes_on_after_a_reload() {
     assert_eq!(server.read(client), "*2\r\n:1\r\n:0\r\n");
     assert_eq!(server.read(admin), "+OK\r\n");
 }
+
+#[test]
+fn a_log_that_is_closed_leaves_nothing_to_be_done_at_once() {
+    let (mut server, _log) = TestServer::with_log(&[]);
+    let client = server.connect();
+    server.engine.tick();
+    server.engine.receive(client, b"SET a 1\r\n");
+    server.engine.end_iteration(false);
+    server.engine.receive(client, b"CONFIG SET save \"\" appendonly no\r\n");
+    server.engine.end_iteration(true);
+    server.read(client);
+    assert!(server.engine.until_next_event_us() > 0, "the event loop would never rest");
+}

@@ -77,3 +77,20 @@ fn the_slow_log_hides_secrets() {
     let log = server.send(client, "AUTH secret\r\nCONFIG SET requirepass new\r\nSLOWLOG GET\r\n");
     assert!(log.contains("(redacted)") && !log.contains("secret") && !log.contains("new"), "{log}");
 }
+
+#[test]
+fn what_is_no_request_is_answered_when_its_turn_comes() {
+    let mut server = TestServer::new(&[]);
+    let (client, other) = (server.connect(), server.connect());
+    let wrong = "*1\r\nwrong\r\n";
+    let waiting = format!("*3\r\n$5\r\nBLPOP\r\n$1\r\nl\r\n$1\r\n0\r\n{wrong}");
+    assert_eq!(server.send(client, &waiting), "", "BLPOP is to be answered first");
+    assert_eq!(server.send(other, "RPUSH l x\r\n"), ":1\r\n");
+    assert_eq!(
+        server.read(client),
+        "*2\r\n$1\r\nl\r\n$1\r\nx\r\n-ERR Protocol error: expected '$', got 'w'\r\n"
+    );
+    let leaving = server.connect();
+    assert_eq!(server.send(leaving, &format!("*1\r\n$4\r\nQUIT\r\n{wrong}")), "+OK\r\n");
+    assert!(server.ends(leaving));
+}
