@@ -207,7 +207,10 @@ impl Catalog {
 pub(crate) fn history_files(disk: &dyn Disk, device: &Path) -> Result<Vec<PathBuf>> {
     let dir = segment::history_dir(device);
     let names = match disk.list(&dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        // A file that is called so is none of ours.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
         names => names.at(&dir, "list")?,
     };
     let ours = names.iter().filter(|name| name.to_str().is_some_and(segment::is_history_name));

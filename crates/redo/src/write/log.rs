@@ -265,6 +265,8 @@ impl Log {
     /// Takes note of what flushers and compactor have done. Call it when the waker was called,
     /// and once a loop iteration.
     pub fn poll(&mut self) {
+        // Before the mail: what was sent before a compaction ended is known when it is taken over.
+        let outcome = self.schedule.jobs.take_outcome();
         let mut mail = std::mem::take(&mut self.mail);
         if self.shared.take_mail(&mut mail) {
             for (buffer, marks) in mail.recycled.drain(..) {
@@ -294,7 +296,7 @@ impl Log {
             let (healing, schedule, scene) = self.background();
             healing.note_finding(schedule, &scene, finding);
         }
-        if let Some(outcome) = self.schedule.jobs.take_outcome() {
+        if let Some(outcome) = outcome {
             let (_, schedule, mut scene) = self.background();
             schedule.finish(&mut scene, outcome);
             self.shared.is_congested.store(self.is_congested(), Ordering::Relaxed);
