@@ -359,11 +359,13 @@ impl ShardLog for OwnedLog {
             // Whatever became of the devices, nothing is lost.
             return Ok(());
         }
-        match self.log.health() {
-            Health::Writable => Ok(()),
-            Health::DiskFull { reason } | Health::ReadOnly { reason } => {
-                Err(CloseError::NotDurable { reason })
+        let reason = match self.log.health() {
+            Health::DiskFull { reason } | Health::ReadOnly { reason } => reason,
+            // The device that had them has failed at the end, when the others took nothing more.
+            Health::Writable => {
+                "the last blocks are on no device: theirs has failed or is full".to_owned()
             }
-        }
+        };
+        Err(CloseError::NotDurable { reason })
     }
 }

@@ -63,4 +63,7 @@ fn no_lock_is_taken_between_a_command_and_the_log() {
     let log = server.engine.log().expect("it is on");
     assert_eq!(log.stats().records, 0, "nothing is sealed yet");
     assert!(log.open_bytes() > 100, "and everything was logged");
+    let closed = server.engine.close().map_err(|why| why.to_string());
+    let why = closed.expect_err("what no device has taken is not closed well");
+    assert!(why.starts_with("the last blocks are on no device"), "{why}");
 }
