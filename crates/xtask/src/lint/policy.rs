@@ -10,8 +10,8 @@ pub(super) struct Place {
     pub(super) tests_may_use: &'static [&'static str],
 }
 
-/// The crates from the bottom to the top, as in the table of ARCHITECTURE.md. `keyspace`, `redo`, `pages`,
-/// `snapshot`, `rdb` and `resp` are siblings: `server` connects them through traits.
+/// The crates from the bottom to the top, as in the table of ARCHITECTURE.md. `keyspace`, `redo`,
+/// `logindex`, `pages`, `snapshot`, `rdb` and `resp` are siblings: `server` connects them through traits.
 pub(super) const ORDER: &[Place] = &[
     Place { name: "base", may_use: &[], tests_may_use: &[] },
     Place { name: "env", may_use: &[], tests_may_use: &[] },
@@ -21,6 +21,7 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "rdb", may_use: &[], tests_may_use: &[] },
     Place { name: "keyspace", may_use: &["base"], tests_may_use: &[] },
     Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
+    Place { name: "logindex", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },

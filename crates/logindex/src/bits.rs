@@ -1,0 +1,74 @@
+//! Numbers of any width up to 96 bits, packed without gaps.
+
+/// What must follow the last byte that holds a number, so that reads need no special case.
+pub(crate) const PAD_BYTES: usize = 16;
+
+/// The bits that a number needs.
+pub(crate) const fn width_of(number: u128) -> u32 {
+    u128::BITS - number.leading_zeros()
+}
+
+/// Reads `width` bits, up to 57, from bit `at` on.
+#[inline]
+pub(crate) fn get(bytes: &[u8], at: usize, width: u32) -> u64 {
+    debug_assert!(width <= 57);
+    let word: [u8; 8] = bytes[at / 8..at / 8 + 8].try_into().expect("eight bytes");
+    (u64::from_le_bytes(word) >> (at % 8)) & ((1 << width) - 1)
+}
+
+/// Reads `width` bits, up to 96, from bit `at` on.
+#[inline]
+pub(crate) fn get_wide(bytes: &[u8], at: usize, width: u32) -> u128 {
+    debug_assert!(width <= 96);
+    let word: [u8; 16] = bytes[at / 8..at / 8 + 16].try_into().expect("sixteen bytes");
+    (u128::from_le_bytes(word) >> (at % 8)) & ((1 << width) - 1)
+}
+
+/// Writes `width` bits, up to 96, from bit `at` on, where all bits are zero.
+#[inline]
+pub(crate) fn put(bytes: &mut [u8], at: usize, width: u32, number: u128) {
+    debug_assert!(width <= 96 && width_of(number) <= width);
+    let place: &mut [u8; 16] = (&mut bytes[at / 8..at / 8 + 16]).try_into().expect("sixteen bytes");
+    *place = (u128::from_le_bytes(*place) | (number << (at % 8))).to_le_bytes();
+}
+
+/// The bits that are set among the `count` bits from bit `at` on.
+pub(crate) fn count_ones(bytes: &[u8], at: usize, count: usize) -> usize {
+    (0..count)
+        .step_by(56)
+        .map(|from| {
+            let width = u32::try_from((count - from).min(56)).expect("at most 56");
+            get(bytes, at + from, width).count_ones() as usize
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_is_got() {
+        let mut bytes = vec![0; 4096 + PAD_BYTES];
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut at = 0;
+        let mut put_so_far = Vec::new();
+        while at + 96 < 4096 * 8 {
+            let width = random.u32(0..=96);
+            let number = random.u128(..) & ((1 << width) - 1);
+            put(&mut bytes, at, width, number);
+            put_so_far.push((at, width, number));
+            at += width as usize;
+        }
+        let mut ones = 0;
+        for (at, width, number) in put_so_far {
+            assert_eq!(get_wide(&bytes, at, width), number);
+            if width <= 57 {
+                assert_eq!(u128::from(get(&bytes, at, width)), number);
+            }
+            assert_eq!(count_ones(&bytes, 0, at), ones);
+            ones += number.count_ones() as usize;
+        }
+        assert_eq!((width_of(0), width_of(1), width_of(255), width_of(256)), (0, 1, 8, 9));
+    }
+}

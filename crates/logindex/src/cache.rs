@@ -1,0 +1,50 @@
+//! Blocks in memory, of all runs together, within a budget.
+//!
+//! Only blocks that were verified come in, and they never change, so nothing is written back. The
+//! library's replacement (S3-FIFO) drops first what was used once.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// What a block costs besides its bytes.
+const OVERHEAD_BYTES: u64 = 96;
+
+#[derive(Debug, Clone, Copy)]
+struct Weight;
+
+impl Weighter<(u64, u32), Arc<[u8]>> for Weight {
+    fn weight(&self, _key: &(u64, u32), block: &Arc<[u8]>) -> u64 {
+        block.len() as u64 + OVERHEAD_BYTES
+    }
+}
+
+/// The cache, by run and number of the block.
+pub(crate) struct BlockCache(Cache<(u64, u32), Arc<[u8]>, Weight>);
+
+impl BlockCache {
+    pub(crate) fn new(budget_bytes: u64, block_bytes: u32) -> Self {
+        let blocks = budget_bytes / (u64::from(block_bytes) + OVERHEAD_BYTES);
+        let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
+        Self(Cache::with_weighter(blocks, budget_bytes, Weight))
+    }
+
+    pub(crate) fn get(&self, run: u64, block: u32) -> Option<Arc<[u8]>> {
+        self.0.get(&(run, block))
+    }
+
+    pub(crate) fn insert(&self, run: u64, block: u32, bytes: Arc<[u8]>) {
+        self.0.insert((run, block), bytes);
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.0.weight()
+    }
+}
+
+impl std::fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes of blocks", self.used_bytes())
+    }
+}

@@ -1,0 +1,167 @@
+//! The index as readers see it: an immutable list of runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::Lsn;
+use env::Disk;
+
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::filter::Probe;
+use crate::judge::Judge;
+use crate::manifest::{FILE_NAME, Manifest};
+use crate::merge::Merge;
+use crate::name::{Entry, Hash96, Name, Place, Scope, What};
+use crate::pass::{LivePass, ScopeRange};
+use crate::run::{FilterLoad, Run, RunInfo};
+
+/// What is known of a name without reading anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cached {
+    /// The newest record is there.
+    Found(Place),
+    /// The newest record says that the entry was deleted.
+    Gone,
+    /// There is no record of the name.
+    Absent,
+    /// A block must be read first: see [`Index::probe`].
+    Unknown,
+}
+
+/// The runs as of one installed cut. A clone is cheap, and any thread may read it.
+///
+/// It does not change: [`crate::Published::get`] returns the newest one. Its runs can be read as
+/// long as it exists, also those that a merge has replaced.
+#[derive(Debug, Clone)]
+pub struct Index {
+    list: Arc<List>,
+}
+
+#[derive(Debug)]
+struct List {
+    /// From the newest to the oldest.
+    runs: Vec<Arc<Run>>,
+    cut: Option<Lsn>,
+    cache: Arc<BlockCache>,
+    chunk_bytes: usize,
+}
+
+impl Index {
+    pub(crate) fn new(
+        runs: Vec<Arc<Run>>,
+        cut: Option<Lsn>,
+        cache: Arc<BlockCache>,
+        chunk_bytes: usize,
+    ) -> Self {
+        Self { list: Arc::new(List { runs, cut, cache, chunk_bytes }) }
+    }
+
+    /// The last block of the log that the index knows, as it is durably installed.
+    #[must_use]
+    pub fn installed_cut(&self) -> Option<Lsn> {
+        self.list.cut
+    }
+
+    /// The runs, from the newest to the oldest.
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = &RunInfo> {
+        self.list.runs.iter().map(|run| &run.info)
+    }
+
+    pub(crate) fn run_list(&self) -> &[Arc<Run>] {
+        &self.list.runs
+    }
+
+    /// The bytes of blocks in memory, of all runs.
+    #[must_use]
+    pub fn cached_bytes(&self) -> u64 {
+        self.list.cache.used_bytes()
+    }
+
+    /// Looks a name up in what is in memory: filters and cached blocks. Never does I/O.
+    ///
+    /// A damaged block is [`Cached::Unknown`]; reading it again shows the damage.
+    #[must_use]
+    pub fn probe_cached(&self, name: Name) -> Cached {
+        let probe = Probe::new(name);
+        for run in &self.list.runs {
+            let Some(block) = run.candidate(name, probe) else { continue };
+            match run.find_cached(&self.list.cache, block, name) {
+                Some(Ok(None)) => {}
+                Some(Ok(Some(Entry { what: What::At(place), .. }))) => return Cached::Found(place),
+                Some(Ok(Some(Entry { what: What::Gone, .. }))) => return Cached::Gone,
+                Some(Err(_)) | None => return Cached::Unknown,
+            }
+        }
+        Cached::Absent
+    }
+
+    /// Looks a name up, reading at most one block of each run, the newest first.
+    ///
+    /// Returns the newest entry, also one that is [`What::Gone`].
+    ///
+    /// # Errors
+    /// Damage, or the error of the disk.
+    pub fn probe(&self, name: Name) -> Result<Option<Entry>> {
+        let probe = Probe::new(name);
+        for run in &self.list.runs {
+            let Some(block) = run.candidate(name, probe) else { continue };
+            let found = run.find(&self.list.cache, block, name)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Streams the newest entries of a scope that are not gone, from a hash on.
+    ///
+    /// # Errors
+    /// Damage, or the error of the disk.
+    pub fn scope_range(&self, scope: Scope, from: Hash96) -> Result<ScopeRange> {
+        let (first, last) = (Name::new(scope, from), Name::new(scope, Hash96::MAX));
+        let merge = Merge::between(&self.list.runs, self.list.chunk_bytes, first, last)?;
+        Ok(ScopeRange::new(merge))
+    }
+
+    /// Begins a pass over every living entry. `judge` is as of the installed cut or later.
+    ///
+    /// # Errors
+    /// Damage, or the error of the disk.
+    pub fn live_pass(&self, judge: Judge) -> Result<LivePass> {
+        let merge = Merge::all(&self.list.runs, self.list.chunk_bytes)?;
+        Ok(LivePass::new(merge, judge, self.list.cut))
+    }
+
+    /// A filter that is not in memory.
+    pub(crate) fn missing_filter(&self) -> Option<FilterLoad> {
+        self.list.runs.iter().find_map(Run::begin_loading_filter)
+    }
+}
+
+/// Removes the manifest of the index in `dir`, durably: afterwards there is no index.
+///
+/// Do this before anything that makes what the runs say untrue. No [`crate::Indexer`] of the
+/// directory may exist. The runs are removed when the next one is opened.
+///
+/// # Errors
+/// The error of the disk; the manifest may then be there or not.
+pub fn discard(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    if !disk.exists(dir).map_err(Error::io(dir, "look for"))? {
+        return Ok(());
+    }
+    let path = dir.join(FILE_NAME);
+    if disk.exists(&path).map_err(Error::io(&path, "look for"))? {
+        disk.remove(&path).map_err(Error::io(&path, "remove"))?;
+    }
+    disk.sync_dir(dir).map_err(Error::io(dir, "sync"))
+}
+
+/// Reads the manifest of the index in `dir` and opens its runs. Changes nothing.
+pub(crate) fn open_runs(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Vec<Arc<Run>>> {
+    manifest
+        .runs
+        .iter()
+        .map(|info| Run::open(disk, dir, manifest.database, *info).map(Arc::new))
+        .collect()
+}

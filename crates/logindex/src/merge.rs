@@ -1,0 +1,187 @@
+//! The entries of several runs in the order of their names, of each name the newest.
+//!
+//! ```text
+//!   runs, from the newest to the oldest
+//!   ├ Stream   reads chunks of blocks, verifies and decodes them
+//!   └ Tournament   a tree of losers: the smallest head wins, of equal names the newer run
+//! ```
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::name::{Entry, Hash96, Name, Scope};
+use crate::run::Run;
+
+/// The entries of a run between two names.
+struct Stream {
+    run: Arc<Run>,
+    chunk_blocks: usize,
+    chunk: Vec<u8>,
+    /// The blocks in the chunk that were not decoded yet.
+    in_chunk: std::ops::Range<usize>,
+    /// The first block in the chunk.
+    chunk_at: usize,
+    /// The end of the blocks to read.
+    end: usize,
+    last: Name,
+    entries: Vec<Entry>,
+    at: usize,
+}
+
+impl Stream {
+    fn new(run: Arc<Run>, chunk_bytes: usize, first: Name, last: Name) -> Result<Self> {
+        let from = run.fences.block_of(first).unwrap_or(0);
+        let end = run.fences.block_of(last).map_or(0, |block| block + 1);
+        let chunk_blocks = (chunk_bytes / run.block_bytes()).max(1);
+        let mut stream = Self {
+            run,
+            chunk_blocks,
+            chunk: Vec::new(),
+            in_chunk: from..from,
+            chunk_at: from,
+            end: end.max(from),
+            last,
+            entries: Vec::new(),
+            at: 0,
+        };
+        stream.refill()?;
+        stream.at = stream.entries.partition_point(|entry| entry.name < first);
+        if stream.at == stream.entries.len() && !stream.entries.is_empty() {
+            stream.refill()?;
+        }
+        Ok(stream)
+    }
+
+    /// Decodes the next block; without one, there are no entries.
+    fn refill(&mut self) -> Result<()> {
+        let previous = self.entries.last().map(|entry| entry.name);
+        self.entries.clear();
+        self.at = 0;
+        let block = self.in_chunk.start;
+        if block == self.end {
+            return Ok(());
+        }
+        if self.in_chunk.is_empty() {
+            let count = self.chunk_blocks.min(self.end - block);
+            self.run.read_blocks(block, count, &mut self.chunk)?;
+            self.chunk_at = block;
+            self.in_chunk = block..block + count;
+        }
+        let bytes = &self.chunk[(block - self.chunk_at) * self.run.block_bytes()..];
+        let damaged = |what| Error::corrupt(&self.run.path, self.run.block_at(block), what);
+        let decoded = self.run.verified(bytes, block)?;
+        decoded.decode(&self.run.dictionary, &mut self.entries).map_err(damaged)?;
+        if previous.is_some_and(|previous| previous >= self.entries[0].name) {
+            return Err(damaged("it begins before the end of the block before"));
+        }
+        self.in_chunk.start += 1;
+        Ok(())
+    }
+
+    fn head(&self) -> Option<&Entry> {
+        self.entries.get(self.at).filter(|entry| entry.name <= self.last)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.at += 1;
+        if self.at == self.entries.len() { self.refill() } else { Ok(()) }
+    }
+}
+
+/// What is compared: the name, then the age of the run. Streams at their end come last.
+type Head = (u128, u32, u32);
+
+fn head_of(stream: &Stream, age: usize) -> Head {
+    stream.head().map_or((u128::MAX, u32::MAX, u32::MAX), |entry| {
+        let Name { scope, hash } = entry.name;
+        let front = (u128::from(scope.raw()) << 64) | u128::from(hash.high());
+        (front, hash.low(), u32::try_from(age).expect("few runs"))
+    })
+}
+
+/// No stream: a place in the tree that is not taken yet.
+const NONE: usize = usize::MAX;
+
+/// The entries of several runs, of each name the newest.
+pub(crate) struct Merge {
+    /// From the newest run to the oldest.
+    streams: Vec<Stream>,
+    heads: Vec<Head>,
+    /// At each inner node of the tree the stream that lost there.
+    losers: Vec<usize>,
+    winner: usize,
+}
+
+impl Merge {
+    /// Merges all entries of the runs, which come from the newest to the oldest.
+    pub(crate) fn all(runs: &[Arc<Run>], chunk_bytes: usize) -> Result<Self> {
+        let first = Name::new(Scope::from_raw(0), Hash96::MIN);
+        let last = Name::new(Scope::from_raw(u64::MAX), Hash96::MAX);
+        Self::between(runs, chunk_bytes, first, last)
+    }
+
+    /// Merges the entries between two names, both included.
+    pub(crate) fn between(
+        runs: &[Arc<Run>],
+        chunk_bytes: usize,
+        first: Name,
+        last: Name,
+    ) -> Result<Self> {
+        let overlapping = runs.iter().filter(|run| run.trailer.last >= first);
+        let streams: Vec<Stream> = overlapping
+            .map(|run| Stream::new(run.clone(), chunk_bytes, first, last))
+            .collect::<Result<_>>()?;
+        let heads = streams.iter().enumerate().map(|(age, stream)| head_of(stream, age)).collect();
+        let losers = vec![NONE; streams.len()];
+        let mut merge = Self { streams, heads, losers, winner: NONE };
+        for stream in 0..merge.streams.len() {
+            merge.play(stream);
+        }
+        Ok(merge)
+    }
+
+    /// Plays from a stream's leaf up to the root, or to the first place that is not taken.
+    #[inline]
+    fn play(&mut self, stream: usize) {
+        let mut winner = stream;
+        let mut node = usize::midpoint(stream, self.streams.len());
+        while node > 0 {
+            let loser = self.losers[node];
+            if loser == NONE {
+                self.losers[node] = winner;
+                return;
+            }
+            if self.heads[loser] < self.heads[winner] {
+                self.losers[node] = winner;
+                winner = loser;
+            }
+            node /= 2;
+        }
+        self.winner = winner;
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let stream = self.winner;
+        self.streams[stream].advance()?;
+        self.heads[stream] = head_of(&self.streams[stream], stream);
+        self.play(stream);
+        Ok(())
+    }
+
+    /// Returns the newest entry of the next name.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        let Some(entry) = self.streams.get(self.winner).and_then(Stream::head).copied() else {
+            return Ok(None);
+        };
+        let head = self.heads[self.winner];
+        loop {
+            self.advance()?;
+            let (front, low, _) = self.heads[self.winner];
+            let is_older =
+                (front, low) == (head.0, head.1) && self.streams[self.winner].head().is_some();
+            if !is_older {
+                return Ok(Some(entry));
+            }
+        }
+    }
+}

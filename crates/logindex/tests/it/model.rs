@@ -1,0 +1,147 @@
+//! Random work against the model.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::Lsn;
+use env::Disk;
+use env_sim::{Faults, SimDisk};
+use logindex::{Cut, Judge, verify};
+use proptest::prelude::*;
+
+use crate::harness::{DATABASES, DIR, Op, Writer, check, open, settle, state_of};
+
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let db = || 0..DATABASES;
+    let key = || 0_u8..12;
+    let element = || 0_u8..9;
+    prop_oneof![
+        6 => (db(), key(), any::<bool>()).prop_map(|(db, key, expires)| Op::Set { db, key, expires }),
+        3 => (db(), key()).prop_map(|(db, key)| Op::Delete { db, key }),
+        2 => (db(), key(), 0_u8..40)
+            .prop_map(|(db, key, elements)| Op::Create { db, key, elements }),
+        3 => (db(), key(), element()).prop_map(|(db, key, element)| Op::Touch { db, key, element }),
+        2 => (db(), key(), element()).prop_map(|(db, key, element)| Op::Drop { db, key, element }),
+        3 => (db(), key(), key()).prop_map(|(db, from, to)| Op::Rename { db, from, to }),
+        1 => db().prop_map(|db| Op::Flush { db }),
+        1 => (db(), db()).prop_map(|(a, b)| Op::Swap { a, b }),
+        4 => Just(Op::Cut),
+    ]
+}
+
+/// What is done to the index between the operations.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Client(Op),
+    /// Some steps, with the log durable up to so many blocks before its end.
+    Steps {
+        count: u8,
+        behind: u8,
+    },
+    /// Everything is durable and done.
+    Settle,
+    Reopen,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        12 => op().prop_map(Event::Client),
+        4 => (0_u8..60, 0_u8..20).prop_map(|(count, behind)| Event::Steps { count, behind }),
+        2 => Just(Event::Settle),
+        1 => Just(Event::Reopen),
+    ]
+}
+
+fn run(events: &[Event]) {
+    let sim = SimDisk::new(1, Faults { short_reads: true, ..Faults::default() });
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let mut indexer = open(&disk).unwrap();
+    let mut writer = Writer::new();
+    let mut durable = Lsn::ZERO;
+    for event in events {
+        match *event {
+            Event::Client(op) => {
+                if let Some(batch) = writer.run(op) {
+                    indexer.add(batch);
+                }
+            }
+            Event::Steps { count, behind } => {
+                durable = durable.max(Lsn(writer.lsn.0.saturating_sub(behind.into())));
+                for _ in 0..count {
+                    indexer.step(durable).unwrap();
+                }
+            }
+            Event::Settle => {
+                durable = writer.lsn;
+                settle(&mut indexer, durable).unwrap();
+                assert_eq!(indexer.backlog(), 0);
+            }
+            Event::Reopen => {
+                let cut = indexer.index().installed_cut();
+                drop(indexer);
+                sim.kill();
+                indexer = open(&disk).unwrap();
+                assert_eq!(indexer.index().installed_cut(), cut);
+                writer.back_to(cut);
+                durable = writer.lsn;
+            }
+        }
+        let installed = indexer.index().installed_cut();
+        assert!(installed.unwrap_or(Lsn::ZERO) <= durable, "rule I");
+        assert_eq!(indexer.published().get().installed_cut(), installed);
+        if let Some(cut) = installed {
+            let state = state_of(cut);
+            let judge = writer.cuts[&cut].judge();
+            assert_eq!(indexer.installed_cut(), Some(&Cut { lsn: cut, state, judge }));
+            if !matches!(event, Event::Client(_)) {
+                check(&indexer.index(), &writer.cuts[&cut]);
+            }
+        }
+    }
+    verify(&*disk, Path::new(DIR)).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_index_says_what_the_log_says_up_to_the_cut(
+        events in prop::collection::vec(event(), 1..250),
+    ) {
+        run(&events);
+    }
+}
+
+/// While a log is written anew, elements come before their roots and databases before their map.
+#[test]
+fn while_a_log_is_written_anew_nothing_is_called_dead() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
+    let mut indexer = open(&disk).unwrap();
+    let mut writer = Writer::new();
+    for key in 0..12 {
+        writer.run(Op::Create { db: 0, key, elements: 9 });
+        writer.run(Op::Set { db: 1, key, expires: false });
+    }
+    // The map does not name database 0 yet, nor its objects.
+    let settled = writer.picture.clone();
+    writer.picture.scopes = logindex::Scopes::mapped(base::DbId(3), [base::DbId(1)]);
+    for is_relogging in [true, false, false, false, false, false] {
+        writer.picture.is_relogging = is_relogging;
+        for key in 0..12 {
+            writer.run(Op::Set { db: 1, key, expires: true });
+        }
+        indexer.add(writer.cut().unwrap());
+        settle(&mut indexer, writer.lsn).unwrap();
+        check(&indexer.index(), &writer.picture);
+        if is_relogging {
+            // Whatever the map comes to say, everything is still there.
+            let mut all = writer.picture.clone();
+            (all.scopes, all.is_relogging) = (settled.scopes.clone(), false);
+            check(&indexer.index(), &all);
+        }
+    }
+    // Enough cuts for another merge into the bottom.
+    let entries: u64 = indexer.index().runs().map(|run| run.entries).sum();
+    assert!(entries < 12 * 6, "{entries}: only database 1 is alive, in a few runs");
+    assert!(matches!(indexer.installed_cut().unwrap().judge, Judge::Settled(_)));
+}
