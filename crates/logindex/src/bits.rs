@@ -4,7 +4,12 @@
 pub(crate) const PAD_BYTES: usize = 16;
 
 /// The bits that a number needs.
-pub(crate) const fn width_of(number: u128) -> u32 {
+pub(crate) const fn width_of(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// The bits that a number of more than 64 bits needs.
+pub(crate) const fn wide_width_of(number: u128) -> u32 {
     u128::BITS - number.leading_zeros()
 }
 
@@ -27,7 +32,7 @@ pub(crate) fn get_wide(bytes: &[u8], at: usize, width: u32) -> u128 {
 /// Writes `width` bits, up to 96, from bit `at` on, where all bits are zero.
 #[inline]
 pub(crate) fn put(bytes: &mut [u8], at: usize, width: u32, number: u128) {
-    debug_assert!(width <= 96 && width_of(number) <= width);
+    debug_assert!(width <= 96 && wide_width_of(number) <= width);
     let place: &mut [u8; 16] = (&mut bytes[at / 8..at / 8 + 16]).try_into().expect("sixteen bytes");
     *place = (u128::from_le_bytes(*place) | (number << (at % 8))).to_le_bytes();
 }

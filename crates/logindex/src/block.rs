@@ -20,7 +20,7 @@ use base::bytes::{u16_at, u32_at, u64_at};
 use base::checksum::crc32c_append;
 use base::{ObjectId, RecordAddr, SegmentId};
 
-use crate::bits::{PAD_BYTES, count_ones, get, get_wide, put, width_of};
+use crate::bits::{PAD_BYTES, count_ones, get, get_wide, put, wide_width_of, width_of};
 use crate::name::{EXPIRY_MS_MAX, Entry, Hash96, Name, Place, Scope, TAG_MAX, What};
 
 /// The bytes of a block's header.
@@ -96,6 +96,16 @@ impl Columns {
     }
 }
 
+/// The bits that a block takes, as [`Columns::end`] without the parts.
+fn bits_of(counts: Counts, widths: Widths) -> usize {
+    let Counts { entries, gone, expiries, objects } = counts;
+    let bitmaps = [gone, expiries, objects].iter().filter(|count| **count > 0).count();
+    let names = (entries - 1) * (widths.scope + widths.hash) as usize;
+    let places = (entries - gone) * (widths.segment + widths.ordinal + widths.tag) as usize;
+    let rare = expiries * widths.expiry as usize + objects * widths.object as usize;
+    HEADER_BYTES * 8 + bitmaps * entries + names + places + rare
+}
+
 /// The smallest and the largest of some numbers.
 #[derive(Debug, Clone, Copy)]
 struct Range {
@@ -111,7 +121,7 @@ impl Range {
     }
 
     fn width(self) -> u32 {
-        width_of(u128::from(self.max.saturating_sub(self.min)))
+        width_of(self.max.saturating_sub(self.min))
     }
 
     fn base(self) -> u64 {
@@ -140,17 +150,17 @@ impl Shape {
         let Self { counts, widths, expiries, objects } = &mut self;
         if let Some(previous) = previous {
             let (scope, hash) = differences(previous, entry.name);
-            widths.scope = widths.scope.max(width_of(u128::from(scope)));
-            widths.hash = widths.hash.max(width_of(hash));
+            widths.scope = widths.scope.max(width_of(scope));
+            widths.hash = widths.hash.max(wide_width_of(hash));
         }
         counts.entries += 1;
         match &entry.what {
             What::Gone => counts.gone += 1,
             What::At(place) => {
-                widths.segment = widths.segment.max(width_of(u128::from(segment)));
+                widths.segment = widths.segment.max(width_of(segment.into()));
                 let ordinal = place.addr().ordinal();
-                widths.ordinal = widths.ordinal.max(width_of(u128::from(ordinal)));
-                widths.tag = widths.tag.max(width_of(u128::from(place.tag())));
+                widths.ordinal = widths.ordinal.max(width_of(ordinal.into()));
+                widths.tag = widths.tag.max(width_of(place.tag().into()));
                 if let Some(expiry) = place.expiry_ms() {
                     counts.expiries += 1;
                     *expiries = expiries.with(expiry);
@@ -196,7 +206,7 @@ impl BlockBuilder {
         let shape = self.shape.with(previous, entry, segment);
         let is_other_kind =
             previous.is_some_and(|name| name.scope.is_object() != entry.name.scope.is_object());
-        let is_full = Columns::new(shape.counts, shape.widths).end > self.block_bytes * 8
+        let is_full = bits_of(shape.counts, shape.widths) > self.block_bytes * 8
             || self.entries.len() == entries_max(self.block_bytes);
         if is_full || is_other_kind {
             assert!(!self.entries.is_empty(), "a block has room for an entry");
@@ -303,6 +313,24 @@ pub(crate) struct Block<'a> {
     object_base: u64,
 }
 
+/// A name as it is added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor {
+    scope: u64,
+    hash: u128,
+}
+
+impl Cursor {
+    const fn new(name: Name) -> Self {
+        Self { scope: name.scope.raw(), hash: name.hash.to_u128() }
+    }
+
+    fn name(self) -> Name {
+        let hash = Hash96::from_u128(self.hash).expect("checked when it was added to");
+        Name::new(Scope::from_raw(self.scope), hash)
+    }
+}
+
 /// How many of the entries before one have a place, an expiry, an object.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ranks {
@@ -346,7 +374,7 @@ impl<'a> Block<'a> {
             hash: width(13, 96)?,
             segment: width(14, 32)?,
             ordinal: width(15, 32)?,
-            tag: width(16, width_of(TAG_MAX as u128))?,
+            tag: width(16, width_of(TAG_MAX.into()))?,
             expiry: width(17, 48)?,
             object: width(18, 63)?,
         };
@@ -372,25 +400,32 @@ impl<'a> Block<'a> {
         self.first
     }
 
-    /// The name of entry `i`, from 1, that follows `previous`.
-    #[inline]
-    fn name_after(&self, i: usize, previous: Name) -> Result<Name, Damage> {
+    /// Moves a cursor from the entry before `i`, from 1, to entry `i`.
+    #[inline(always)]
+    fn advance(&self, i: usize, cursor: &mut Cursor) -> Result<(), Damage> {
         let at = self.columns.hash + (i - 1) * self.widths.hash as usize;
-        let hash = get_wide(self.bytes, at, self.widths.hash);
-        let mut scope = previous.scope;
-        let mut base = previous.hash.to_u128();
+        let mut more = get_wide(self.bytes, at, self.widths.hash);
         if self.widths.scope > 0 {
             let at = self.columns.scope + (i - 1) * self.widths.scope as usize;
-            let more = get_wide(self.bytes, at, self.widths.scope);
-            if more > 0 {
-                let raw = u64::try_from(u128::from(scope.raw()) + more);
-                scope = Scope::from_raw(raw.map_err(|_| "a scope out of range")?);
-                base = 0;
+            let scope = u128::from(cursor.scope) + get_wide(self.bytes, at, self.widths.scope);
+            let scope = u64::try_from(scope).map_err(|_| "a scope out of range")?;
+            if scope > cursor.scope {
+                // The hash is stored as it is, and may be 0.
+                (cursor.scope, cursor.hash) = (scope, 0);
+                if more == 0 {
+                    return Ok(());
+                }
             }
         }
-        let hash = Hash96::from_u128(base + hash).ok_or("a hash out of range")?;
-        let name = Name::new(scope, hash);
-        if name > previous { Ok(name) } else { Err("names that do not ascend") }
+        if more == 0 {
+            return Err("names that do not ascend");
+        }
+        more += cursor.hash;
+        if more >> 96 != 0 {
+            return Err("a hash out of range");
+        }
+        cursor.hash = more;
+        Ok(())
     }
 
     fn has(&self, count: usize, column: usize, i: usize) -> bool {
@@ -450,13 +485,14 @@ impl<'a> Block<'a> {
         name: Name,
         dictionary: &[SegmentId],
     ) -> Result<Option<Entry>, Damage> {
-        let mut found = self.first;
+        let wanted = Cursor::new(name);
+        let mut cursor = Cursor::new(self.first);
         let mut i = 0;
-        while found < name && i + 1 < self.counts.entries {
+        while cursor < wanted && i + 1 < self.counts.entries {
             i += 1;
-            found = self.name_after(i, found)?;
+            self.advance(i, &mut cursor)?;
         }
-        if found != name {
+        if cursor != wanted {
             return Ok(None);
         }
         let ones = |count, column| if count > 0 { count_ones(self.bytes, column, i) } else { 0 };
@@ -474,13 +510,14 @@ impl<'a> Block<'a> {
         dictionary: &[SegmentId],
         out: &mut Vec<Entry>,
     ) -> Result<(), Damage> {
-        let mut name = self.first;
+        let mut cursor = Cursor::new(self.first);
         let mut ranks = Ranks::default();
         out.reserve(self.counts.entries);
         for i in 0..self.counts.entries {
             if i > 0 {
-                name = self.name_after(i, name)?;
+                self.advance(i, &mut cursor)?;
             }
+            let name = cursor.name();
             out.push(Entry { name, what: self.what(i, &mut ranks, dictionary)? });
         }
         let Counts { entries, gone, expiries, objects } = self.counts;

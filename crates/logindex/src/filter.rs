@@ -32,9 +32,9 @@ pub(crate) struct Probe(u64);
 
 impl Probe {
     pub(crate) fn new(name: Name) -> Self {
-        let scope = mix(name.scope.raw() ^ 0x9e37_79b9_7f4a_7c15);
-        let high = mix(scope ^ name.hash.high());
-        Self(mix(high ^ u64::from(name.hash.low())))
+        let scope = name.scope.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let low = u64::from(name.hash.low()).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+        Self(mix(scope ^ name.hash.high() ^ low))
     }
 
     /// The line among so many.
@@ -44,7 +44,7 @@ impl Probe {
 
     /// The bits in the line, as pairs of byte and mask.
     fn bits(self) -> impl Iterator<Item = (usize, u8)> {
-        let bits = mix(self.0 ^ 0xd6e8_feb8_6659_fd93);
+        let bits = self.0.wrapping_mul(0xd6e8_feb8_6659_fd93);
         (0..PROBES).map(move |n| {
             let bit = usize::try_from((bits >> (9 * n)) & 0x1ff).expect("nine bits");
             (bit / 8, 1 << (bit % 8))

@@ -15,5 +15,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crash;
+mod damage;
 mod harness;
 mod model;
