@@ -10,12 +10,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 
+use base::bytes::{array_at, u32_at, u64_at};
 use base::checksum::crc32c;
 use base::{Lsn, Mutex, ObjectId, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::block::{u32_at, u64_at};
 use crate::format::listing::{Listed, Listing};
 use crate::format::sections::{self, Tag};
 use crate::id::Id;
@@ -440,7 +440,7 @@ fn write_small(disk: &dyn Disk, dir: &Path, path: &Path, bytes: &[u8]) -> Result
 }
 
 pub(crate) fn id_at(bytes: &[u8], at: usize) -> Id {
-    Id(bytes[at..at + 16].try_into().expect("sixteen bytes"))
+    Id(array_at(bytes, at))
 }
 
 fn len_u32(len: usize) -> u32 {

@@ -20,12 +20,13 @@
 
 use std::path::{Path, PathBuf};
 
+use base::bytes::{u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_append};
 use base::{Lsn, SegmentId};
 use env::File;
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::block::{lsn_at, u32_at, u64_at};
+use crate::format::block::lsn_at;
 use crate::format::manifest::id_at;
 use crate::format::survivors::Survivors;
 use crate::id::Id;
