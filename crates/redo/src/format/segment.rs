@@ -107,11 +107,7 @@ impl SegmentHeader {
             return Ok(None);
         }
         if found > SEGMENT_VERSION {
-            return Err(Error::NewerFormat {
-                path: file.to_owned(),
-                found,
-                known: SEGMENT_VERSION,
-            });
+            return Err(Error::newer(file, found, SEGMENT_VERSION));
         }
         Ok(Self::decode_fields(bytes))
     }

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Lsn, SegmentId};
-use env::{Access, Disk, Entropy};
+use env::{Access, Disk, Entropy, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::BlockHeader;
@@ -108,7 +108,7 @@ pub fn repair(
 ) -> Result<Repair> {
     let RepairMode::CarryOut { now_ms } = mode else {
         if is_in_use(&**disk, dir)? {
-            return Err(Error::InUse { path: lock_path(dir) });
+            return Err(Error::in_use(lock_path(dir)));
         }
         let report = verify(disk, dir, devices)?;
         return look(&**disk, dir, devices, report, entropy);
@@ -117,7 +117,7 @@ pub fn repair(
     let path = lock_path(dir);
     let _lock = match disk.lock(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            return Err(Error::InUse { path });
+            return Err(Error::in_use(path));
         }
         lock => lock.at(&path, "lock")?,
     };
@@ -319,7 +319,7 @@ fn complaint(
     if source.footer.is_some() {
         return match check_file(disk, source, &mut Report::default()) {
             Ok(()) => Ok(None),
-            Err(Error::Corrupt { offset, what, .. }) => at(offset, &what),
+            Err(Error::File(FileError::Corrupt { offset, what, .. })) => at(offset, &what),
             Err(error) => Err(error),
         };
     }
@@ -329,7 +329,9 @@ fn complaint(
     }
     let last_lsn = file.blocks.last().map_or(Lsn::ZERO, |block| block.header.lsn);
     for entry in places.listed().iter().filter(|entry| entry.is_met_by(header)) {
-        if let Err(Error::Corrupt { offset, what, .. }) = source.check_listed(entry, last_lsn) {
+        if let Err(Error::File(FileError::Corrupt { offset, what, .. })) =
+            source.check_listed(entry, last_lsn)
+        {
             return at(offset, &what);
         }
     }
