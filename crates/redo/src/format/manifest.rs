@@ -258,7 +258,7 @@ impl Manifest {
     /// # Errors
     /// When the disk refuses; the old one is then still there.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
-        write_small(disk, dir, &path_in(dir), &self.encode())
+        write_small(disk, &path_in(dir), &self.encode())
     }
 }
 
@@ -306,7 +306,7 @@ impl DeviceMark {
     /// When the disk refuses.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         let body = [self.database.0, self.device.0].concat();
-        write_small(disk, dir, &Self::path_in(dir), &framed(DEVICE_MAGIC, DEVICE_VERSION, &body))
+        write_small(disk, &Self::path_in(dir), &framed(DEVICE_MAGIC, DEVICE_VERSION, &body))
     }
 }
 
@@ -427,16 +427,9 @@ fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn write_small(disk: &dyn Disk, dir: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
-    let temp = path.with_extension("tmp");
-    if disk.exists(&temp).at(&temp, "look for")? {
-        disk.remove(&temp).at(&temp, "remove")?;
-    }
-    let file = disk.create(&temp).at(&temp, "create")?;
-    file.write_all_at(bytes, 0).at(&temp, "write")?;
-    file.sync_data().at(&temp, "sync")?;
-    disk.rename(&temp, path).at(path, "replace")?;
-    disk.sync_dir(dir).at(dir, "sync")
+fn write_small(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
+    env::publish(disk, &path.with_extension("tmp"), path, bytes)?;
+    Ok(())
 }
 
 pub(crate) fn id_at(bytes: &[u8], at: usize) -> Id {

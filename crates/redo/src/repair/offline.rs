@@ -395,7 +395,7 @@ impl Repair {
 
     fn carry_out(&mut self, disk: &dyn Disk, now_ms: i64) -> Result<()> {
         self.keep_old_files(disk, now_ms)?;
-        let mut temps = Vec::new();
+        let mut rebuilt = Vec::new();
         for group in &self.groups {
             let home = group.first().and_then(|damaged| damaged.images.first());
             let home = &self.places.devices[home.map_or(0, |image| image.device)];
@@ -406,7 +406,7 @@ impl Repair {
                 dir: &home.path,
                 durable_lsn: self.durable_lsn,
             };
-            temps.extend(rebuilder.write(group)?);
+            rebuilt.extend(rebuilder.write(group)?);
         }
         for place in &self.places.devices {
             let mark = DeviceMark { database: self.places.database, device: place.id };
@@ -415,20 +415,15 @@ impl Repair {
             }
         }
         self.manifest.write(disk, &self.dir)?;
-        for (temp, path) in &temps {
-            disk.rename(temp, path).at(path, "replace")?;
+        let sources = self.images().map(|image| &image.path);
+        let mut superfluous: BTreeSet<&PathBuf> = sources.chain(&self.discarded).collect();
+        for (new, path) in rebuilt {
+            new.publish(disk, &path)?;
+            superfluous.remove(&path);
         }
-        self.sync_places(disk)?;
-        let sources = self.images();
-        let sources: BTreeSet<&PathBuf> =
-            sources.map(|image| &image.path).chain(&self.discarded).collect();
-        for path in sources.into_iter().filter(|path| !temps.iter().any(|(_, new)| new == *path)) {
+        for path in superfluous {
             disk.remove(path).at(path, "remove")?;
         }
-        self.sync_places(disk)
-    }
-
-    fn sync_places(&self, disk: &dyn Disk) -> Result<()> {
         let mut dirs = self.places.devices.iter().map(|place| &place.path);
         dirs.try_for_each(|dir| disk.sync_dir(dir).at(dir, "sync"))
     }
