@@ -130,11 +130,14 @@ impl Compactor {
 
     /// Lets go of files that no mark needs any more, or some of them; whether there was anything.
     fn let_go(&mut self) -> bool {
+        let holds = &self.queue.holds;
         if !self.nameless.is_empty() {
             self.nameless.shrink();
+            if self.nameless.is_empty() {
+                holds.end_drop();
+            }
             return true;
         }
-        let holds = &self.queue.holds;
         if holds.count() == 0 || self.queue.lock().is_ending {
             return false;
         }
@@ -154,6 +157,9 @@ impl Compactor {
         if history::drop_kept(&self.shared, &kept, &mut self.nameless).is_err() {
             holds.keep(kept);
             self.drop_at_us = now_us + RETRY_US;
+        }
+        if self.nameless.is_empty() {
+            holds.end_drop();
         }
         true
     }
@@ -398,7 +404,7 @@ impl Running {
     fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<Option<KeptFile>> {
         if self.aside.is_some() {
             // They are damaged: no mark is served by them.
-            holds.lose(&holds.holders(&self.marks, &self.segments), &self.segments);
+            holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
             return vec![None; self.sources.len()];
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
