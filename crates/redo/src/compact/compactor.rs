@@ -210,6 +210,8 @@ struct Running {
     /// What is being copied.
     copy: Option<ImageCopy>,
     copied: Vec<Copied>,
+    /// The last block that has a delete record perhaps which is dropped unread, or 0.
+    unread_delete_lsn: Lsn,
     /// The last block that each segment ever had.
     horizons: BTreeMap<SegmentId, Lsn>,
     /// The images of the old files that were not needed yet, by segment.
@@ -229,7 +231,9 @@ struct Running {
 
 impl Running {
     fn new(job: Job) -> Self {
+        let unread = job.members.iter().filter(|member| member.drops_all && member.has_deletes);
         Self {
+            unread_delete_lsn: unread.map(|member| member.horizon).max().unwrap_or(Lsn::ZERO),
             segments: job.members.iter().map(|member| member.segment).collect(),
             target: job.target,
             bytes_before: job.bytes_before,
@@ -446,6 +450,7 @@ impl Running {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
         gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
+        self.note_dropped_deletes(shared);
         let durable = shared.durability.durable_lsn();
         shared.manifest.update(|manifest| {
             manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
@@ -461,6 +466,15 @@ impl Running {
             }
             true
         })
+    }
+
+    /// Tells readers of blocks which delete records are dropped.
+    fn note_dropped_deletes(&self, shared: &Shared) {
+        let read = self.copied.iter().map(|copied| copied.dropped_delete_lsn);
+        let dropped = read.fold(self.unread_delete_lsn, Lsn::max);
+        if dropped > Lsn::ZERO {
+            shared.dropped_deletes.note(dropped);
+        }
     }
 
     /// Removes what the new file has replaced. Further parts of a segment go first: a part without
