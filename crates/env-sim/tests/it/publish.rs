@@ -110,7 +110,7 @@ fn each_step_can_wait_and_the_last_one_be_made_again() {
     assert!(failed.to_string().starts_with("cannot sync /d"), "{failed}");
     renamed.settle(&disk).unwrap();
     disk.crash();
-    assert_eq!(contents(&disk), Some(new()));
+    assert!(contents(&disk) == Some(new()));
 }
 
 #[test]
