@@ -505,16 +505,6 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_byte_goes_unseen() {
-        let bytes = manifest().encode();
-        for at in 0..bytes.len() {
-            let mut bytes = bytes.clone();
-            bytes[at] ^= 0x10;
-            assert!(Manifest::decode(&bytes, Path::new("m")).is_err(), "byte {at}");
-        }
-    }
-
-    #[test]
     fn numbers_that_nobody_counts_to_are_refused() {
         for bad in [
             Manifest { epoch: u64::MAX, ..manifest() },
