@@ -9,11 +9,11 @@
 //! record that stays, so that a segment of which nothing stays leaves no trace.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::Path;
 
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
-use env::{Disk, File};
+use env::{Complete, Disk, Unpublished};
 
 use crate::compact::bitmap::Bitmap;
 use crate::error::{IoContext, Result};
@@ -33,8 +33,7 @@ const SYNC_BYTES: u64 = 1 << 20;
 
 /// The file that images are copied into.
 pub(crate) struct Output {
-    pub(crate) path: PathBuf,
-    file: Box<dyn File>,
+    new: Unpublished,
     buffer: Vec<u8>,
     /// Where the buffer will be written.
     at: u64,
@@ -43,13 +42,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// A new file at `path`; one that is there is a leftover of our own.
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self> {
-        if disk.exists(&path).at(&path, "look for")? {
-            disk.remove(&path).at(&path, "remove")?;
-        }
-        let file = disk.create(&path).at(&path, "create")?;
-        Ok(Self { path, file, buffer: Vec::with_capacity(CHUNK_BYTES), at: 0, synced: 0 })
+    /// A new file of the temporary name `path`; one that is there is a leftover of our own.
+    pub(crate) fn create(disk: &dyn Disk, path: &Path) -> Result<Self> {
+        let new = Unpublished::create(disk, path)?;
+        Ok(Self { new, buffer: Vec::with_capacity(CHUNK_BYTES), at: 0, synced: 0 })
     }
 
     /// Where what is put next will be.
@@ -57,21 +53,25 @@ impl Output {
         self.at + self.buffer.len() as u64
     }
 
+    fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.new.file().write_all_at(bytes, at).at(self.new.temporary(), "write")
+    }
+
     fn write_out(&mut self) -> Result<()> {
-        self.file.write_all_at(&self.buffer, self.at).at(&self.path, "write")?;
+        self.write(&self.buffer, self.at)?;
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
-        if self.at - self.synced >= SYNC_BYTES { self.sync() } else { Ok(()) }
-    }
-
-    fn sync(&mut self) -> Result<()> {
+        if self.at - self.synced < SYNC_BYTES {
+            return Ok(());
+        }
         self.synced = self.at;
-        self.file.sync_data().at(&self.path, "sync")
+        self.new.file().sync_data().at(self.new.temporary(), "sync")
     }
 
-    pub(crate) fn write_and_sync(&mut self) -> Result<()> {
+    /// Writes the rest, and makes everything durable.
+    pub(crate) fn complete(mut self) -> Result<Complete> {
         self.write_out()?;
-        self.sync()
+        Ok(self.new.complete()?)
     }
 }
 
@@ -300,7 +300,7 @@ impl ImageCopy {
                 } else {
                     output.write_out()?;
                     let header = copy.header();
-                    output.file.write_all_at(&header.encode(), at).at(&output.path, "write")?;
+                    output.write(&header.encode(), at)?;
                     let kept = copy.kept_offsets();
                     self.note_copied(&header, &kept, copy.delete_count, at - self.start);
                 }

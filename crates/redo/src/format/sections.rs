@@ -11,8 +11,9 @@
 
 use std::path::Path;
 
+use base::bytes::{array_at, u32_at, u64_at};
+
 use crate::error::{Error, Result};
-use crate::format::block::{u32_at, u64_at};
 
 /// The name of a section.
 pub(crate) type Tag = [u8; 4];
@@ -76,7 +77,7 @@ fn split(body: &[u8]) -> Option<(Tag, u32, &[u8], &[u8])> {
     let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
     let len = usize::try_from(u64_at(head, 8)).ok()?;
     let (content, rest) = rest.split_at_checked(len)?;
-    let tag = head[..4].try_into().expect("four bytes");
+    let tag = array_at(head, 0);
     Some((tag, u32_at(head, 4), content, rest))
 }
 

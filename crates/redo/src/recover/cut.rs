@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
-use env::{Access, Disk, File};
+use env::{Access, Disk, File, Unpublished};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
@@ -112,25 +112,19 @@ fn tidy_file(
         write_footer(&*file, path, state.end, &footer)?;
         return Ok(state.end + footer.len() as u64);
     }
-    let dir = path.parent().expect("a segment's file is in its device's directory");
-    replace_by_prefix(disk, dir, source, state.end)
+    replace_by_prefix(disk, source, state.end)
 }
 
 /// Opens a file to change it in place. One that has another name, as in a data directory that is a
 /// copy by hard links, is copied first: what is there is still used under the other name.
 fn open_own(disk: &dyn Disk, path: &Path) -> Result<Box<dyn File>> {
     if disk.has_other_names(path).at(path, "look at")? {
-        let mut temp = path.as_os_str().to_owned();
-        temp.push(".tmp");
-        let temp = Path::new(&temp);
-        if disk.exists(temp).at(temp, "look for")? {
-            disk.remove(temp).at(temp, "remove")?;
-        }
         let input = disk.open(path, Access::Read).at(path, "open")?;
-        let output = disk.create(temp).at(temp, "create")?;
-        copy(&*input, path, &*output, temp, 0..input.len().at(path, "look at")?)?;
-        output.sync_data().at(temp, "sync")?;
-        disk.rename(temp, path).at(path, "replace")?;
+        // The catalog knows the temporary name: what a crash leaves is removed by the next start.
+        let output = Unpublished::create(disk, &segment::temp_path(path))?;
+        let len = input.len().at(path, "look at")?;
+        copy(&*input, path, output.file(), output.temporary(), 0..len)?;
+        output.publish(disk, path)?;
     }
     disk.open(path, Access::ReadWrite).at(path, "open")
 }
@@ -161,8 +155,8 @@ fn copy(
 }
 
 /// Replaces a sealed file by one that ends at `end`, with a footer for what is left.
-fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64) -> Result<u64> {
-    let (path, temp) = (&source.path, segment::temp_path(&source.path));
+fn replace_by_prefix(disk: &dyn Disk, source: &SegmentFile, end: u64) -> Result<u64> {
+    let path = &source.path;
     let mut footer = FooterBuilder::default();
     let mut cursor = BlockCursor::open(disk, source.clone(), 1 << 20)?;
     while cursor.offset() < end {
@@ -189,11 +183,10 @@ fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64
         );
     }
     let input = disk.open(path, Access::Read).at(path, "open")?;
-    let output = disk.create(&temp).at(&temp, "create")?;
-    copy(&*input, path, &*output, &temp, 0..end)?;
+    let output = Unpublished::create(disk, &segment::temp_path(path))?;
+    copy(&*input, path, output.file(), output.temporary(), 0..end)?;
     let footer = footer.finish(end).encode(source.header.database);
-    write_footer(&*output, &temp, end, &footer)?;
-    disk.rename(&temp, path).at(path, "replace")?;
-    disk.sync_dir(dir).at(dir, "sync")?;
+    output.file().write_all_at(&footer, end).at(output.temporary(), "write")?;
+    output.publish(disk, path)?;
     Ok(end + footer.len() as u64)
 }

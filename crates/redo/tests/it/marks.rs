@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Lsn, RecordAddr};
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{Error, Mark, MarkReader, Options, Scrubber, SyncPolicy};
+use redo::{Error, FileError, Mark, MarkReader, Options, Scrubber, SyncPolicy};
 
 use crate::harness::{Database, index, key, options};
 
@@ -201,7 +201,9 @@ impl World {
             }
             let (reader, expected, seen) = &mut self.reading[at];
             let next = match reader.next() {
-                Err(Error::NotKept { .. } | Error::Corrupt { .. }) if self.is_damaged => {
+                Err(Error::NotKept { .. } | Error::File(FileError::Corrupt { .. }))
+                    if self.is_damaged =>
+                {
                     self.lost_count += 1;
                     self.reading.swap_remove(at);
                     continue;
