@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::blocking::Wait;
 use super::client::Closing;
+use super::host_request::RequestError;
 use super::shard::{BoxedLog, CloseError, EnableStep, Level};
 use super::{ClientKey, Engine};
 
@@ -51,7 +52,7 @@ impl Engine {
             }
             Err(why) => {
                 self.abort_enable(&why.to_string());
-                self.request_done(Err(CANNOT_TURN_ON));
+                self.request_done(Err(RequestError::OpenLog));
             }
         }
     }
@@ -186,7 +187,3 @@ impl Engine {
         }
     }
 }
-
-/// Redis' own words.
-const CANNOT_TURN_ON: &str = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - \
-    Unable to turn on AOF. Check server logs.";
