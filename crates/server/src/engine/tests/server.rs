@@ -49,6 +49,7 @@ pub(super) struct TestLog {
     pub(super) read_only: bool,
     pub(super) is_congested: bool,
     pub(super) has_failed: bool,
+    pub(super) is_closed: bool,
     /// Its flusher writes nothing, until it syncs.
     pub(super) holds_writes: bool,
 }
@@ -155,6 +156,7 @@ impl ShardLog for SharedLog {
     }
 
     fn shutdown(&mut self) -> Result<(), CloseError> {
+        self.0.lock().unwrap().is_closed = true;
         Ok(())
     }
 }
