@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   create   remove the rest of an earlier attempt · create the temporary file
-//!   write    the caller, by Unpublished::file
+//!   write    the caller, by Unpublished::file; keep_permissions before, if they are the user's
 //!   publish  sync the file ─► rename it to its name ─► sync the directory
 //! ```
 //!
@@ -49,6 +49,18 @@ impl<'a> Unpublished<'a> {
         }
         let file = step(temporary, "create", disk.create(temporary))?;
         Ok(Self { disk, file, temporary: temporary.to_owned(), path: path.to_owned() })
+    }
+
+    /// Gives the file the permissions of the one that it will replace, if there is one.
+    ///
+    /// # Errors
+    /// [`FileError::Io`].
+    pub fn keep_permissions(&self) -> Result<(), FileError> {
+        if step(&self.path, "look for", self.disk.exists(&self.path))? {
+            let copied = self.disk.copy_permissions(&self.path, &self.temporary);
+            step(&self.temporary, "set the permissions of", copied)?;
+        }
+        Ok(())
     }
 
     /// The file, for writing.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::{Clock, Entropy};
+use env_sim::{Faults, SimDisk};
 use keyspace::{Journal, Keyspace};
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -174,6 +175,7 @@ impl TestServer {
         let config = crate::config::load(None, &arguments).unwrap();
         let deps = Deps {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            disk: Arc::new(SimDisk::new(1, Faults::default())),
             entropy: Box::new(TestEntropy(1)),
             host: Box::new(NoHost),
             logger: Logger::to_nothing(Arc::clone(&clock) as Arc<dyn Clock>),
