@@ -60,7 +60,7 @@ impl Keyspace {
             count += self.dbs[db].keys.len();
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;
-            self.free.keys(std::mem::replace(&mut self.dbs[db], fresh).keys);
+            self.free.database(std::mem::replace(&mut self.dbs[db], fresh));
         }
         if count > 0 {
             self.log_databases();

@@ -528,9 +528,9 @@ impl Keyspace {
 
     /// Frees at most `items_max` entries or elements of what was deleted. Whether there is more.
     pub fn free_step(&mut self, items_max: usize) -> bool {
-        let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
-        let mut leave_home = |id| _ = homes.as_mut().and_then(|homes| homes.remove(&id));
-        self.free.step(&mut self.recorder, items_max, &mut leave_home)
+        let mut limbo = self.limbo.as_mut();
+        let mut freed = |id, db| limbo.iter_mut().for_each(|limbo| limbo.note_freed(id, db));
+        self.free.step(&mut self.recorder, items_max, &mut freed)
     }
 
     /// How many dropped values and databases wait to be freed (`lazyfree_pending_objects`).

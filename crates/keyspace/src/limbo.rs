@@ -133,6 +133,14 @@ impl Limbo {
         self.bytes > WAITING_BYTES_MAX
     }
 
+    /// Notes that an object of a dropped database is freed: it has no home there any more. In another
+    /// database there may be one with its number by now.
+    pub(crate) fn note_freed(&mut self, id: ObjectId, db: DbId) {
+        if self.homes.get(&id).is_some_and(|home| home.db == db) {
+            self.homes.remove(&id);
+        }
+    }
+
     /// The bytes that wait for roots to come.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

@@ -50,7 +50,7 @@ impl Keyspace {
         }
         self.end_block_in(&mut limbo, false, retired)?;
         for (_, db) in limbo.unmapped.drain() {
-            self.free.keys(db.keys);
+            self.free.database(db);
         }
         assert!(limbo.waiting.is_empty() && limbo.bytes() == 0, "nothing waits at the end");
         Ok(())
@@ -58,9 +58,9 @@ impl Keyspace {
 
     /// Frees at once all that waits to be freed; for a caller that has nothing else to do.
     pub fn free_all(&mut self, retired: &mut Vec<RecordAddr>) {
-        let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
-        let mut leave_home = |id| _ = homes.as_mut().and_then(|homes| homes.remove(&id));
-        while self.free.step(retired, usize::MAX, &mut leave_home) {}
+        let mut limbo = self.limbo.as_mut();
+        let mut freed = |id, db| limbo.iter_mut().for_each(|limbo| limbo.note_freed(id, db));
+        while self.free.step(retired, usize::MAX, &mut freed) {}
     }
 
     fn end_block_in(
@@ -165,7 +165,7 @@ impl Keyspace {
         };
         for (_, db) in limbo.unmapped.extract_if(|id, db| is_over(*id, db)) {
             self.dirty += db.keys.len() as u64;
-            self.free.keys(db.keys);
+            self.free.database(db);
         }
         if limbo.feed == Feed::Blocks {
             self.recorder.note_flush_at(lsn);
@@ -261,7 +261,7 @@ mod tests {
         let mut addrs = retired;
         addrs.extend(keyspace.databases_addr);
         for db in std::mem::take(&mut keyspace.dbs) {
-            keyspace.free.keys(db.keys);
+            keyspace.free.database(db);
         }
         keyspace.free_all(&mut addrs);
         addrs.sort_unstable();

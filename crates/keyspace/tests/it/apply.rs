@@ -227,6 +227,24 @@ fn what_is_large_is_freed_and_retired_in_slices() {
 }
 
 #[test]
+fn an_object_that_is_freed_in_one_database_stays_at_home_in_another() {
+    let mut fed = Fed::new(2);
+    fed.keyspace.end_block(&mut fed.retired).expect("nothing has come");
+    fed.block(&[
+        map(&[4, 2, 0]),
+        Record::root(RecordKind::Hash, DbId(2), b"a", ID, &[0], None),
+        field(b"f"),
+    ]);
+    // The database is dropped, and before its keys are freed the object has a root in another one.
+    fed.block(&[map(&[4, 3, 0])]);
+    fed.block(&[Record::root(RecordKind::Hash, DbId(3), b"b", ID, &[0], None), field(b"g")]);
+    assert_eq!(fed.get(b"b", b"g"), Some(b"v".to_vec()));
+    fed.keyspace.free_all(&mut fed.retired);
+    fed.block(&[field(b"h")]);
+    assert_eq!(fed.get(b"b", b"h"), Some(b"v".to_vec()));
+}
+
+#[test]
 fn expired_keys_are_absent_until_a_record_deletes_them() {
     let mut fed = Fed::new(1);
     let expiring = Record::whole(RecordKind::String, DbId(0), b"k", b"v", Some(10));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use redo::Error;
+use redo::{Error, FileError};
 
 use crate::harness::{Database, key, options, value};
 
@@ -89,7 +89,7 @@ fn damage_is_never_served() {
                     "byte {at} of {}",
                     file.display()
                 ),
-                Err(Error::Corrupt { .. } | Error::Hole { .. }) => {
+                Err(Error::File(FileError::Corrupt { .. }) | Error::Hole { .. }) => {
                     assert_eq!(fs::read(&path).unwrap(), bad, "evidence stays");
                 }
                 Err(error) => panic!("byte {at} of {}: {error}", file.display()),
@@ -116,7 +116,7 @@ fn a_turned_bit_before_acknowledged_blocks_is_not_the_end_of_the_log() {
         bad[at] ^= 1;
         fs::write(&path, &bad).unwrap();
         let error = Database::open(options(dir.path())).err().expect("it is refused");
-        assert!(matches!(error, Error::Corrupt { offset: 128, .. }), "{error}");
+        assert!(matches!(error, Error::File(FileError::Corrupt { offset: 128, .. })), "{error}");
         assert_eq!(fs::read(&path).unwrap(), bad, "evidence stays");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::RecordAddr;
 use env::Disk;
 use redo::block::{self, BlockHeader};
-use redo::{Error, Repair, RepairMode, Replay, record};
+use redo::{Error, FileError, Repair, RepairMode, Replay, record};
 
 use crate::harness::{Counter, Database, Keyspace};
 use crate::sweep::{Damage, Image, Shape, damages, device_failed, disk_of, read_all, shapes};
@@ -76,8 +76,8 @@ fn expected(shape: &Shape, damage: &Damage) -> BTreeMap<Vec<u8>, Vec<u8>> {
 fn is_no_damage(error: &Error) -> bool {
     let is_nothing = |what: &str| what == "nothing says which log this was";
     match error {
-        Error::NewerFormat { .. } | Error::MissingDevice { .. } => true,
-        Error::Corrupt { what, .. } => is_nothing(what),
+        Error::File(FileError::NewerFormat { .. }) | Error::MissingDevice { .. } => true,
+        Error::File(FileError::Corrupt { what, .. }) => is_nothing(what),
         _ => false,
     }
 }

@@ -28,11 +28,11 @@ impl Config {
             std::io::ErrorKind::NotFound => Ok(String::new()),
             _ => Err(FileError::io(path, "read")(error)),
         })?;
-        let new = Unpublished::create(disk, &temporary_of(path), path)?;
-        new.keep_permissions()?;
+        let new = Unpublished::create(disk, &temporary_of(path))?;
+        new.keep_permissions(disk, path)?;
         let written = new.file().write_all_at(self.rewritten(&old).as_bytes(), 0);
         written.map_err(FileError::io(new.temporary(), "write"))?;
-        new.publish()?;
+        new.publish(disk, path)?;
         Ok(())
     }
 

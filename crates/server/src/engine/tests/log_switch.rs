@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use env::FileError;
 use keyspace::Survey;
 
 use super::server::{SharedLog, TestLog, TestServer};
@@ -53,9 +54,8 @@ fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
     let mut server = TestServer::new(&["--appendonly", "no"]);
     let client = server.connect();
     server.send(client, "CONFIG SET appendonly yes\r\n");
-    server
-        .engine
-        .log_looked_at(Err(OpenLogError::Log(redo::Error::InUse { path: "/data/lock".into() })));
+    let in_use = FileError::InUse { path: "/data/lock".into(), what: "another process has it" };
+    server.engine.log_looked_at(Err(OpenLogError::Log(in_use.into())));
     server.engine.end_iteration(true);
     assert!(server.read(client).ends_with("Unable to turn on AOF. Check server logs.\r\n"));
     assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
