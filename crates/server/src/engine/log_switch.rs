@@ -61,14 +61,11 @@ impl Engine {
     pub fn log_opened(&mut self, result: Result<OpenedLog, OpenLogError>) {
         match result.map(|OpenedLog { log, survey }| self.shard.log_opened(log, survey)) {
             Err(why) => self.abort_enable(&why.to_string()),
-            Ok(Ok(())) => {
+            Ok(true) => {
                 self.apply_settings();
                 self.update_frozen();
             }
-            Ok(Err(unwanted)) => {
-                *self.shard.keyspace.journal_mut() = super::shard::LogState::On(unwanted);
-                self.close_log();
-            }
+            Ok(false) => self.close_log(),
         }
     }
 
