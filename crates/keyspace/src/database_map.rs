@@ -21,15 +21,19 @@ pub(crate) fn has_id(map: Option<&DatabaseMap>, id: DbId) -> bool {
     id.0 < map.map_or(0, |map| map.next) + UNMAPPED_IDS_MAX
 }
 
-/// A `Databases` record.
-pub(crate) struct DatabaseMap {
+/// What a `Databases` record says.
+#[derive(Debug, Clone)]
+pub struct DatabaseMap {
     ids: Vec<DbId>,
     next: u64,
 }
 
 impl DatabaseMap {
-    /// What such a record says.
-    pub(crate) fn read(record: &Record<'_>) -> Result<Self, BadRecord> {
+    /// Reads such a record.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn read(record: &Record<'_>) -> Result<Self, BadRecord> {
         let mut value = record.value;
         let mut read = || {
             let next = varint::take(&mut value).filter(|next| *next <= NEXT_ID_MAX)?;
@@ -40,6 +44,18 @@ impl DatabaseMap {
             Some(Self { ids, next })
         };
         read().ok_or(BadRecord { kind: record.kind, what: "no map" })
+    }
+
+    /// The databases that it names, by index.
+    #[must_use]
+    pub fn ids(&self) -> &[DbId] {
+        &self.ids
+    }
+
+    /// The first id that was never used when it was logged.
+    #[must_use]
+    pub const fn next_id(&self) -> DbId {
+        DbId(self.next)
     }
 
     /// Whether this id was given out before the record was logged.

@@ -66,6 +66,7 @@ pub mod zset;
 
 pub use apply::ApplyError;
 pub use collection::Updated;
+pub use database_map::DatabaseMap;
 pub use effects::{Effects, Event, Notify};
 pub use full_rewrite::{FullRewrite, FullRewritten};
 pub use hasher::KeyHasher;

@@ -108,6 +108,7 @@ pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;
 pub use shared::device::{Bell, DeviceState, DeviceStats};
+pub use shared::index_bound::IndexBound;
 pub use shared::step::Step;
 pub use write::flusher::Flusher;
 pub use write::health::Health;

@@ -211,6 +211,7 @@ impl Schedule {
     }
 
     fn choose_victim(&mut self, scene: &Scene<'_>, files: &[FileFigures]) -> Option<SegmentId> {
+        let bound = &scene.shared.index_bound;
         if let Some(sweep) = &self.sweep {
             let due = || {
                 files.iter().filter(|file| {
@@ -219,7 +220,9 @@ impl Schedule {
                         && file.garbage_count > 0
                 })
             };
-            let victim = due().filter(|file| file.is_sealed).min_by_key(|file| file.leader);
+            let may_go =
+                |file: &&FileFigures| file.is_sealed && bound.allows_or_wants(file.max_lsn);
+            let victim = due().filter(may_go).min_by_key(|file| file.leader);
             if let Some(victim) = victim {
                 return Some(victim.leader);
             }
@@ -234,7 +237,9 @@ impl Schedule {
             debt::garbage_share(scene.segments, scene.shared) < self.options.garbage_share_min;
         let mut best = None;
         let is_candidate = |file: &&FileFigures| {
-            file.is_sealed && self.is_triggered(scene.shared, file, is_little_garbage)
+            file.is_sealed
+                && self.is_triggered(scene.shared, file, is_little_garbage)
+                && bound.allows_or_wants(file.max_lsn)
         };
         for file in files.iter().filter(is_candidate) {
             let garbage_share = file.garbage_share();
@@ -255,6 +260,7 @@ impl Schedule {
             let mut segments = scene.segments.file(file.leader);
             segments
                 .any(|s| is_leaving(s.device) || s.parts.iter().any(|part| is_leaving(part.device)))
+                && scene.shared.index_bound.allows_or_wants(file.max_lsn)
         })?;
         let takes = |device: &usize| {
             let device = &scene.shared.devices[*device];
@@ -277,6 +283,7 @@ impl Schedule {
         let small: Vec<&FileFigures> = files
             .iter()
             .filter(|file| file.is_sealed && file.bytes < roll_bytes / SMALL_SHARE)
+            .filter(|file| scene.shared.index_bound.allows(file.max_lsn))
             .collect();
         let mut gathered = Vec::new();
         for device in 0..scene.shared.devices.len() {
@@ -313,8 +320,11 @@ impl Schedule {
         let count_min = u64::from(self.options.invalid_count_min);
         let is_many = held_count >= count_min.max(present_count / HELD_SHARE);
         let holder = scene.segments.get(holder)?;
-        (is_many && holder.is_sealed && self.is_usable(scene.shared, holder))
-            .then_some(holder.leader)
+        (is_many
+            && holder.is_sealed
+            && self.is_usable(scene.shared, holder)
+            && is_indexed(scene, holder.leader))
+        .then_some(holder.leader)
     }
 
     fn is_triggered(&self, shared: &Shared, file: &FileFigures, is_little_garbage: bool) -> bool {
@@ -369,6 +379,10 @@ impl Schedule {
         target: usize,
         aside: Option<String>,
     ) {
+        assert!(
+            leaders.iter().all(|leader| is_indexed(scene, *leader)),
+            "rule II: nothing that is not indexed is compacted"
+        );
         let files = leaders.iter().flat_map(|leader| scene.segments.file(*leader));
         let mut segments: Vec<SegmentId> = files.map(|segment| segment.id).collect();
         segments.sort_unstable();
@@ -433,6 +447,12 @@ impl Schedule {
             }
         }
     }
+}
+
+/// Whether all of a file is indexed, or nothing is; if not, a cut is wanted. See `index_bound`.
+pub(crate) fn is_indexed(scene: &Scene<'_>, leader: SegmentId) -> bool {
+    let mut segments = scene.segments.file(leader);
+    segments.all(|segment| scene.shared.index_bound.allows_or_wants(segment.max_lsn))
 }
 
 /// Notes what compaction has made of segments: one file on the device `target`.

@@ -31,6 +31,7 @@ use crate::read::blocks::Blocks;
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::scan::{Block, SegmentFile};
 use crate::shared::device::Shared;
+use crate::shared::index_bound::IndexBound;
 
 /// So many blocks are known by their place before the places are forgotten: 16 bytes each.
 const INDEXED_BLOCKS_MAX: usize = 1 << 20;
@@ -96,6 +97,18 @@ impl Reader {
     #[must_use]
     pub fn blocks(&self, from: Lsn) -> Blocks {
         Blocks::new(Arc::clone(&self.shared), from)
+    }
+
+    /// Another reader of the same log.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::new(Arc::clone(&self.shared))
+    }
+
+    /// The bound that an index of the log sets to compaction.
+    #[must_use]
+    pub fn index_bound(&self) -> Arc<IndexBound> {
+        Arc::clone(&self.shared.index_bound)
     }
 
     fn try_record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>> {

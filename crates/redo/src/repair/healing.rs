@@ -29,7 +29,7 @@ use std::collections::{HashMap, VecDeque};
 use base::{Lsn, SegmentId};
 use env::FileError;
 
-use crate::compact::schedule::{Scene, Schedule};
+use crate::compact::schedule::{Scene, Schedule, is_indexed};
 use crate::compact::segments::{Segment, Segments};
 use crate::error::Error;
 use crate::format::segment;
@@ -144,7 +144,9 @@ impl Healing {
         if let Some(holder) = well.copied() {
             return self.compact_holder(schedule, scene, leader, holder);
         }
-        if holders.is_empty() {
+        if !is_indexed(scene, leader) {
+            // Its delete records are not in the index yet.
+        } else if holders.is_empty() {
             schedule.set_aside(scene, leader);
         } else {
             self.heal_in_order(schedule, scene, leader);
@@ -191,8 +193,10 @@ impl Healing {
         if let Some(open) = file().find(|segment| !segment.is_sealed) {
             return Some(SegmentToEnd { device: open.device, segment: open.id });
         }
-        let target = scene.segments.get(holder).map_or(0, |segment| segment.device);
-        schedule.start_compaction(scene, &[holder], target);
+        if is_indexed(scene, holder) {
+            let target = scene.segments.get(holder).map_or(0, |segment| segment.device);
+            schedule.start_compaction(scene, &[holder], target);
+        }
         None
     }
 

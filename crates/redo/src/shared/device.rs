@@ -24,6 +24,7 @@ use crate::options::Waker;
 use crate::shared::devices::Devices;
 use crate::shared::dropped_deletes::DroppedDeletes;
 use crate::shared::durability::Durability;
+use crate::shared::index_bound::IndexBound;
 use crate::shared::sealed_block::SealedBlock;
 
 /// What a flusher is to do.
@@ -337,6 +338,7 @@ pub(crate) struct Shared {
     pub(crate) manifest: ManifestStore,
     pub(crate) durability: Durability,
     pub(crate) dropped_deletes: DroppedDeletes,
+    pub(crate) index_bound: Arc<IndexBound>,
     pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
     /// The size past which segments take no further block as of now: at most `segment_bytes`.
@@ -383,6 +385,7 @@ impl Shared {
             manifest,
             durability,
             dropped_deletes: DroppedDeletes::new(horizon),
+            index_bound: Arc::default(),
             devices: Devices::new(devices),
             segment_bytes,
             roll_bytes: AtomicU64::new(segment_bytes),

@@ -3,11 +3,13 @@
 //! `device` has one device with its queue, the mailbox of the executor, and all of it together;
 //! `devices` the devices in their order. `durability` is how far the log is written and synced,
 //! `sealed_block` what goes from the executor to a flusher, `step` what step machines say, and
-//! `dropped_deletes` what the compactor tells readers of blocks.
+//! `dropped_deletes` what the compactor tells readers of blocks. `index_bound` keeps from compaction what
+//! a log index does not know yet.
 
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod dropped_deletes;
 pub(crate) mod durability;
+pub(crate) mod index_bound;
 pub(crate) mod sealed_block;
 pub(crate) mod step;

@@ -22,6 +22,11 @@ pub(super) const ORDER: &[Place] = &[
     Place { name: "keyspace", may_use: &["base"], tests_may_use: &[] },
     Place { name: "redo", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "logindex", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
+    Place {
+        name: "indexing",
+        may_use: &["base", "env", "keyspace", "redo", "logindex"],
+        tests_may_use: &["env-sim"],
+    },
     Place { name: "pages", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },
     Place { name: "snapshot", may_use: &["base", "env"], tests_may_use: &["env-os", "env-sim"] },
     Place { name: "transfer", may_use: &["base", "env", "env-os"], tests_may_use: &["env-sim"] },

@@ -1,0 +1,139 @@
+//! From durable blocks to entries, and where to cut.
+
+use base::Lsn;
+use logindex::{Batch, Cut, Delta, Entry};
+use redo::{Blocks, LogBlock, Reader};
+
+use crate::error::Result;
+use crate::known::Known;
+use crate::namer::Namer;
+
+/// About so many bytes of the log are read in a step.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// What a step has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// Blocks; there may be more.
+    Some,
+    /// Nothing that was not known: all that is durable was read.
+    All,
+}
+
+/// Reads a log from the block behind a cut on, as it becomes durable.
+pub struct Follower {
+    reader: Reader,
+    blocks: Option<Blocks>,
+    namer: Namer,
+    known: Known,
+    /// What was durable at the start; `None` once all of that was read.
+    started_at: Option<Lsn>,
+    delta: Delta,
+    /// Of the block that is being read.
+    entries: Vec<Entry>,
+    /// The last block that was read, or behind which nothing is missing.
+    last: Lsn,
+    last_cut: Lsn,
+    /// How many bytes of the log the delta stands for.
+    bytes: u64,
+}
+
+impl Follower {
+    /// Goes on behind `cut`, or begins with the first block. `None` if a newer program has cut.
+    /// `started_at` is the last block that was logged before this start.
+    #[must_use]
+    pub fn new(reader: Reader, namer: Namer, cut: Option<&Cut>, started_at: Lsn) -> Option<Self> {
+        let (known, last) = Known::at(cut)?;
+        Some(Self {
+            reader,
+            blocks: None,
+            namer,
+            known,
+            started_at: Some(started_at),
+            delta: Delta::new(),
+            entries: Vec::new(),
+            last,
+            last_cut: last,
+            bytes: 0,
+        })
+    }
+
+    /// Reads some blocks.
+    ///
+    /// # Errors
+    /// When the log cannot be read. The next step goes on behind the last block that was.
+    pub fn step(&mut self) -> Result<Followed> {
+        let followed = self.read();
+        self.note_start(self.last.next());
+        followed
+    }
+
+    /// Blocks from `next` on are read next.
+    fn note_start(&mut self, next: Lsn) {
+        if self.started_at.take_if(|end| *end < next).is_some() {
+            self.known.note_start();
+        }
+    }
+
+    fn read(&mut self) -> Result<Followed> {
+        let Self { blocks, reader, last, .. } = self;
+        let mut blocks = blocks.take().unwrap_or_else(|| reader.blocks(last.next()));
+        if blocks.end() <= self.last {
+            return Ok(Followed::All);
+        }
+        let begun_bytes = self.bytes;
+        while self.bytes - begun_bytes < STEP_BYTES {
+            let Some(block) = blocks.next()? else {
+                // What is missing up to the end is empty.
+                self.last = blocks.end();
+                return Ok(Followed::Some);
+            };
+            self.note(&block)?;
+        }
+        self.blocks = Some(blocks);
+        Ok(Followed::Some)
+    }
+
+    fn note(&mut self, block: &LogBlock) -> Result<()> {
+        self.note_start(block.lsn());
+        // A cut has whole blocks: nothing of one that turns out to be bad is pushed.
+        self.entries.clear();
+        for record in block.records() {
+            let (addr, record) = record?;
+            self.known.note(&record)?;
+            self.entries.extend(self.namer.entry(&record, addr));
+            self.bytes += (record.key.len() + record.sub.len() + record.value.len()) as u64;
+        }
+        self.entries.drain(..).for_each(|entry| self.delta.push(entry));
+        self.last = block.lsn();
+        Ok(())
+    }
+
+    /// The last block that was read.
+    #[must_use]
+    pub const fn last(&self) -> Lsn {
+        self.last
+    }
+
+    /// What is known as of the last block that was read.
+    #[must_use]
+    pub const fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// The bytes of the log that were read since the last cut, and the entries.
+    #[must_use]
+    pub const fn pending(&self) -> (u64, usize) {
+        (self.bytes, self.delta.len())
+    }
+
+    /// Cuts behind the last block that was read; `None` if that is where the last cut is.
+    pub fn cut(&mut self) -> Option<Batch> {
+        if self.last == self.last_cut {
+            return None;
+        }
+        self.last_cut = self.last;
+        self.bytes = 0;
+        Some(self.delta.cut(self.last, self.known.encode(), self.known.judge()))
+    }
+}

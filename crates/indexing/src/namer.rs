@@ -1,0 +1,53 @@
+//! The name by which the index knows a record.
+
+use base::{Record, RecordAddr, RecordKind};
+use logindex::{Entry, Hash96, Name, Place, Scope, What};
+use siphasher::sip128::SipHasher13;
+
+/// Gives records their names.
+///
+/// A name is 96 bits of SipHash-1-3-128 with the database's secret seed. Numbered elements are hashed
+/// like all others: a record that says that an element is gone does not say of what type it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Namer {
+    hasher: SipHasher13,
+}
+
+impl Namer {
+    /// Creates the namer of a database by its seed.
+    #[must_use]
+    pub fn new(seed: [u8; 16]) -> Self {
+        Self { hasher: SipHasher13::new_with_key(&seed) }
+    }
+
+    /// The identity of a key in its database, or of an element in its object.
+    #[must_use]
+    pub fn hash(&self, name: &[u8]) -> Hash96 {
+        let hash = self.hasher.hash(name);
+        #[expect(clippy::cast_possible_truncation, reason = "96 of 128 bits")]
+        Hash96::new(hash.h1, hash.h2 as u32)
+    }
+
+    /// What the index is told of a record at `addr`; `None` for a record that is of no entry.
+    #[must_use]
+    pub fn entry(&self, record: &Record<'_>, addr: RecordAddr) -> Option<Entry> {
+        let name = match record.kind {
+            RecordKind::Databases => return None,
+            kind if kind.is_element() => {
+                Name::new(Scope::object(record.object), self.hash(record.sub))
+            }
+            _ => Name::new(Scope::database(record.db), self.hash(record.key)),
+        };
+        if record.kind.is_delete() {
+            return Some(Entry { name, what: What::Gone });
+        }
+        let mut place = Place::new(addr, record.kind as u8);
+        if let Some(expires_at_ms) = record.expires_at_ms {
+            place = place.with_expiry(u64::try_from(expires_at_ms).unwrap_or(0));
+        }
+        if record.kind.is_root() {
+            place = place.with_object(record.object);
+        }
+        Some(Entry { name, what: What::At(place) })
+    }
+}

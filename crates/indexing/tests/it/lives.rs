@@ -1,0 +1,144 @@
+//! After every start the index, brought up to date, says what a scan of the whole log says.
+//!
+//! Broken on purpose, and caught: see the list in `docs/durability.md`.
+
+use std::collections::BTreeSet;
+
+use base::RecordAddr;
+use env_sim::{Faults, SimDisk};
+use logindex::Name;
+
+use crate::world::World;
+
+fn assert_same(
+    indexed: &BTreeSet<(Name, RecordAddr)>,
+    scanned: &BTreeSet<(Name, RecordAddr)>,
+    what: &str,
+) {
+    let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).copied().collect::<Vec<_>>();
+    let (more, less) = (only(indexed, scanned), only(scanned, indexed));
+    assert!(
+        more.is_empty() && less.is_empty(),
+        "{what}: only indexed {more:?}, only scanned {less:?} of {}",
+        scanned.len()
+    );
+}
+
+/// Some lives of one log, each ended by a crash, a kill or a close.
+fn live(seed: u64) {
+    let disk = SimDisk::new(seed, Faults::default());
+    for life in 0..5 {
+        // Ends what is left of the life before, its planned crash included.
+        disk.crash();
+        let mut world = World::open(&disk, seed, life)
+            .unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
+        assert_eq!(world.unusable, None, "seed {seed}, life {life}");
+        let started = world.scan.clone();
+        world.catch_up();
+        assert_same(
+            &world.indexed(),
+            &started.names(&world.namer),
+            &format!("seed {seed}, life {life}"),
+        );
+        if world.rng.below(2) == 0 {
+            disk.crash_after(world.rng.below(400) + 1);
+        }
+        for _ in 0..150 + world.rng.below(300) {
+            match world.rng.below(9) {
+                0..4 => world.write(),
+                4 => _ = world.log.seal(),
+                _ => world.work(),
+            }
+            if world.rng.below(300) == 0 {
+                world.relog();
+            }
+            if disk.is_crashed() {
+                break;
+            }
+        }
+        if !disk.is_crashed() && world.rng.below(2) == 0 {
+            let is_at_rest = world.rest();
+            if !disk.is_crashed() {
+                assert!(is_at_rest, "seed {seed}, life {life}: it comes to rest");
+                world.catch_up();
+            }
+            if !disk.is_crashed() {
+                let what = format!("seed {seed}, life {life}: at its end");
+                assert_same(&world.indexed(), &world.expected(), &what);
+            }
+        }
+        match world.rng.below(3) {
+            0 => world.close(),
+            1 => {
+                drop(world);
+                disk.kill();
+            }
+            _ => drop(world),
+        }
+    }
+}
+
+#[test]
+fn an_index_says_what_a_scan_says() {
+    let count = std::env::var("INDEXING_SEEDS").map_or(60, |count| count.parse().unwrap());
+    let first = std::env::var("INDEXING_FIRST").map_or(0, |first| first.parse().unwrap());
+    (first..first + count).for_each(live);
+}
+
+#[test]
+fn an_index_that_is_damaged_or_lost_is_built_anew() {
+    let seed = 6;
+    let disk = SimDisk::new(seed, Faults::default());
+    let mut world = World::open(&disk, seed, 0).unwrap();
+    (0..200).for_each(|_| {
+        world.write();
+        world.log.seal();
+        world.work();
+    });
+    assert!(world.rest());
+    world.catch_up();
+    let expected = world.indexed();
+    assert_ne!(expected.len(), 0);
+    world.close();
+    let (path, dir) = (std::path::Path::new("/data/index/manifest"), "/data/index");
+    let file = env::Disk::open(&disk, path, env::Access::ReadWrite).unwrap();
+    file.write_all_at(b"no manifest", 0).unwrap();
+    drop(file);
+    let mut world = World::open(&disk, seed, 1).unwrap();
+    let why = world.unusable.clone().expect("a reason");
+    assert!(why.contains(dir), "{why}");
+    world.catch_up();
+    assert_eq!(world.indexed(), world.expected());
+}
+
+#[test]
+fn a_life_without_the_index_is_noticed() {
+    let seed = 7;
+    let disk = SimDisk::new(seed, Faults::default());
+    let mut world = World::open(&disk, seed, 0).unwrap();
+    (0..60).for_each(|_| {
+        world.write();
+        world.work();
+    });
+    assert!(world.rest());
+    world.catch_up();
+    // From here on a program that knows no index: what is behind the cut is compacted.
+    world.log.reader().index_bound().lift();
+    for _ in 0..400 {
+        world.write();
+        world.log.seal();
+    }
+    world.rest_without_index();
+    world.close();
+    let mut world = World::open(&disk, seed, 1).unwrap();
+    let stepped = loop {
+        match world.index.step() {
+            Ok(indexing::Step::Worked) => {}
+            stepped => break stepped,
+        }
+    };
+    assert!(stepped.is_err_and(|error| error.is_final()), "what was compacted may be missed");
+    world.index.begin_anew().unwrap();
+    world.catch_up();
+    assert_eq!(world.indexed(), world.expected());
+}

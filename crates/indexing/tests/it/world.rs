@@ -1,0 +1,341 @@
+//! A log with everything that works on it, one step at a time, and its index.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use env_sim::{SimDisk, SimEntropy};
+use indexing::{LogIndex, Namer, Options, Step};
+use logindex::{Entry, Name};
+use redo::{Compactor, Env, Flusher, Log, Opened, Recovery, SyncPolicy};
+
+use crate::scan::Scan;
+
+/// A clock that moves when told to.
+#[derive(Default)]
+struct ManualClock(AtomicU64);
+
+impl env::Clock for ManualClock {
+    fn now_ms(&self) -> i64 {
+        1_700_000_000_000
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many keys and fields there are.
+const NAMES: u64 = 12;
+
+pub(crate) struct World {
+    pub(crate) rng: SimEntropy,
+    clock: Arc<ManualClock>,
+    pub(crate) log: Log,
+    flushers: Vec<Flusher>,
+    compactor: Compactor,
+    pub(crate) scan: Scan,
+    pub(crate) index: LogIndex,
+    /// Why the index was begun anew at the start.
+    pub(crate) unusable: Option<String>,
+    pub(crate) namer: Namer,
+}
+
+fn log_options(seed: u64) -> redo::Options {
+    let mut options = redo::Options::new("/data");
+    options.devices = (0..=seed % 2).map(|n| PathBuf::from(format!("/disk{n}"))).collect();
+    options.segment_bytes = if seed.is_multiple_of(3) { 2000 } else { 9000 };
+    options.policy = if seed.is_multiple_of(5) { SyncPolicy::Always } else { SyncPolicy::No };
+    options.reserve_bytes = 4 << 10;
+    options.compaction.invalid_count_min = 2;
+    options.compaction.invalid_share_min = 0.3;
+    options.compaction.garbage_share_min = 0.0;
+    options.compaction.gathered_min = 3;
+    options.compaction.rate_bytes_per_s = 0;
+    options.parallel_loaders = false;
+    options
+}
+
+/// Tiny blocks, runs and cuts.
+pub(crate) fn index_options(seed: u64) -> Options {
+    let runs = logindex::Options {
+        block_bytes: 256,
+        fan_in: 2,
+        level_1_max: 2,
+        cache_bytes: 2 << 10,
+        step_entries: 5,
+        chunk_bytes: 512,
+        sync_bytes: 1024,
+        ..logindex::Options::default()
+    };
+    Options { cut_bytes: 300 + seed % 7 * 200, cut_entries: 40, runs }
+}
+
+impl World {
+    /// Opens everything, by a scan of the log. The index may be behind.
+    pub(crate) fn open(
+        disk: &SimDisk,
+        seed: u64,
+        life: u64,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let clock = Arc::new(ManualClock::default());
+        let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
+        let env = Env {
+            disk: Arc::clone(&disk),
+            clock: clock.clone(),
+            entropy: Box::new(SimEntropy::new(seed)),
+            waker: Arc::new(|| {}),
+        };
+        let mut scan = Scan::default();
+        let recovery = Recovery::open(env, log_options(seed))?;
+        let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+        let opened = recovery.run(&mut scan, &mut |_| {})?;
+        let Opened { log, flushers, compactor, .. } = opened;
+        let (index, unusable) = LogIndex::open(
+            disk,
+            Path::new("/data/index"),
+            log.reader(),
+            database,
+            hash_seed,
+            index_options(seed),
+        )?;
+        let rng = SimEntropy::new(seed ^ (life << 32));
+        let namer = Namer::new(hash_seed);
+        Ok(Self { rng, clock, log, flushers, compactor, scan, index, unusable, namer })
+    }
+
+    fn put(&mut self, record: &Record<'_>) {
+        let addr = self.log.append(record);
+        let old = self.scan.note(record, addr);
+        self.retire(old);
+    }
+
+    fn retire(&mut self, addrs: impl IntoIterator<Item = RecordAddr>) {
+        addrs.into_iter().for_each(|addr| self.log.retire(addr));
+    }
+
+    fn database(&mut self) -> DbId {
+        match &self.scan.map {
+            None => DbId(self.rng.below(2)),
+            Some((_, ids, _)) => DbId(ids[usize::try_from(self.rng.below(2)).unwrap()]),
+        }
+    }
+
+    fn name(&mut self) -> Vec<u8> {
+        format!("name-{}", self.rng.below(NAMES)).into_bytes()
+    }
+
+    fn map(&mut self, ids: &[u64]) {
+        let value: Vec<u8> =
+            [self.scan.next_db].iter().chain(ids).map(|id| u8::try_from(*id).unwrap()).collect();
+        self.put(&Record::whole(RecordKind::Databases, DbId(0), &[], &value, None));
+    }
+
+    /// The ids that two new databases get.
+    fn new_databases(&mut self) -> [u64; 2] {
+        let first = self.scan.next_db.max(2);
+        self.scan.next_db = first + 2;
+        [first, first + 1]
+    }
+
+    /// One command, in the block that is open.
+    pub(crate) fn write(&mut self) {
+        let (db, key) = (self.database(), self.name());
+        let value = vec![b'v'; usize::try_from(self.rng.below(90)).unwrap()];
+        match self.rng.below(20) {
+            0..9 => self.put(&Record::whole(RecordKind::String, db, &key, &value, Some(9))),
+            9..12 if self.scan.newest.contains_key(&(false, db.0, key.clone())) => {
+                self.put(&Record::key_deleted(db, &key));
+            }
+            12..14 => {
+                let id = ObjectId(self.scan.next_object.max(1));
+                for _ in 0..=self.rng.below(6) {
+                    let field = self.name();
+                    self.put(&Record::element(RecordKind::HashField, id, &field, &value));
+                }
+                self.put(&Record::root(RecordKind::Hash, db, &key, id, &[0], None));
+            }
+            14..18 => self.change_object(&value),
+            18 => self.rename(db, &key),
+            _ if self.rng.below(4) == 0 && self.scan.next_db < 200 => {
+                let ids = self.new_databases();
+                self.map(&ids);
+            }
+            _ => {}
+        }
+        let dead = self.scan.bury();
+        self.retire(dead);
+    }
+
+    fn change_object(&mut self, value: &[u8]) {
+        let fields: Vec<_> = self.scan.newest.keys().filter(|thing| thing.0).cloned().collect();
+        let Some(len) = std::num::NonZero::new(fields.len() as u64) else { return };
+        let at = usize::try_from(self.rng.below(len.get())).unwrap();
+        let (_, object, field) = &fields[at];
+        let record = match self.rng.below(3) {
+            0 => Record::element_deleted(ObjectId(*object), field),
+            _ => Record::element(RecordKind::HashField, ObjectId(*object), field, value),
+        };
+        self.put(&record);
+    }
+
+    /// The elements stay where they are.
+    fn rename(&mut self, db: DbId, to: &[u8]) {
+        let is_root = |newest: &crate::scan::Newest| newest.object != ObjectId::NONE;
+        let roots = self.scan.newest.iter().filter(|(thing, newest)| !thing.0 && is_root(newest));
+        let Some((from, root)) = roots.map(|(thing, root)| (thing.clone(), *root)).next() else {
+            return;
+        };
+        if from.1 == db.0 && from.2 == to {
+            return;
+        }
+        self.put(&Record::root(RecordKind::Hash, db, to, root.object, &[0], None));
+        self.put(&Record::key_deleted(DbId(from.1), &from.2));
+    }
+
+    /// Logs everything anew under ids that no map names until the end, over several blocks.
+    pub(crate) fn relog(&mut self) {
+        if self.scan.next_db >= 200 {
+            return;
+        }
+        let old: Vec<u64> = self.scan.map.as_ref().map_or(vec![0, 1], |(_, ids, _)| ids.clone());
+        let new = self.new_databases();
+        self.map(&old);
+        let all: Vec<_> = self.scan.newest.clone().into_iter().collect();
+        for ((is_element, scope, name), newest) in all {
+            if is_element || self.log.open_bytes() > 500 {
+                self.seal_and_work();
+            }
+            let Some(at) = old.iter().position(|id| !is_element && *id == scope) else { continue };
+            let db = DbId(new[at]);
+            if newest.object == ObjectId::NONE {
+                self.put(&Record::whole(RecordKind::String, db, &name, b"anew", None));
+                continue;
+            }
+            let id = ObjectId(self.scan.next_object);
+            self.scan.next_object += 1;
+            self.put(&Record::root(RecordKind::Hash, db, &name, id, &[0], None));
+            let fields: Vec<_> = self.scan.newest.keys().filter(|thing| thing.0).cloned().collect();
+            for (_, _, field) in fields.iter().filter(|field| field.1 == newest.object.0) {
+                self.put(&Record::element(RecordKind::HashField, id, field, b"anew"));
+                self.seal_and_work();
+            }
+        }
+        self.map(&new);
+        let dead = self.scan.bury();
+        self.retire(dead);
+    }
+
+    fn seal_and_work(&mut self) {
+        self.log.seal();
+        for _ in 0..3 {
+            self.work();
+        }
+    }
+
+    /// Something goes on.
+    pub(crate) fn work(&mut self) {
+        match self.rng.below(12) {
+            0..4 => {
+                let at = self.rng.below(self.flushers.len() as u64);
+                self.flushers[usize::try_from(at).unwrap()].step();
+            }
+            4..6 => _ = self.compactor.step(),
+            6..10 => {
+                // What fails is tried again.
+                let stepped = self.index.step();
+                assert!(!stepped.is_err_and(|error| error.is_final()), "nothing was missed");
+            }
+            10 => {
+                self.clock.0.fetch_add(200_000, Ordering::Relaxed);
+                self.log.tick();
+            }
+            _ => {
+                self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+                if self.rng.below(20) == 0 {
+                    self.log.compact_all();
+                }
+            }
+        }
+        self.log.poll();
+    }
+
+    /// Everything comes to rest. Returns whether it did: compactions, too, that wait for a cut.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.log.seal();
+        for _ in 0..3000 {
+            self.clock.0.fetch_add(200_000, Ordering::Relaxed);
+            self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            self.log.tick();
+            let mut is_at_rest = true;
+            for flusher in &mut self.flushers {
+                is_at_rest &= flusher.step() != redo::Step::Worked;
+            }
+            is_at_rest &= self.compactor.step() != redo::Step::Worked;
+            self.log.poll();
+            is_at_rest &= matches!(self.index.step(), Ok(Step::Idle));
+            let wanted = self.log.reader().index_bound().wanted();
+            is_at_rest &= wanted <= self.index.cut() && self.log.stats().compacting.is_none();
+            if is_at_rest {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same for a log whose index does nothing.
+    pub(crate) fn rest_without_index(&mut self) {
+        self.log.compact_all();
+        for _ in 0..3000 {
+            self.clock.0.fetch_add(200_000, Ordering::Relaxed);
+            self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            self.log.tick();
+            self.flushers.iter_mut().for_each(|flusher| _ = flusher.step());
+            self.compactor.step();
+            self.log.poll();
+        }
+    }
+
+    /// Brings the index up to the end of the log, which must be at rest, unless the disk fails.
+    pub(crate) fn catch_up(&mut self) {
+        loop {
+            loop {
+                match self.index.step() {
+                    Ok(Step::Worked) => {}
+                    Ok(Step::Idle) => break,
+                    Err(_) => return,
+                }
+            }
+            if self.index.cut() == self.index.read() {
+                return;
+            }
+            self.index.cut_now();
+        }
+    }
+
+    /// Every living entry of the index. It must be up to date.
+    pub(crate) fn indexed(&self) -> BTreeSet<(Name, RecordAddr)> {
+        let mut found = BTreeSet::new();
+        let judge = self.index.known().judge();
+        let mut pass = self.index.published().get().live_pass(judge).unwrap();
+        let mut visit = |entry: &Entry| {
+            found.insert((entry.name, entry.place().expect("it lives").addr()));
+        };
+        while !pass.step(100, &mut visit).unwrap() {}
+        found
+    }
+
+    pub(crate) fn expected(&self) -> BTreeSet<(Name, RecordAddr)> {
+        self.scan.names(&self.namer)
+    }
+
+    pub(crate) fn close(mut self) {
+        self.log.shutdown();
+        for flusher in &mut self.flushers {
+            while flusher.step() == redo::Step::Worked {}
+        }
+        while self.compactor.step() == redo::Step::Worked {}
+    }
+}

@@ -1,0 +1,68 @@
+//! How far the log is indexed, and that nothing beyond is compacted.
+//!
+//! ```text
+//!   log     ──────────────── installed cut ──────────────────► end
+//!   may be compacted                       only read: the index comes for it yet
+//! ```
+//!
+//! An index that is kept beside the log knows every record up to its installed cut, and after a crash
+//! reads the blocks behind it. So those must all be there, those with delete records above all: no
+//! compaction takes a segment that has one of them, nor puts one aside (rule II of `logindex`). A log
+//! without an index has no such bound.
+//!
+//! What cannot be compacted for this reason is wanted in the index: else, on a log that has come to
+//! rest, a compaction of its newest segments would wait for ever for a cut that has no other reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::Lsn;
+
+/// See the file's top. Shared by the executor, which orders compactions, and the index's thread.
+#[derive(Debug)]
+pub struct IndexBound {
+    installed: AtomicU64,
+    wanted: AtomicU64,
+}
+
+impl Default for IndexBound {
+    fn default() -> Self {
+        Self { installed: AtomicU64::new(u64::MAX), wanted: AtomicU64::new(0) }
+    }
+}
+
+impl IndexBound {
+    /// Lets compaction take what has no block above `installed`. Before the first call it takes
+    /// everything; call it before the log has compacted anything that the index does not know.
+    ///
+    /// REQUIRES: the index is durable up to there.
+    pub fn set(&self, installed: Lsn) {
+        self.installed.store(installed.0, Ordering::Release);
+    }
+
+    /// There is no index any more: everything may be compacted.
+    ///
+    /// REQUIRES: it is durable that there is none.
+    pub fn lift(&self) {
+        self.installed.store(u64::MAX, Ordering::Release);
+    }
+
+    /// The block up to which a compaction waits for a cut; below the last one installed for none.
+    #[must_use]
+    pub fn wanted(&self) -> Lsn {
+        Lsn(self.wanted.load(Ordering::Relaxed))
+    }
+
+    /// Whether a segment whose newest block is `max_lsn` may be compacted.
+    pub(crate) fn allows(&self, max_lsn: Lsn) -> bool {
+        max_lsn.0 <= self.installed.load(Ordering::Acquire)
+    }
+
+    /// Whether it may be; if not, a cut behind it is wanted.
+    pub(crate) fn allows_or_wants(&self, max_lsn: Lsn) -> bool {
+        let is_allowed = self.allows(max_lsn);
+        if !is_allowed {
+            self.wanted.fetch_max(max_lsn.0, Ordering::Relaxed);
+        }
+        is_allowed
+    }
+}
