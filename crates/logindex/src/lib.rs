@@ -42,10 +42,10 @@
 //! 3. **Runs, cut and state change together.** One published file names them; a run is durable,
 //!    its name included, before it is named. A crash leaves the old list or the new one, and files
 //!    that no manifest names, which the next start removes.
-//! 4. **A run is read as it was written.** Every CRC of a run is begun with its header's, and a
-//!    block's with its number, too; the manifest has the CRC of the trailer, which has those of
-//!    header, dictionary, fences and filter. Each block begins with its fence. So bytes of another
-//!    place, run or life of the index do not pass. A block that was verified is not read again
+//! 4. **A run is read as it was written.** Every CRC of a run is begun with its header's; the
+//!    manifest has the CRC of the trailer, which has those of header, dictionary, fences and filter.
+//!    A block must begin with the name in its fence, which no other block of the run does. So bytes
+//!    of another place, run or life of the index do not pass. A block that was verified is not read again
 //!    while it is in memory.
 //! 5. **A filter can only say no** to names that were not put in when the block was written, and it
 //!    is not asked before its CRC was verified.
