@@ -85,6 +85,8 @@ mod cache;
 mod delta;
 mod error;
 mod filter;
+#[doc(hidden)]
+pub mod fuzz;
 mod index;
 mod indexer;
 mod judge;
