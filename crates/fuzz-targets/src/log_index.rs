@@ -18,6 +18,7 @@ const DATABASE: [u8; 16] = [0xda; 16];
 const OPTIONS: Options = Options {
     block_bytes: 256,
     fan_in: 2,
+    merge_max: 4,
     level_1_max: 2,
     newer_per_cent: 25,
     cache_bytes: 4 << 10,

@@ -34,8 +34,7 @@
 //!
 //! 1. **A run knows an interval of the log, completely.** A batch has exactly what was pushed
 //!    between two cuts, of each name the last. Level 0 is one batch. A merge takes runs that follow
-//!    one another, from the newest on, keeps of each name the newest entry, and becomes their
-//!    interval. The manifest lists the runs from the newest to the oldest, refused if they overlap.
+//!    one another, keeps of each name the newest entry, and becomes their interval. The manifest lists the runs from the newest to the oldest, refused if they overlap.
 //! 2. **So the first run that has a name is right**, and a name that no run has is not in the log up
 //!    to the cut, or is gone. Entries that are gone stay as long as an older run may have the name:
 //!    only the merge into the bottom, which takes all runs, drops them.

@@ -23,6 +23,7 @@ pub(crate) const DIR: &str = "/db/index";
 pub(crate) const TINY: Options = Options {
     block_bytes: 256,
     fan_in: 2,
+    merge_max: 4,
     level_1_max: 2,
     newer_per_cent: 400,
     cache_bytes: 4 << 10,
