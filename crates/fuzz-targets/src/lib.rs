@@ -25,6 +25,7 @@ mod compaction;
 mod config;
 mod footer;
 mod log_directory;
+mod log_index;
 mod log_page;
 mod manifest;
 mod page;
@@ -195,6 +196,14 @@ pub const TARGETS: &[Target] = &[
         seeds: compaction::seeds,
         fixed_bytes: 64 << 20,
         bytes_per_byte: 8 << 10,
+    },
+    Target {
+        name: "log_index",
+        run: log_index::run,
+        seeds: log_index::seeds,
+        // A run of two kilobytes, written, damaged, and read several times.
+        fixed_bytes: 8 << 20,
+        bytes_per_byte: 1 << 10,
     },
     Target {
         name: "page",

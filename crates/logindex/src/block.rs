@@ -12,9 +12,10 @@
 //! The hash of an entry in another scope than the one before is stored as it is. Widths are the
 //! block's own: one with a single scope stores no scopes, one without expiries no expiries.
 //!
-//! Nothing of a block is returned unless its CRC was verified once; the CRC begins with the
-//! run's header and the block's number, so a block of another run or place does not pass. What the
-//! CRC cannot exclude, a writer with a defect, is checked while decoding: order, widths, indexes.
+//! Nothing of a block is returned unless its CRC was verified once. The CRC begins with the run's
+//! header, so a block of another run does not pass; one of another place in the run does not begin
+//! with the name in its fence (`Run::verified`). What a CRC cannot exclude, a writer with a defect, is
+//! checked while decoding: order, widths, indexes.
 
 use base::bytes::{u16_at, u32_at, u64_at};
 use base::checksum::crc32c_append;
@@ -34,9 +35,9 @@ pub(crate) const fn entries_max(block_bytes: usize) -> usize {
     block_bytes / 4
 }
 
-/// Computes a block's CRC from the CRC of its run's header and its number.
-fn crc_of(seed: u32, number: u32, block: &[u8]) -> u32 {
-    crc32c_append(crc32c_append(seed, &number.to_le_bytes()), &block[4..])
+/// Computes a block's CRC from the CRC of its run's header.
+fn crc_of(seed: u32, block: &[u8]) -> u32 {
+    crc32c_append(seed, &block[4..])
 }
 
 /// The widths of the columns, in bits.
@@ -227,13 +228,13 @@ impl BlockBuilder {
     }
 
     /// Appends the block to `out` and begins the next one.
-    pub(crate) fn encode(&mut self, seed: u32, number: u32, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&mut self, seed: u32, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + self.block_bytes + PAD_BYTES, 0);
         let block = &mut out[start..];
         self.encode_header(block);
         self.encode_columns(block);
-        let crc = crc_of(seed, number, &block[..self.block_bytes]);
+        let crc = crc_of(seed, &block[..self.block_bytes]);
         block[..4].copy_from_slice(&crc.to_le_bytes());
         out.truncate(start + self.block_bytes);
         self.entries.clear();
@@ -341,13 +342,8 @@ struct Ranks {
 
 impl<'a> Block<'a> {
     /// Verifies the CRC and parses the header.
-    pub(crate) fn verify(
-        bytes: &'a [u8],
-        block_bytes: usize,
-        seed: u32,
-        number: u32,
-    ) -> Result<Self, Damage> {
-        if u32_at(bytes, 0) != crc_of(seed, number, &bytes[..block_bytes]) {
+    pub(crate) fn verify(bytes: &'a [u8], block_bytes: usize, seed: u32) -> Result<Self, Damage> {
+        if u32_at(bytes, 0) != crc_of(seed, &bytes[..block_bytes]) {
             return Err("the block's checksum");
         }
         Self::parse(bytes, block_bytes)

@@ -37,9 +37,10 @@ impl Probe {
         Self(mix(scope ^ name.hash.high() ^ low))
     }
 
-    /// The line among so many.
-    const fn line(self, lines: usize) -> usize {
-        (((self.0 >> 32) * lines as u64) >> 32) as usize
+    /// Where the line begins in a filter of so many bytes.
+    const fn line(self, filter_bytes: usize) -> usize {
+        let lines = (filter_bytes / LINE_BYTES) as u64;
+        (((self.0 >> 32) * lines) >> 32) as usize * LINE_BYTES
     }
 
     /// The bits in the line, as pairs of byte and mask.
@@ -53,16 +54,19 @@ impl Probe {
 
     /// Adds the name to a filter.
     pub(crate) fn add_to(self, filter: &mut [u8]) {
-        let line = self.line(filter.len() / LINE_BYTES) * LINE_BYTES;
+        let line = self.line(filter.len());
+        let line: &mut [u8; LINE_BYTES] =
+            (&mut filter[line..line + LINE_BYTES]).try_into().expect("a line");
         for (byte, mask) in self.bits() {
-            filter[line + byte] |= mask;
+            line[byte] |= mask;
         }
     }
 
     /// Whether the filter may contain the name. False is certain.
     pub(crate) fn may_be_in(self, filter: &[u8]) -> bool {
-        let line = self.line(filter.len() / LINE_BYTES) * LINE_BYTES;
-        self.bits().all(|(byte, mask)| filter[line + byte] & mask != 0)
+        let line = self.line(filter.len());
+        let line: &[u8; LINE_BYTES] = filter[line..line + LINE_BYTES].try_into().expect("a line");
+        self.bits().all(|(byte, mask)| line[byte] & mask != 0)
     }
 }
 

@@ -34,18 +34,17 @@
 //!
 //! 1. **A run knows an interval of the log, completely.** A batch has exactly what was pushed
 //!    between two cuts, of each name the last. Level 0 is one batch. A merge takes runs that follow
-//!    one another, from the newest on, keeps of each name the newest entry, and becomes their
-//!    interval. The manifest lists the runs from the newest to the oldest, refused if they overlap.
+//!    one another, keeps of each name the newest entry, and becomes their interval. The manifest lists the runs from the newest to the oldest, refused if they overlap.
 //! 2. **So the first run that has a name is right**, and a name that no run has is not in the log up
 //!    to the cut, or is gone. Entries that are gone stay as long as an older run may have the name:
 //!    only the merge into the bottom, which takes all runs, drops them.
 //! 3. **Runs, cut and state change together.** One published file names them; a run is durable,
 //!    its name included, before it is named. A crash leaves the old list or the new one, and files
 //!    that no manifest names, which the next start removes.
-//! 4. **A run is read as it was written.** Every CRC of a run is begun with its header's, and a
-//!    block's with its number, too; the manifest has the CRC of the trailer, which has those of
-//!    header, dictionary, fences and filter. Each block begins with its fence. So bytes of another
-//!    place, run or life of the index do not pass. A block that was verified is not read again
+//! 4. **A run is read as it was written.** Every CRC of a run is begun with its header's; the
+//!    manifest has the CRC of the trailer, which has those of header, dictionary, fences and filter.
+//!    A block must begin with the name in its fence, which no other block of the run does. So bytes
+//!    of another place, run or life of the index do not pass. A block that was verified is not read again
 //!    while it is in memory.
 //! 5. **A filter can only say no** to names that were not put in when the block was written, and it
 //!    is not asked before its CRC was verified.
@@ -85,6 +84,8 @@ mod cache;
 mod delta;
 mod error;
 mod filter;
+#[doc(hidden)]
+pub mod fuzz;
 mod index;
 mod indexer;
 mod judge;

@@ -103,7 +103,7 @@ impl Manifest {
         bytes
     }
 
-    fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
         let corrupt = |offset, what| Error::corrupt(path, offset, what);
         if bytes.len() < HEADER_BYTES || bytes[..8] != MAGIC {
             return Err(corrupt(0, "not the manifest of a log index"));

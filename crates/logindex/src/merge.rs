@@ -75,11 +75,16 @@ impl Stream {
             return Err(damaged("it begins before the end of the block before"));
         }
         self.in_chunk.start += 1;
+        if self.in_chunk.start == self.end {
+            // Only the last block can have more than is wanted.
+            let wanted = self.entries.partition_point(|entry| entry.name <= self.last);
+            self.entries.truncate(wanted);
+        }
         Ok(())
     }
 
     fn head(&self) -> Option<&Entry> {
-        self.entries.get(self.at).filter(|entry| entry.name <= self.last)
+        self.entries.get(self.at)
     }
 
     fn advance(&mut self) -> Result<()> {
@@ -88,15 +93,39 @@ impl Stream {
     }
 }
 
-/// What is compared: the name, then the age of the run. Streams at their end come last.
-type Head = (u128, u32, u32);
+/// What is compared: the name, then the age of the run, as two numbers.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    /// The scope and the upper part of the hash.
+    front: u128,
+    /// The lower part of the hash, and the age.
+    back: u64,
+}
 
-fn head_of(stream: &Stream, age: usize) -> Head {
-    stream.head().map_or((u128::MAX, u32::MAX, u32::MAX), |entry| {
-        let Name { scope, hash } = entry.name;
-        let front = (u128::from(scope.raw()) << 64) | u128::from(hash.high());
-        (front, hash.low(), u32::try_from(age).expect("few runs"))
-    })
+impl Head {
+    /// That of a stream at its end, behind all others.
+    const END: Self = Self { front: u128::MAX, back: u64::MAX };
+
+    fn new(stream: &Stream, age: usize) -> Self {
+        stream.head().map_or(Self::END, |entry| {
+            let Name { scope, hash } = entry.name;
+            let age = u32::try_from(age).expect("few runs");
+            Self {
+                front: (u128::from(scope.raw()) << 64) | u128::from(hash.high()),
+                back: (u64::from(hash.low()) << 32) | u64::from(age),
+            }
+        })
+    }
+
+    /// Compares without a jump: which stream is next cannot be predicted.
+    #[inline]
+    fn is_before(self, other: Self) -> bool {
+        (self.front < other.front) | ((self.front == other.front) & (self.back < other.back))
+    }
+
+    const fn has_name_of(self, other: Self) -> bool {
+        self.front == other.front && self.back >> 32 == other.back >> 32
+    }
 }
 
 /// No stream: a place in the tree that is not taken yet.
@@ -131,7 +160,8 @@ impl Merge {
         let streams: Vec<Stream> = overlapping
             .map(|run| Stream::new(run.clone(), chunk_bytes, first, last))
             .collect::<Result<_>>()?;
-        let heads = streams.iter().enumerate().map(|(age, stream)| head_of(stream, age)).collect();
+        let heads =
+            streams.iter().enumerate().map(|(age, stream)| Head::new(stream, age)).collect();
         let losers = vec![NONE; streams.len()];
         let mut merge = Self { streams, heads, losers, winner: NONE };
         for stream in 0..merge.streams.len() {
@@ -151,10 +181,8 @@ impl Merge {
                 self.losers[node] = winner;
                 return;
             }
-            if self.heads[loser] < self.heads[winner] {
-                self.losers[node] = winner;
-                winner = loser;
-            }
+            let is_beaten = self.heads[loser].is_before(self.heads[winner]);
+            (self.losers[node], winner) = if is_beaten { (winner, loser) } else { (loser, winner) };
             node /= 2;
         }
         self.winner = winner;
@@ -163,7 +191,7 @@ impl Merge {
     fn advance(&mut self) -> Result<()> {
         let stream = self.winner;
         self.streams[stream].advance()?;
-        self.heads[stream] = head_of(&self.streams[stream], stream);
+        self.heads[stream] = Head::new(&self.streams[stream], stream);
         self.play(stream);
         Ok(())
     }
@@ -176,9 +204,8 @@ impl Merge {
         let head = self.heads[self.winner];
         loop {
             self.advance()?;
-            let (front, low, _) = self.heads[self.winner];
-            let is_older =
-                (front, low) == (head.0, head.1) && self.streams[self.winner].head().is_some();
+            let is_older = self.heads[self.winner].has_name_of(head)
+                && self.streams[self.winner].head().is_some();
             if !is_older {
                 return Ok(Some(entry));
             }

@@ -1,8 +1,9 @@
 //! One merge: which runs, and their entries on the way to a new run.
 //!
-//! Merged are always all runs from the newest installed one down to some level, so that what is
-//! left is older. Of each name the newest entry stays. Only the merge into the bottom, below which
-//! there is nothing, drops entries that are gone, and entries of dead scopes.
+//! Merged are runs that follow one another, so that every other run is newer or older than all of
+//! them. Of each name the newest entry stays. Only the merge into the bottom takes all runs: below it
+//! there is nothing, so it drops entries that are gone; and it sees every living root, so it drops
+//! entries of dead scopes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,11 +35,16 @@ pub(crate) fn plan(index: &Index, options: &Options) -> Option<Plan> {
         of_kind.map(|run| run.info.bytes).sum()
     };
     let count_of = |level| runs.iter().filter(|run| run.info.level == level).count();
+    let zero = count_of(Level::Zero);
+    if runs.len() > options.merge_max && zero >= 2 {
+        // So many at once come after a long merge, or from a log that was written anew.
+        let count = zero.min(options.merge_max);
+        return Some(Plan { runs: runs[zero - count..zero].to_vec(), level: Level::One });
+    }
     let is_much_newer = bytes_of(false) * 100 > bytes_of(true) * options.newer_per_cent;
     if is_much_newer || count_of(Level::One) >= options.level_1_max {
         return Some(Plan { runs: runs.to_vec(), level: Level::Bottom });
     }
-    let zero = count_of(Level::Zero);
     (zero >= options.fan_in).then(|| Plan { runs: runs[..zero].to_vec(), level: Level::One })
 }
 

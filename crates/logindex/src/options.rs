@@ -7,6 +7,8 @@ pub struct Options {
     pub block_bytes: u32,
     /// So many runs of level 0 are merged into one of level 1.
     pub fan_in: usize,
+    /// More runs than this are not merged at once, as far as they are of level 0. At least 2.
+    pub merge_max: usize,
     /// When there are so many runs of level 1, everything is merged into the bottom.
     pub level_1_max: usize,
     /// When what is newer than the bottom exceeds this part of its bytes, everything is merged.
@@ -26,6 +28,7 @@ impl Default for Options {
         Self {
             block_bytes: 4096,
             fan_in: 8,
+            merge_max: 64,
             level_1_max: 8,
             newer_per_cent: 25,
             cache_bytes: 64 << 20,

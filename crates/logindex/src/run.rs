@@ -217,7 +217,7 @@ impl Run {
 
     /// Verifies a block, its checksum and that it begins where its fence says.
     pub(crate) fn verified<'a>(&self, bytes: &'a [u8], block: usize) -> Result<Block<'a>> {
-        let parsed = Block::verify(bytes, self.block_bytes(), self.seed, number(block))
+        let parsed = Block::verify(bytes, self.block_bytes(), self.seed)
             .map_err(|what| self.damaged(block, what))?;
         if parsed.first() != self.fences.first(block) {
             return Err(self.damaged(block, "another first name than its fence has"));
@@ -293,7 +293,7 @@ impl FilterLoad {
     }
 }
 
-/// The number of a block as the CRC and the cache have it.
+/// The number of a block as the cache has it.
 fn number(block: usize) -> u32 {
     u32::try_from(block).expect("the trailer counts blocks with 32 bits")
 }

@@ -146,7 +146,7 @@ impl RunWriter {
             }
             Probe::new(name).add_to(&mut self.filter[from..]);
         }
-        self.builder.encode(self.seed, self.blocks, &mut self.buffer);
+        self.builder.encode(self.seed, &mut self.buffer);
         self.blocks = self.blocks.checked_add(1).expect("2^32 blocks are 16 terabytes");
         if self.buffer.len() >= self.chunk_bytes {
             self.write_out(0..self.buffer.len())?;

@@ -218,7 +218,11 @@ fn a_full_disk_is_overcome_when_there_is_room() {
 
 #[test]
 fn what_is_discarded_does_not_come_back() {
-    let disk = SimDisk::new(1, Faults::default());
+    (0..20).for_each(discard_on);
+}
+
+fn discard_on(seed: u64) {
+    let disk = SimDisk::new(seed, Faults::default());
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     discard(&*shared, Path::new(DIR)).unwrap();
     let mut life = Life::new(1);

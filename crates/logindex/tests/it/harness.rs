@@ -23,6 +23,7 @@ pub(crate) const DIR: &str = "/db/index";
 pub(crate) const TINY: Options = Options {
     block_bytes: 256,
     fan_in: 2,
+    merge_max: 4,
     level_1_max: 2,
     newer_per_cent: 400,
     cache_bytes: 4 << 10,
@@ -179,6 +180,25 @@ impl Writer {
 
     pub(crate) fn key(&self, db: u8, key: u8) -> Name {
         Name::new(Scope::database(self.map[usize::from(db)]), hash(key.into()))
+    }
+
+    /// Logs elements of a new object in a block of their own, before its root: a relog may.
+    pub(crate) fn elements(&mut self, elements: u8) -> ObjectId {
+        let object = ObjectId(self.next_object);
+        self.next_object += 1;
+        for element in 0..elements {
+            let place = self.place();
+            self.push(Self::element(object, element), What::At(place));
+        }
+        self.lsn = self.lsn.next();
+        object
+    }
+
+    /// Logs the root of such an object.
+    pub(crate) fn root(&mut self, db: u8, key: u8, object: ObjectId) {
+        let place = self.place().with_object(object);
+        self.push(self.key(db, key), What::At(place));
+        self.lsn = self.lsn.next();
     }
 
     fn object_at(&self, name: Name) -> Option<ObjectId> {

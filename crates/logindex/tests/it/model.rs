@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::Lsn;
 use env::Disk;
 use env_sim::{Faults, SimDisk};
-use logindex::{Cut, Judge, verify};
+use logindex::{Cut, Judge, Level, Step, verify};
 use proptest::prelude::*;
 
 use crate::harness::{DATABASES, DIR, Op, Writer, check, open, settle, state_of};
@@ -125,8 +125,13 @@ fn while_a_log_is_written_anew_nothing_is_called_dead() {
     // The map does not name database 0 yet, nor its objects.
     let settled = writer.picture.clone();
     writer.picture.scopes = logindex::Scopes::mapped(base::DbId(3), [base::DbId(1)]);
+    let mut object = None;
     for is_relogging in [true, false, false, false, false, false] {
         writer.picture.is_relogging = is_relogging;
+        match object {
+            None => object = Some(writer.elements(9)),
+            Some(object) => writer.root(1, 40, object),
+        }
         for key in 0..12 {
             writer.run(Op::Set { db: 1, key, expires: true });
         }
@@ -134,6 +139,8 @@ fn while_a_log_is_written_anew_nothing_is_called_dead() {
         settle(&mut indexer, writer.lsn).unwrap();
         check(&indexer.index(), &writer.picture);
         if is_relogging {
+            let merged: Vec<Level> = indexer.index().runs().map(|run| run.level).collect();
+            assert_eq!(merged, [Level::Bottom], "a merge could have judged");
             // Whatever the map comes to say, everything is still there.
             let mut all = writer.picture.clone();
             (all.scopes, all.is_relogging) = (settled.scopes.clone(), false);
@@ -142,6 +149,32 @@ fn while_a_log_is_written_anew_nothing_is_called_dead() {
     }
     // Enough cuts for another merge into the bottom.
     let entries: u64 = indexer.index().runs().map(|run| run.entries).sum();
-    assert!(entries < 12 * 6, "{entries}: only database 1 is alive, in a few runs");
+    assert!(entries < 22 * 6, "{entries}: only database 1 is alive, in a few runs");
     assert!(matches!(indexer.installed_cut().unwrap().judge, Judge::Settled(_)));
+}
+
+/// Many cuts that become durable together, as after a log was written anew.
+#[test]
+fn many_runs_at_once_are_merged_a_few_at_a_time() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
+    let mut indexer = open(&disk).unwrap();
+    let mut writer = Writer::new();
+    for round in 0..40 {
+        writer.run(Op::Create { db: 0, key: round % 12, elements: 3 });
+        writer.run(Op::Rename { db: 0, from: round % 12, to: round % 7 });
+        indexer.add(writer.cut().unwrap());
+    }
+    settle(&mut indexer, Lsn::ZERO).unwrap();
+    assert_eq!((indexer.backlog(), indexer.index().runs().len()), (40, 0));
+    indexer.step(writer.lsn).unwrap();
+    assert_eq!((indexer.backlog(), indexer.index().runs().len()), (0, 40), "one manifest");
+    let mut before = 40;
+    while indexer.step(writer.lsn).unwrap() == Step::Worked {
+        let runs = indexer.index().runs().len();
+        let is_bottom = indexer.index().runs().any(|run| run.level == Level::Bottom);
+        assert!(before - runs < 4 || is_bottom, "{before} runs became {runs}");
+        before = runs;
+        check(&indexer.index(), &writer.picture);
+    }
+    assert!(indexer.index().runs().len() < 5);
 }

@@ -64,8 +64,8 @@ pub(super) const ORDER: &[Place] = &[
     Place {
         name: "fuzz-targets",
         may_use: &[
-            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "pages", "transfer",
-            "command", "tap", "server",
+            "base", "env", "env-sim", "resp", "rdb", "keyspace", "redo", "logindex", "pages",
+            "transfer", "command", "tap", "server",
         ],
         tests_may_use: &[],
     },
