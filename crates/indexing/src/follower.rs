@@ -115,6 +115,18 @@ impl Follower {
         self.last
     }
 
+    /// The last cut.
+    #[must_use]
+    pub const fn last_cut(&self) -> Lsn {
+        self.last_cut
+    }
+
+    /// Whether files of the log are being read: the next step is cheap.
+    #[must_use]
+    pub const fn is_reading(&self) -> bool {
+        self.blocks.is_some()
+    }
+
     /// What is known as of the last block that was read.
     #[must_use]
     pub const fn known(&self) -> &Known {

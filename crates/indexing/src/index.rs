@@ -131,20 +131,21 @@ impl LogIndex {
         }
     }
 
-    /// Does some of what there is to do.
+    /// Does some of what there is to do. Looking for new blocks costs a look at every file of the log:
+    /// only if `may_look`, or if a compaction wants a cut, a new look is begun.
     ///
     /// # Errors
     /// When the log or the index cannot be read or written. If [`crate::Error::is_final`], nothing goes on
     /// until [`LogIndex::begin_anew`]; otherwise another step tries again.
-    pub fn step(&mut self) -> Result<Step> {
+    pub fn step(&mut self, may_look: bool) -> Result<Step> {
         let mut step = Step::Idle;
         if self.indexer.backlog() < BACKLOG_MAX {
             if self.is_cut_due() {
-                if let Some(batch) = self.follower.cut() {
-                    self.indexer.add(batch);
-                    step = Step::Worked;
-                }
-            } else if self.follower.step()? == Followed::Some {
+                self.cut_now();
+                step = Step::Worked;
+            } else if (may_look || self.follower.is_reading() || self.is_cut_wanted())
+                && self.follower.step()? == Followed::Some
+            {
                 step = Step::Worked;
             }
         }
@@ -157,13 +158,17 @@ impl LogIndex {
 
     fn is_cut_due(&self) -> bool {
         let (bytes, entries) = self.follower.pending();
-        let wanted = self.bound.wanted();
         bytes >= self.options.cut_bytes
             || entries >= self.options.cut_entries
-            || (self.cut() < wanted && self.follower.last() >= wanted)
+            || (self.is_cut_wanted() && self.follower.last() >= self.bound.wanted())
     }
 
-    /// Cuts behind what was read, for a start that has little to read.
+    /// Whether a compaction waits for a cut that is not on its way.
+    fn is_cut_wanted(&self) -> bool {
+        self.follower.last_cut() < self.bound.wanted()
+    }
+
+    /// Cuts behind what was read, if that is behind the last cut.
     pub fn cut_now(&mut self) {
         if let Some(batch) = self.follower.cut() {
             self.indexer.add(batch);

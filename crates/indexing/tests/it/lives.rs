@@ -132,7 +132,7 @@ fn a_life_without_the_index_is_noticed() {
     world.close();
     let mut world = World::open(&disk, seed, 1).unwrap();
     let stepped = loop {
-        match world.index.step() {
+        match world.index.step(true) {
             Ok(indexing::Step::Worked) => {}
             stepped => break stepped,
         }
@@ -141,4 +141,18 @@ fn a_life_without_the_index_is_noticed() {
     world.index.begin_anew().unwrap();
     world.catch_up();
     assert_eq!(world.indexed(), world.expected());
+}
+
+#[test]
+fn a_compaction_that_waits_for_a_cut_gets_it() {
+    let disk = SimDisk::new(3, Faults::default());
+    // No cut has any other reason.
+    let mut world = World::open_with(&disk, 3, 0, u64::MAX).unwrap();
+    for _ in 0..300 {
+        world.write();
+        world.log.seal();
+    }
+    assert!(world.rest());
+    assert_ne!(world.log.stats().compactions, 0);
+    assert_ne!(world.index.cut(), base::Lsn::ZERO);
 }

@@ -59,7 +59,7 @@ fn log_options(seed: u64) -> redo::Options {
 }
 
 /// Tiny blocks, runs and cuts.
-pub(crate) fn index_options(seed: u64) -> Options {
+fn index_options(cut_bytes: u64) -> Options {
     let runs = logindex::Options {
         block_bytes: 256,
         fan_in: 2,
@@ -70,7 +70,7 @@ pub(crate) fn index_options(seed: u64) -> Options {
         sync_bytes: 1024,
         ..logindex::Options::default()
     };
-    Options { cut_bytes: 300 + seed % 7 * 200, cut_entries: 40, runs }
+    Options { cut_bytes, cut_entries: if cut_bytes == u64::MAX { usize::MAX } else { 40 }, runs }
 }
 
 impl World {
@@ -79,6 +79,15 @@ impl World {
         disk: &SimDisk,
         seed: u64,
         life: u64,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        Self::open_with(disk, seed, life, 300 + seed % 7 * 200)
+    }
+
+    pub(crate) fn open_with(
+        disk: &SimDisk,
+        seed: u64,
+        life: u64,
+        cut_bytes: u64,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let clock = Arc::new(ManualClock::default());
         let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
@@ -99,7 +108,7 @@ impl World {
             log.reader(),
             database,
             hash_seed,
-            index_options(seed),
+            index_options(cut_bytes),
         )?;
         let rng = SimEntropy::new(seed ^ (life << 32));
         let namer = Namer::new(hash_seed);
@@ -245,7 +254,7 @@ impl World {
             4..6 => _ = self.compactor.step(),
             6..10 => {
                 // What fails is tried again.
-                let stepped = self.index.step();
+                let stepped = self.index.step(true);
                 assert!(!stepped.is_err_and(|error| error.is_final()), "nothing was missed");
             }
             10 => {
@@ -275,7 +284,7 @@ impl World {
             }
             is_at_rest &= self.compactor.step() != redo::Step::Worked;
             self.log.poll();
-            is_at_rest &= matches!(self.index.step(), Ok(Step::Idle));
+            is_at_rest &= matches!(self.index.step(true), Ok(Step::Idle));
             let wanted = self.log.reader().index_bound().wanted();
             is_at_rest &= wanted <= self.index.cut() && self.log.stats().compacting.is_none();
             if is_at_rest {
@@ -302,7 +311,7 @@ impl World {
     pub(crate) fn catch_up(&mut self) {
         loop {
             loop {
-                match self.index.step() {
+                match self.index.step(true) {
                     Ok(Step::Worked) => {}
                     Ok(Step::Idle) => break,
                     Err(_) => return,
