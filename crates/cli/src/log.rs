@@ -128,6 +128,10 @@ fn repair(
     devices: &[PathBuf],
     yes: bool,
 ) -> anyhow::Result<ExitCode> {
+    if yes && !redo::is_in_use(&**disk, directory)? {
+        // Records get new addresses.
+        logindex::discard(&**disk, &crate::index::below(directory))?;
+    }
     let now_ms = OsClock::new().now_ms();
     let mode = if yes { RepairMode::CarryOut { now_ms } } else { RepairMode::Show };
     let repair = redo::repair(disk, directory, devices, &mut OsEntropy, mode)?;

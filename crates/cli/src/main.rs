@@ -3,6 +3,7 @@
 //! ```text
 //!   indelible server [redis.conf | -] [--name value ...]     runs the server
 //!   indelible log verify|dump|repair DIR                     looks at a redo log, or repairs it
+//!   indelible index verify|stats|rebuild DIR                 looks at the index of a redo log
 //!   indelible transfer serve|send|fetch|token ...            files, verified on the medium they rest on
 //!   indelible tap log|inspect|replay ...                     records a server's requests from the network
 //!   indelible --version | --help
@@ -15,6 +16,7 @@ mod allocator;
 mod arguments;
 mod daemon;
 mod host;
+mod index;
 mod log;
 mod run;
 mod size;
@@ -41,6 +43,10 @@ Usage:
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.
+  indelible index verify|stats DIR
+      Checks the index of a redo log (log-index yes), or shows what it has.
+  indelible index rebuild DIR
+      Removes the index of a server that is not running; its next start builds it anew.
   indelible transfer serve DIR [--listen ADDRESS]
       Receives files into a directory, and gives out what is in it.
   indelible transfer send PATH... HOST:PORT[/DIR]
@@ -92,6 +98,7 @@ fn main() -> ExitCode {
         }
         ["server", ..] => run::server(&arguments[1..]),
         ["log", ..] => log::log(&arguments),
+        ["index", ..] => index::index(&arguments),
         ["tap", ..] => tap::tap(&arguments),
         [unknown, ..] => {
             eprintln!("unknown command '{unknown}'; try: indelible --help");

@@ -22,6 +22,7 @@ mod descriptors;
 pub mod engine;
 mod error;
 pub mod host;
+mod index_thread;
 mod listen;
 pub mod load;
 pub mod logger;

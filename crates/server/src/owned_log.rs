@@ -26,6 +26,7 @@ use rustix::thread::gettid;
 
 use crate::config::{FsyncPolicy, LogOptions};
 use crate::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
+use crate::index_thread::{IndexFigures, IndexThread, OpenIndex};
 
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
@@ -53,6 +54,11 @@ pub trait LogWorkers: Send {
         false
     }
 
+    /// How far the index of the log is; `None` if none is kept.
+    fn index_figures(&self) -> Option<IndexFigures> {
+        None
+    }
+
     /// The log was told to end: steps them until they have nothing to do for ever.
     ///
     /// # Errors
@@ -76,7 +82,7 @@ pub fn own(log: Log, workers: Box<dyn LogWorkers>) -> BoxedLog {
 ///
 /// # Errors
 /// When a thread cannot be started.
-pub(crate) fn start(opened: Opened) -> std::io::Result<BoxedLog> {
+pub(crate) fn start(opened: Opened, index: Option<OpenIndex>) -> std::io::Result<BoxedLog> {
     let Opened { log, flushers, compactor, .. } = opened;
     let mut threads = Vec::new();
     let mut desks = Vec::new();
@@ -90,24 +96,26 @@ pub(crate) fn start(opened: Opened) -> std::io::Result<BoxedLog> {
     let scrubber = log.scrubber();
     let thread = std::thread::Builder::new().name("scrubber".to_owned());
     threads.push(thread.spawn(in_background(move || run_scrubber(scrubber)))?);
-    Ok(own(log, Box::new(Threads { threads, flushers: desks })))
+    let index = index.map(IndexThread::start).transpose()?;
+    Ok(own(log, Box::new(Threads { threads, flushers: desks, index })))
 }
 
 /// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
 /// those that a client waits for go first. It still gets a quarter of a core that is always busy,
 /// which is more than keeping up takes.
-fn in_background(run: impl FnOnce()) -> impl FnOnce() {
+pub(crate) fn in_background(run: impl FnOnce()) -> impl FnOnce() {
     move || {
         let _refused = setpriority_process(Some(gettid()), BACKGROUND_NICENESS);
         run();
     }
 }
 
-/// A thread a flusher, one for the compactor, one for the scrubber.
+/// A thread a flusher, one for the compactor, one for the scrubber, and one for an index.
 struct Threads {
     threads: Vec<JoinHandle<()>>,
     /// Each is locked by its thread while it steps, and by the executor while it writes.
     flushers: Vec<Arc<Mutex<Flusher>>>,
+    index: Option<IndexThread>,
 }
 
 impl LogWorkers for Threads {
@@ -149,7 +157,14 @@ impl LogWorkers for Threads {
             .any(|mut flusher| flusher.device_index() == device && flusher.write_now())
     }
 
+    fn index_figures(&self) -> Option<IndexFigures> {
+        self.index.as_ref().map(IndexThread::figures)
+    }
+
     fn finish(&mut self) -> Result<(), CloseError> {
+        if self.index.take().is_some_and(IndexThread::end) {
+            return Err(CloseError::Panicked);
+        }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 return Err(CloseError::Panicked);
@@ -349,6 +364,10 @@ impl ShardLog for OwnedLog {
 
     fn stats(&self) -> redo::Stats {
         self.log.stats()
+    }
+
+    fn index_figures(&self) -> Option<IndexFigures> {
+        self.workers.index_figures()
     }
 
     fn shutdown(&mut self) -> Result<(), CloseError> {

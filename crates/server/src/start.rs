@@ -24,6 +24,7 @@ use crate::descriptors::Descriptors;
 use crate::engine::{BoxedLog, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
+use crate::index_thread::IndexPlan;
 use crate::load::{Shape, load, log_options, survey};
 use crate::logger::Logger;
 use crate::owned_log;
@@ -129,10 +130,11 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     engine.set_network(reactor.network());
     let waker = &log_place.waker;
     let signals = process::watch_signals(waker).map_err(ServeError::Signals)?;
+    let index = log_place.index(&options, logger);
     let loader = recovery.map(|recovery| {
         let clock = Arc::clone(&log_place.clock);
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
-            load_and_start(recovery, Shape::new(&options, clock.now_ms()), progress)
+            load_and_start(recovery, Shape::new(&options, clock.now_ms()), &index, progress)
         };
         Loader::spawn(move || Ok(recovery), waker, read)
     });
@@ -270,6 +272,17 @@ impl LogPlace {
         move || Ok(redo::Recovery::open(env, options)?)
     }
 
+    /// What a start has to know of the log's index.
+    fn index(&self, options: &Options, logger: &Logger) -> IndexPlan {
+        IndexPlan {
+            disk: Arc::clone(&self.disk),
+            directory: self.directory.clone(),
+            is_wanted: options.log.index_enabled,
+            cut_bytes: options.log.index_cut_bytes,
+            logger: logger.clone(),
+        }
+    }
+
     /// Refuses a directory with the files of a Redis server and no log: an empty database would
     /// start next to data that its users take to be loaded.
     fn refuse_redis_files(&self, config: &Config) -> Result<(), ServeError> {
@@ -354,10 +367,11 @@ impl LoopHooks for Outside {
                 let before = engine.unload()?;
                 let opening = self.log_place.opening(&options);
                 let clock = Arc::clone(&self.log_place.clock);
+                let index = self.log_place.index(&options, &self.logger);
                 let read = move |recovery, progress: &mut dyn FnMut(u64)| {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
-                    load_and_start(recovery, Shape::new(&options, clock.now_ms()), progress)
+                    load_and_start(recovery, Shape::new(&options, clock.now_ms()), &index, progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
                 loader.report(engine);
@@ -366,7 +380,9 @@ impl LoopHooks for Outside {
             HostRequest::OpenLog => {
                 self.log_place.directory = PathBuf::from(engine.config().value("dir"));
                 let opening = self.log_place.opening(&options);
-                let read = |recovery, _: &mut dyn FnMut(u64)| survey_and_start(recovery);
+                let index = self.log_place.index(&options, &self.logger);
+                let read =
+                    move |recovery, _: &mut dyn FnMut(u64)| survey_and_start(recovery, &index);
                 match Loader::spawn(opening, &self.log_place.waker, read) {
                     Ok(surveyor) => self.surveyor = Some(surveyor),
                     Err(why) => engine.log_looked_at(Err(why)),
@@ -477,17 +493,27 @@ impl<T: Send + 'static> Loader<T> {
 fn load_and_start(
     recovery: redo::Recovery,
     shape: Shape,
+    index: &IndexPlan,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Loaded, OpenLogError> {
+    let (database, seed) = (recovery.database(), recovery.hash_seed());
+    index.remove_unwanted()?;
     let (keyspace, opened) = load(recovery, shape, progress)?;
+    let index = index.open(opened.log.reader(), database, seed)?;
     let summary = opened.summary.clone();
-    let log = owned_log::start(opened).map_err(OpenLogError::NoThread)?;
+    let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
     Ok(Loaded { keyspace, log, summary })
 }
 
 /// Opens a log for a keyspace that is there already, and starts its threads.
-fn survey_and_start(recovery: redo::Recovery) -> Result<OpenedLog, OpenLogError> {
+fn survey_and_start(
+    recovery: redo::Recovery,
+    index: &IndexPlan,
+) -> Result<OpenedLog, OpenLogError> {
+    let (database, seed) = (recovery.database(), recovery.hash_seed());
+    index.remove_unwanted()?;
     let (survey, opened) = survey(recovery)?;
-    let log = owned_log::start(opened).map_err(OpenLogError::NoThread)?;
+    let index = index.open(opened.log.reader(), database, seed)?;
+    let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
     Ok(OpenedLog { log, survey })
 }

@@ -83,6 +83,10 @@ pub struct LogOptions {
     pub compaction_garbage_percentage: u64,
     /// The number of invalid records that makes a segment worth compacting.
     pub compaction_invalid_min: u64,
+    /// Whether the log is indexed.
+    pub index_enabled: bool,
+    /// How much of the log is read before what it says is written to the index.
+    pub index_cut_bytes: u64,
     /// Whether segments are compacted without being asked to.
     pub compaction_enabled: bool,
     /// How fast compaction may read and write; 0 for no bound.
@@ -164,6 +168,8 @@ impl Config {
                 compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
                 compaction_garbage_percentage: self.number("log-compaction-garbage-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
+                index_enabled: self.is_yes("log-index"),
+                index_cut_bytes: self.number("log-index-cut-bytes"),
                 compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),
                 scrub_bytes_per_second: self.number("log-scrub-bytes-per-second"),

@@ -34,6 +34,9 @@ pub enum OpenLogError {
     /// The log is in use or damaged, or the system refuses.
     #[error(transparent)]
     Log(#[from] redo::Error),
+    /// The index of the log can be neither opened nor removed.
+    #[error("the log index: {0}")]
+    Index(#[from] indexing::Error),
     /// There is no thread to read it, or none for its flushers.
     #[error(transparent)]
     NoThread(io::Error),

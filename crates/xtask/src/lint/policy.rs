@@ -43,7 +43,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "server",
-        may_use: &["base", "env", "resp", "keyspace", "redo", "command"],
+        may_use: &["base", "env", "resp", "keyspace", "redo", "logindex", "indexing", "command"],
         tests_may_use: &["env-os", "env-sim"],
     },
     Place {
@@ -53,7 +53,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "cli",
-        may_use: &["env", "env-os", "redo", "transfer", "tap", "server"],
+        may_use: &["env", "env-os", "redo", "logindex", "transfer", "tap", "server"],
         tests_may_use: &["env-sim"],
     },
     Place {

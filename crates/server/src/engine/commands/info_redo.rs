@@ -1,5 +1,6 @@
 //! The `# Redo` section of INFO: the log in numbers.
 
+use crate::index_thread::IndexFigures;
 use redo::{DeviceState, DeviceStats, Stats};
 
 use super::super::Engine;
@@ -22,6 +23,9 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         let stats = log.stats();
         line(out, "redo_disk_bytes", stats.bytes);
         figures(&stats, out);
+        let index = log.index_figures();
+        line(out, "redo_index", u8::from(index.is_some()));
+        index.iter().for_each(|index| figures_of_index(index, out));
     }
 }
 
@@ -49,6 +53,15 @@ fn figures(stats: &Stats, out: &mut String) {
     for (index, device) in stats.devices.iter().enumerate() {
         line(out, "redo_device", figures_of_device(index, device));
     }
+}
+
+fn figures_of_index(index: &IndexFigures, out: &mut String) {
+    line(out, "redo_index_read_lsn", index.read_lsn);
+    line(out, "redo_index_cut_lsn", index.cut_lsn);
+    line(out, "redo_index_runs", index.runs);
+    line(out, "redo_index_bytes", index.bytes);
+    line(out, "redo_index_given_up", u8::from(index.is_given_up));
+    line(out, "redo_index_last_error", one_line(index.last_error.as_deref()));
 }
 
 fn figures_of_device(index: usize, device: &DeviceStats) -> String {

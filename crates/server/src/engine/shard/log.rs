@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::reach::Reach;
 use crate::config::{FsyncPolicy, LogOptions};
+use crate::index_thread::IndexFigures;
 
 /// Whether the log takes writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +133,11 @@ pub trait ShardLog: Journal {
 
     /// The figures of the log.
     fn stats(&self) -> redo::Stats;
+
+    /// How far the index of the log is; `None` if none is kept.
+    fn index_figures(&self) -> Option<IndexFigures> {
+        None
+    }
 
     /// Makes everything durable and closes the files.
     ///

@@ -1,0 +1,242 @@
+//! The thread that keeps the log's index.
+//!
+//! ```text
+//!   start     log-index no: an index that is left is removed, before the log is opened
+//!             yes: opened, or begun anew with the reason said, before the log's compactor runs
+//!   running   follows the log; looks for new blocks once a second, or when a compaction waits
+//!   end       with the threads of the log: an index holds its lock, too
+//! ```
+//!
+//! Nobody waits for the index but compactions. If it cannot be kept, because its disk is full or fails,
+//! it is removed, durably, and the log goes on without one until the next start.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use base::Mutex;
+use env::Disk;
+use indexing::{LogIndex, Step};
+use redo::{Id, Reader};
+
+use crate::logger::Logger;
+
+/// How often new blocks are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long it waits when there is nothing to do.
+const IDLE_WAIT: Duration = Duration::from_millis(50);
+
+/// So many attempts in a row may fail, a second apart, before the index is given up.
+const FAILURES_MAX: u32 = 10;
+
+/// What a start has to know of the index.
+#[derive(Clone)]
+pub(crate) struct IndexPlan {
+    pub(crate) disk: Arc<dyn Disk>,
+    /// The data directory.
+    pub(crate) directory: PathBuf,
+    /// `log-index`.
+    pub(crate) is_wanted: bool,
+    /// `log-index-cut-bytes`.
+    pub(crate) cut_bytes: u64,
+    pub(crate) logger: Logger,
+}
+
+impl IndexPlan {
+    fn index_directory(&self) -> PathBuf {
+        self.directory.join("index")
+    }
+
+    /// Removes an index that this life of the log will not keep: what it says is not true for long.
+    /// The log must be locked, and not read yet.
+    pub(crate) fn remove_unwanted(&self) -> Result<(), indexing::Error> {
+        if !self.is_wanted {
+            logindex::discard(&*self.disk, &self.index_directory())?;
+        }
+        Ok(())
+    }
+
+    /// Opens the index of an opened log, before the log's other threads run; `None` if none is wanted.
+    pub(crate) fn open(
+        &self,
+        reader: Reader,
+        database: Id,
+        seed: [u8; 16],
+    ) -> Result<Option<OpenIndex>, indexing::Error> {
+        if !self.is_wanted {
+            return Ok(None);
+        }
+        let options =
+            indexing::Options { cut_bytes: self.cut_bytes, ..indexing::Options::default() };
+        let directory = self.index_directory();
+        let disk = Arc::clone(&self.disk);
+        let bound = reader.index_bound();
+        let opened = LogIndex::open(disk, &directory, reader, database.0, seed, options);
+        let (index, unusable) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.logger.warning(&format!("The log is not indexed: {error}"));
+                logindex::discard(&*self.disk, &directory).map_err(indexing::Error::from)?;
+                bound.lift();
+                return Ok(None);
+            }
+        };
+        if let Some(why) = unusable {
+            self.logger.warning(&format!("The log index is built anew: {why}"));
+        }
+        Ok(Some(OpenIndex { index, logger: self.logger.clone(), directory }))
+    }
+}
+
+/// An index that no thread steps yet.
+pub(crate) struct OpenIndex {
+    index: LogIndex,
+    logger: Logger,
+    directory: PathBuf,
+}
+
+/// How far the index is, for INFO.
+#[derive(Debug, Default)]
+pub(crate) struct IndexStatus {
+    read_lsn: AtomicU64,
+    cut_lsn: AtomicU64,
+    runs: AtomicU64,
+    bytes: AtomicU64,
+    is_given_up: AtomicBool,
+    last_error: Mutex<Option<String>>,
+}
+
+/// What INFO says of the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexFigures {
+    /// The last block that it has read.
+    pub read_lsn: u64,
+    /// The installed cut.
+    pub cut_lsn: u64,
+    /// How many runs it has, and their bytes.
+    pub runs: u64,
+    /// See `runs`.
+    pub bytes: u64,
+    /// Whether it was removed until the next start.
+    pub is_given_up: bool,
+    /// Why a step failed last.
+    pub last_error: Option<String>,
+}
+
+impl IndexStatus {
+    fn note(&self, index: &LogIndex) {
+        self.read_lsn.store(index.read().0, Ordering::Relaxed);
+        self.cut_lsn.store(index.cut().0, Ordering::Relaxed);
+        let published = index.published().get();
+        let runs = published.runs();
+        self.runs.store(runs.len() as u64, Ordering::Relaxed);
+        self.bytes.store(runs.map(|run| run.bytes).sum(), Ordering::Relaxed);
+    }
+
+    fn figures(&self) -> IndexFigures {
+        IndexFigures {
+            read_lsn: self.read_lsn.load(Ordering::Relaxed),
+            cut_lsn: self.cut_lsn.load(Ordering::Relaxed),
+            runs: self.runs.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            is_given_up: self.is_given_up.load(Ordering::Relaxed),
+            last_error: self.last_error.lock().clone(),
+        }
+    }
+}
+
+/// The running thread.
+pub(crate) struct IndexThread {
+    is_ending: Arc<AtomicBool>,
+    status: Arc<IndexStatus>,
+    thread: JoinHandle<()>,
+}
+
+impl IndexThread {
+    /// Starts stepping the index.
+    pub(crate) fn start(open: OpenIndex) -> std::io::Result<Self> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let status = Arc::new(IndexStatus::default());
+        status.note(&open.index);
+        let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn({
+            let (is_ending, status) = (Arc::clone(&is_ending), Arc::clone(&status));
+            crate::owned_log::in_background(move || run(open, &status, &is_ending))
+        })?;
+        Ok(Self { is_ending, status, thread })
+    }
+
+    pub(crate) fn figures(&self) -> IndexFigures {
+        self.status.figures()
+    }
+
+    /// Ends the thread; what it has not cut is read again after the next start. Whether it had
+    /// panicked.
+    pub(crate) fn end(self) -> bool {
+        self.is_ending.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join().is_err()
+    }
+}
+
+fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
+    let OpenIndex { mut index, logger, directory } = open;
+    let (mut looked_at, mut failures) = (None::<Instant>, 0);
+    while !is_ending.load(Ordering::Acquire) {
+        let is_due = looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
+        if is_due {
+            looked_at = Some(Instant::now());
+        }
+        match index.step(is_due) {
+            Ok(Step::Worked) => failures = 0,
+            Ok(Step::Idle) => {
+                status.note(&index);
+                std::thread::park_timeout(IDLE_WAIT);
+            }
+            Err(error) => {
+                failures += 1;
+                let reason = error.to_string();
+                if failures == 1 {
+                    logger.warning(&format!("The log index does not keep up: {reason}"));
+                }
+                *status.last_error.lock() = Some(reason);
+                if error.is_final() && begin_anew(&mut index, &logger) {
+                    continue;
+                }
+                if failures > FAILURES_MAX {
+                    return give_up(index, &logger, &directory, status);
+                }
+                std::thread::park_timeout(Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+fn begin_anew(index: &mut LogIndex, logger: &Logger) -> bool {
+    match index.begin_anew() {
+        Ok(()) => {
+            logger.warning("The log index is built anew");
+            true
+        }
+        Err(error) => {
+            logger.warning(&format!("The log index cannot be begun anew: {error}"));
+            false
+        }
+    }
+}
+
+fn give_up(index: LogIndex, logger: &Logger, directory: &Path, status: &IndexStatus) {
+    status.is_given_up.store(true, Ordering::Relaxed);
+    match index.give_up() {
+        Ok(()) => logger.warning(
+            "The log index is removed, because it cannot be kept; it is built anew after the next start",
+        ),
+        Err(error) => logger.warning(&format!(
+            "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
+             does not know: {error}",
+            directory.display()
+        )),
+    }
+}
