@@ -30,4 +30,4 @@ pub use disk::{Access, Disk, File, Lock, ReadBuffer};
 pub use entropy::Entropy;
 pub use error::{about, lacks_descriptor, opening, reason, system_number};
 pub use file_error::FileError;
-pub use publish::{Unpublished, publish};
+pub use publish::{Complete, Renamed, Unpublished, publish};

@@ -1,7 +1,7 @@
 //! Compaction of segments' files that recovery accepts, with blocks that are copied as a whole and
 //! blocks that are copied in pieces: what was live before is what is there afterwards.
 
-use redo::Error;
+use redo::{Error, FileError};
 
 use crate::log_directory::{self, Database, disk_of, verify};
 
@@ -23,7 +23,9 @@ pub(crate) fn run(input: &[u8]) {
     }
     match Database::open(&disk) {
         Ok(again) => assert_eq!(again.live.records(), live.records()),
-        Err(error @ Error::Corrupt { .. }) => assert!(!was_good, "compaction has left: {error}"),
+        Err(error @ Error::File(FileError::Corrupt { .. })) => {
+            assert!(!was_good, "compaction has left: {error}")
+        }
         Err(error) => panic!("compaction has left: {error}"),
     }
 }

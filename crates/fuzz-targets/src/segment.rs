@@ -1,7 +1,7 @@
 //! Segments' files, read by all their readers: the verifier, the dump, and recovery, which
 //! must agree, and which changes nothing that it does not understand.
 
-use redo::{DumpFormat, Error};
+use redo::{DumpFormat, Error, FileError};
 
 use crate::log_directory::{self, Database, directory, disk_of, verify};
 
@@ -15,7 +15,9 @@ pub(crate) fn run(input: &[u8]) {
     }
     let recovered = match Database::open(&disk) {
         Ok(database) => database.close(),
-        Err(error @ (Error::Io { .. } | Error::InUse { .. })) => panic!("no decoder's: {error}"),
+        Err(error @ Error::File(FileError::Io { .. } | FileError::InUse { .. })) => {
+            panic!("no decoder's: {error}")
+        }
         Err(error) => {
             assert!(!report.is_good(), "verified, not recovered: {error}");
             return;

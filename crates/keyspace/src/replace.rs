@@ -1,5 +1,7 @@
 //! Putting a new collection in the place of whatever a key held, as SORT … STORE and its like do.
 
+use base::DbIndex;
+
 use crate::collection::{Collection, Updated};
 use crate::keyspace::Keyspace;
 use crate::value_type::WrongType;
@@ -12,7 +14,7 @@ impl Keyspace {
     /// None: the old value may be of any type.
     pub fn replace<C: Collection, R>(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         fill: impl FnOnce(&mut C::Guard<'_>) -> R,
     ) -> Result<Option<Updated<R>>, WrongType> {

@@ -4,46 +4,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, RecordAddr, SegmentId};
+use env::FileError;
 
 use crate::id::Id;
 
 /// Why a log could not be opened, read or checked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused.
-    #[error("cannot {doing} {path}: {reason}", path = path.display(), reason = env::reason(path, source))]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// What was tried, as a verb.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-
-    /// Another process has the log open.
-    #[error(
-        "{path} is locked: another process uses this data directory; stop it or choose another directory",
-        path = path.display()
-    )]
-    InUse {
-        /// The lock file.
-        path: PathBuf,
-    },
-
-    /// A file was written by a newer program.
-    #[error(
-        "{path} has format {found}, this program knows formats up to {known}; use the newer program",
-        path = path.display()
-    )]
-    NewerFormat {
-        /// The file.
-        path: PathBuf,
-        /// Its format version.
-        found: u32,
-        /// The newest version known here.
-        known: u32,
-    },
+    /// A file of the log, or its directory, cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
 
     /// A file has a section that must not be overlooked.
     #[error(
@@ -55,20 +25,6 @@ pub enum Error {
         path: PathBuf,
         /// The section's name.
         section: String,
-    },
-
-    /// Bytes that were durable are not what was written.
-    #[error(
-        "{path} is corrupt at byte {offset}: {what}; nothing was changed: restore the file from a backup or from the disk's mirror",
-        path = file.display()
-    )]
-    Corrupt {
-        /// The file.
-        file: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong there.
-        what: String,
     },
 
     /// A record is whole, and the keyspace cannot use it.
@@ -129,6 +85,17 @@ pub enum Error {
     NotKept {
         /// The segment.
         segment: SegmentId,
+    },
+
+    /// A reader of blocks would miss deletions.
+    #[error(
+        "the blocks from {from} on do not say all that was deleted since: deletions up to block {last} were compacted away; read a new mark and the blocks behind it, or everything from block 1 on"
+    )]
+    DeletesDropped {
+        /// The next block of the reader.
+        from: Lsn,
+        /// The newest block with such a deletion.
+        last: Lsn,
     },
 
     /// A segment has other records than it must have had at a mark.
@@ -235,13 +202,27 @@ impl Error {
     /// The file that an I/O error was about.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::Io { path, .. } => Some(path),
+            Self::File(FileError::Io { path, .. }) => Some(path),
             _ => None,
         }
     }
 
+    /// Creates the error for a log that another process has open, by the path of its lock.
+    pub(crate) fn in_use(path: PathBuf) -> Self {
+        let what = "another process uses this data directory; stop it or choose another directory";
+        FileError::InUse { path, what }.into()
+    }
+
+    /// Creates the error for a format that is newer than this program.
+    pub(crate) fn newer(file: &Path, found: u32, known: u32) -> Self {
+        FileError::NewerFormat { path: file.to_owned(), found, known }.into()
+    }
+
+    /// Creates the error for durable bytes that have changed.
     pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
-        Self::Corrupt { file: file.to_owned(), offset, what: what.into() }
+        let remedy =
+            "nothing was changed: restore the file from a backup or from the disk's mirror";
+        FileError::Corrupt { path: file.to_owned(), offset, what: what.into(), remedy }.into()
     }
 }
 
@@ -252,22 +233,24 @@ pub(crate) trait IoContext<T> {
 
 impl<T> IoContext<T> for io::Result<T> {
     fn at(self, path: &Path, doing: &'static str) -> Result<T> {
-        self.map_err(|source| Error::Io { path: path.to_owned(), doing, source })
+        self.map_err(|source| FileError::io(path, doing)(source).into())
     }
 }
 
 /// Whether the error says that there is no room, so that the same may be tried again. Not when it
 /// comes from a sync: what was dirty may have been dropped, whatever the reason was.
 pub(crate) fn is_full(error: &Error) -> bool {
-    lacks_descriptor(error)
-        || matches!(error, Error::Io { source, doing, .. } if *doing != "sync"
-            && matches!(source.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory))
+    let Error::File(FileError::Io { source, doing, .. }) = error else { return false };
+    let is_no_room = matches!(
+        source.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::OutOfMemory
+    );
+    env::lacks_descriptor(source) || (*doing != "sync" && is_no_room)
 }
 
 /// Whether there was no descriptor to open something with: it says nothing of the disk.
 pub(crate) fn lacks_descriptor(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if env::lacks_descriptor(source))
+    matches!(error, Error::File(FileError::Io { source, .. }) if env::lacks_descriptor(source))
 }
 
 #[cfg(test)]
@@ -277,19 +260,42 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_answer_to_a_write_and_a_failure_of_a_sync() {
         let path = PathBuf::from("f");
-        let error = |doing| {
-            let source = ErrorKind::StorageFull.into();
-            Error::Io { path: path.clone(), doing, source }
-        };
+        let refused = |doing, source| Error::File(FileError::io(&path, doing)(source));
+        let error = |doing| refused(doing, ErrorKind::StorageFull.into());
         assert!(is_full(&error("write")) && is_full(&error("reserve space for")));
         assert!(!is_full(&error("sync")));
         let no_descriptor = |number, doing| {
             let source = env::opening(&path, std::io::Error::from_raw_os_error(number));
-            Error::Io { path: path.clone(), doing, source }
+            refused(doing, source)
         };
         for doing in ["create", "open", "sync"] {
             assert!([12, 23, 24].into_iter().all(|number| is_full(&no_descriptor(number, doing))));
         }
         assert!(!is_full(&no_descriptor(5, "create")), "an I/O error is one");
+    }
+
+    #[test]
+    fn the_texts_say_which_file_what_and_what_to_do() {
+        let path = Path::new("/data/redo.manifest");
+        let texts = [
+            (
+                Error::in_use("/data/redo.lock".into()),
+                "/data/redo.lock is locked: another process uses this data directory; stop it or \
+                 choose another directory",
+            ),
+            (
+                Error::newer(path, 3, 2),
+                "/data/redo.manifest has format 3, this program supports formats up to 2; use a \
+                 newer program",
+            ),
+            (
+                Error::corrupt(path, 8, "its checksum or length is wrong"),
+                "/data/redo.manifest is corrupt at byte 8: its checksum or length is wrong; \
+                 nothing was changed: restore the file from a backup or from the disk's mirror",
+            ),
+        ];
+        for (error, text) in texts {
+            assert_eq!(error.to_string(), text);
+        }
     }
 }

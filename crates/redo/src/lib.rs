@@ -90,6 +90,7 @@ mod shared;
 mod write;
 
 pub use compact::compactor::Compactor;
+pub use env::FileError;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
 pub use format::{block, manifest, record, segment, survivors};

@@ -183,6 +183,16 @@ impl Pieces {
         to: usize,
         out: &mut [IoSlice<'a>],
     ) -> (usize, usize) {
+        let to = to.min(self.len());
+        if from >= to || out.is_empty() {
+            return (0, 0);
+        }
+        if self.full.is_empty() {
+            // Nearly every reply.
+            let slice = &self.tail[from..to];
+            out[0] = IoSlice::new(slice);
+            return (1, slice.len());
+        }
         let (mut start, mut count, mut total) = (0, 0, 0);
         let pieces = self.full.iter().map(Piece::bytes).chain(std::iter::once(&self.tail[..]));
         for bytes in pieces {

@@ -4,6 +4,7 @@
 //! to the clients that have something to read. In between, and sometimes in the middle of a command, the
 //! flushers and the compactor step, as their threads would. Nothing is ever waited for.
 
+use env::FileError;
 use env_sim::Faults;
 use server::engine::{ClientKey, Engine, HostRequest, Peer};
 
@@ -284,7 +285,10 @@ impl<'a> Life<'a> {
                 let is_excused = run.is_betrayed
                     || run.decayed.is_some()
                     || run.disk.is_crashed()
-                    || matches!(&error, redo::Error::Io { .. } | redo::Error::MissingDevice { .. });
+                    || matches!(
+                        &error,
+                        redo::Error::File(FileError::Io { .. }) | redo::Error::MissingDevice { .. }
+                    );
                 if !is_excused {
                     return Err(format!("REFUSED: the data cannot be loaded again: {error}"));
                 }

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use base::Lsn;
+use env::FileError;
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::Summary;
 use server::config::Config;
@@ -305,7 +306,7 @@ impl Run {
                 Ok(_) => unreachable!("the arm above has it"),
                 Err(error) => {
                     self.note(|| format!("no start: {error}"));
-                    let is_eio = matches!(&error, redo::Error::Io { source, .. } if env::system_number(source).is_some());
+                    let is_eio = matches!(&error, redo::Error::File(FileError::Io { source, .. }) if env::system_number(source).is_some());
                     if is_eio {
                         self.tally.recoveries_with_io_errors += 1;
                         self.disk.set_faults(Faults::default());

@@ -115,7 +115,9 @@ fn block_crc(offset: u64, length: u32, cells: &[u8]) -> u32 {
 /// Writes a dump. Dropped before [`Writer::finish`], it leaves only a file with a temporary name,
 /// which the next writer replaces.
 pub struct Writer<'a> {
-    unpublished: Unpublished<'a>,
+    disk: &'a dyn Disk,
+    path: PathBuf,
+    unpublished: Unpublished,
     header: Header,
     block: Vec<u8>,
     offset: u64,
@@ -138,7 +140,7 @@ impl<'a> Writer<'a> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = PathBuf::from(temporary);
-        let unpublished = Unpublished::create(disk, &temporary, path)?;
+        let unpublished = Unpublished::create(disk, &temporary)?;
         let header = Header {
             table_rows: shape.rows() as u64,
             row_bytes: shape.row_bytes() as u64,
@@ -150,7 +152,8 @@ impl<'a> Writer<'a> {
         let mut block =
             Vec::with_capacity(BLOCK_BYTES + shape.row_bytes() + BLOCK_HEADER_BYTES * 2);
         block.resize(BLOCK_HEADER_BYTES, 0);
-        Ok(Self { unpublished, header, block, offset: HEADER_BYTES as u64, synced: 0, rows: 0 })
+        let (path, offset) = (path.to_owned(), HEADER_BYTES as u64);
+        Ok(Self { disk, path, unpublished, header, block, offset, synced: 0, rows: 0 })
     }
 
     fn io<T>(&self, result: std::io::Result<T>) -> Result<T> {
@@ -210,7 +213,7 @@ impl<'a> Writer<'a> {
         footer[8..].copy_from_slice(&rows);
         self.io(self.unpublished.file().write_all_at(&footer, self.offset))?;
         self.offset += footer.len() as u64;
-        let file = self.unpublished.publish()?;
+        let file = self.unpublished.publish(self.disk, &self.path)?;
         file.drop_cache(self.synced, self.offset - self.synced);
         Ok(Summary { rows: self.rows, bytes: self.offset })
     }

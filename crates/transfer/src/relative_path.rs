@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The directory below a destination in which files wait until they are complete and verified.
 pub const STAGING: &str = ".indelible-transfer";
@@ -130,6 +131,12 @@ impl RelativePath {
             }
         }
         true
+    }
+}
+
+impl AsRef<Path> for RelativePath {
+    fn as_ref(&self) -> &Path {
+        Path::new(self.as_os_str())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use env::{Access, Disk, FileError, Unpublished, publish};
-use env_sim::sweep::{Damage, Image, crash_everywhere, damages, disk_of, image_of};
+use env_sim::sweep::{Damage, Image, crash_everywhere, damages, disk_of, exchanges, image_of};
 use env_sim::{Faults, SimDisk};
 
 const DIR: &str = "/d";
@@ -86,13 +86,31 @@ fn an_error_names_the_step_and_leaves_one_of_both() {
 #[test]
 fn a_file_that_is_not_published_never_appears() {
     let disk = start(1, true);
-    let unpublished = Unpublished::create(&disk, &temporary(), &path()).unwrap();
+    let unpublished = Unpublished::create(&disk, &temporary()).unwrap();
     unpublished.file().write_all_at(&new(), 0).unwrap();
     drop(unpublished);
     assert_eq!(contents(&disk).as_deref(), Some(OLD));
     let file = publish(&disk, &temporary(), &path(), &new()).unwrap();
     file.write_all_at(b"more", 3000).unwrap();
     assert_eq!(disk.open(&path(), Access::Read).unwrap().len().unwrap(), 3004, "the same file");
+}
+
+/// The steps one by one, with a wait before the rename and a second attempt at the last one.
+#[test]
+fn each_step_can_wait_and_the_last_one_be_made_again() {
+    let disk = start(1, true);
+    let unpublished = Unpublished::create(&disk, &temporary()).unwrap();
+    unpublished.file().write_all_at(&new(), 0).unwrap();
+    let complete = unpublished.complete().unwrap();
+    assert_eq!(contents(&disk).as_deref(), Some(OLD), "it waits");
+    let renamed = complete.rename(&disk, &path()).unwrap();
+    let error_at_io = Some(disk.io_count() + 1);
+    disk.set_faults(Faults { error_at_io, ..Faults::default() });
+    let failed = renamed.settle(&disk).unwrap_err();
+    assert!(failed.to_string().starts_with("cannot sync /d"), "{failed}");
+    renamed.settle(&disk).unwrap();
+    disk.crash();
+    assert!(contents(&disk) == Some(new()));
 }
 
 #[test]
@@ -115,4 +133,8 @@ fn a_sweep_has_every_damage_once_and_does_it() {
         }
     }
     assert_eq!(damages(&image, 2).len(), (2 * 2 + 3) + (2 + 3));
+    let all = exchanges(&image);
+    assert_eq!(all.len(), 1);
+    let exchanged = all[0].apply(&image);
+    assert_eq!((&exchanged[&path()][..], &exchanged[&temporary()][..]), (&b"de"[..], &b"abc"[..]));
 }

@@ -1,5 +1,7 @@
 //! Sets and sorted sets side by side, as sources of unions, intersections and differences.
 
+use base::DbIndex;
+
 use super::{ZSet, ZSetView};
 use crate::collection::{Collection, ValueRef};
 use crate::keyspace::Keyspace;
@@ -61,7 +63,7 @@ impl Keyspace {
     /// [`WrongType`] when one of the keys holds something else.
     pub fn read_scored(
         &mut self,
-        db: usize,
+        db: DbIndex,
         keys: &[&[u8]],
     ) -> Result<Vec<Option<ScoredView<'_>>>, WrongType> {
         // The first pass deletes what has expired and counts; nothing changes in the second.

@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::{Lsn, ObjectId, SegmentId};
-use env::Disk;
+use env::{Complete, Disk, Renamed};
 
 use crate::compact::history::{self, Nameless, Source};
 use crate::compact::holds::{Holds, MarkId};
@@ -114,7 +114,7 @@ impl Compactor {
                 let copied = std::mem::take(&mut running.copied);
                 self.report(running, Ok(copied));
             }
-            Err(error) if running.place == Place::New && is_full(&error) => {
+            Err(error) if matches!(running.place, Place::New(_)) && is_full(&error) => {
                 // Half of it is done: the rest is tried again, as a flusher does.
                 running.retry_at_us = self.shared.clock.monotonic_us() + RETRY_US;
                 self.running = Some(running);
@@ -130,11 +130,14 @@ impl Compactor {
 
     /// Lets go of files that no mark needs any more, or some of them; whether there was anything.
     fn let_go(&mut self) -> bool {
+        let holds = &self.queue.holds;
         if !self.nameless.is_empty() {
             self.nameless.shrink();
+            if self.nameless.is_empty() {
+                holds.end_drop();
+            }
             return true;
         }
-        let holds = &self.queue.holds;
         if holds.count() == 0 || self.queue.lock().is_ending {
             return false;
         }
@@ -155,6 +158,9 @@ impl Compactor {
             holds.keep(kept);
             self.drop_at_us = now_us + RETRY_US;
         }
+        if self.nameless.is_empty() {
+            holds.end_drop();
+        }
         true
     }
 
@@ -164,6 +170,7 @@ impl Compactor {
         let result = result
             .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
         let Running { segments, target, bytes_before, .. } = running;
+        self.shared.dropped_deletes.end();
         let outcome = Outcome { segments, target, bytes_before, result };
         self.queue.report(outcome);
         (self.shared.waker)();
@@ -176,15 +183,23 @@ enum Progress {
     Done,
 }
 
+/// How far the new file is.
+enum NewFile {
+    Unmade,
+    Copying(Output),
+    /// Everything is copied; `None` when nothing stays, or once the file has its name.
+    Copied(Option<Complete>),
+}
+
 /// Which files are in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// The old ones.
     Old,
     /// These or the new one: the rename has failed, or has not returned.
     InDoubt,
-    /// The new one, and such old ones as are not removed yet, or not durably so.
-    New,
+    /// The new one, or none, and such old ones as are not removed yet, or not durably so.
+    New(Option<Renamed>),
     /// The new one alone, whatever comes.
     Settled,
 }
@@ -204,6 +219,8 @@ struct Running {
     /// What is being copied.
     copy: Option<ImageCopy>,
     copied: Vec<Copied>,
+    /// The last block that has a delete record perhaps which is dropped unread, or 0.
+    unread_delete_lsn: Lsn,
     /// The last block that each segment ever had.
     horizons: BTreeMap<SegmentId, Lsn>,
     /// The images of the old files that were not needed yet, by segment.
@@ -211,10 +228,9 @@ struct Running {
     /// The old files, by their paths.
     sources: Vec<Source>,
     marks: Vec<MarkId>,
-    output: Option<Output>,
+    new_file: NewFile,
     read_bytes: u64,
     started_us: u64,
-    is_copied: bool,
     place: Place,
     /// What comes after that has failed for want of room or descriptors: when it is tried again.
     retry_at_us: u64,
@@ -223,7 +239,9 @@ struct Running {
 
 impl Running {
     fn new(job: Job) -> Self {
+        let unread = job.members.iter().filter(|member| member.drops_all && member.has_deletes);
         Self {
+            unread_delete_lsn: unread.map(|member| member.horizon).max().unwrap_or(Lsn::ZERO),
             segments: job.members.iter().map(|member| member.segment).collect(),
             target: job.target,
             bytes_before: job.bytes_before,
@@ -239,10 +257,9 @@ impl Running {
             images: BTreeMap::new(),
             sources: Vec::new(),
             marks: job.marks,
-            output: None,
+            new_file: NewFile::Unmade,
             read_bytes: 0,
             started_us: 0,
-            is_copied: false,
             place: Place::Old,
             retry_at_us: 0,
             nameless: Nameless::default(),
@@ -250,7 +267,7 @@ impl Running {
     }
 
     fn step(&mut self, shared: &Shared, holds: &Holds) -> Result<Progress> {
-        if self.output.is_none() {
+        if matches!(self.new_file, NewFile::Unmade) {
             self.begin(shared)?;
         }
         if self.place == Place::Settled {
@@ -258,7 +275,7 @@ impl Running {
             let is_over = self.nameless.is_empty();
             return Ok(if is_over { Progress::Done } else { Progress::Worked });
         }
-        if self.is_copied {
+        if matches!(self.new_file, NewFile::Copied(_)) {
             let is_resting = shared.clock.monotonic_us() < self.retry_at_us;
             return if is_resting { Ok(Progress::Waiting) } else { self.finish(shared, holds) };
         }
@@ -266,9 +283,7 @@ impl Running {
             return Ok(Progress::Waiting);
         }
         let before = self.read_bytes;
-        while !self.is_copied && self.read_bytes - before < CHUNK_BYTES as u64 {
-            self.copy_some(shared)?;
-        }
+        while self.read_bytes - before < CHUNK_BYTES as u64 && self.copy_some(shared)? {}
         Ok(Progress::Worked)
     }
 
@@ -303,34 +318,52 @@ impl Running {
                 self.images.entry(image.header.segment).or_default().push(image);
             }
         }
-        let first = self.segments.first().expect("a job has members");
-        let path = self.target_path(shared, *first);
-        self.output = Some(Output::create(disk, segment::temp_path(&path))?);
+        self.new_file = NewFile::Copying(Output::create(disk, &self.temp_path(shared))?);
         Ok(())
+    }
+
+    fn temp_path(&self, shared: &Shared) -> PathBuf {
+        let first = self.segments.first().expect("a job has members");
+        segment::temp_path(&self.target_path(shared, *first))
     }
 
     fn target_path(&self, shared: &Shared, leader: SegmentId) -> PathBuf {
         shared.devices[self.target].path.join(segment::file_name(leader, 0))
     }
 
-    /// Copies a block, or begins or ends a segment.
-    fn copy_some(&mut self, shared: &Shared) -> Result<()> {
-        let output = self.output.as_mut().expect("made before anything is copied");
+    /// Copies a block, or begins or ends a segment; whether there is more to copy.
+    fn copy_some(&mut self, shared: &Shared) -> Result<bool> {
+        let NewFile::Copying(output) = &mut self.new_file else { return Ok(false) };
         if let Some(copy) = &mut self.copy {
             if let Some(read_bytes) = copy.step(&*shared.disk, output)? {
                 self.read_bytes += read_bytes;
-                return Ok(());
+                return Ok(true);
             }
             let copied = self.copy.take().expect("seen above").finish(output);
             self.copied.push(copied);
         } else if let Some(member) = self.members.pop_front() {
             self.copy = Some(self.begin_member(shared, member)?);
         } else {
-            if self.copied.iter().any(|copied| copied.present_count > 0) {
-                output.write_and_sync()?;
-            }
-            self.is_copied = true;
+            self.end_copying(shared)?;
         }
+        Ok(true)
+    }
+
+    /// Makes what was copied durable; a file without anything in it is removed.
+    fn end_copying(&mut self, shared: &Shared) -> Result<()> {
+        let NewFile::Copying(output) = std::mem::replace(&mut self.new_file, NewFile::Unmade)
+        else {
+            unreachable!("called at the end of copying");
+        };
+        let is_left = self.copied.iter().any(|copied| copied.present_count > 0);
+        self.new_file = NewFile::Copied(match is_left {
+            true => Some(output.complete()?),
+            false => {
+                let temp = self.temp_path(shared);
+                shared.disk.remove(&temp).at(&temp, "remove")?;
+                None
+            }
+        });
         Ok(())
     }
 
@@ -398,32 +431,30 @@ impl Running {
     fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<Option<KeptFile>> {
         if self.aside.is_some() {
             // They are damaged: no mark is served by them.
-            holds.lose(&holds.holders(&self.marks, &self.segments), &self.segments);
+            holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
             return vec![None; self.sources.len()];
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
     }
 
-    /// Puts the new file in its place; without anything in it, it is removed.
+    /// Puts the new file, if there is one, in its place.
     fn replace(&mut self, shared: &Shared, new_path: Option<&Path>) -> Result<()> {
-        let disk = &*shared.disk;
-        let temp = self.output.as_ref().expect("made before anything is copied").path.clone();
-        match new_path {
-            Some(path) => {
-                self.place = Place::InDoubt;
-                disk.rename(&temp, path).at(path, "replace")?;
-            }
-            None => disk.remove(&temp).at(&temp, "remove")?,
-        }
-        self.place = Place::New;
+        let NewFile::Copied(complete) = &mut self.new_file else {
+            unreachable!("nothing is replaced before everything is copied");
+        };
+        self.place = Place::InDoubt;
+        let renamed = match complete.take().zip(new_path) {
+            Some((complete, path)) => Some(complete.rename(&*shared.disk, path)?),
+            None => None,
+        };
+        self.place = Place::New(renamed);
         Ok(())
     }
 
     /// Makes the replacement durable and removes what was replaced. May be tried again.
     fn settle(&self, shared: &Shared, new_path: Option<&Path>) -> Result<()> {
-        if new_path.is_some() {
-            let dir = &shared.devices[self.target].path;
-            shared.disk.sync_dir(dir).at(dir, "sync")?;
+        if let Place::New(Some(renamed)) = &self.place {
+            renamed.settle(&*shared.disk)?;
         }
         let left = self.copied.iter().filter(|copied| copied.present_count > 0);
         let news = left.map(|copied| shared.manifest.listing().note_whole(copied.segment));
@@ -440,6 +471,7 @@ impl Running {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
         gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
+        self.note_dropped_deletes(shared);
         let durable = shared.durability.durable_lsn();
         shared.manifest.update(|manifest| {
             manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
@@ -455,6 +487,15 @@ impl Running {
             }
             true
         })
+    }
+
+    /// Tells readers of blocks which delete records are dropped.
+    fn note_dropped_deletes(&self, shared: &Shared) {
+        let read = self.copied.iter().map(|copied| copied.dropped_delete_lsn);
+        let dropped = read.fold(self.unread_delete_lsn, Lsn::max);
+        if dropped > Lsn::ZERO {
+            shared.dropped_deletes.begin(dropped);
+        }
     }
 
     /// Removes what the new file has replaced. Further parts of a segment go first: a part without
@@ -492,6 +533,7 @@ impl Running {
                 removed => removed.at(path, "remove"),
             };
         };
+        // Not `env::publish`: nothing is written, an old file moves to another directory.
         let aside = dir.join(aside);
         disk.create_dir_all(&aside).at(&aside, "make")?;
         match disk.rename(path, &aside.join(name)) {
@@ -504,9 +546,7 @@ impl Running {
 
     /// Leaves no trace, as far as the disk lets it.
     fn abandon(&self, shared: &Shared) {
-        if let Some(output) = &self.output {
-            let _ = shared.disk.remove(&output.path);
-        }
+        let _ = shared.disk.remove(&self.temp_path(shared));
     }
 }
 

@@ -8,11 +8,12 @@
 //! Nothing is decoded: a record is copied by its length. An image has no header until its first
 //! record that stays, so that a segment of which nothing stays leaves no trace.
 
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::path::Path;
 
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
-use env::{Disk, File};
+use env::{Complete, Disk, Unpublished};
 
 use crate::compact::bitmap::Bitmap;
 use crate::error::{IoContext, Result};
@@ -32,8 +33,7 @@ const SYNC_BYTES: u64 = 1 << 20;
 
 /// The file that images are copied into.
 pub(crate) struct Output {
-    pub(crate) path: PathBuf,
-    file: Box<dyn File>,
+    new: Unpublished,
     buffer: Vec<u8>,
     /// Where the buffer will be written.
     at: u64,
@@ -42,13 +42,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// A new file at `path`; one that is there is a leftover of our own.
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self> {
-        if disk.exists(&path).at(&path, "look for")? {
-            disk.remove(&path).at(&path, "remove")?;
-        }
-        let file = disk.create(&path).at(&path, "create")?;
-        Ok(Self { path, file, buffer: Vec::with_capacity(CHUNK_BYTES), at: 0, synced: 0 })
+    /// A new file of the temporary name `path`; one that is there is a leftover of our own.
+    pub(crate) fn create(disk: &dyn Disk, path: &Path) -> Result<Self> {
+        let new = Unpublished::create(disk, path)?;
+        Ok(Self { new, buffer: Vec::with_capacity(CHUNK_BYTES), at: 0, synced: 0 })
     }
 
     /// Where what is put next will be.
@@ -56,21 +53,25 @@ impl Output {
         self.at + self.buffer.len() as u64
     }
 
+    fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.new.file().write_all_at(bytes, at).at(self.new.temporary(), "write")
+    }
+
     fn write_out(&mut self) -> Result<()> {
-        self.file.write_all_at(&self.buffer, self.at).at(&self.path, "write")?;
+        self.write(&self.buffer, self.at)?;
         self.at += self.buffer.len() as u64;
         self.buffer.clear();
-        if self.at - self.synced >= SYNC_BYTES { self.sync() } else { Ok(()) }
-    }
-
-    fn sync(&mut self) -> Result<()> {
+        if self.at - self.synced < SYNC_BYTES {
+            return Ok(());
+        }
         self.synced = self.at;
-        self.file.sync_data().at(&self.path, "sync")
+        self.new.file().sync_data().at(self.new.temporary(), "sync")
     }
 
-    pub(crate) fn write_and_sync(&mut self) -> Result<()> {
+    /// Writes the rest, and makes everything durable.
+    pub(crate) fn complete(mut self) -> Result<Complete> {
         self.write_out()?;
-        self.sync()
+        Ok(self.new.complete()?)
     }
 }
 
@@ -97,6 +98,8 @@ pub(crate) struct Copied {
     pub(crate) delete_count: u32,
     pub(crate) bytes: u64,
     pub(crate) min_lsn: Lsn,
+    /// The newest delete record that was dropped, or 0.
+    pub(crate) dropped_delete_lsn: Lsn,
 }
 
 /// One segment being copied.
@@ -187,6 +190,7 @@ impl ImageCopy {
             delete_count: 0,
             bytes: 0,
             min_lsn: Lsn::ZERO,
+            dropped_delete_lsn: Lsn::ZERO,
         };
         Ok(Self {
             header,
@@ -267,8 +271,16 @@ impl ImageCopy {
         match large {
             Large::Checking(mut copy) => {
                 let (keep, lsn) = (&self.keep, self.last_lsn);
-                let stays = |ordinal, is_delete| keep.stays(lsn, ordinal, is_delete);
+                let has_dropped = Cell::new(false);
+                let stays = |ordinal, is_delete| {
+                    let stays = keep.stays(lsn, ordinal, is_delete);
+                    has_dropped.set(has_dropped.get() || (is_delete && !stays));
+                    stays
+                };
                 let checked_bytes = copy.check_chunk(stays)?;
+                if has_dropped.get() {
+                    self.copied.dropped_delete_lsn = lsn;
+                }
                 if checked_bytes > 0 {
                     self.large = Some(Large::Checking(copy));
                 } else if copy.keeps_any() {
@@ -288,7 +300,7 @@ impl ImageCopy {
                 } else {
                     output.write_out()?;
                     let header = copy.header();
-                    output.file.write_all_at(&header.encode(), at).at(&output.path, "write")?;
+                    output.write(&header.encode(), at)?;
                     let kept = copy.kept_offsets();
                     self.note_copied(&header, &kept, copy.delete_count, at - self.start);
                 }
@@ -311,6 +323,9 @@ impl ImageCopy {
                 body.map_err(|what| self.parts[part].cursor.source.corrupt(block.offset, what))?;
             let is_delete = record::is_delete(body);
             if !self.keep.stays(block.header.lsn, ordinal, is_delete) {
+                if is_delete {
+                    self.copied.dropped_delete_lsn = block.header.lsn;
+                }
                 continue;
             }
             delete_count += u32::from(is_delete);

@@ -11,6 +11,7 @@
 //! read, and so that a damaged payload can still be named by its LSN. Segment and database tag
 //! make a block that belongs elsewhere (a misdirected write, a reused sector) no block here.
 
+use base::bytes::{u32_at, u64_at};
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 
@@ -97,22 +98,6 @@ impl BlockHeader {
         // What a header says may be anything; a reader compares it with what is left of the file.
         (HEADER_BYTES as u64).saturating_add(self.payload_bytes)
     }
-}
-
-/// The little-endian number at `at`.
-///
-/// # Panics
-/// When the bytes end before it does.
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-/// The little-endian number at `at`.
-///
-/// # Panics
-/// When the bytes end before it does.
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
 /// The LSN at `at`, unless it is one that no log reaches.

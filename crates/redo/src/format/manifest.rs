@@ -10,12 +10,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 
+use base::bytes::{array_at, u32_at, u64_at};
 use base::checksum::crc32c;
 use base::{Lsn, Mutex, ObjectId, SegmentId};
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::block::{u32_at, u64_at};
 use crate::format::listing::{Listed, Listing};
 use crate::format::sections::{self, Tag};
 use crate::id::Id;
@@ -86,8 +86,8 @@ const FIXED_BYTES: usize = 60;
 const LISTED_BYTES: usize = 16;
 const KEPT_BYTES: usize = 36;
 
-/// The sections: numbers and ids, devices, images that there must be, object floor; history, and
-/// its floor.
+/// The sections: numbers and ids, devices, images that there must be, object floor; history and its
+/// floor, which are written when they say something.
 const SECTIONS: [Tag; 6] = [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR"];
 
 /// The first so many there must be.
@@ -129,10 +129,18 @@ impl Manifest {
         }
         let objects = self.object_floor.0.to_le_bytes();
         let floor = self.history_floor.0.to_le_bytes();
-        let contents = [&base[..], &devices, &images, &objects, &history, &floor];
         let mut body = Vec::new();
-        for (tag, content) in SECTIONS.into_iter().zip(contents) {
+        for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &objects]) {
             sections::put(&mut body, tag, content);
+        }
+        let [.., history_tag, floor_tag] = SECTIONS;
+        if !history.is_empty() {
+            sections::put(&mut body, history_tag, &history);
+        }
+        if self.history_floor != self.durable_lsn {
+            // A program that leaves it out has compacted nothing beyond the durable LSN that it writes,
+            // which stands for the floor then.
+            sections::put_skippable(&mut body, floor_tag, &floor);
         }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
@@ -256,9 +264,9 @@ impl Manifest {
     /// Replaces the manifest of `dir`. Durable on return.
     ///
     /// # Errors
-    /// When the disk refuses; the old one is then still there.
+    /// When the disk refuses; then either the old or the new one is there.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
-        write_small(disk, dir, &path_in(dir), &self.encode())
+        write_small(disk, &path_in(dir), &self.encode())
     }
 }
 
@@ -306,7 +314,7 @@ impl DeviceMark {
     /// When the disk refuses.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         let body = [self.database.0, self.device.0].concat();
-        write_small(disk, dir, &Self::path_in(dir), &framed(DEVICE_MAGIC, DEVICE_VERSION, &body))
+        write_small(disk, &Self::path_in(dir), &framed(DEVICE_MAGIC, DEVICE_VERSION, &body))
     }
 }
 
@@ -390,7 +398,7 @@ fn unframed<'a>(
     }
     let found = u32_at(bytes, 8);
     if found > known {
-        return Err(Error::NewerFormat { path: file.to_owned(), found, known });
+        return Err(Error::newer(file, found, known));
     }
     let body = &bytes[HEAD_BYTES..];
     if found == 0 || u64_at(bytes, 16) != body.len() as u64 || u32_at(bytes, 12) != crc32c(body) {
@@ -427,20 +435,13 @@ fn read_small(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn write_small(disk: &dyn Disk, dir: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
-    let temp = path.with_extension("tmp");
-    if disk.exists(&temp).at(&temp, "look for")? {
-        disk.remove(&temp).at(&temp, "remove")?;
-    }
-    let file = disk.create(&temp).at(&temp, "create")?;
-    file.write_all_at(bytes, 0).at(&temp, "write")?;
-    file.sync_data().at(&temp, "sync")?;
-    disk.rename(&temp, path).at(path, "replace")?;
-    disk.sync_dir(dir).at(dir, "sync")
+fn write_small(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
+    env::publish(disk, &path.with_extension("tmp"), path, bytes)?;
+    Ok(())
 }
 
 pub(crate) fn id_at(bytes: &[u8], at: usize) -> Id {
-    Id(bytes[at..at + 16].try_into().expect("sixteen bytes"))
+    Id(array_at(bytes, at))
 }
 
 fn len_u32(len: usize) -> u32 {
@@ -486,14 +487,21 @@ mod tests {
         assert_eq!(Manifest::decode(&bytes, Path::new("m")).unwrap(), manifest());
     }
 
+    /// The program before this one knew the first four sections.
     #[test]
-    fn no_flipped_byte_goes_unseen() {
-        let bytes = manifest().encode();
-        for at in 0..bytes.len() {
-            let mut bytes = bytes.clone();
-            bytes[at] ^= 0x10;
-            assert!(Manifest::decode(&bytes, Path::new("m")).is_err(), "byte {at}");
+    fn a_program_that_knows_no_history_reads_a_manifest_that_lists_none() {
+        let known = [SECTIONS[0], SECTIONS[1], SECTIONS[2], SECTIONS[3]];
+        let is_read = |manifest: &Manifest| {
+            let bytes = manifest.encode();
+            assert_eq!(&Manifest::decode(&bytes, Path::new("m")).unwrap(), manifest);
+            let (_, body) = unframed(MAGIC, MANIFEST_VERSION, &bytes, Path::new("m")).unwrap();
+            sections::take(known, 4, body, Path::new("m")).is_ok_and(|found| found.is_some())
+        };
+        for history_floor in [Lsn::ZERO, Lsn(3), manifest().durable_lsn] {
+            let without = Manifest { history: Vec::new(), history_floor, ..manifest() };
+            assert!(is_read(&without), "{without:?}");
         }
+        assert!(!is_read(&manifest()), "a file is kept, and it must not be overlooked");
     }
 
     #[test]
@@ -515,7 +523,9 @@ mod tests {
         let mut bytes = manifest().encode();
         bytes[8] = 3;
         let error = Manifest::decode(&bytes, Path::new("m")).unwrap_err();
-        assert!(matches!(error, Error::NewerFormat { found: 3, known: 2, .. }), "{error}");
+        let is_newer =
+            matches!(&error, Error::File(env::FileError::NewerFormat { found: 3, known: 2, .. }));
+        assert!(is_newer, "{error}");
     }
 
     proptest! {

@@ -20,12 +20,13 @@
 
 use std::path::{Path, PathBuf};
 
+use base::bytes::{u32_at, u64_at};
 use base::checksum::{crc32c, crc32c_append};
 use base::{Lsn, SegmentId};
 use env::File;
 
 use crate::error::{Error, IoContext, Result};
-use crate::format::block::{lsn_at, u32_at, u64_at};
+use crate::format::block::lsn_at;
 use crate::format::manifest::id_at;
 use crate::format::survivors::Survivors;
 use crate::id::Id;
@@ -106,11 +107,7 @@ impl SegmentHeader {
             return Ok(None);
         }
         if found > SEGMENT_VERSION {
-            return Err(Error::NewerFormat {
-                path: file.to_owned(),
-                found,
-                known: SEGMENT_VERSION,
-            });
+            return Err(Error::newer(file, found, SEGMENT_VERSION));
         }
         Ok(Self::decode_fields(bytes))
     }

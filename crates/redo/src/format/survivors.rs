@@ -4,6 +4,7 @@
 //! survivors before it. A segment that was never compacted has all its records, and says so in one
 //! byte. Otherwise the footer holds the bitmap, raw or as runs, whichever is shorter.
 
+use base::bytes::u64_at;
 use base::varint;
 
 /// A set of ordinals below `len`.
@@ -167,10 +168,7 @@ impl Survivors {
                 if rest.len() != words * 8 {
                     return None;
                 }
-                let mut bits = Vec::with_capacity(words);
-                for word in rest.chunks_exact(8) {
-                    bits.push(u64::from_le_bytes(word.try_into().expect("chunks of eight")));
-                }
+                let bits: Vec<u64> = rest.chunks_exact(8).map(|word| u64_at(word, 0)).collect();
                 let beyond = (words * 64) as u64 - u64::from(len);
                 if beyond > 0 && bits.last()?.leading_zeros() < u32::try_from(beyond).ok()? {
                     return None;

@@ -80,7 +80,7 @@ impl fmt::Display for Report {
 /// When the log is in use. Whatever is wrong with it is in the report.
 pub fn verify(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathBuf]) -> Result<Report> {
     if is_in_use(&**disk, dir)? {
-        return Err(Error::InUse { path: lock_path(dir) });
+        return Err(Error::in_use(lock_path(dir)));
     }
     Ok(verify_unlocked(disk, dir, devices))
 }
@@ -145,7 +145,7 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
 /// What there is in `dir`, unless it is in use. The devices default to those of the manifest.
 pub(crate) fn open_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Catalog> {
     if is_in_use(disk, dir)? {
-        return Err(Error::InUse { path: lock_path(dir) });
+        return Err(Error::in_use(lock_path(dir)));
     }
     read_catalog(disk, dir, devices)
 }

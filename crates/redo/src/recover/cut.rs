@@ -10,9 +10,9 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
-use env::{Access, Disk, File};
+use env::{Access, Disk, File, Unpublished};
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
 use crate::read::catalog::Catalog;
@@ -25,12 +25,23 @@ pub(crate) struct Tidied {
     pub(crate) file_bytes: Vec<u64>,
     /// How many bytes were cut off that were not just unwritten space.
     pub(crate) cut_bytes: u64,
+    /// What could not be removed from `history/`, and why.
+    pub(crate) stuck: Vec<Error>,
 }
 
 /// Cuts, seals and removes, durably.
 pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
-    // What was kept goes first: it may be another name of a file that is changed here.
-    let superfluous = catalog.history.iter().chain(&catalog.leftovers).chain(&catalog.unborn);
+    // What was kept goes first: it may be another name of a file that is changed here. Nothing needs
+    // that it is gone: a file with another name is changed by a copy, and what is there under a name
+    // of ours may be a directory that was put there.
+    let mut stuck = Vec::new();
+    for path in &catalog.history {
+        match disk.remove(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => stuck.extend(removed.at(path, "remove").err()),
+        }
+    }
+    let superfluous = catalog.leftovers.iter().chain(&catalog.unborn);
     for path in superfluous {
         // A half-written device mark may have been replaced meanwhile.
         match disk.remove(path) {
@@ -39,7 +50,7 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
         }
     }
     let newest = catalog.newest_segments();
-    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
+    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0, stuck };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
         let data_end = source.footer.as_ref().map_or(source.len, |footer| footer.data_end);
@@ -101,25 +112,19 @@ fn tidy_file(
         write_footer(&*file, path, state.end, &footer)?;
         return Ok(state.end + footer.len() as u64);
     }
-    let dir = path.parent().expect("a segment's file is in its device's directory");
-    replace_by_prefix(disk, dir, source, state.end)
+    replace_by_prefix(disk, source, state.end)
 }
 
 /// Opens a file to change it in place. One that has another name, as in a data directory that is a
 /// copy by hard links, is copied first: what is there is still used under the other name.
 fn open_own(disk: &dyn Disk, path: &Path) -> Result<Box<dyn File>> {
     if disk.has_other_names(path).at(path, "look at")? {
-        let mut temp = path.as_os_str().to_owned();
-        temp.push(".tmp");
-        let temp = Path::new(&temp);
-        if disk.exists(temp).at(temp, "look for")? {
-            disk.remove(temp).at(temp, "remove")?;
-        }
         let input = disk.open(path, Access::Read).at(path, "open")?;
-        let output = disk.create(temp).at(temp, "create")?;
-        copy(&*input, path, &*output, temp, 0..input.len().at(path, "look at")?)?;
-        output.sync_data().at(temp, "sync")?;
-        disk.rename(temp, path).at(path, "replace")?;
+        // The catalog knows the temporary name: what a crash leaves is removed by the next start.
+        let output = Unpublished::create(disk, &segment::temp_path(path))?;
+        let len = input.len().at(path, "look at")?;
+        copy(&*input, path, output.file(), output.temporary(), 0..len)?;
+        output.publish(disk, path)?;
     }
     disk.open(path, Access::ReadWrite).at(path, "open")
 }
@@ -150,8 +155,8 @@ fn copy(
 }
 
 /// Replaces a sealed file by one that ends at `end`, with a footer for what is left.
-fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64) -> Result<u64> {
-    let (path, temp) = (&source.path, segment::temp_path(&source.path));
+fn replace_by_prefix(disk: &dyn Disk, source: &SegmentFile, end: u64) -> Result<u64> {
+    let path = &source.path;
     let mut footer = FooterBuilder::default();
     let mut cursor = BlockCursor::open(disk, source.clone(), 1 << 20)?;
     while cursor.offset() < end {
@@ -178,11 +183,10 @@ fn replace_by_prefix(disk: &dyn Disk, dir: &Path, source: &SegmentFile, end: u64
         );
     }
     let input = disk.open(path, Access::Read).at(path, "open")?;
-    let output = disk.create(&temp).at(&temp, "create")?;
-    copy(&*input, path, &*output, &temp, 0..end)?;
+    let output = Unpublished::create(disk, &segment::temp_path(path))?;
+    copy(&*input, path, output.file(), output.temporary(), 0..end)?;
     let footer = footer.finish(end).encode(source.header.database);
-    write_footer(&*output, &temp, end, &footer)?;
-    disk.rename(&temp, path).at(path, "replace")?;
-    disk.sync_dir(dir).at(dir, "sync")?;
+    output.file().write_all_at(&footer, end).at(output.temporary(), "write")?;
+    output.publish(disk, path)?;
     Ok(end + footer.len() as u64)
 }

@@ -143,7 +143,7 @@ pub(crate) fn read_log(
         .collect::<Result<_>>()?;
     let mut reader = Reader::new(catalog);
     let bytes_total = catalog.files.iter().map(|file| file.len).sum();
-    let mut run = |merge: Result<Merge>| {
+    let mut run = |merge: Result<Merge>| -> Result<()> {
         let mut merge = merge?;
         reader.run(&mut merge, replay, progress, bytes_total)?;
         for (file, tail) in merge.tails {

@@ -27,6 +27,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use base::{Lsn, SegmentId};
+use env::FileError;
 
 use crate::compact::schedule::{Scene, Schedule};
 use crate::compact::segments::{Segment, Segments};
@@ -104,7 +105,7 @@ impl Healing {
         self.events.push(format!(
             "Scrubbing found damage: {error}. What is lost there is written again from memory."
         ));
-        let is_corrupt = !matches!(error, Error::Io { .. });
+        let is_corrupt = !matches!(error, Error::File(FileError::Io { .. }));
         self.damaged.push_back(Damaged { leader: target.leader, is_corrupt });
     }
 

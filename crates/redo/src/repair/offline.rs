@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Lsn, SegmentId};
-use env::{Access, Disk, Entropy};
+use env::{Access, Disk, Entropy, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::BlockHeader;
@@ -108,7 +108,7 @@ pub fn repair(
 ) -> Result<Repair> {
     let RepairMode::CarryOut { now_ms } = mode else {
         if is_in_use(&**disk, dir)? {
-            return Err(Error::InUse { path: lock_path(dir) });
+            return Err(Error::in_use(lock_path(dir)));
         }
         let report = verify(disk, dir, devices)?;
         return look(&**disk, dir, devices, report, entropy);
@@ -117,7 +117,7 @@ pub fn repair(
     let path = lock_path(dir);
     let _lock = match disk.lock(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            return Err(Error::InUse { path });
+            return Err(Error::in_use(path));
         }
         lock => lock.at(&path, "lock")?,
     };
@@ -319,7 +319,7 @@ fn complaint(
     if source.footer.is_some() {
         return match check_file(disk, source, &mut Report::default()) {
             Ok(()) => Ok(None),
-            Err(Error::Corrupt { offset, what, .. }) => at(offset, &what),
+            Err(Error::File(FileError::Corrupt { offset, what, .. })) => at(offset, &what),
             Err(error) => Err(error),
         };
     }
@@ -329,7 +329,9 @@ fn complaint(
     }
     let last_lsn = file.blocks.last().map_or(Lsn::ZERO, |block| block.header.lsn);
     for entry in places.listed().iter().filter(|entry| entry.is_met_by(header)) {
-        if let Err(Error::Corrupt { offset, what, .. }) = source.check_listed(entry, last_lsn) {
+        if let Err(Error::File(FileError::Corrupt { offset, what, .. })) =
+            source.check_listed(entry, last_lsn)
+        {
             return at(offset, &what);
         }
     }
@@ -393,7 +395,7 @@ impl Repair {
 
     fn carry_out(&mut self, disk: &dyn Disk, now_ms: i64) -> Result<()> {
         self.keep_old_files(disk, now_ms)?;
-        let mut temps = Vec::new();
+        let mut rebuilt = Vec::new();
         for group in &self.groups {
             let home = group.first().and_then(|damaged| damaged.images.first());
             let home = &self.places.devices[home.map_or(0, |image| image.device)];
@@ -404,7 +406,7 @@ impl Repair {
                 dir: &home.path,
                 durable_lsn: self.durable_lsn,
             };
-            temps.extend(rebuilder.write(group)?);
+            rebuilt.extend(rebuilder.write(group)?);
         }
         for place in &self.places.devices {
             let mark = DeviceMark { database: self.places.database, device: place.id };
@@ -413,20 +415,15 @@ impl Repair {
             }
         }
         self.manifest.write(disk, &self.dir)?;
-        for (temp, path) in &temps {
-            disk.rename(temp, path).at(path, "replace")?;
+        let sources = self.images().map(|image| &image.path);
+        let mut superfluous: BTreeSet<&PathBuf> = sources.chain(&self.discarded).collect();
+        for (new, path) in rebuilt {
+            new.publish(disk, &path)?;
+            superfluous.remove(&path);
         }
-        self.sync_places(disk)?;
-        let sources = self.images();
-        let sources: BTreeSet<&PathBuf> =
-            sources.map(|image| &image.path).chain(&self.discarded).collect();
-        for path in sources.into_iter().filter(|path| !temps.iter().any(|(_, new)| new == *path)) {
+        for path in superfluous {
             disk.remove(path).at(path, "remove")?;
         }
-        self.sync_places(disk)
-    }
-
-    fn sync_places(&self, disk: &dyn Disk) -> Result<()> {
         let mut dirs = self.places.devices.iter().map(|place| &place.path);
         dirs.try_for_each(|dir| disk.sync_dir(dir).at(dir, "sync"))
     }

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base::{Lsn, ObjectId, SegmentId};
-use env::{Access, Disk, Entropy};
+use env::{Access, Disk, Entropy, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
@@ -38,7 +38,7 @@ pub(crate) struct Places {
 /// Finds what belongs to the log in `dir`, whatever is damaged.
 pub(crate) fn find(disk: &dyn Disk, dir: &Path, given: &[PathBuf]) -> Result<Places> {
     let manifest = match Manifest::read(disk, dir) {
-        Err(Error::Corrupt { .. }) => None,
+        Err(Error::File(FileError::Corrupt { .. })) => None,
         manifest => manifest?,
     };
     let mut dirs = given.to_vec();
@@ -90,7 +90,7 @@ impl Finder<'_> {
     fn look_at(&mut self, path: &Path) -> Result<Option<Place>> {
         let (disk, path_buf) = (self.disk, path.to_owned());
         let mark = match DeviceMark::read(disk, path) {
-            Err(Error::Corrupt { .. }) => None,
+            Err(Error::File(FileError::Corrupt { .. })) => None,
             mark => mark?,
         };
         if let Some(mark) = mark {

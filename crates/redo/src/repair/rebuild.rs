@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
-use env::{Access, Disk, File};
+use env::{Access, Complete, Disk, File, Unpublished};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{BlockHeader, COMPACTED, HEADER_BYTES};
@@ -57,24 +57,19 @@ pub(crate) struct Rebuilder<'a> {
 }
 
 impl Rebuilder<'_> {
-    /// Writes what is good of `damaged`, in ascending order, under a temporary name; that and the
-    /// name that it is to get. `None` if nothing is good.
-    pub(crate) fn write(&self, damaged: &[DamagedSegment]) -> Result<Option<(PathBuf, PathBuf)>> {
+    /// Writes what is good of `damaged`, in ascending order, under a temporary name; the file and
+    /// the name that it is to get. `None` if nothing is good.
+    pub(crate) fn write(&self, damaged: &[DamagedSegment]) -> Result<Option<(Complete, PathBuf)>> {
         let Some(leader) = damaged.iter().find(|segment| !segment.blocks().is_empty()) else {
             return Ok(None);
         };
         let path = self.dir.join(segment::file_name(leader.segment, 0));
-        let temp = segment::temp_path(&path);
-        if self.disk.exists(&temp).at(&temp, "look for")? {
-            self.disk.remove(&temp).at(&temp, "remove")?;
-        }
-        let file = self.disk.create(&temp).at(&temp, "create")?;
+        let new = Unpublished::create(self.disk, &segment::temp_path(&path))?;
         let mut end = 0;
         for segment in damaged {
-            end = self.write_image(segment, &*file, &temp, end)?;
+            end = self.write_image(segment, new.file(), new.temporary(), end)?;
         }
-        file.sync_data().at(&temp, "sync")?;
-        Ok(Some((temp, path)))
+        Ok(Some((new.complete()?, path)))
     }
 
     /// Writes an image at `start`; where it ends.

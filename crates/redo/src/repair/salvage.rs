@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
-use env::{Access, Disk, File};
+use env::{Access, Disk, File, FileError};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
@@ -94,7 +94,9 @@ impl DamagedFile<'_> {
         let len = file.len().at(self.path, "read")?;
         let (sources, unreadable) = match SegmentFile::read(self.disk, self.path, self.device) {
             Ok(sources) => (sources, None),
-            Err(Error::Corrupt { offset, what, .. }) => (Vec::new(), Some((offset, what))),
+            Err(Error::File(FileError::Corrupt { offset, what, .. })) => {
+                (Vec::new(), Some((offset, what)))
+            }
             Err(error) => return Err(error),
         };
         // Without its last footer a file of several images looks like one of one.

@@ -22,6 +22,7 @@ use crate::format::manifest::{Manifest, ManifestStore};
 use crate::id::Id;
 use crate::options::Waker;
 use crate::shared::devices::Devices;
+use crate::shared::dropped_deletes::DroppedDeletes;
 use crate::shared::durability::Durability;
 use crate::shared::sealed_block::SealedBlock;
 
@@ -335,6 +336,7 @@ pub(crate) struct Shared {
     pub(crate) epoch: u64,
     pub(crate) manifest: ManifestStore,
     pub(crate) durability: Durability,
+    pub(crate) dropped_deletes: DroppedDeletes,
     pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
     /// The size past which segments take no further block as of now: at most `segment_bytes`.
@@ -371,7 +373,7 @@ impl Shared {
         reserve_bytes: u64,
         lock: Box<dyn Lock>,
     ) -> Self {
-        let Manifest { database, epoch, .. } = manifest.get();
+        let Manifest { database, epoch, horizon, .. } = manifest.get();
         Self {
             disk,
             clock,
@@ -380,6 +382,7 @@ impl Shared {
             epoch,
             manifest,
             durability,
+            dropped_deletes: DroppedDeletes::new(horizon),
             devices: Devices::new(devices),
             segment_bytes,
             roll_bytes: AtomicU64::new(segment_bytes),

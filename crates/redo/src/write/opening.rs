@@ -90,7 +90,7 @@ impl Recovery {
         let lock_path = dir.join("redo.lock");
         let lock = match env.disk.lock(&lock_path) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                return Err(Error::InUse { path: lock_path });
+                return Err(Error::in_use(lock_path));
             }
             lock => lock.at(&lock_path, "lock")?,
         };
@@ -344,6 +344,9 @@ impl Recovery {
                 missing.len(),
                 path.display()
             ));
+        }
+        for error in &cut.stuck {
+            log.tell(format!("{error}; nothing needs it any more"));
         }
         Ok(Opened { log, flushers, compactor, summary })
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use base::Lsn;
 use env::{Access, Disk, File, Lock};
 use env_sim::{Faults, SimDisk};
-use redo::{DeviceState, Error, Health};
+use redo::{DeviceState, Error, FileError, Health};
 
 use crate::harness::{Database, key, options, value};
 
@@ -181,7 +181,9 @@ fn check_after_kill(disk: &Crowded, database: Database) {
     disk.disk.kill();
     match open(disk, &["/a"]) {
         Ok(database) => assert_eq!(database.keyspace.contents(), contents),
-        Err(error @ Error::Corrupt { .. }) => panic!("a healthy log is refused: {error}"),
+        Err(error @ Error::File(FileError::Corrupt { .. })) => {
+            panic!("a healthy log is refused: {error}")
+        }
         Err(error) => panic!("{error}"),
     }
 }

@@ -93,7 +93,7 @@ fn load_example(manifest_version: &str) -> SimDisk {
 
 #[test]
 fn files_of_every_version_are_read() {
-    for version in ["v1", "v2-without-history", "v2"] {
+    for version in ["v1", "v2-without-history", "v2-empty-history", "v2"] {
         let disk: Arc<dyn env::Disk> = Arc::new(load_example(version));
         let mut out = Vec::new();
         redo::dump(&disk, Path::new("/data"), &[], redo::DumpFormat::Text, &mut out).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{DbId, ObjectId, Record, RecordKind};
-use redo::{DumpFormat, Error};
+use redo::{DumpFormat, Error, FileError};
 
 use crate::harness::{Database, key, options, value};
 
@@ -21,7 +21,7 @@ fn a_log_that_was_not_closed_is_good() {
     }
     let records = database.log.stats().records;
     let error = redo::verify(&disk(), dir.path(), &[]).unwrap_err();
-    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert!(matches!(error, Error::File(FileError::InUse { .. })), "{error}");
     drop(database);
     let report = redo::verify(&disk(), dir.path(), &[]).unwrap();
     assert!(report.is_good(), "{report}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redo::segment::{self, SegmentHeader};
-use redo::{Error, Options};
+use redo::{Error, FileError, Options};
 
 use crate::harness::{Counter, Database, key, options, value};
 
@@ -51,7 +51,7 @@ fn a_log_in_use_is_refused() {
     let options = options(dir.path());
     let database = Database::open(options.clone()).unwrap();
     let error = refused(dir.path(), &options);
-    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert!(matches!(error, Error::File(FileError::InUse { .. })), "{error}");
     drop(database);
     Database::open(options).unwrap();
 }
@@ -76,7 +76,10 @@ fn a_log_without_room_behind_its_end_is_refused() {
             continue;
         }
         let error = refused(dir.path(), &options);
-        assert!(matches!(&error, Error::Corrupt { file, .. } if *file == path), "{error}");
+        assert!(
+            matches!(&error, Error::File(FileError::Corrupt { path: file, .. }) if *file == path),
+            "{error}"
+        );
         assert!(error.to_string().contains("leaves no room"), "{error}");
     }
 }
@@ -168,7 +171,10 @@ fn a_newer_format_is_refused_as_such() {
     bytes[8] = 9;
     fs::write(&path, bytes).unwrap();
     let error = refused(dir.path(), &options(dir.path()));
-    assert!(matches!(error, Error::NewerFormat { found: 9, known: 2, .. }), "{error}");
+    assert!(
+        matches!(error, Error::File(FileError::NewerFormat { found: 9, known: 2, .. })),
+        "{error}"
+    );
 }
 
 #[test]

@@ -82,6 +82,9 @@ impl<'a> Batch<'a> {
         self.requests.clear();
         let mut at = 0;
         while self.requests.len() < requests_max && self.args.len() < ARGS_MAX {
+            if at == input.len() {
+                return End::Incomplete;
+            }
             let len = match parser.parse(&input[at..], limits) {
                 Ok(Parsed::Incomplete { .. }) => return End::Incomplete,
                 Ok(Parsed::Request { len }) => len,

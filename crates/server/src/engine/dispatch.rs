@@ -171,7 +171,7 @@ impl Engine {
             self.refuse_unknown(key, args);
             return Flow::Done;
         };
-        if command.name.ends_with("subscribe") {
+        if command.flags.has(Flags::PUBSUB) && command.name.ends_with("subscribe") {
             // Confirmations of subscriptions are messages, not replies: nothing suppresses them.
             self.sessions[key].connection.output.unmute();
         }

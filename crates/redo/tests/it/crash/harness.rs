@@ -16,8 +16,8 @@ use std::sync::Arc;
 use base::{Lsn, Record, RecordAddr};
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::{
-    CompactionOptions, Compactor, Env, Error, Flusher, Health, Log, Mark, MarkReader, Opened,
-    Options, Recovery, Replay, Step, SyncPolicy,
+    CompactionOptions, Compactor, Env, Error, FileError, Flusher, Health, Log, Mark, MarkReader,
+    Opened, Options, Recovery, Replay, Step, SyncPolicy,
 };
 
 use super::model::{Model, Visible};
@@ -317,7 +317,9 @@ impl World {
                     self.listed.pop();
                 }
                 // Only a disk that is told to fail may make a recovery fail, and only so.
-                Err(Error::Io { source, .. }) if env::system_number(&source).is_some() => {
+                Err(Error::File(FileError::Io { source, .. }))
+                    if env::system_number(&source).is_some() =>
+                {
                     self.disk.set_faults(Faults::default());
                 }
                 Err(error) => panic!("seed {}: recovery fails: {error}", self.seed),
@@ -400,7 +402,11 @@ impl World {
                 Ok(None) => break,
                 Err(Error::NotKept { .. }) => return,
                 Err(_) if self.disk.is_crashed() => return,
-                Err(Error::Io { source, .. }) if env::system_number(&source).is_some() => return,
+                Err(Error::File(FileError::Io { source, .. }))
+                    if env::system_number(&source).is_some() =>
+                {
+                    return;
+                }
                 Err(error) => panic!("seed {}: {error}", self.seed),
             }
         }

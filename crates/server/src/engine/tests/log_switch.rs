@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use env::FileError;
 use keyspace::Survey;
 
 use super::server::{SharedLog, TestLog, TestServer};
@@ -53,9 +54,8 @@ fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
     let mut server = TestServer::new(&["--appendonly", "no"]);
     let client = server.connect();
     server.send(client, "CONFIG SET appendonly yes\r\n");
-    server
-        .engine
-        .log_looked_at(Err(OpenLogError::Log(redo::Error::InUse { path: "/data/lock".into() })));
+    let in_use = FileError::InUse { path: "/data/lock".into(), what: "another process has it" };
+    server.engine.log_looked_at(Err(OpenLogError::Log(in_use.into())));
     server.engine.end_iteration(true);
     assert!(server.read(client).ends_with("Unable to turn on AOF. Check server logs.\r\n"));
     assert!(server.send(client, "CONFIG GET appendonly\r\n").ends_with("no\r\n"));
@@ -92,7 +92,9 @@ fn a_log_that_is_turned_off_while_it_is_opened_is_closed_again() {
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "+OK\r\n");
     assert_eq!(server.send(client, "CONFIG SET save \"\" appendonly no\r\n"), "+OK\r\n");
-    server.engine.log_opened(Ok(opened(&log())));
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    assert!(log.0.lock().unwrap().is_closed, "nothing would ever close it");
     assert!(server.send(client, "INFO persistence\r\n").contains("aof_enabled:0"));
     assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
 }
