@@ -111,6 +111,8 @@ pub(crate) struct Merge {
     /// At each inner node of the tree the stream that lost there.
     losers: Vec<usize>,
     winner: usize,
+    /// A block could not be read: what follows would lack its entries, and show older ones.
+    has_failed: bool,
 }
 
 impl Merge {
@@ -134,7 +136,7 @@ impl Merge {
             .collect::<Result<_>>()?;
         let heads = streams.iter().enumerate().map(|(age, stream)| key_of(stream, age)).collect();
         let losers = vec![NONE; streams.len()];
-        let mut merge = Self { streams, heads, losers, winner: NONE };
+        let mut merge = Self { streams, heads, losers, winner: NONE, has_failed: false };
         for stream in 0..merge.streams.len() {
             merge.play(stream);
         }
@@ -167,8 +169,15 @@ impl Merge {
         Ok(())
     }
 
-    /// Returns the newest entry of the next name.
+    /// Returns the newest entry of the next name. After an error there is no next one.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        if self.has_failed {
+            return Err(Error::Interrupted);
+        }
+        self.take().inspect_err(|_| self.has_failed = true)
+    }
+
+    fn take(&mut self) -> Result<Option<Entry>> {
         let Some(entry) = self.streams.get(self.winner).and_then(Stream::head).copied() else {
             return Ok(None);
         };
