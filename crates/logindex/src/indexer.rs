@@ -326,6 +326,9 @@ impl Indexer {
             cut,
             runs: runs.iter().map(|run| run.info).collect(),
         };
+        // What is refused when it is read is never written.
+        assert_eq!(manifest.check(), Ok(()));
+        assert!(manifest.cut.as_ref().map(|cut| cut.lsn) >= self.index.installed_cut());
         manifest.publish(&*self.disk, &self.dir)?;
         let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
         self.index = Index::new(runs, cut, self.cache.clone(), self.options.chunk_bytes);
