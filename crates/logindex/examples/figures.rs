@@ -19,6 +19,10 @@ use logindex::{
     Scopes, Step, What, stats, verify,
 };
 
+/// The product's allocator.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 const BATCH: u32 = 200_000;

@@ -147,6 +147,7 @@ impl Shape {
         objects: Range::EMPTY,
     };
 
+    #[inline]
     fn with(mut self, previous: Option<Name>, entry: &Entry, segment: u32) -> Self {
         let Self { counts, widths, expiries, objects } = &mut self;
         if let Some(previous) = previous {

@@ -20,6 +20,10 @@ pub enum Error {
         /// The manifest.
         path: PathBuf,
     },
+
+    /// A pass, or the range of a scope, was continued after an error.
+    #[error("this pass over the log index has failed before: begin another one")]
+    Interrupted,
 }
 
 /// The result type of this crate.

@@ -30,11 +30,17 @@ use crate::error::{Error, Result};
 use crate::index::{Index, open_runs};
 use crate::manifest::{FILE_NAME, Manifest};
 use crate::merge_job::MergeJob;
-use crate::name::Entry;
 use crate::options::Options;
 use crate::run::{FilterLoad, Run, file_name};
 use crate::run_format::Level;
 use crate::run_writer::{Ended, Output, Target};
+use crate::sort_key::SortKey;
+
+/// The names whose order's memory is kept for the next batch.
+const ORDER_KEPT: usize = 1 << 19;
+
+/// The entries of a batch that are fetched together.
+const GATHERED: usize = 128;
 
 /// What a step has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +67,9 @@ impl Published {
 
 /// A batch that is being written.
 struct Writing {
-    entries: Vec<Entry>,
+    batch: Batch,
+    /// How much of the order is written.
     at: usize,
-    cut: Cut,
     id: u64,
     output: Output,
 }
@@ -97,6 +103,9 @@ pub struct Indexer {
     next_run: u64,
     batches: VecDeque<Batch>,
     writing: Option<Writing>,
+    /// The order of the batch that is being written. Its memory is used again: to get as much from
+    /// the system takes longer than to sort it.
+    order: Vec<SortKey>,
     pending: VecDeque<Pending>,
     filter: Option<FilterLoad>,
     merging: Merging,
@@ -143,6 +152,7 @@ impl Indexer {
             index,
             batches: VecDeque::new(),
             writing: None,
+            order: Vec::new(),
             pending: VecDeque::new(),
             merging: Merging::Idle,
             replaced: Vec::new(),
@@ -190,7 +200,7 @@ impl Indexer {
 
     /// The last cut that is written or being written.
     fn last_taken(&self) -> Lsn {
-        self.writing.as_ref().map_or_else(|| self.last_written(), |writing| writing.cut.lsn)
+        self.writing.as_ref().map_or_else(|| self.last_written(), |writing| writing.batch.cut.lsn)
     }
 
     fn last_written(&self) -> Lsn {
@@ -211,8 +221,8 @@ impl Indexer {
         } else if self.writing.is_some() {
             self.write_some()?;
         } else if let Some(batch) = self.batches.pop_front() {
-            let (entries, cut) = batch.sort();
-            self.writing = Some(Writing { entries, at: 0, cut, id: 0, output: Output::Empty });
+            batch.sort(&mut self.order);
+            self.writing = Some(Writing { batch, at: 0, id: 0, output: Output::Empty });
         } else if self.filter.is_some() {
             self.load_filter()?;
         } else {
@@ -233,7 +243,11 @@ impl Indexer {
             writing.id = self.take_run_number();
         }
         match self.write_to(&mut writing) {
-            Ok(Ended::Yes(run)) => self.pending.push_back(Pending { run, cut: writing.cut }),
+            Ok(Ended::Yes(run)) => {
+                self.pending.push_back(Pending { run, cut: writing.batch.cut });
+                self.order.clear();
+                self.order.shrink_to(ORDER_KEPT);
+            }
             Ok(Ended::NotYet) => self.writing = Some(writing),
             Err(error) => {
                 self.abandon(writing.id);
@@ -246,7 +260,7 @@ impl Indexer {
     }
 
     fn write_to(&self, writing: &mut Writing) -> Result<Ended> {
-        if writing.at == writing.entries.len() {
+        if writing.at == self.order.len() {
             return writing.output.end(&*self.disk, &self.dir);
         }
         let target = Target {
@@ -256,11 +270,16 @@ impl Indexer {
             database: self.manifest.database,
             id: writing.id,
             after: self.last_written(),
-            up_to: writing.cut.lsn,
+            up_to: writing.batch.cut.lsn,
         };
-        let to = writing.entries.len().min(writing.at + self.options.step_entries);
-        for entry in &writing.entries[writing.at..to] {
-            writing.output.push(entry, &target, Level::Zero)?;
+        let to = self.order.len().min(writing.at + self.options.step_entries);
+        let mut gathered = Vec::with_capacity(GATHERED);
+        for keys in self.order[writing.at..to].chunks(GATHERED) {
+            // They lie anywhere in the batch: fetched together, they are waited for together.
+            gathered.extend(keys.iter().map(|key| writing.batch.entries[key.number() as usize]));
+            for entry in gathered.drain(..) {
+                writing.output.push(&entry, &target, Level::Zero)?;
+            }
         }
         writing.at = to;
         Ok(Ended::NotYet)
@@ -307,6 +326,9 @@ impl Indexer {
             cut,
             runs: runs.iter().map(|run| run.info).collect(),
         };
+        // What is refused when it is read is never written.
+        assert_eq!(manifest.check(), Ok(()));
+        assert!(manifest.cut.as_ref().map(|cut| cut.lsn) >= self.index.installed_cut());
         manifest.publish(&*self.disk, &self.dir)?;
         let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
         self.index = Index::new(runs, cut, self.cache.clone(), self.options.chunk_bytes);

@@ -27,7 +27,7 @@
 //! | words | `name`, `judge`, `delta`, `options`, `error` |
 //! | a block, and what is in it | `bits`, `block`, `filter` |
 //! | a run | `run_format`, `run_writer`, `run`, `cache` |
-//! | all runs | `manifest`, `merge`, `pass`, `index`, `verify` |
+//! | all runs | `manifest`, `sort_key`, `merge`, `pass`, `index`, `verify` |
 //! | the work | `merge_job`, `indexer` |
 //!
 //! # Why no wrong address is ever answered
@@ -98,6 +98,7 @@ mod pass;
 mod run;
 mod run_format;
 mod run_writer;
+mod sort_key;
 mod verify;
 
 pub use delta::{Batch, Cut, Delta};

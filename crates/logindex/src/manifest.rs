@@ -122,8 +122,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Checks that the runs follow one another in the log without a gap.
-    fn check(&self) -> std::result::Result<(), &'static str> {
+    /// Checks that the runs follow one another in the log, level by level.
+    pub(crate) fn check(&self) -> std::result::Result<(), &'static str> {
         let known = self.cut.as_ref().map_or(Lsn::ZERO, |cut| cut.lsn);
         let mut newest = known;
         let mut level = Level::Zero;

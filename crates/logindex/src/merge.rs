@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::name::{Entry, Hash96, Name, Scope};
 use crate::run::Run;
+use crate::sort_key::SortKey;
 
 /// The entries of a run between two names.
 struct Stream {
@@ -93,39 +94,10 @@ impl Stream {
     }
 }
 
-/// What is compared: the name, then the age of the run, as two numbers.
-#[derive(Debug, Clone, Copy)]
-struct Head {
-    /// The scope and the upper part of the hash.
-    front: u128,
-    /// The lower part of the hash, and the age.
-    back: u64,
-}
-
-impl Head {
-    /// That of a stream at its end, behind all others.
-    const END: Self = Self { front: u128::MAX, back: u64::MAX };
-
-    fn new(stream: &Stream, age: usize) -> Self {
-        stream.head().map_or(Self::END, |entry| {
-            let Name { scope, hash } = entry.name;
-            let age = u32::try_from(age).expect("few runs");
-            Self {
-                front: (u128::from(scope.raw()) << 64) | u128::from(hash.high()),
-                back: (u64::from(hash.low()) << 32) | u64::from(age),
-            }
-        })
-    }
-
-    /// Compares without a jump: which stream is next cannot be predicted.
-    #[inline]
-    fn is_before(self, other: Self) -> bool {
-        (self.front < other.front) | ((self.front == other.front) & (self.back < other.back))
-    }
-
-    const fn has_name_of(self, other: Self) -> bool {
-        self.front == other.front && self.back >> 32 == other.back >> 32
-    }
+/// What is compared: the name, then the age of the run.
+fn key_of(stream: &Stream, age: usize) -> SortKey {
+    let age = u32::try_from(age).expect("few runs");
+    stream.head().map_or(SortKey::END, |entry| SortKey::new(entry.name, age))
 }
 
 /// No stream: a place in the tree that is not taken yet.
@@ -135,10 +107,12 @@ const NONE: usize = usize::MAX;
 pub(crate) struct Merge {
     /// From the newest run to the oldest.
     streams: Vec<Stream>,
-    heads: Vec<Head>,
+    heads: Vec<SortKey>,
     /// At each inner node of the tree the stream that lost there.
     losers: Vec<usize>,
     winner: usize,
+    /// A block could not be read: what follows would lack its entries, and show older ones.
+    has_failed: bool,
 }
 
 impl Merge {
@@ -160,10 +134,9 @@ impl Merge {
         let streams: Vec<Stream> = overlapping
             .map(|run| Stream::new(run.clone(), chunk_bytes, first, last))
             .collect::<Result<_>>()?;
-        let heads =
-            streams.iter().enumerate().map(|(age, stream)| Head::new(stream, age)).collect();
+        let heads = streams.iter().enumerate().map(|(age, stream)| key_of(stream, age)).collect();
         let losers = vec![NONE; streams.len()];
-        let mut merge = Self { streams, heads, losers, winner: NONE };
+        let mut merge = Self { streams, heads, losers, winner: NONE, has_failed: false };
         for stream in 0..merge.streams.len() {
             merge.play(stream);
         }
@@ -191,13 +164,20 @@ impl Merge {
     fn advance(&mut self) -> Result<()> {
         let stream = self.winner;
         self.streams[stream].advance()?;
-        self.heads[stream] = Head::new(&self.streams[stream], stream);
+        self.heads[stream] = key_of(&self.streams[stream], stream);
         self.play(stream);
         Ok(())
     }
 
-    /// Returns the newest entry of the next name.
+    /// Returns the newest entry of the next name. After an error there is no next one.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        if self.has_failed {
+            return Err(Error::Interrupted);
+        }
+        self.take().inspect_err(|_| self.has_failed = true)
+    }
+
+    fn take(&mut self) -> Result<Option<Entry>> {
         let Some(entry) = self.streams.get(self.winner).and_then(Stream::head).copied() else {
             return Ok(None);
         };

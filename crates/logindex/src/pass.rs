@@ -59,7 +59,7 @@ impl LivePass {
     /// Looks at up to `entries_max` entries, dead ones included. Returns whether the pass is over.
     ///
     /// # Errors
-    /// Damage, or the error of the disk. The pass cannot be continued then.
+    /// Damage, or the error of the disk; then [`crate::Error::Interrupted`].
     pub fn step(&mut self, entries_max: usize, visitor: &mut impl Visit) -> Result<bool> {
         for _ in 0..entries_max {
             let Some(entry) = self.merge.next()? else {
@@ -113,7 +113,7 @@ impl ScopeRange {
     /// Returns the next entry that is not gone.
     ///
     /// # Errors
-    /// Damage, or the error of the disk. The range cannot be continued then.
+    /// Damage, or the error of the disk; then [`crate::Error::Interrupted`].
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot end with an error")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         while let Some(entry) = self.merge.next()? {

@@ -169,6 +169,40 @@ fn a_damaged_block_stops_merging_and_nothing_else() {
     assert!(newest.is_some_and(|entry| entry.place().is_some()));
 }
 
+/// Without the block that could not be read, an older run would have the word.
+#[test]
+fn a_pass_that_has_failed_shows_nothing_more() {
+    let (sim, writer) = sample();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    // A read for each block.
+    let options = logindex::Options { chunk_bytes: 256, ..TINY };
+    let index = Indexer::open(disk, Path::new(DIR), DATABASE, options).unwrap().index();
+    let mut failures = 0;
+    for n in 1..30 {
+        let mut pass = index.live_pass(writer.picture.judge()).unwrap();
+        let mut seen = Vec::new();
+        let mut visit = |entry: &Entry| seen.push((entry.name, *entry.place().unwrap()));
+        sim.set_faults(Faults { error_at_read: Some(sim.read_count() + n), ..Faults::default() });
+        let failed = loop {
+            match pass.step(1, &mut visit) {
+                Ok(true) => break false,
+                Ok(false) => {}
+                Err(_) => break true,
+            }
+        };
+        sim.set_faults(Faults::default());
+        if failed {
+            failures += 1;
+            assert!(matches!(pass.step(1, &mut visit), Err(Error::Interrupted)));
+            assert!(matches!(pass.step(9, &mut visit), Err(Error::Interrupted)));
+        }
+        let live = writer.picture.live();
+        assert!(seen.iter().all(|(name, place)| live.get(name) == Some(place)));
+        assert!(failed || seen.len() == live.len());
+    }
+    assert!(failures > 2, "{failures} reads to fail");
+}
+
 #[test]
 fn a_newer_format_and_another_database_are_refused_by_name() {
     let (sim, _) = sample();
