@@ -1,6 +1,6 @@
 //! From durable blocks to entries, and where to cut.
 
-use base::Lsn;
+use base::{Lsn, RecordKind};
 use logindex::{Batch, Cut, Delta, Entry};
 use redo::{Blocks, LogBlock, Reader};
 
@@ -96,14 +96,21 @@ impl Follower {
 
     fn note(&mut self, block: &LogBlock) -> Result<()> {
         self.note_start(block.lsn());
-        // A cut has whole blocks: nothing of one that turns out to be bad is pushed.
+        // A cut has whole blocks, and is judged by what they say: nothing of one that turns out to be
+        // bad is taken over.
         self.entries.clear();
+        let mut mapped = None;
         for record in block.records() {
             let (addr, record) = record?;
-            self.known.note(&record)?;
+            if record.kind == RecordKind::Databases {
+                mapped.get_or_insert_with(|| self.known.clone()).note(&record)?;
+            } else {
+                mapped.as_mut().unwrap_or(&mut self.known).note(&record)?;
+            }
             self.entries.extend(self.namer.entry(&record, addr));
             self.bytes += (record.key.len() + record.sub.len() + record.value.len()) as u64;
         }
+        self.known = mapped.unwrap_or_else(|| std::mem::take(&mut self.known));
         self.entries.drain(..).for_each(|entry| self.delta.push(entry));
         self.last = block.lsn();
         Ok(())
@@ -135,7 +142,7 @@ impl Follower {
 
     /// The bytes of the log that were read since the last cut, and the entries.
     #[must_use]
-    pub const fn pending(&self) -> (u64, usize) {
+    pub fn pending(&self) -> (u64, usize) {
         (self.bytes, self.delta.len())
     }
 

@@ -1,0 +1,74 @@
+//! `log-index yes`: an index is kept beside the log, through kills and compactions, and shown.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::process::{Program, Server, wait_until};
+use crate::reload::fill;
+
+const OPTIONS: [&str; 6] =
+    ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--enable-debug-command", "yes"];
+
+fn index(words: &str, directory: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_indelible"));
+    let command = command.args(["index", words]).arg(directory);
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = [stdout, stderr].concat();
+    (status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn figure(server: &Server, name: &str) -> u64 {
+    let info = server.connect().words("INFO redo").text();
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} in {info}")).trim().parse().unwrap()
+}
+
+/// Has the index know all that is logged by now: a compaction of everything waits for that.
+fn wait_for_a_cut(server: &Server) {
+    let logged = figure(server, "redo_open_lsn") - 1;
+    assert_eq!(server.connect().words("SET any thing").text(), "OK");
+    assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
+    wait_until(|| figure(server, "redo_index_cut_lsn") >= logged);
+}
+
+#[test]
+fn an_index_is_kept_through_kills_and_compactions() {
+    let mut server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    assert_eq!(server.connect().words("DEBUG RELOAD").text(), "OK");
+    let cut = figure(&server, "redo_index_cut_lsn");
+    assert_ne!(cut, 0);
+    server.kill();
+    let directory = server.directory();
+    let (code, text) = index("verify", &directory);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("up to block {cut}")) && text.contains("good"), "{text}");
+    server.restart();
+    assert!(figure(&server, "redo_index_cut_lsn") >= cut, "it goes on where it was");
+    wait_for_a_cut(&server);
+    let (code, text) = index("rebuild", &directory);
+    assert!(code == Some(1) && text.contains("in use"), "{text}");
+}
+
+#[test]
+fn an_index_that_is_not_wanted_or_damaged_is_removed() {
+    let mut server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    server.kill();
+    let directory = server.directory();
+    let manifest = directory.join("index/manifest");
+    std::fs::write(&manifest, b"no manifest").unwrap();
+    let (code, text) = index("verify", &directory);
+    assert!(code == Some(1) && text.contains("manifest"), "{text}");
+    server.restart();
+    assert!(server.log().contains("The log index is built anew"), "{}", server.log());
+    wait_for_a_cut(&server);
+    server.kill();
+    assert!(manifest.exists());
+    server.restart_with(&["--log-index", "no"]);
+    assert_eq!(figure(&server, "redo_index"), 0);
+    assert!(!manifest.exists(), "what is compacted from now on is not known to it");
+    assert_eq!(index("stats", &directory).0, Some(2));
+}
