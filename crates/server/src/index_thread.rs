@@ -7,7 +7,7 @@
 //!   end       with the threads of the log: an index holds its lock, too
 //! ```
 //!
-//! Nobody waits for the index but compactions. If it cannot be kept, because its disk is full or fails,
+//! Only compactions wait for the index. If it cannot be kept, because its disk is full or fails,
 //! it is removed, durably, and the log goes on without one until the next start.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,9 @@ use env::Disk;
 use indexing::{LogIndex, Step};
 use redo::{Id, Reader};
 
+use crate::engine::IndexFigures;
 use crate::logger::Logger;
+use crate::process::in_background;
 
 /// How often new blocks are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -109,23 +111,6 @@ pub(crate) struct IndexStatus {
     last_error: Mutex<Option<String>>,
 }
 
-/// What INFO says of the index.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexFigures {
-    /// The last block that it has read.
-    pub read_lsn: u64,
-    /// The installed cut.
-    pub cut_lsn: u64,
-    /// How many runs it has, and their bytes.
-    pub runs: u64,
-    /// See `runs`.
-    pub bytes: u64,
-    /// Whether it was removed until the next start.
-    pub is_given_up: bool,
-    /// Why a step failed last.
-    pub last_error: Option<String>,
-}
-
 impl IndexStatus {
     fn note(&self, index: &LogIndex) {
         self.read_lsn.store(index.read().0, Ordering::Relaxed);
@@ -163,7 +148,7 @@ impl IndexThread {
         status.note(&open.index);
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn({
             let (is_ending, status) = (Arc::clone(&is_ending), Arc::clone(&status));
-            crate::owned_log::in_background(move || run(open, &status, &is_ending))
+            in_background(move || run(open, &status, &is_ending))
         })?;
         Ok(Self { is_ending, status, thread })
     }

@@ -21,18 +21,14 @@ use keyspace::Journal;
 use redo::{
     CompactionOptions, Compactor, Flusher, Health, Log, Opened, Scrubber, Step, SyncPolicy, Turn,
 };
-use rustix::process::setpriority_process;
-use rustix::thread::gettid;
 
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
-use crate::index_thread::{IndexFigures, IndexThread, OpenIndex};
+use crate::engine::{BoxedLog, CloseError, DevicesError, IndexFigures, LogHealth, Reach, ShardLog};
+use crate::index_thread::{IndexThread, OpenIndex};
+use crate::process::in_background;
 
 /// How long a thread of the log waits for work before it looks again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
-
-/// The niceness of threads that no client waits for.
-const BACKGROUND_NICENESS: i32 = 5;
 
 /// Steps the log's flushers and its compactor.
 pub trait LogWorkers: Send {
@@ -98,16 +94,6 @@ pub(crate) fn start(opened: Opened, index: Option<OpenIndex>) -> std::io::Result
     threads.push(thread.spawn(in_background(move || run_scrubber(scrubber)))?);
     let index = index.map(IndexThread::start).transpose()?;
     Ok(own(log, Box::new(Threads { threads, flushers: desks, index })))
-}
-
-/// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
-/// those that a client waits for go first. It still gets a quarter of a core that is always busy,
-/// which is more than keeping up takes.
-pub(crate) fn in_background(run: impl FnOnce()) -> impl FnOnce() {
-    move || {
-        let _refused = setpriority_process(Some(gettid()), BACKGROUND_NICENESS);
-        run();
-    }
 }
 
 /// A thread a flusher, one for the compactor, one for the scrubber, and one for an index.

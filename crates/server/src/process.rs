@@ -1,5 +1,7 @@
 //! The process and its deps: directory, pid file, signals, the supervisor.
 
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,4 +79,17 @@ pub(crate) fn notify_supervisor(state: &str) {
     let Ok(datagram) = UnixDatagram::unbound() else { return };
     // A supervisor that does not listen is its own problem.
     let _ignored = datagram.send_to(state.as_bytes(), Path::new(&socket));
+}
+
+/// The niceness of threads that no client waits for.
+const BACKGROUND_NICENESS: i32 = 5;
+
+/// Runs at a lower priority, on Linux that of this thread alone: where there are fewer cores than threads,
+/// those that a client waits for go first. It still gets a quarter of a core that is always busy,
+/// which is more than keeping up takes.
+pub(crate) fn in_background(run: impl FnOnce()) -> impl FnOnce() {
+    move || {
+        let _refused = setpriority_process(Some(gettid()), BACKGROUND_NICENESS);
+        run();
+    }
 }

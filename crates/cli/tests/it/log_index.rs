@@ -1,4 +1,4 @@
-//! `log-index yes`: an index is kept beside the log, through kills and compactions, and shown.
+//! `log-index yes`: an index is kept next to the log, through kills and compactions, and shown.
 
 use std::path::Path;
 use std::process::{Command, Output};

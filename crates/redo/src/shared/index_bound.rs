@@ -5,7 +5,7 @@
 //!   may be compacted                       only read: the index comes for it yet
 //! ```
 //!
-//! An index that is kept beside the log knows every record up to its installed cut, and after a crash
+//! An index that is kept next to the log knows every record up to its installed cut, and after a crash
 //! reads the blocks behind it. So those must all be there, those with delete records above all: no
 //! compaction takes a segment that has one of them, nor puts one aside (rule II of `logindex`). A log
 //! without an index has no such bound.

@@ -65,7 +65,8 @@ pub use host_request::HostRequest;
 pub use log_switch::{OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
-    BoxedLog, CloseError, DataState, DevicesError, LogHealth, LogState, Progress, Reach, ShardLog,
+    BoxedLog, CloseError, DataState, DevicesError, IndexFigures, LogHealth, LogState, Progress,
+    Reach, ShardLog,
 };
 pub use slab::ClientKey;
 

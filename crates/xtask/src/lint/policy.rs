@@ -168,6 +168,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["config", "descriptors", "host", "logger", "network"],
             &["engine", "listen", "process"],
             &["error"],
+            &["index_thread"],
             &["owned_log", "reactor"],
             &["load"],
             &["start"],

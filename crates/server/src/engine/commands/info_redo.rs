@@ -1,6 +1,6 @@
 //! The `# Redo` section of INFO: the log in numbers.
 
-use crate::index_thread::IndexFigures;
+use crate::engine::IndexFigures;
 use redo::{DeviceState, DeviceStats, Stats};
 
 use super::super::Engine;

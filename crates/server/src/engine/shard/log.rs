@@ -10,7 +10,6 @@ use thiserror::Error;
 
 use super::reach::Reach;
 use crate::config::{FsyncPolicy, LogOptions};
-use crate::index_thread::IndexFigures;
 
 /// Whether the log takes writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +59,23 @@ pub enum CloseError {
     /// A flusher, the compactor or the scrubber does not end.
     #[error("the log's works have not come to their end")]
     Unfinished,
+}
+
+/// How far the index of a log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexFigures {
+    /// The last block that it has read.
+    pub read_lsn: u64,
+    /// The installed cut.
+    pub cut_lsn: u64,
+    /// How many runs it has, and their bytes.
+    pub runs: u64,
+    /// See `runs`.
+    pub bytes: u64,
+    /// Whether it was removed until the next start.
+    pub is_given_up: bool,
+    /// Why a step failed last.
+    pub last_error: Option<String>,
 }
 
 /// See the file's top. Commands append to it as to any [`Journal`]; the rest is the engine's.

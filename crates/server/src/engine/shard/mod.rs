@@ -37,7 +37,7 @@ use crate::config::Options;
 pub(super) use checkpoints::NotSaved;
 pub(super) use enable_log::EnableStep;
 pub use loading::{DataState, Progress};
-pub use log::{CloseError, DevicesError, LogHealth, ShardLog};
+pub use log::{CloseError, DevicesError, IndexFigures, LogHealth, ShardLog};
 pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
