@@ -336,6 +336,14 @@ impl Checked {
             });
         assert_eq!(BTreeMap::from_iter(seen), BTreeMap::from_iter(model));
     }
+
+    /// What the log says of the number of keys without being applied.
+    fn check_counts(&mut self) {
+        let counts = self.log.key_counts();
+        for (db, count) in counts.into_iter().enumerate().take(DB_COUNT) {
+            assert_eq!(count, self.keyspace.size(db).0, "keys in database {db}");
+        }
+    }
 }
 
 proptest! {
@@ -350,6 +358,7 @@ proptest! {
         for step in &steps {
             checked.step(step);
             checked.check();
+            checked.check_counts();
         }
         for nth in [1, 2, usize::MAX] {
             checked.crash(|at| at % nth == 0);

@@ -178,6 +178,9 @@ impl Printer<'_> {
                 if let Some(expires_at_ms) = record.expires_at_ms {
                     self.push(format_args!(" expires {expires_at_ms}"));
                 }
+                if record.is_new {
+                    self.line.push_str(" new");
+                }
                 if !kind.is_delete() {
                     self.line.push_str(" = ");
                     self.text_bytes(record.value);
@@ -199,6 +202,9 @@ impl Printer<'_> {
                 }
                 if let Some(expires_at_ms) = record.expires_at_ms {
                     self.push(format_args!(r#","expires_at_ms":{expires_at_ms}"#));
+                }
+                if record.is_new {
+                    self.line.push_str(r#","new":true"#);
                 }
                 if !kind.is_delete() {
                     self.line.push(',');
