@@ -3,6 +3,7 @@
 //! ```text
 //!  position   Lsn · SegmentId · RecordAddr      positions in the log
 //!  record     Record · RecordKind               the log's contents about one entry
+//!  db_index   DbIndex                           the number that SELECT takes
 //!  varint     LEB128                            the encoding of lengths
 //!  glob       patterns of names                 matching in KEYS and PSUBSCRIBE
 //!  bytes      u16_at · u32_at · u64_at          numbers at fixed places of a header
@@ -14,12 +15,14 @@
 
 pub mod bytes;
 pub mod checksum;
+mod db_index;
 pub mod glob;
 mod mutex;
 pub mod position;
 pub mod record;
 pub mod varint;
 
+pub use db_index::DbIndex;
 pub use mutex::{Mutex, lock_count};
 pub use position::{Lsn, RecordAddr, SegmentId};
 pub use record::{DbId, ObjectId, Record, RecordKind};

@@ -226,28 +226,105 @@ pub trait Connection {
     fn abort(&mut self) -> Result<()>;
 }
 
+/// Opens a store, creating it if needed.
+type Open = fn(&Settings) -> Result<Box<dyn Engine>>;
+
+/// What is known of a store.
+pub struct Store {
+    kind: Kind,
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// The name of its file format: stores with the same name can share data. `None` if it keeps
+    /// nothing on disk.
+    pub format: Option<&'static str>,
+    /// Whether a transaction that only reads has a snapshot, and waits for no writer.
+    pub reads_snapshots: bool,
+    /// Opens it; `None` if this program was built without it.
+    open: Option<Open>,
+}
+
+/// The stores, in the order of [`Kind`].
+static STORES: [Store; 7] = [
+    Store {
+        kind: Kind::Pages,
+        name: "pages",
+        format: Some("pages"),
+        reads_snapshots: false,
+        open: Some(|settings| pages::open(settings, false)),
+    },
+    Store {
+        kind: Kind::PagesFlush,
+        name: "pages-flush",
+        format: Some("pages"),
+        reads_snapshots: false,
+        open: Some(|settings| pages::open(settings, true)),
+    },
+    Store {
+        kind: Kind::Bdb,
+        name: "bdb",
+        format: Some("bdb"),
+        reads_snapshots: false,
+        #[cfg(feature = "bdb")]
+        open: Some(bdb::open),
+        #[cfg(not(feature = "bdb"))]
+        open: None,
+    },
+    Store {
+        kind: Kind::Lmdb,
+        name: "lmdb",
+        format: Some("lmdb"),
+        reads_snapshots: true,
+        #[cfg(feature = "lmdb")]
+        open: Some(lmdb::open),
+        #[cfg(not(feature = "lmdb"))]
+        open: None,
+    },
+    Store {
+        kind: Kind::Redb,
+        name: "redb",
+        format: Some("redb"),
+        reads_snapshots: true,
+        #[cfg(feature = "redb")]
+        open: Some(redb::open),
+        #[cfg(not(feature = "redb"))]
+        open: None,
+    },
+    Store {
+        kind: Kind::Sqlite,
+        name: "sqlite",
+        format: Some("sqlite"),
+        reads_snapshots: true,
+        #[cfg(feature = "sqlite")]
+        open: Some(sqlite::open),
+        #[cfg(not(feature = "sqlite"))]
+        open: None,
+    },
+    Store {
+        kind: Kind::Memory,
+        name: "memory",
+        format: None,
+        reads_snapshots: false,
+        open: Some(|settings| Ok(memory::open(settings))),
+    },
+];
+
 impl Kind {
+    /// What is known of it.
+    #[must_use]
+    pub fn store(self) -> &'static Store {
+        &STORES[self as usize]
+    }
+
     /// Its name on the command line and in results.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pages => "pages",
-            Self::PagesFlush => "pages-flush",
-            Self::Bdb => "bdb",
-            Self::Lmdb => "lmdb",
-            Self::Redb => "redb",
-            Self::Sqlite => "sqlite",
-            Self::Memory => "memory",
-        }
+        self.store().name
     }
 
-    /// The name of its file format: stores with the same name can share data.
-    #[must_use]
-    pub fn format(self) -> &'static str {
-        match self {
-            Self::PagesFlush => Self::Pages.name(),
-            other => other.name(),
-        }
+    /// Returns the stores on disk that this program was built with.
+    pub fn built_in() -> impl Iterator<Item = Self> {
+        let is_built_in = |store: &&Store| store.open.is_some() && store.format.is_some();
+        STORES.iter().filter(is_built_in).map(|store| store.kind)
     }
 
     /// Opens the store, creating it if needed.
@@ -255,21 +332,34 @@ impl Kind {
     /// # Errors
     /// [`Error::NotBuilt`], or the store's own.
     pub fn open(self, settings: &Settings) -> Result<Box<dyn Engine>> {
-        match self {
-            Self::Pages => pages::open(settings, false),
-            Self::PagesFlush => pages::open(settings, true),
-            Self::Memory => Ok(memory::open(settings)),
-            #[cfg(feature = "bdb")]
-            Self::Bdb => bdb::open(settings),
-            #[cfg(feature = "lmdb")]
-            Self::Lmdb => lmdb::open(settings),
-            #[cfg(feature = "redb")]
-            Self::Redb => redb::open(settings),
-            #[cfg(feature = "sqlite")]
-            Self::Sqlite => sqlite::open(settings),
-            #[expect(clippy::allow_attributes, reason = "whether it is met depends on features")]
-            #[allow(unreachable_patterns, reason = "every peer may be built in")]
-            other => Err(Error::NotBuilt { engine: other.name() }),
+        let store = self.store();
+        let open = store.open.ok_or(Error::NotBuilt { engine: store.name })?;
+        open(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    #[test]
+    fn each_store_is_in_its_place_and_is_called_what_the_command_line_calls_it() {
+        assert_eq!(Kind::value_variants().len(), STORES.len());
+        for kind in Kind::value_variants() {
+            assert_eq!(kind.store().kind, *kind);
+            assert_eq!(kind.name(), kind.to_possible_value().expect("none is hidden").get_name());
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_not_built_in_says_how_to_build_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = Settings::new(dir.path(), &["t"], Commit::Group);
+        for store in STORES.iter().filter(|store| store.open.is_none()) {
+            let why = store.kind.open(&settings).err().expect("it is not there").to_string();
+            assert!(why.contains(store.name) && why.contains("make bench-peers"), "{why}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading arguments: numbers, times, keywords.
 
+use base::DbIndex;
 use keyspace::{Keyspace, parse_int};
 
 use crate::error::CommandError;
@@ -23,20 +24,42 @@ pub fn count(argument: &[u8]) -> Result<usize, CommandError> {
     usize::try_from(count).map_err(|_| CommandError::MustBePositive)
 }
 
-/// The index of a database.
+/// Reads the index of a database, as SELECT, MOVE and COPY take it.
 ///
 /// # Errors
-/// Redis' complaints about what is no index of one.
-pub fn database(argument: &[u8], keyspace: &Keyspace) -> Result<usize, CommandError> {
-    let index = int(argument)?;
-    if i32::try_from(index).is_err() {
-        return Err(CommandError::other(
+/// Redis' errors: [`CommandError::NotAnInteger`], out of the range of an `int`, or no such database.
+pub fn database(argument: &[u8], keyspace: &Keyspace) -> Result<DbIndex, CommandError> {
+    let number = i32::try_from(int(argument)?).map_err(|_| {
+        CommandError::other(
             "ERR value is out of range, value must between -2147483648 and 2147483647",
-        ));
-    }
-    usize::try_from(index)
+        )
+    })?;
+    existing(number, keyspace)
+}
+
+/// Reads the indexes of two databases, as SWAPDB takes them.
+///
+/// # Errors
+/// Redis' errors: which of them is no number, before any that is no database.
+pub fn two_databases(
+    first: &[u8],
+    second: &[u8],
+    keyspace: &Keyspace,
+) -> Result<(DbIndex, DbIndex), CommandError> {
+    let number = |argument: &[u8], error: &'static str| {
+        let number = parse_int(argument).and_then(|number| i32::try_from(number).ok());
+        number.ok_or(CommandError::other(error))
+    };
+    let first = number(first, "ERR invalid first DB index")?;
+    let second = number(second, "ERR invalid second DB index")?;
+    Ok((existing(first, keyspace)?, existing(second, keyspace)?))
+}
+
+/// The database with this number.
+fn existing(number: i32, keyspace: &Keyspace) -> Result<DbIndex, CommandError> {
+    usize::try_from(number)
         .ok()
-        .filter(|index| *index < keyspace.database_count())
+        .and_then(|number| keyspace.database(number))
         .ok_or(CommandError::other("ERR DB index is out of range"))
 }
 

@@ -1,5 +1,6 @@
 //! What a command handler works on.
 
+use base::DbIndex;
 use keyspace::effects::Notify;
 use keyspace::{Keyspace, Type, Updated, WrongType};
 use resp::Writer;
@@ -12,7 +13,7 @@ pub struct Context<'a> {
     /// The databases.
     pub keyspace: &'a mut Keyspace,
     /// The index of the database that the client has selected.
-    pub db: usize,
+    pub db: DbIndex,
     /// Where the reply goes.
     pub reply: &'a mut Writer,
     /// `proto-max-bulk-len`, in bytes: no string may grow past it.

@@ -1,5 +1,6 @@
 //! The string commands.
 
+use base::DbIndex;
 use keyspace::string::Form;
 use keyspace::{Expiry, Keyspace, Notify, StringRef, Type};
 
@@ -411,7 +412,7 @@ pub(crate) fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     Ok(())
 }
 
-fn owned_string(keyspace: &mut Keyspace, db: usize, key: &[u8]) -> Option<Vec<u8>> {
+fn owned_string(keyspace: &mut Keyspace, db: DbIndex, key: &[u8]) -> Option<Vec<u8>> {
     if keyspace.type_of(db, key).is_some_and(|found| found != Type::String) {
         return None;
     }

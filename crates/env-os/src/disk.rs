@@ -102,6 +102,11 @@ impl Disk for OsDisk {
         Ok(metadata.nlink() > 1)
     }
 
+    fn copy_permissions(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let permissions = fs::metadata(from).map_err(|error| about(from, error))?.permissions();
+        fs::set_permissions(to, permissions).map_err(|error| about(to, error))
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists().map_err(|error| about(path, error))
     }

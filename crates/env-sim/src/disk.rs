@@ -147,6 +147,9 @@ impl State {
         if let Err(error) = self.check_broken(path) {
             return Verdict::Fail(error);
         }
+        if self.faults.full_at_io == Some(self.io_count) {
+            return Verdict::Fail(io::ErrorKind::StorageFull.into());
+        }
         let per_million = match name {
             "sync_data" => self.faults.sync_error_per_million,
             _ => self.faults.error_per_million,

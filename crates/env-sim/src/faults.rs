@@ -9,6 +9,8 @@ pub struct Faults {
     pub error_per_million: u32,
     /// EIO from the call that is the n-th I/O ([`crate::SimDisk::io_count`] counts from 1).
     pub error_at_io: Option<u64>,
+    /// ENOSPC from the call that is the n-th I/O.
+    pub full_at_io: Option<u64>,
     /// EIO from the n-th read ([`crate::SimDisk::read_count`] counts from 1).
     pub error_at_read: Option<u64>,
     /// The probability that a sync of a file fails and drops dirty data, per million.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Image     path → bytes, read from a disk, put on a new one
-//!   Damage    a bit flipped · a file truncated · a file lost · a byte appended
+//!   Damage    a bit flipped · a file truncated · lost · longer · exchanged with another one
 //!   damages   one of each for every byte and every length of every file (or every n-th)
 //!   crash_everywhere   the same run on a fresh disk, ended before and after each of its I/Os
 //! ```
@@ -83,42 +83,65 @@ pub enum Damage {
         /// The file.
         path: PathBuf,
     },
-    /// Appends a byte to the file.
+    /// Appends bytes to the file.
     Append {
         /// The file.
         path: PathBuf,
-        /// The byte.
-        byte: u8,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Exchanges the contents of two files.
+    Exchange {
+        /// One file.
+        path: PathBuf,
+        /// The other one.
+        other: PathBuf,
     },
 }
 
 impl Damage {
-    /// Returns the path of the damaged file.
+    /// Returns the path of the damaged file, of two the first one.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
             Self::Flip { path, .. }
             | Self::Cut { path, .. }
             | Self::Lose { path }
-            | Self::Append { path, .. } => path,
+            | Self::Append { path, .. }
+            | Self::Exchange { path, .. } => path,
         }
     }
 
-    /// Creates a disk with the files of `image`, one of them damaged.
+    /// Returns the files of `image`, damaged.
     ///
     /// # Panics
     /// If `image` does not contain the file.
     #[must_use]
-    pub fn on(&self, image: &Image) -> SimDisk {
+    pub fn apply(&self, image: &Image) -> Image {
         let mut image = image.clone();
         let file = image.get_mut(self.path()).expect("the damage is of this image");
         match self {
             Self::Flip { at, bit, .. } => file[*at] ^= 1 << bit,
             Self::Cut { len, .. } => file.truncate(*len),
-            Self::Append { byte, .. } => file.push(*byte),
+            Self::Append { bytes, .. } => file.extend_from_slice(bytes),
             Self::Lose { path } => drop(image.remove(path)),
+            Self::Exchange { path, other } => {
+                let bytes = std::mem::take(file);
+                let other = image.get_mut(other).expect("the damage is of this image");
+                let bytes = std::mem::replace(other, bytes);
+                image.insert(path.clone(), bytes);
+            }
         }
-        disk_of(&image)
+        image
+    }
+
+    /// Creates a disk with the files of `image`, damaged.
+    ///
+    /// # Panics
+    /// If `image` does not contain the file.
+    #[must_use]
+    pub fn on(&self, image: &Image) -> SimDisk {
+        disk_of(&self.apply(image))
     }
 }
 
@@ -137,8 +160,22 @@ pub fn damages(image: &Image, step: usize) -> Vec<Damage> {
             all.push(Damage::Cut { path: path.clone(), len: at });
         }
         all.push(Damage::Lose { path: path.clone() });
-        all.push(Damage::Append { path: path.clone(), byte: 0 });
-        all.push(Damage::Append { path: path.clone(), byte: 0xff });
+        for byte in [0, 0xff] {
+            all.push(Damage::Append { path: path.clone(), bytes: vec![byte] });
+        }
+    }
+    all
+}
+
+/// Lists the exchanges of any two files.
+#[must_use]
+pub fn exchanges(image: &Image) -> Vec<Damage> {
+    let mut all = Vec::new();
+    for path in image.keys() {
+        let others = image.keys().filter(|other| *other > path);
+        all.extend(
+            others.map(|other| Damage::Exchange { path: path.clone(), other: other.clone() }),
+        );
     }
     all
 }

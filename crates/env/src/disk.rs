@@ -67,6 +67,11 @@ pub trait Disk: Send + Sync {
         Ok(false)
     }
 
+    /// Gives the file `to` the permissions of the file `from`. Does nothing where files have none.
+    fn copy_permissions(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Whether a file or directory of that name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 

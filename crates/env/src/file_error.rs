@@ -3,7 +3,7 @@
 //! ```text
 //!   FileError   Io · InUse · NewerFormat · Corrupt      which file, what, what to do
 //!       ▲
-//!   Error::File of the crates that have files: redo, pages, snapshot, tap
+//!   Error::File of the crates that have files: redo, pages, snapshot, tap, transfer
 //! ```
 //!
 //! The remedy for a lock or for damage depends on the purpose of the file, so its crate supplies

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Unpublished   create: remove the rest of an earlier attempt · create the temporary file
-//!        │        the caller writes, by Unpublished::file
+//!        │        the caller writes, by Unpublished::file; keep_permissions before, if they are
+//!        │        the user's
 //!        ▼ complete: sync the file
 //!   Complete      durable under its temporary name, for as long as the caller has to wait
 //!        ▼ rename it to its name
@@ -56,6 +57,18 @@ impl Unpublished {
         }
         let file = step(temporary, "create", disk.create(temporary))?;
         Ok(Self { file, temporary: temporary.to_owned() })
+    }
+
+    /// Gives the file the permissions of `path`, which it will replace, if that exists.
+    ///
+    /// # Errors
+    /// [`FileError::Io`].
+    pub fn keep_permissions(&self, disk: &dyn Disk, path: &Path) -> Result<(), FileError> {
+        if step(path, "look for", disk.exists(path))? {
+            let copied = disk.copy_permissions(path, &self.temporary);
+            step(&self.temporary, "set the permissions of", copied)?;
+        }
+        Ok(())
     }
 
     /// The file, for writing.

@@ -27,7 +27,7 @@ pub(crate) fn run(input: &[u8]) {
         }
     }
     let Some(mut session) = Session::of_records(records.into_iter()) else { return };
-    for db in 0..session.keyspace.database_count().min(DATABASES_MAX.into()) {
+    for db in session.keyspace.databases().take(DATABASES_MAX.into()) {
         session.db = db;
         for key in keys(input) {
             read_and_write(&mut session, key);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{Lsn, Record, RecordAddr, SegmentId};
+use base::{DbIndex, Lsn, Record, RecordAddr, SegmentId};
 use command::context::Context;
 use command::{handlers, table};
 use keyspace::{Journal, Keyspace, NoJournal};
@@ -59,19 +59,19 @@ impl Journal for Logged {
 /// A client with an empty or a recovered keyspace.
 pub(crate) struct Session {
     pub(crate) keyspace: Keyspace<Logged>,
-    pub(crate) db: usize,
+    pub(crate) db: DbIndex,
     pub(crate) now_ms: i64,
 }
 
 /// A key as clients see it: database, name, value, encoding, when it expires.
-pub(crate) type Seen = (usize, Vec<u8>, rdb::Value, Vec<u8>, Vec<u8>);
+pub(crate) type Seen = (DbIndex, Vec<u8>, rdb::Value, Vec<u8>, Vec<u8>);
 
 impl Session {
     /// An empty keyspace, and what will be logged.
     pub(crate) fn new() -> (Self, Logged) {
         let logged = Logged::default();
         let keyspace = Keyspace::new(logged.clone(), [7; 16], DATABASES);
-        (Self { keyspace, db: 0, now_ms: START_MS }, logged)
+        (Self { keyspace, db: DbIndex::FIRST, now_ms: START_MS }, logged)
     }
 
     /// The keyspace of these records; `None` when one of them makes no sense.
@@ -84,7 +84,7 @@ impl Session {
         }
         keyspace.settle(&mut retired).ok()?;
         let keyspace = keyspace.with_journal(Logged::default());
-        Some(Self { keyspace, db: 0, now_ms: START_MS })
+        Some(Self { keyspace, db: DbIndex::FIRST, now_ms: START_MS })
     }
 
     /// The reply to a command.
@@ -121,7 +121,7 @@ impl Session {
     /// All that is there.
     pub(crate) fn contents(&mut self) -> Vec<Seen> {
         let mut contents = Vec::new();
-        for db in 0..self.keyspace.database_count() {
+        for db in self.keyspace.databases() {
             self.db = db;
             let mut keys = Vec::new();
             self.keyspace.begin_command(self.now_ms);
@@ -138,7 +138,7 @@ impl Session {
                 contents.push((db, key, without_order(value), encoding, expires_at));
             }
         }
-        self.db = 0;
+        self.db = DbIndex::FIRST;
         contents
     }
 

@@ -30,7 +30,7 @@
 //! - Between two blocks at most [`crate::limbo::WAITING_BYTES_MAX`] bytes wait for their roots.
 //! - When the feed has ended nothing waits.
 
-use base::{Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use base::{DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 
 use crate::access;
 use crate::database_map::DatabaseMap;
@@ -377,7 +377,7 @@ impl Keyspace {
     }
 
     /// Tells of a key that a record has changed.
-    fn key_applied(&mut self, limbo: &Limbo, index: Option<usize>, key: &[u8], is_new: bool) {
+    fn key_applied(&mut self, limbo: &Limbo, index: Option<DbIndex>, key: &[u8], is_new: bool) {
         if limbo.feed == Feed::Blocks
             && let Some(db) = index
         {

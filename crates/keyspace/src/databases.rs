@@ -4,7 +4,7 @@
 //! the other. So exchanging two databases, or emptying any number of them, is one record: an
 //! emptied database gets a fresh id, and what names the old one is garbage.
 
-use base::{DbId, varint};
+use base::{DbId, DbIndex, varint};
 
 use crate::db::Db;
 use crate::keyspace::Keyspace;
@@ -13,7 +13,7 @@ use crate::value_type::{Type, entry_type};
 
 impl Keyspace {
     /// Exchanges two databases, for all clients.
-    pub fn swap(&mut self, a: usize, b: usize) {
+    pub fn swap(&mut self, a: DbIndex, b: DbIndex) {
         if a == b {
             return;
         }
@@ -39,7 +39,7 @@ impl Keyspace {
     }
 
     /// Deletes every key of the databases, with one record. How many there were.
-    pub fn flush(&mut self, dbs: std::ops::Range<usize>) -> usize {
+    pub fn flush(&mut self, dbs: impl IntoIterator<Item = DbIndex>) -> usize {
         // That there was nothing to delete may be news too.
         self.recorder.note_read_all();
         let mut count = 0;
@@ -60,7 +60,7 @@ impl Keyspace {
             count += self.dbs[db].keys.len();
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;
-            self.free.keys(std::mem::replace(&mut self.dbs[db], fresh).keys);
+            self.free.database(std::mem::replace(&mut self.dbs[db], fresh));
         }
         if count > 0 {
             self.log_databases();
@@ -70,7 +70,7 @@ impl Keyspace {
     }
 
     /// Whether the key is there; one that has expired is deleted and told of.
-    fn is_live(&mut self, db: usize, key: &[u8]) -> bool {
+    fn is_live(&mut self, db: DbIndex, key: &[u8]) -> bool {
         self.locate(db, self.hash_of(key), key).is_some()
     }
 
@@ -93,7 +93,7 @@ impl Keyspace {
     /// from (0 at the end). A key that is there all the while is visited; expired ones are not.
     pub fn scan(
         &mut self,
-        db: usize,
+        db: DbIndex,
         cursor: u64,
         count: usize,
         mut visit: impl FnMut(&[u8], Type),
@@ -115,7 +115,7 @@ impl Keyspace {
     }
 
     /// Visits every key that is not expired.
-    pub fn for_each_key(&mut self, db: usize, mut visit: impl FnMut(&[u8], Type)) {
+    pub fn for_each_key(&mut self, db: DbIndex, mut visit: impl FnMut(&[u8], Type)) {
         self.recorder.note_read_all();
         for entry in self.dbs[db].keys.iter() {
             if entry.expires_at_ms().is_none_or(|at| at > self.now_ms()) {
@@ -125,7 +125,7 @@ impl Keyspace {
     }
 
     /// A random key that is not expired.
-    pub fn random_key(&mut self, db: usize) -> Option<Box<[u8]>> {
+    pub fn random_key(&mut self, db: DbIndex) -> Option<Box<[u8]>> {
         self.recorder.note_read_all();
         // Like Redis, give up on a database that has nothing but expired keys.
         for _ in 0..100 {

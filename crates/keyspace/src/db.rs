@@ -1,11 +1,13 @@
-//! One database: its keys, and the list of those that expire.
+//! One database: its keys, and the list of those that expire; and all of them by index.
 //!
 //! # Invariants
 //! - `expiring[ttl.slot]` is the hash of the key, for every entry that has a [`Ttl`]; and every
 //!   slot belongs to one. So a random expiring key is one index away, and setting or clearing an
 //!   expiry is constant work.
 
-use base::DbId;
+use std::ops::{Index, IndexMut};
+
+use base::{DbId, DbIndex};
 
 use crate::entry::{Entry, Ttl};
 use crate::hasher::KeyHasher;
@@ -85,6 +87,70 @@ impl Db {
     /// The bytes that the tables take, without the entries.
     pub(crate) fn overhead_bytes(&self) -> (usize, usize) {
         (self.keys.allocated_bytes(), self.expiring.capacity() * size_of::<u64>())
+    }
+}
+
+/// The databases, by index.
+#[derive(Default)]
+pub(crate) struct Dbs(Vec<Db>);
+
+impl Dbs {
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Db> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Db> {
+        self.0.iter_mut()
+    }
+
+    pub(crate) fn get(&self, index: DbIndex) -> Option<&Db> {
+        self.0.get(index.get())
+    }
+
+    pub(crate) fn get_mut(&mut self, index: DbIndex) -> Option<&mut Db> {
+        self.0.get_mut(index.get())
+    }
+
+    /// The index that has the database with this id.
+    pub(crate) fn index_of(&self, id: DbId) -> Option<DbIndex> {
+        DbIndex::all(self.len()).find(|index| self[*index].id == id)
+    }
+
+    pub(crate) fn swap(&mut self, a: DbIndex, b: DbIndex) {
+        self.0.swap(a.get(), b.get());
+    }
+}
+
+impl Index<DbIndex> for Dbs {
+    type Output = Db;
+
+    fn index(&self, index: DbIndex) -> &Db {
+        &self.0[index.get()]
+    }
+}
+
+impl IndexMut<DbIndex> for Dbs {
+    fn index_mut(&mut self, index: DbIndex) -> &mut Db {
+        &mut self.0[index.get()]
+    }
+}
+
+impl FromIterator<Db> for Dbs {
+    fn from_iter<T: IntoIterator<Item = Db>>(dbs: T) -> Self {
+        Self(dbs.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Dbs {
+    type Item = Db;
+    type IntoIter = std::vec::IntoIter<Db>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 

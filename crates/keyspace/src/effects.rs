@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::keyspace::Keyspace;
+use base::DbIndex;
 
 /// Classes of keyspace notifications, and the two channels; Redis' `notify-keyspace-events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,24 +107,24 @@ pub struct Event {
     /// What happened: `set`, `expired` …
     pub name: &'static str,
     /// The database's index.
-    pub db: usize,
+    pub db: DbIndex,
     /// The key.
     pub key: Box<[u8]>,
 }
 
 /// A key of a database.
-pub type DbKey = (usize, Box<[u8]>);
+pub type DbKey = (DbIndex, Box<[u8]>);
 
 /// Keys that clients wait for or watch, counted.
 #[derive(Debug, Default)]
 pub(crate) struct Interest(BTreeMap<DbKey, usize>);
 
 impl Interest {
-    pub(crate) fn add(&mut self, db: usize, key: &[u8]) {
+    pub(crate) fn add(&mut self, db: DbIndex, key: &[u8]) {
         *self.0.entry((db, key.into())).or_insert(0) += 1;
     }
 
-    pub(crate) fn remove(&mut self, db: usize, key: &[u8]) {
+    pub(crate) fn remove(&mut self, db: DbIndex, key: &[u8]) {
         let key = (db, Box::from(key));
         if let Some(count) = self.0.get_mut(&key) {
             *count -= 1;
@@ -133,11 +134,11 @@ impl Interest {
         }
     }
 
-    pub(crate) fn has(&self, db: usize, key: &[u8]) -> bool {
+    pub(crate) fn has(&self, db: DbIndex, key: &[u8]) -> bool {
         !self.0.is_empty() && self.0.contains_key(&(db, Box::from(key)))
     }
 
-    pub(crate) fn keys_of(&self, db: usize) -> Vec<Box<[u8]>> {
+    pub(crate) fn keys_of(&self, db: DbIndex) -> Vec<Box<[u8]>> {
         self.0.keys().filter(|key| key.0 == db).map(|key| key.1.clone()).collect()
     }
 }
@@ -155,7 +156,7 @@ pub struct Effects {
 
 impl Effects {
     /// Notes that a key was touched, if it is watched.
-    pub(crate) fn note_touched(&mut self, watched: &Interest, db: usize, key: &[u8]) {
+    pub(crate) fn note_touched(&mut self, watched: &Interest, db: DbIndex, key: &[u8]) {
         // A command, or a block, may touch it as often as it has elements.
         let is_last = |last: &DbKey| (last.0, &*last.1) == (db, key);
         if watched.has(db, key) && !self.touched.last().is_some_and(is_last) {
@@ -183,27 +184,27 @@ impl Keyspace {
     }
 
     /// Watches the key: changes of it appear in [`Effects::touched`].
-    pub fn watch(&mut self, db: usize, key: &[u8]) {
+    pub fn watch(&mut self, db: DbIndex, key: &[u8]) {
         self.watched.add(db, key);
     }
 
     /// Takes back one [`Keyspace::watch`].
-    pub fn unwatch(&mut self, db: usize, key: &[u8]) {
+    pub fn unwatch(&mut self, db: DbIndex, key: &[u8]) {
         self.watched.remove(db, key);
     }
 
     /// Waits for the key: it appears in [`Effects::ready`] when it is created.
-    pub fn await_key(&mut self, db: usize, key: &[u8]) {
+    pub fn await_key(&mut self, db: DbIndex, key: &[u8]) {
         self.awaited.add(db, key);
     }
 
     /// Takes back one [`Keyspace::await_key`].
-    pub fn unawait_key(&mut self, db: usize, key: &[u8]) {
+    pub fn unawait_key(&mut self, db: DbIndex, key: &[u8]) {
         self.awaited.remove(db, key);
     }
 
     /// Notes a keyspace notification, if its class was asked for.
-    pub fn notify(&mut self, class: Notify, name: &'static str, db: usize, key: &[u8]) {
+    pub fn notify(&mut self, class: Notify, name: &'static str, db: DbIndex, key: &[u8]) {
         let wanted = self.settings.notify;
         if wanted.has(class) && wanted.has(Notify::KEYSPACE.with(Notify::KEYEVENT)) {
             self.effects.events.push(Event { name, db, key: key.into() });
@@ -211,19 +212,19 @@ impl Keyspace {
     }
 
     /// Notes that a key changed, for the clients that watch it.
-    pub(crate) fn modified(&mut self, db: usize, key: &[u8]) {
+    pub(crate) fn modified(&mut self, db: DbIndex, key: &[u8]) {
         self.dirty += 1;
         self.effects.note_touched(&self.watched, db, key);
     }
 
     /// Notes that a key was created, for the clients that wait for it.
-    pub(crate) fn created(&mut self, db: usize, key: &[u8]) {
+    pub(crate) fn created(&mut self, db: DbIndex, key: &[u8]) {
         self.ready_if_awaited(db, key);
         self.notify(Notify::NEW, "new", db, key);
     }
 
     /// Notes a key that was not there before, for the clients that wait for it.
-    pub(crate) fn ready_if_awaited(&mut self, db: usize, key: &[u8]) {
+    pub(crate) fn ready_if_awaited(&mut self, db: DbIndex, key: &[u8]) {
         if self.awaited.has(db, key) {
             self.effects.ready.push((db, key.into()));
         }

@@ -1,11 +1,12 @@
 //! Deleting keys before a command asks for them: because they expired, or because memory is short.
 
 use crate::access;
-use crate::effects::Notify;
+use crate::effects::{DbKey, Notify};
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::settings::{EvictionPolicy, Settings};
 use crate::table::{Keyed, Place};
+use base::DbIndex;
 
 impl Keyspace {
     /// While the keyspace is frozen, because its journal takes nothing, reads pass expired keys
@@ -21,7 +22,7 @@ impl Keyspace {
     }
 
     /// As [`Keyspace::locate`], for a command that changes nothing.
-    pub(crate) fn locate_to_read(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
+    pub(crate) fn locate_to_read(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
         if !self.is_frozen() {
             return self.locate(db, hash, key);
         }
@@ -43,7 +44,7 @@ impl Keyspace {
     /// Looks at up to `samples` random expiring keys of a database and deletes those that have
     /// expired. Returns how many were looked at, and how many were deleted; when most were, it
     /// pays to go on.
-    pub fn expire_sample(&mut self, db: usize, samples: usize) -> (usize, usize) {
+    pub fn expire_sample(&mut self, db: DbIndex, samples: usize) -> (usize, usize) {
         let samples = samples.min(self.dbs[db].expiring_count());
         let mut expired = 0;
         for _ in 0..samples {
@@ -68,13 +69,13 @@ impl Keyspace {
         true
     }
 
-    fn worst_of_samples(&mut self, policy: EvictionPolicy) -> Option<(usize, Box<[u8]>)> {
+    fn worst_of_samples(&mut self, policy: EvictionPolicy) -> Option<DbKey> {
         if policy == EvictionPolicy::NoEviction {
             return None;
         }
         let (settings, now_ms) = (self.settings().clone(), self.now_ms());
-        let mut worst: Option<(i64, usize, Box<[u8]>)> = None;
-        for db in 0..self.dbs.len() {
+        let mut worst: Option<(i64, DbIndex, Box<[u8]>)> = None;
+        for db in self.databases() {
             for _ in 0..settings.eviction_samples.max(1) {
                 let entry = if policy.is_volatile() {
                     self.dbs[db].random_expiring(&mut self.rng)

@@ -5,12 +5,12 @@
 
 use std::collections::VecDeque;
 
-use base::{ObjectId, RecordAddr};
+use base::{DbId, ObjectId, RecordAddr};
 
+use crate::db::Db;
 use crate::entry::Entry;
 use crate::object::Object;
 use crate::recorder::Recorder;
-use crate::table::Table;
 
 /// Takes the addresses of records that are no longer needed.
 pub(crate) trait Retire {
@@ -34,7 +34,8 @@ impl Retire for Recorder {
 const AT_ONCE_MAX: usize = 64;
 
 enum Garbage {
-    Entries(Box<dyn Iterator<Item = Entry> + Send>),
+    /// Those of this database.
+    Entries(DbId, Box<dyn Iterator<Item = Entry> + Send>),
     Elements(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
 }
 
@@ -62,8 +63,8 @@ impl FreeQueue {
     }
 
     /// All entries of a database that was dropped by one record.
-    pub(crate) fn keys(&mut self, keys: Table<Entry>) {
-        self.0.push_back(Garbage::Entries(Box::new(keys.into_items())));
+    pub(crate) fn database(&mut self, db: Db) {
+        self.0.push_back(Garbage::Entries(db.id, Box::new(db.keys.into_items())));
     }
 
     /// Records that nothing in memory names any more.
@@ -71,13 +72,13 @@ impl FreeQueue {
         self.0.push_back(Garbage::Elements(Box::new(addrs.map(Some))));
     }
 
-    /// Frees at most `items_max` entries or elements, and names the objects of the entries. Whether
-    /// there is more.
+    /// Frees at most `items_max` entries or elements, and names the objects of the entries with the
+    /// database that they were in. Whether there is more.
     pub(crate) fn step(
         &mut self,
         to: &mut (impl Retire + ?Sized),
         items_max: usize,
-        freed: &mut dyn FnMut(ObjectId),
+        freed: &mut dyn FnMut(ObjectId, DbId),
     ) -> bool {
         for _ in 0..items_max {
             let Some(garbage) = self.0.front_mut() else { return false };
@@ -86,10 +87,10 @@ impl FreeQueue {
                     Some(addr) => to.retire(addr),
                     None => drop(self.0.pop_front()),
                 },
-                Garbage::Entries(entries) => match entries.next() {
+                Garbage::Entries(db, entries) => match entries.next() {
                     Some(entry) => {
                         to.retire(entry.addr());
-                        entry.object().into_iter().for_each(|object| freed(object.id()));
+                        entry.object().into_iter().for_each(|object| freed(object.id(), *db));
                         self.entry(to, entry);
                     }
                     None => drop(self.0.pop_front()),

@@ -18,7 +18,7 @@
 //!   and freezes the keyspace. So places in its tables stay what they are from slice to slice.
 //! - Nothing waits to be freed when it begins: that would retire addresses of another log.
 
-use base::{DbId, RecordAddr};
+use base::{DbId, DbIndex, RecordAddr};
 
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
@@ -31,7 +31,7 @@ pub struct FullRewrite<J> {
     survey: Survey,
     /// Where the record of [`Keyspace::begin_full_rewrite`] is.
     databases_addr: Option<RecordAddr>,
-    db: usize,
+    db: DbIndex,
     page: usize,
     item: usize,
     /// How many pieces of the object at this place were logged; `None` for an entry not begun.
@@ -78,7 +78,7 @@ impl Keyspace {
         assert!(self.freeing() == 0, "addresses of another log are gone");
         let (old_ids, next) = survey.databases(self.database_count());
         self.next_db_id = self.next_db_id.max(next);
-        for db in &mut self.dbs {
+        for db in self.dbs.iter_mut() {
             db.id = DbId(self.next_db_id);
             self.next_db_id += 1;
         }
@@ -86,7 +86,15 @@ impl Keyspace {
         recorder.next_object = self.recorder.next_object.max(survey.next_object);
         let map = self.databases_value(old_ids.into_iter());
         let databases_addr = (&mut recorder as &mut Recorder).log_databases(&map);
-        FullRewrite { recorder, survey, databases_addr, db: 0, page: 0, item: 0, piece: None }
+        FullRewrite {
+            recorder,
+            survey,
+            databases_addr,
+            db: DbIndex::FIRST,
+            page: 0,
+            item: 0,
+            piece: None,
+        }
     }
 
     /// Logs about `records_max` further records. Whether everything is logged now.
@@ -99,7 +107,7 @@ impl Keyspace {
         let mut left = records_max;
         while let Some(db) = self.dbs.get_mut(rewrite.db) {
             let Some(entries) = db.keys.page_mut(rewrite.page) else {
-                (rewrite.db, rewrite.page) = (rewrite.db + 1, 0);
+                (rewrite.db, rewrite.page) = (rewrite.db.next(), 0);
                 continue;
             };
             for entry in entries.skip(rewrite.item) {

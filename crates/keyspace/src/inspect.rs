@@ -1,6 +1,6 @@
 //! What OBJECT, MEMORY and DEBUG tell of a key, and what lies there, for comparing keyspaces.
 
-use base::{DbId, ObjectId};
+use base::{DbId, DbIndex, ObjectId};
 
 use crate::access;
 use crate::collection::{Collection, ValueRef};
@@ -52,19 +52,19 @@ pub(crate) fn sampled<'a, T: 'a>(
 impl Keyspace {
     /// Visits every entry of a database, those among them that have expired and that no command has
     /// met yet. Nothing is counted, noted or deleted by it.
-    pub fn inspect(&self, db: usize, mut visit: impl FnMut(Inspected<'_>)) {
+    pub fn inspect(&self, db: DbIndex, mut visit: impl FnMut(Inspected<'_>)) {
         self.dbs[db].keys.iter().for_each(|entry| visit(self.inspected(entry)));
     }
 
     /// As [`Keyspace::inspect`], of one key.
     #[must_use]
-    pub fn inspect_key(&self, db: usize, key: &[u8]) -> Option<Inspected<'_>> {
+    pub fn inspect_key(&self, db: DbIndex, key: &[u8]) -> Option<Inspected<'_>> {
         self.dbs[db].keys.find(self.hash_of(key), key).map(|entry| self.inspected(entry))
     }
 
     /// The id under which the log knows a database.
     #[must_use]
-    pub fn database_id(&self, db: usize) -> DbId {
+    pub fn database_id(&self, db: DbIndex) -> DbId {
         self.dbs[db].id
     }
 
@@ -86,12 +86,12 @@ impl Keyspace {
     }
 
     /// The encoding that Redis would name.
-    pub fn encoding(&mut self, db: usize, key: &[u8]) -> Option<&'static str> {
+    pub fn encoding(&mut self, db: DbIndex, key: &[u8]) -> Option<&'static str> {
         self.peek(db, key).map(encoding_of)
     }
 
     /// The number that the key holds, when it is kept as one.
-    pub fn peek_int(&mut self, db: usize, key: &[u8]) -> Option<i64> {
+    pub fn peek_int(&mut self, db: DbIndex, key: &[u8]) -> Option<i64> {
         match self.peek(db, key)?.payload() {
             Payload::Int(value) => Some(value),
             _ => None,
@@ -102,7 +102,7 @@ impl Keyspace {
     /// looks at; what is not given stays. Whether the key was there.
     pub fn set_use(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         idle_ms: Option<i64>,
         frequency: Option<u8>,
@@ -116,19 +116,19 @@ impl Keyspace {
     }
 
     /// How long the key was not used, in milliseconds.
-    pub fn idle_ms(&mut self, db: usize, key: &[u8]) -> Option<i64> {
+    pub fn idle_ms(&mut self, db: DbIndex, key: &[u8]) -> Option<i64> {
         let now_ms = self.now_ms();
         self.peek(db, key).map(|entry| access::idle_ms(entry.access(), now_ms))
     }
 
     /// The logarithmic counter of the key's use.
-    pub fn frequency(&mut self, db: usize, key: &[u8]) -> Option<u32> {
+    pub fn frequency(&mut self, db: DbIndex, key: &[u8]) -> Option<u32> {
         let (settings, now_ms) = (self.settings().clone(), self.now_ms());
         self.peek(db, key).map(|entry| access::frequency(entry.access(), &settings, now_ms))
     }
 
     /// The bytes that the key takes, elements estimated from `samples` of them (0: all).
-    pub fn memory_usage(&mut self, db: usize, key: &[u8], samples: usize) -> Option<usize> {
+    pub fn memory_usage(&mut self, db: DbIndex, key: &[u8], samples: usize) -> Option<usize> {
         self.peek(db, key).map(|entry| {
             // Its share of the table that finds it: eight bytes and a tag, at two thirds' load.
             const TABLE_SHARE_BYTES: usize = 14;
@@ -139,7 +139,7 @@ impl Keyspace {
 
     /// The bytes of a database's tables: of its keys, and of its expiring keys.
     #[must_use]
-    pub fn table_bytes(&self, db: usize) -> (usize, usize) {
+    pub fn table_bytes(&self, db: DbIndex) -> (usize, usize) {
         self.dbs[db].overhead_bytes()
     }
 }

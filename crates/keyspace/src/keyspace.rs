@@ -7,11 +7,11 @@
 //!   objects are retired by [`FreeQueue`] soon after).
 //! - Database ids and object ids are never used twice.
 
-use base::{DbId, ObjectId, RecordAddr};
+use base::{DbId, DbIndex, ObjectId, RecordAddr};
 
 use crate::access;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
-use crate::db::Db;
+use crate::db::{Db, Dbs};
 use crate::effects::{Effects, Interest, Notify};
 use crate::entry::{Entry, Payload};
 use crate::free::FreeQueue;
@@ -41,7 +41,7 @@ pub struct Stats {
 /// A keyspace owns its journal, and one whose journal is of a known type can be used as one with
 /// any journal: `&mut Keyspace<J>` coerces to `&mut Keyspace`, which is what commands see.
 pub struct Keyspace<J: ?Sized = dyn Journal> {
-    pub(crate) dbs: Vec<Db>,
+    pub(crate) dbs: Dbs,
     pub(crate) free: FreeQueue,
     pub(crate) rng: fastrand::Rng,
     pub(crate) scratch: Vec<u8>,
@@ -178,10 +178,21 @@ impl Keyspace {
         self.dbs.len()
     }
 
+    /// Returns the indexes of all databases, in order.
+    pub fn databases(&self) -> impl DoubleEndedIterator<Item = DbIndex> + use<> {
+        DbIndex::all(self.dbs.len())
+    }
+
+    /// Returns the index with this number, if there is such a database.
+    #[must_use]
+    pub fn database(&self, number: usize) -> Option<DbIndex> {
+        DbIndex::checked(number, self.dbs.len())
+    }
+
     /// How many keys a database has (expired ones that no command has met yet among them), and how many
     /// of them expire.
     #[must_use]
-    pub fn size(&self, db: usize) -> (usize, usize) {
+    pub fn size(&self, db: DbIndex) -> (usize, usize) {
         (self.dbs[db].keys.len(), self.dbs[db].expiring_count())
     }
 
@@ -193,7 +204,7 @@ impl Keyspace {
     /// Reads what looking up keys with these hashes will read, so that it is in the processor's
     /// cache. Nothing lies between these reads, so their misses overlap; those of as many commands
     /// do not.
-    pub fn prefetch(&self, db: usize, hashes: &[u64]) {
+    pub fn prefetch(&self, db: DbIndex, hashes: &[u64]) {
         hashes.iter().for_each(|hash| self.dbs[db].keys.touch(*hash));
     }
 
@@ -204,7 +215,7 @@ impl Keyspace {
     }
 
     /// Where the key is, if it is there and not expired; an expired one is deleted.
-    pub(crate) fn locate(&mut self, db: usize, hash: u64, key: &[u8]) -> Option<Place> {
+    pub(crate) fn locate(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
         debug_assert!(
             self.limbo.is_none(),
             "what is fed from a log is changed by its records alone"
@@ -218,7 +229,7 @@ impl Keyspace {
     }
 
     /// Deletes a key that has expired.
-    pub(crate) fn expire(&mut self, db: usize, hash: u64, key: &[u8]) {
+    pub(crate) fn expire(&mut self, db: DbIndex, hash: u64, key: &[u8]) {
         if self.remove(db, hash, key) {
             self.stats.expired += 1;
             self.notify(Notify::EXPIRED, "expired", db, key);
@@ -226,7 +237,7 @@ impl Keyspace {
     }
 
     /// The entry of a key that is read: counts the read, notes its use and what it depends on.
-    pub(crate) fn lookup(&mut self, db: usize, key: &[u8]) -> Option<&Entry> {
+    pub(crate) fn lookup(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash_of(key);
         let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
@@ -242,13 +253,13 @@ impl Keyspace {
     }
 
     /// Logs the entry at `place`.
-    pub(crate) fn log_key(&mut self, db: usize, place: Place) {
+    pub(crate) fn log_key(&mut self, db: DbIndex, place: Place) {
         let Db { id, keys, .. } = &mut self.dbs[db];
         self.recorder.log_key(*id, keys.at_mut(place));
     }
 
     /// Notes that a key was used, for eviction.
-    pub(crate) fn mark_used(&mut self, db: usize, place: Place) {
+    pub(crate) fn mark_used(&mut self, db: DbIndex, place: Place) {
         if self.access_tracked {
             let entry = self.dbs[db].keys.at_mut(place);
             let access = access::used(entry.access(), &self.settings, self.now_ms, &mut self.rng);
@@ -259,7 +270,7 @@ impl Keyspace {
     }
 
     /// The entry of a key that is looked at without being used: no counting, no access noted.
-    pub(crate) fn peek(&mut self, db: usize, key: &[u8]) -> Option<&Entry> {
+    pub(crate) fn peek(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
         let hash = self.hash_of(key);
         let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
@@ -271,12 +282,12 @@ impl Keyspace {
     }
 
     /// The type of a key's value, without counting as use.
-    pub fn type_of(&mut self, db: usize, key: &[u8]) -> Option<Type> {
+    pub fn type_of(&mut self, db: DbIndex, key: &[u8]) -> Option<Type> {
         self.peek(db, key).map(entry_type)
     }
 
     /// Whether the key is there; counts as use when `touch`.
-    pub fn exists(&mut self, db: usize, key: &[u8], touch: bool) -> bool {
+    pub fn exists(&mut self, db: DbIndex, key: &[u8], touch: bool) -> bool {
         if touch { self.lookup(db, key).is_some() } else { self.peek(db, key).is_some() }
     }
 
@@ -286,7 +297,7 @@ impl Keyspace {
     /// [`WrongType`] when the key holds something else.
     pub fn read<C: Collection>(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
     ) -> Result<Option<C::View<'_>>, WrongType> {
         let hasher = self.recorder.hasher;
@@ -303,7 +314,7 @@ impl Keyspace {
     /// [`WrongType`] when the key holds something else.
     pub fn read_to_change<C: Collection>(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
     ) -> Result<Option<C::View<'_>>, WrongType> {
         let hasher = self.recorder.hasher;
@@ -320,7 +331,7 @@ impl Keyspace {
     /// [`WrongType`] when one of the keys holds something else.
     pub fn read_many<C: Collection>(
         &mut self,
-        db: usize,
+        db: DbIndex,
         keys: &[&[u8]],
     ) -> Result<Vec<Option<C::View<'_>>>, WrongType> {
         // The first pass deletes what has expired and counts; nothing changes in the second.
@@ -345,7 +356,7 @@ impl Keyspace {
     /// [`WrongType`] when the key holds something else; nothing is changed then.
     pub fn update<C: Collection, R>(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         create: bool,
         change: impl FnOnce(&mut C::Guard<'_>) -> R,
@@ -403,7 +414,7 @@ impl Keyspace {
     }
 
     /// Deletes a key. Whether it was there.
-    pub fn delete(&mut self, db: usize, key: &[u8]) -> bool {
+    pub fn delete(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let hash = self.hash_of(key);
         if self.locate(db, hash, key).is_none() {
             self.recorder.note_missing(self.dbs[db].id, hash);
@@ -413,7 +424,7 @@ impl Keyspace {
     }
 
     /// Deletes a key, expired or not, with a record if it had one.
-    pub(crate) fn remove(&mut self, db: usize, hash: u64, key: &[u8]) -> bool {
+    pub(crate) fn remove(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> bool {
         let Some(entry) = self.dbs[db].remove(self.recorder.hasher, hash, key) else {
             return false;
         };
@@ -424,12 +435,12 @@ impl Keyspace {
     }
 
     /// When the key expires: `None` when it is not there, `Some(None)` when it does not.
-    pub fn expires_at_ms(&mut self, db: usize, key: &[u8]) -> Option<Option<i64>> {
+    pub fn expires_at_ms(&mut self, db: DbIndex, key: &[u8]) -> Option<Option<i64>> {
         self.peek(db, key).map(Entry::expires_at_ms)
     }
 
     /// Sets or clears when the key expires. Whether it was there.
-    pub fn set_expires_at_ms(&mut self, db: usize, key: &[u8], at_ms: Option<i64>) -> bool {
+    pub fn set_expires_at_ms(&mut self, db: DbIndex, key: &[u8], at_ms: Option<i64>) -> bool {
         let hash = self.hash_of(key);
         let Some(place) = self.locate(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
@@ -447,7 +458,7 @@ impl Keyspace {
 
     /// Moves the value of `from` in database `from_db` to `to` in `to_db`, with its expiry,
     /// over whatever is there. Whether `from` was there.
-    pub fn rename(&mut self, from_db: usize, from: &[u8], to_db: usize, to: &[u8]) -> bool {
+    pub fn rename(&mut self, from_db: DbIndex, from: &[u8], to_db: DbIndex, to: &[u8]) -> bool {
         let hash = self.hash_of(from);
         if self.locate(from_db, hash, from).is_none() {
             self.recorder.note_missing(self.dbs[from_db].id, hash);
@@ -477,7 +488,7 @@ impl Keyspace {
 
     /// Copies the value of `from` in `from_db` to `to` in `to_db`, with its expiry, over
     /// whatever is there. Whether `from` was there.
-    pub fn copy(&mut self, from_db: usize, from: &[u8], to_db: usize, to: &[u8]) -> bool {
+    pub fn copy(&mut self, from_db: DbIndex, from: &[u8], to_db: DbIndex, to: &[u8]) -> bool {
         let hash = self.hash_of(from);
         let Some(place) = self.locate(from_db, hash, from) else {
             self.recorder.note_missing(self.dbs[from_db].id, hash);
@@ -502,7 +513,7 @@ impl Keyspace {
     /// Adds an entry whose key is not there, with its expiry, and logs it.
     pub(crate) fn insert_logged(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         entry: Entry,
         expires_at_ms: Option<i64>,
@@ -517,9 +528,9 @@ impl Keyspace {
 
     /// Frees at most `items_max` entries or elements of what was deleted. Whether there is more.
     pub fn free_step(&mut self, items_max: usize) -> bool {
-        let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
-        let mut leave_home = |id| _ = homes.as_mut().and_then(|homes| homes.remove(&id));
-        self.free.step(&mut self.recorder, items_max, &mut leave_home)
+        let mut limbo = self.limbo.as_mut();
+        let mut freed = |id, db| limbo.iter_mut().for_each(|limbo| limbo.note_freed(id, db));
+        self.free.step(&mut self.recorder, items_max, &mut freed)
     }
 
     /// How many dropped values and databases wait to be freed (`lazyfree_pending_objects`).

@@ -21,12 +21,12 @@
 //!   an object to its end before it gives out the next number, so any other one was deleted, and its
 //!   elements are what a compaction has left.
 
-use base::{DbId, ObjectId, Record, RecordAddr, RecordKind};
+use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
 
 use crate::database_map::DatabaseMap;
-use crate::db::Db;
+use crate::db::{Db, Dbs};
 use crate::hasher::KeyHasher;
 use crate::object::Object;
 
@@ -103,7 +103,7 @@ pub(crate) struct Limbo {
     pub(crate) hollow: Vec<ObjectId>,
     pub(crate) is_in_block: bool,
     /// The index of the database that was named last.
-    last_index: usize,
+    last_index: DbIndex,
     /// Of what waits for roots to come.
     bytes: usize,
 }
@@ -123,7 +123,7 @@ impl Limbo {
             strays: Vec::new(),
             hollow: Vec::new(),
             is_in_block: false,
-            last_index: 0,
+            last_index: DbIndex::FIRST,
             bytes: 0,
         }
     }
@@ -131,6 +131,14 @@ impl Limbo {
     /// Whether more waits than may between two blocks.
     pub(crate) const fn is_full(&self) -> bool {
         self.bytes > WAITING_BYTES_MAX
+    }
+
+    /// Notes that an object of a dropped database is freed: it has no home there any more. In another
+    /// database there may be one with its number by now.
+    pub(crate) fn note_freed(&mut self, id: ObjectId, db: DbId) {
+        if self.homes.get(&id).is_some_and(|home| home.db == db) {
+            self.homes.remove(&id);
+        }
     }
 
     /// The bytes that wait for roots to come.
@@ -202,21 +210,24 @@ impl Limbo {
     }
 
     /// The index of a database among `dbs`.
-    pub(crate) fn index_of(&self, dbs: &[Db], id: DbId) -> Option<usize> {
-        let is_there = |index: &usize| dbs.get(*index).is_some_and(|db| db.id == id);
+    pub(crate) fn index_of(&self, dbs: &Dbs, id: DbId) -> Option<DbIndex> {
+        let is_there = |index: &DbIndex| dbs.get(*index).is_some_and(|db| db.id == id);
         // Most often the same as before, or what it was in the beginning.
         Some(self.last_index)
             .filter(is_there)
-            .or_else(|| usize::try_from(id.0).ok().filter(is_there))
-            .or_else(|| dbs.iter().position(|db| db.id == id))
+            .or_else(|| {
+                let number = usize::try_from(id.0).ok()?;
+                DbIndex::checked(number, dbs.len()).filter(is_there)
+            })
+            .or_else(|| dbs.index_of(id))
     }
 
     /// A database that was named before, and its index if it has one.
     pub(crate) fn db<'a>(
         &'a mut self,
-        dbs: &'a mut [Db],
+        dbs: &'a mut Dbs,
         id: DbId,
-    ) -> Option<(Option<usize>, &'a mut Db)> {
+    ) -> Option<(Option<DbIndex>, &'a mut Db)> {
         match self.index_of(dbs, id) {
             Some(index) => {
                 self.last_index = index;
@@ -229,10 +240,10 @@ impl Limbo {
     /// The database that a record at `addr` names, and its index if it has one.
     pub(crate) fn db_or_new<'a>(
         &'a mut self,
-        dbs: &'a mut [Db],
+        dbs: &'a mut Dbs,
         id: DbId,
         addr: RecordAddr,
-    ) -> (Option<usize>, &'a mut Db) {
+    ) -> (Option<DbIndex>, &'a mut Db) {
         if let Some(index) = self.index_of(dbs, id) {
             self.last_index = index;
             return (Some(index), &mut dbs[index]);

@@ -3,6 +3,7 @@
 use crate::collection::{Collection, Updated};
 use crate::keyspace::Keyspace;
 use crate::value_type::WrongType;
+use base::DbIndex;
 
 impl Keyspace {
     /// Fills a new collection of the type `C`, which takes the place of what the key held, with one
@@ -12,7 +13,7 @@ impl Keyspace {
     /// None: the old value may be of any type.
     pub fn replace<C: Collection, R>(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         fill: impl FnOnce(&mut C::Guard<'_>) -> R,
     ) -> Result<Option<Updated<R>>, WrongType> {

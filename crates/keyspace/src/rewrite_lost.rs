@@ -5,7 +5,7 @@
 //! one may be missed; the caller knows from the segments' counts whether anything is left,
 //! and walks again. What was rewritten has a new address and is passed over the next time.
 
-use base::{RecordAddr, SegmentId};
+use base::{DbIndex, RecordAddr, SegmentId};
 
 use crate::keyspace::Keyspace;
 
@@ -14,7 +14,7 @@ use crate::keyspace::Keyspace;
 pub struct RewriteLost {
     /// Ascending.
     segments: Vec<SegmentId>,
-    db: usize,
+    db: DbIndex,
     page: usize,
     item: usize,
     /// How many pieces of the object at this place were looked at.
@@ -26,7 +26,7 @@ impl RewriteLost {
     #[must_use]
     pub fn new(mut segments: Vec<SegmentId>) -> Self {
         segments.sort_unstable();
-        Self { segments, db: 0, page: 0, item: 0, piece: 0 }
+        Self { segments, db: DbIndex::FIRST, page: 0, item: 0, piece: 0 }
     }
 }
 
@@ -41,7 +41,7 @@ impl Keyspace {
         let mut left = entries_max;
         while let Some(db) = self.dbs.get_mut(walk.db) {
             let Some(entries) = db.keys.page_mut(walk.page) else {
-                (walk.db, walk.page) = (walk.db + 1, 0);
+                (walk.db, walk.page) = (walk.db.next(), 0);
                 continue;
             };
             for entry in entries.skip(walk.item) {

@@ -9,7 +9,7 @@
 //!
 //! What large values leave behind is freed in slices, as that of a deletion.
 
-use base::{DbId, Lsn, ObjectId, RecordAddr};
+use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
 
 use crate::database_map::{database_ids, has_id, no_database};
 use crate::db::Db;
@@ -50,7 +50,7 @@ impl Keyspace {
         }
         self.end_block_in(&mut limbo, false, retired)?;
         for (_, db) in limbo.unmapped.drain() {
-            self.free.keys(db.keys);
+            self.free.database(db);
         }
         assert!(limbo.waiting.is_empty() && limbo.bytes() == 0, "nothing waits at the end");
         Ok(())
@@ -58,9 +58,9 @@ impl Keyspace {
 
     /// Frees at once all that waits to be freed; for a caller that has nothing else to do.
     pub fn free_all(&mut self, retired: &mut Vec<RecordAddr>) {
-        let mut homes = self.limbo.as_mut().map(|limbo| &mut limbo.homes);
-        let mut leave_home = |id| _ = homes.as_mut().and_then(|homes| homes.remove(&id));
-        while self.free.step(retired, usize::MAX, &mut leave_home) {}
+        let mut limbo = self.limbo.as_mut();
+        let mut freed = |id, db| limbo.iter_mut().for_each(|limbo| limbo.note_freed(id, db));
+        while self.free.step(retired, usize::MAX, &mut freed) {}
     }
 
     fn end_block_in(
@@ -151,8 +151,8 @@ impl Keyspace {
         if self.dbs.iter().map(|db| db.id).eq(ids.iter().copied()) {
             return;
         }
-        let changed: Vec<usize> = (0..ids.len().max(self.dbs.len()))
-            .filter(|index| self.dbs.get(*index).map(|db| db.id) != ids.get(*index).copied())
+        let changed: Vec<DbIndex> = DbIndex::all(ids.len().max(self.dbs.len()))
+            .filter(|db| self.dbs.get(*db).map(|db| db.id) != ids.get(db.get()).copied())
             .collect();
         let watched = self.watched_in(limbo, &changed);
         limbo.unmapped.extend(std::mem::take(&mut self.dbs).into_iter().map(|db| (db.id, db)));
@@ -165,7 +165,7 @@ impl Keyspace {
         };
         for (_, db) in limbo.unmapped.extract_if(|id, db| is_over(*id, db)) {
             self.dirty += db.keys.len() as u64;
-            self.free.keys(db.keys);
+            self.free.database(db);
         }
         if limbo.feed == Feed::Blocks {
             self.recorder.note_flush_at(lsn);
@@ -174,7 +174,7 @@ impl Keyspace {
     }
 
     /// The watched keys of these databases, and whether a reader finds them.
-    fn watched_in(&self, limbo: &Limbo, dbs: &[usize]) -> Vec<(usize, Box<[u8]>, bool)> {
+    fn watched_in(&self, limbo: &Limbo, dbs: &[DbIndex]) -> Vec<(DbIndex, Box<[u8]>, bool)> {
         if limbo.feed == Feed::Load {
             return Vec::new();
         }
@@ -189,7 +189,7 @@ impl Keyspace {
     }
 
     /// Tells of the keys of databases that have changed as a whole.
-    fn databases_applied(&mut self, dbs: &[usize], watched: Vec<(usize, Box<[u8]>, bool)>) {
+    fn databases_applied(&mut self, dbs: &[DbIndex], watched: Vec<(DbIndex, Box<[u8]>, bool)>) {
         for (db, key, was_there) in watched {
             if was_there || self.is_there(db, &key) {
                 self.effects.touched.push((db, key));
@@ -205,7 +205,7 @@ impl Keyspace {
     }
 
     /// Whether a reader finds the key; nothing is noted by it.
-    fn is_there(&self, db: usize, key: &[u8]) -> bool {
+    fn is_there(&self, db: DbIndex, key: &[u8]) -> bool {
         let entry = self.dbs.get(db).and_then(|db| db.keys.find(self.hash_of(key), key));
         entry.is_some_and(|entry| !self.is_expired(entry))
     }
@@ -260,8 +260,8 @@ mod tests {
         keyspace.free_all(&mut retired);
         let mut addrs = retired;
         addrs.extend(keyspace.databases_addr);
-        for db in keyspace.dbs.drain(..) {
-            keyspace.free.keys(db.keys);
+        for db in std::mem::take(&mut keyspace.dbs) {
+            keyspace.free.database(db);
         }
         keyspace.free_all(&mut addrs);
         addrs.sort_unstable();

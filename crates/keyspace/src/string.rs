@@ -8,7 +8,7 @@
 //! - `chunks[i]` is where the record of bytes `i * CHUNK_BYTES ..` is; there is one a chunk, the
 //!   last perhaps partial. The root's value is the length.
 
-use base::{ObjectId, Record, RecordAddr, RecordKind, varint};
+use base::{DbIndex, ObjectId, Record, RecordAddr, RecordKind, varint};
 
 use crate::access;
 use crate::db::Db;
@@ -281,7 +281,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
-    pub fn string(&mut self, db: usize, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
+    pub fn string(&mut self, db: DbIndex, key: &[u8]) -> Result<Option<StringRef<'_>>, WrongType> {
         match self.lookup(db, key) {
             None => Ok(None),
             Some(entry) => string_of(entry).map(Some).ok_or(WrongType),
@@ -294,7 +294,7 @@ impl Keyspace {
     /// [`WrongType`] when the key holds something else.
     pub fn string_to_change(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
     ) -> Result<Option<StringRef<'_>>, WrongType> {
         match self.peek(db, key) {
@@ -304,7 +304,7 @@ impl Keyspace {
     }
 
     /// Sets a key to a string, whatever it held. Whether the key was there.
-    pub fn set_string(&mut self, db: usize, key: &[u8], value: &[u8], expiry: Expiry) -> bool {
+    pub fn set_string(&mut self, db: DbIndex, key: &[u8], value: &[u8], expiry: Expiry) -> bool {
         self.set_string_as(Form::Compact, db, key, value, expiry)
     }
 
@@ -312,7 +312,7 @@ impl Keyspace {
     pub fn set_string_as(
         &mut self,
         form: Form,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         value: &[u8],
         expiry: Expiry,
@@ -360,7 +360,7 @@ impl Keyspace {
     /// When `range` ends past `len` and past the string.
     pub fn change_string(
         &mut self,
-        db: usize,
+        db: DbIndex,
         key: &[u8],
         len: usize,
         range: std::ops::Range<usize>,
@@ -403,7 +403,7 @@ impl Keyspace {
 impl Keyspace {
     /// Keeps a string from now on as bytes that may change in place, as a command that could have
     /// changed it leaves it in Redis. Its value and its record are as they were.
-    pub fn make_raw(&mut self, db: usize, key: &[u8]) {
+    pub fn make_raw(&mut self, db: DbIndex, key: &[u8]) {
         let hash = self.hash_of(key);
         let Some(place) = self.locate(db, hash, key) else { return };
         let Self { dbs, scratch, .. } = self;

@@ -113,6 +113,17 @@ pub enum Error {
         segment: SegmentId,
     },
 
+    /// A reader of blocks would miss deletions.
+    #[error(
+        "the blocks from {from} on do not say all that was deleted since: deletions up to block {last} were compacted away; read a new mark and the blocks behind it, or everything from block 1 on"
+    )]
+    DeletesDropped {
+        /// The next block of the reader.
+        from: Lsn,
+        /// The newest block with such a deletion.
+        last: Lsn,
+    },
+
     /// A segment has other records than it must have had at a mark.
     #[error(
         "segment {segment} has {found} records that were valid at the mark, and there were {expected}; nothing read from this mark is complete"

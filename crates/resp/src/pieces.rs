@@ -183,7 +183,10 @@ impl Pieces {
         to: usize,
         out: &mut [IoSlice<'a>],
     ) -> (usize, usize) {
-        if self.full.is_empty() && from < to && !out.is_empty() {
+        if from >= to || out.is_empty() {
+            return (0, 0);
+        }
+        if self.full.is_empty() {
             // Nearly every reply.
             let slice = &self.tail[from..to];
             out[0] = IoSlice::new(slice);

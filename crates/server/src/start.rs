@@ -114,7 +114,8 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let waker = reactor.waker().map_err(ServeError::EventLoop)?;
 
     let World { clock, disk, entropy, host, on_ready, .. } = world;
-    let log_place = LogPlace { disk, clock: Arc::clone(&clock), entropy, waker, directory };
+    let log_place =
+        LogPlace { disk: Arc::clone(&disk), clock: Arc::clone(&clock), entropy, waker, directory };
     log_place.refuse_redis_files(&config)?;
     let recovery = if options.log.enabled {
         Some(log_place.opening(&options)()?)
@@ -123,7 +124,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         None
     };
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
-    let deps = Deps { clock, entropy: entropy(), host, logger: logger.clone() };
+    let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, deps);
     engine.set_network(reactor.network());
     let waker = &log_place.waker;

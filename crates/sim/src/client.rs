@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use base::Lsn;
+use base::{DbIndex, Lsn};
 use server::engine::ClientKey;
 
 use crate::machine::Wrote;
@@ -35,7 +35,7 @@ struct Expected {
 pub(crate) struct Client {
     pub(crate) key: ClientKey,
     pub(crate) number: usize,
-    pub(crate) db: usize,
+    pub(crate) db: DbIndex,
     /// What CLIENT DURABILITY has set; 3 for nothing.
     pub(crate) durability: u8,
     pub(crate) is_blocked: bool,
@@ -67,7 +67,7 @@ impl Client {
         Self {
             key,
             number,
-            db: 0,
+            db: DbIndex::FIRST,
             durability: 3,
             is_blocked: false,
             in_multi: false,

@@ -290,6 +290,7 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
     let used_bytes = Arc::new(AtomicU64::new(0));
     let deps = Deps {
         clock: Arc::clone(&clock),
+        disk: Arc::new(site.disk.clone()),
         entropy: Box::new(SimEntropy::new(rng.next())),
         host: Box::new(SimHost { used_bytes: Arc::clone(&used_bytes) }),
         logger: Logger::to_nothing(clock),

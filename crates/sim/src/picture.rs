@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use base::DbIndex;
 use keyspace::{Contents, Inspected, Keyspace};
 
 /// A key: the index of its database, and its name.
-pub(crate) type Name = (usize, Box<[u8]>);
+pub(crate) type Name = (DbIndex, Box<[u8]>);
 
 /// See the file's top.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Picture {
     /// Of everything.
     pub(crate) fn of(keyspace: &Keyspace) -> Self {
         let mut picture = Self::default();
-        for db in 0..keyspace.database_count() {
+        for db in keyspace.databases() {
             keyspace.inspect(db, |entry| {
                 let name = (db, Box::from(entry.key));
                 picture.put(name, Some(digest(&entry)));
@@ -37,13 +38,13 @@ impl Picture {
     }
 
     /// Looks at a key again.
-    pub(crate) fn look(&mut self, keyspace: &Keyspace, db: usize, key: &[u8]) {
+    pub(crate) fn look(&mut self, keyspace: &Keyspace, db: DbIndex, key: &[u8]) {
         let digest = keyspace.inspect_key(db, key).map(|entry| digest(&entry));
         self.put((db, Box::from(key)), digest);
     }
 
     fn put(&mut self, name: Name, digest: Option<u64>) {
-        let mut hash = Hash::new(name.0 as u64);
+        let mut hash = Hash::new(name.0.get() as u64);
         hash.add(&name.1);
         let salt = hash.end();
         let share = |digest: u64| {

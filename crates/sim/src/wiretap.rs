@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId, varint};
+use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId, varint};
 use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
@@ -22,6 +22,7 @@ use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
 use crate::machine::Works;
+use crate::picture::Name;
 use crate::shadow::Logged;
 
 type LoggedKey = (DbId, Box<[u8]>);
@@ -70,7 +71,7 @@ impl Tap {
     /// Before a life: what recovery found depends on nothing, and it has retired this.
     pub(crate) fn new(keyspace: &Keyspace, retired: BTreeSet<RecordAddr>) -> Self {
         let mut tap = Self { retired, ..Self::default() };
-        for db in 0..keyspace.database_count() {
+        for db in keyspace.databases() {
             let id = keyspace.database_id(db);
             tap.databases.push((id, Lsn::ZERO));
             keyspace.inspect(db, |entry| {
@@ -125,8 +126,8 @@ impl Tap {
     }
 
     /// The block that what a client sees of this key depends on.
-    pub(crate) fn depends_on(&self, db: usize, key: &[u8]) -> Lsn {
-        let (id, mapped) = self.databases[db];
+    pub(crate) fn depends_on(&self, db: DbIndex, key: &[u8]) -> Lsn {
+        let (id, mapped) = self.databases[db.get()];
         let changed = self.changed.get(&(id, Box::from(key))).copied();
         changed.unwrap_or(Lsn::ZERO).max(mapped)
     }
@@ -137,12 +138,15 @@ impl Tap {
     }
 
     /// The keys that have changed since the last call; `None` for all of them.
-    pub(crate) fn take_touched(&mut self) -> Option<Vec<(usize, Box<[u8]>)>> {
+    pub(crate) fn take_touched(&mut self) -> Option<Vec<Name>> {
         let touched = std::mem::take(&mut self.touched);
         if std::mem::take(&mut self.all_touched) {
             return None;
         }
-        let index = |id| self.databases.iter().position(|(mapped, _)| *mapped == id);
+        let index = |id| {
+            let mut indexes = DbIndex::all(self.databases.len());
+            indexes.find(|index| self.databases[index.get()].0 == id)
+        };
         Some(touched.into_iter().filter_map(|(id, key)| Some((index(id)?, key))).collect())
     }
 }

@@ -3,6 +3,7 @@
 //! A key's first letter says which type it mostly has, so that most commands find what they are
 //! for, and RENAME, COPY and SET see to it that some do not.
 
+use base::DbIndex;
 use env_sim::SimEntropy;
 
 /// How many databases the server has.
@@ -39,7 +40,7 @@ pub(crate) enum Kind {
     /// It watches its keys.
     Watch,
     /// It changes the client's database to this one.
-    Select(usize),
+    Select(DbIndex),
     /// It waits for the log.
     WaitAof,
     /// It seals the open block: it starts a compaction, or changes the devices.
@@ -91,7 +92,10 @@ impl Op {
             "WATCH" => Kind::Watch,
             "BLPOP" => Kind::Blocking,
             "WAITAOF" => Kind::WaitAof,
-            "SELECT" => Kind::Select(words[1].parse().expect("an index")),
+            "SELECT" => {
+                let number = words[1].parse().expect("a number");
+                Kind::Select(DbIndex::checked(number, DATABASES).expect("a database"))
+            }
             "BGREWRITEAOF" | "CONFIG" => Kind::Checkpoint,
             _ => Kind::Plain,
         };
@@ -228,7 +232,8 @@ impl Workload {
     fn server(&mut self) -> Op {
         match self.below(36) {
             0..6 => {
-                let db = usize::try_from(self.below(DATABASES as u64)).expect("few");
+                let number = usize::try_from(self.below(DATABASES as u64)).expect("few");
+                let db = DbIndex::checked(number, DATABASES).expect("below");
                 Op::of(&format!("SELECT {db}")).kind(Kind::Select(db))
             }
             6..12 => {

@@ -2,16 +2,23 @@
 //! other files continue.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use crate::relative_path::PathError;
+use env::FileError;
+
+use crate::relative_path::{PathError, printable};
 
 /// Why a transfer did not start, or broke off.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A call of the operating system failed.
+    /// A file or directory of this end cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A call of the operating system failed that is about no file.
     #[error("{what}: {source}")]
     Io {
-        /// The operation, and its file.
+        /// The operation.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -45,6 +52,18 @@ impl Error {
         Self::Io { what: what.into(), source: source.into() }
     }
 
+    /// Returns a constructor for the error of a failed operation on a file, for `map_err`. A path
+    /// may be the other end's: what would control a terminal is escaped.
+    pub(crate) fn on<E: Into<io::Error>>(
+        path: impl AsRef<Path>,
+        doing: &'static str,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| {
+            let path = printable(path.as_ref().as_os_str().as_bytes());
+            FileError::io(Path::new(&path), doing)(source.into()).into()
+        }
+    }
+
     /// Creates an error for bytes that no correct peer sends.
     pub(crate) fn protocol(what: impl Into<String>) -> Self {
         Self::Protocol(what.into())
@@ -61,5 +80,17 @@ impl Error {
             io::ErrorKind::InvalidData => Self::Token(source.to_string()),
             _ => Self::io("connection", source),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_and_its_name_controls_no_terminal() {
+        let error = Error::on("a/\x1b[2Jb", "open")(io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(error.to_string(), "cannot open a/\\u{1b}[2Jb: entity not found");
+        assert!(matches!(error, Error::File(FileError::Io { doing: "open", .. })), "{error:?}");
     }
 }

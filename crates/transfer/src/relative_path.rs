@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The directory below a destination in which files wait until they are complete and verified.
 pub const STAGING: &str = ".indelible-transfer";
@@ -134,6 +135,12 @@ impl RelativePath {
 }
 
 /// Prints it with control characters and invalid UTF-8 escaped.
+impl AsRef<Path> for RelativePath {
+    fn as_ref(&self) -> &Path {
+        Path::new(self.as_os_str())
+    }
+}
+
 impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&self.0))

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::beneath::{self, explain};
 use crate::entry::{Entry, Kind, Time};
 use crate::error::{Error, Result};
-use crate::relative_path::{RelativePath, STAGING, printable};
+use crate::relative_path::{RelativePath, STAGING};
 
 /// A named path: its parent directory, and its name there.
 struct Root {
@@ -42,16 +42,14 @@ impl Source {
     pub(crate) fn of_paths(paths: &[std::path::PathBuf]) -> Result<Self> {
         let mut source = Self { roots: Vec::new(), entries: Vec::new(), skipped: Vec::new() };
         for path in paths {
-            let failed =
-                |error: io::Error| Error::io(printable(path.as_os_str().as_bytes()), error);
             // A path from a person may be a link; its target is meant.
-            let real = path.canonicalize().map_err(failed)?;
+            let real = path.canonicalize().map_err(Error::on(path, "find"))?;
             let name = real.file_name().ok_or_else(|| {
                 Error::Refusing(format!("{}: has no name; name the files in it", path.display()))
             })?;
             let sent_as = path.file_name().unwrap_or(name);
             let parent = real.parent().unwrap_or(Path::new("/"));
-            let directory = OsHandle::open(parent).map_err(failed)?.into();
+            let directory = OsHandle::open(parent).map_err(Error::on(parent, "open"))?.into();
             source.add_root(directory, name, sent_as.as_bytes())?;
         }
         Ok(source)
@@ -60,13 +58,13 @@ impl Source {
     /// Finds the files that paths below `dir` name; everything in it if there are none.
     pub(crate) fn below(dir: &Path, paths: &[RelativePath]) -> Result<Self> {
         let mut source = Self { roots: Vec::new(), entries: Vec::new(), skipped: Vec::new() };
-        let top =
-            OsHandle::open(dir).map_err(|error| Error::io(dir.display().to_string(), error))?;
+        let top = OsHandle::open(dir).map_err(Error::on(dir, "open"))?;
         if paths.is_empty() {
-            for name in names(&top).map_err(|error| Error::io("the directory", error))? {
+            for name in names(&top).map_err(Error::on(dir, "list"))? {
                 if name != STAGING.as_bytes() {
                     let directory = beneath::open_directory(&top, None)
-                        .map_err(|error| Error::io("the directory", explain(error)))?;
+                        .map_err(explain)
+                        .map_err(Error::on(dir, "open"))?;
                     source.add_root(directory, OsStr::from_bytes(&name), &name)?;
                 }
             }
@@ -74,7 +72,8 @@ impl Source {
         for path in paths {
             let (parent, name) = path.split_last();
             let directory = beneath::open_directory(&top, parent)
-                .map_err(|error| Error::io(path.to_string(), explain(error)))?;
+                .map_err(explain)
+                .map_err(Error::on(path, "find"))?;
             source.add_root(directory, OsStr::from_bytes(name), name)?;
         }
         Ok(source)
@@ -82,11 +81,12 @@ impl Source {
 
     fn add_root(&mut self, directory: OwnedFd, name: &OsStr, sent_as: &[u8]) -> Result<()> {
         let stat = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| Error::io(printable(name.as_bytes()), error))?;
+            .map_err(Error::on(name, "look at"))?;
         let path = RelativePath::new(sent_as)?;
         let number = u32::try_from(self.roots.len()).expect("fewer paths than entries");
         let place = beneath::open_directory(&directory, None)
-            .map_err(|error| Error::io(path.to_string(), explain(error)))?;
+            .map_err(explain)
+            .map_err(Error::on(&path, "open the directory of"))?;
         self.roots.push(Root { directory, name: name.as_bytes().to_vec(), sent_as: sent_as.len() });
         self.add(number, place.as_fd(), name.as_bytes(), path, &stat)
     }
@@ -100,7 +100,6 @@ impl Source {
         path: RelativePath,
         stat: &Stat,
     ) -> Result<()> {
-        let failed = |error: Errno| Error::io(path.to_string(), explain(error));
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let size_bytes = u64::try_from(stat.st_size).unwrap_or(0);
@@ -108,7 +107,9 @@ impl Source {
                 Kind::File { size_bytes, data_bytes: on_disk.min(size_bytes) }
             }
             FileType::Symlink => Kind::Link {
-                target: readlinkat(directory, name, Vec::new()).map_err(failed)?.into_bytes(),
+                target: readlinkat(directory, name, Vec::new())
+                    .map_err(Error::on(&path, "read"))?
+                    .into_bytes(),
             },
             FileType::Directory => Kind::Directory,
             other => {
@@ -130,12 +131,14 @@ impl Source {
         if !is_directory {
             return Ok(());
         }
-        let below = beneath::open_directory(directory, Some(name)).map_err(failed)?;
-        for name in names(&below).map_err(|error| Error::io(path.to_string(), error))? {
+        let below = beneath::open_directory(directory, Some(name))
+            .map_err(explain)
+            .map_err(Error::on(&path, "open"))?;
+        for name in names(&below).map_err(Error::on(&path, "list"))? {
             let stat = match statat(&below, &*name, AtFlags::SYMLINK_NOFOLLOW) {
                 // Removed since it was listed.
                 Err(Errno::NOENT) => continue,
-                other => other.map_err(failed)?,
+                other => other.map_err(Error::on(&path, "look at the contents of"))?,
             };
             let path = path.join(&name)?;
             self.add(root, below.as_fd(), &name, path, &stat)?;

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use env::FileError;
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstatvfs, openat, statat, unlinkat,
 };
@@ -69,21 +70,27 @@ pub(crate) struct Staging {
 impl Staging {
     /// Opens the staging directory below `dir`, creating it if needed.
     pub(crate) fn open(dir: &Path) -> Result<Arc<Self>> {
-        let failed = |what: &str, error: Errno| {
-            Error::io(format!("{}{what}", dir.display()), beneath::explain(error))
-        };
-        let top = File::open(dir).map_err(|error| Error::io(dir.display().to_string(), error))?;
-        let top = OwnedFd::from(top);
+        let path = dir.join(STAGING);
+        let lock_path = path.join("lock");
+        let top = OwnedFd::from(File::open(dir).map_err(Error::on(dir, "open"))?);
         let staging = beneath::create_directory(&top, STAGING.as_bytes())
-            .map_err(|error| failed("/.indelible-transfer", error))?;
+            .map_err(beneath::explain)
+            .map_err(Error::on(&path, "create"))?;
         // Staged files may already have their final permissions.
         fchmod(&staging, Mode::from_raw_mode(0o700))
-            .map_err(|error| failed("/.indelible-transfer", error))?;
+            .map_err(Error::on(&path, "set the permissions of"))?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let lock = openat(&staging, "lock", flags, Mode::from_raw_mode(0o600))
-            .map_err(|error| failed("/.indelible-transfer/lock", error))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_held| {
-            Error::Refusing(format!("{}: another process receives files into it", dir.display()))
+            .map_err(beneath::explain)
+            .map_err(Error::on(&lock_path, "open"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => FileError::InUse {
+                path: lock_path.clone(),
+                what: "another process receives files into the directory; let it end, or use \
+                       another directory",
+            }
+            .into(),
+            other => Error::on(&lock_path, "lock")(other),
         })?;
         let staging = Self {
             top,

@@ -10,9 +10,11 @@
 //! through them.
 
 use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
 use std::fs::File as OsHandle;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -135,7 +137,8 @@ impl Tree {
             Some(into) => beneath::create_directory(staging.top(), into.as_bytes()),
             None => beneath::open_directory(staging.top(), None),
         };
-        let base = base.map_err(|error| Error::io("the destination directory", explain(error)))?;
+        let below = into.as_ref().map_or(Path::new("."), AsRef::as_ref);
+        let base = base.map_err(explain).map_err(Error::on(below, "open"))?;
         let tree = Self {
             staging: Arc::clone(staging),
             base,
@@ -184,12 +187,14 @@ impl Tree {
             if made == Some(directory) {
                 continue;
             }
-            let failed = |error| Error::io(printable(directory), explain(error));
-            let dir = beneath::create_directory(&self.base, directory).map_err(failed)?;
+            let path = Path::new(OsStr::from_bytes(directory));
+            let dir = beneath::create_directory(&self.base, directory)
+                .map_err(explain)
+                .map_err(Error::on(path, "create"))?;
             if entry.kind == Kind::Directory {
                 // Creating files in it requires this; its own permissions come at the end.
                 let mode = Mode::from_raw_mode(entry.mode | 0o700);
-                fchmod(&dir, mode).map_err(failed)?;
+                fchmod(&dir, mode).map_err(Error::on(path, "set the permissions of"))?;
                 lock(&self.changed).insert(directory.to_vec());
                 let parent = entry.path.split_last().0.unwrap_or(b".");
                 lock(&self.changed).insert(parent.to_vec());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Arguments;
-use crate::engine::Kind;
+use crate::engine::Store;
 use crate::error::{Error, Result};
 
 /// A file next to the data, written when they are complete.
@@ -19,10 +19,11 @@ pub(super) struct Dataset {
 impl Dataset {
     pub(super) fn new(arguments: &Arguments) -> Self {
         let Arguments { dir, engine, warehouses, seed, tiny, .. } = arguments;
+        let &Store { name, format, .. } = engine.store();
         let size = if *tiny { "tiny" } else { "w" };
-        let loaded = format!("loaded-{}-{size}{warehouses}-seed{seed}", engine.format());
-        let run = dir.join(format!("run-{}", engine.name()));
-        Self { loaded: dir.join(loaded), run, is_kept: *engine != Kind::Memory }
+        let loaded = format!("loaded-{}-{size}{warehouses}-seed{seed}", format.unwrap_or(name));
+        let run = dir.join(format!("run-{name}"));
+        Self { loaded: dir.join(loaded), run, is_kept: format.is_some() }
     }
 
     /// The directory of the run.

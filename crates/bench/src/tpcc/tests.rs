@@ -38,16 +38,6 @@ fn arguments(engine: Kind, dir: &Path) -> Arguments {
     }
 }
 
-/// The stores on disk that this program was built with.
-fn built_in() -> Vec<Kind> {
-    let mut kinds = vec![Kind::Pages, Kind::PagesFlush];
-    kinds.extend(cfg!(feature = "bdb").then_some(Kind::Bdb));
-    kinds.extend(cfg!(feature = "lmdb").then_some(Kind::Lmdb));
-    kinds.extend(cfg!(feature = "redb").then_some(Kind::Redb));
-    kinds.extend(cfg!(feature = "sqlite").then_some(Kind::Sqlite));
-    kinds
-}
-
 fn loaded(engine: Kind, dir: &Path) -> Box<dyn Engine> {
     let engine = engine.open(&Settings::new(dir, TABLES, Commit::Group)).unwrap();
     load::load(engine.as_ref(), SCALE(), 1, true).unwrap();
@@ -110,7 +100,7 @@ fn every_store_ends_in_the_same_state_as_the_model() {
         (keys, rows)
     };
     let model = dump(Kind::Memory, dir.path());
-    for kind in built_in() {
+    for kind in Kind::built_in() {
         let found = dump(kind, &dir.path().join(kind.name()));
         assert!(found == model, "{}", kind.name());
     }
@@ -118,7 +108,7 @@ fn every_store_ends_in_the_same_state_as_the_model() {
 
 #[test]
 fn threads_in_each_others_way_leave_the_conditions_true() {
-    for kind in built_in() {
+    for kind in Kind::built_in() {
         let dir = tempfile::tempdir().unwrap();
         let engine = loaded(kind, dir.path());
         let mut arguments = arguments(kind, dir.path());
@@ -146,7 +136,7 @@ fn add_one(connection: &mut dyn crate::engine::Connection) {
 
 #[test]
 fn what_only_reads_sees_what_was_committed_before_it() {
-    for kind in built_in() {
+    for kind in Kind::built_in() {
         let dir = tempfile::tempdir().unwrap();
         let engine = loaded(kind, dir.path());
         let mut writer = engine.connect().unwrap();
@@ -154,7 +144,7 @@ fn what_only_reads_sees_what_was_committed_before_it() {
         reader.begin_read().unwrap();
         let before = total(reader.as_mut());
         // With locks, these two would wait for each other.
-        let is_snapshot = [Kind::Lmdb, Kind::Redb, Kind::Sqlite].contains(&kind);
+        let is_snapshot = kind.store().reads_snapshots;
         if !is_snapshot {
             reader.commit().unwrap();
         }
@@ -175,7 +165,7 @@ fn what_only_reads_sees_what_was_committed_before_it() {
 
 #[test]
 fn what_a_closed_store_had_is_there_when_it_is_opened_again() {
-    for kind in built_in() {
+    for kind in Kind::built_in() {
         let dir = tempfile::tempdir().unwrap();
         loaded(kind, dir.path()).close().unwrap();
         let settings = Settings::new(dir.path(), TABLES, Commit::Immediate);

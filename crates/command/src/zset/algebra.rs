@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use base::DbIndex;
 use keyspace::Keyspace;
 use keyspace::zset::ScoredView;
 
@@ -133,7 +134,7 @@ impl<'a> Call<'a> {
     /// `args` are the number of keys, the keys and the options.
     fn read(
         keyspace: &'a mut Keyspace,
-        db: usize,
+        db: DbIndex,
         name: &'static str,
         args: &[&[u8]],
         operation: Operation,

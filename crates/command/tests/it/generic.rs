@@ -54,7 +54,7 @@ fn copies_stand_alone() {
     assert_eq!(session.run("COPY a b DB x"), "-ERR value is not an integer or out of range");
     assert_eq!(session.run("COPY a b DB"), "-ERR syntax error");
     session.run("SET a changed");
-    session.db = 3;
+    session.db = session.keyspace.database(3).expect("there are sixteen");
     assert_eq!(session.run("GET a"), "$1 1");
     assert_eq!(session.run("PTTL a"), ":500");
 }

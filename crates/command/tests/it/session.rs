@@ -1,6 +1,7 @@
 //! A client of the command handlers, without a server: a keyspace that logs nothing, a clock that
 //! stands still unless told, and one command after the other.
 
+use base::DbIndex;
 use command::context::{Blocking, Context};
 use command::{handlers, table};
 use keyspace::{Keyspace, NoJournal, Notify};
@@ -12,7 +13,7 @@ pub(crate) const START_MS: i64 = 1_700_000_000_000;
 /// See the file's top.
 pub(crate) struct Session {
     pub(crate) keyspace: Keyspace<NoJournal>,
-    pub(crate) db: usize,
+    pub(crate) db: DbIndex,
     pub(crate) now_ms: i64,
     pub(crate) protocol: Protocol,
     /// What the last command waits for; it has no reply then.
@@ -29,7 +30,7 @@ impl Session {
         keyspace.settings_mut().notify = Notify::parse("KEAn").expect("known letters");
         Self {
             keyspace,
-            db: 0,
+            db: DbIndex::FIRST,
             now_ms: START_MS,
             protocol: Protocol::Resp2,
             blocking: None,

@@ -1,5 +1,6 @@
 //! SORT, and DUMP with RESTORE. The replies are a Redis 7.0 server's.
 
+use base::DbIndex;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
@@ -8,7 +9,7 @@ use crate::session::Session;
 
 fn push(session: &mut Session, key: &str, elements: &[&str]) {
     let key = key.as_bytes();
-    let pushed = session.keyspace.update::<List, ()>(0, key, true, |list| {
+    let pushed = session.keyspace.update::<List, ()>(DbIndex::FIRST, key, true, |list| {
         elements.iter().for_each(|element| list.push(End::Back, element.as_bytes()));
     });
     assert!(pushed.is_ok());
@@ -76,7 +77,7 @@ fn a_constant_pattern_leaves_the_order_as_it_is() {
     push(&mut session, "list", &["c", "a", "b"]);
     assert_eq!(sort(&mut session, "SORT list BY nosort"), ["c", "a", "b"]);
     assert_eq!(sort(&mut session, "SORT list BY nosort DESC LIMIT 1 5"), ["a", "c"]);
-    let zadded = session.keyspace.update::<ZSet, ()>(0, b"zset", true, |zset| {
+    let zadded = session.keyspace.update::<ZSet, ()>(DbIndex::FIRST, b"zset", true, |zset| {
         for (member, score) in [("a", 5.0), ("b", 2.0), ("c", 10.0), ("d", 3.0)] {
             zset.set(member.as_bytes(), score);
         }
@@ -102,7 +103,7 @@ fn results_can_be_stored() {
     assert_eq!(session.run("SORT nope STORE out"), ":0");
     assert_eq!(session.run("EXISTS out"), ":0");
     // A set is stored in an order that does not depend on chance.
-    let added = session.keyspace.update::<Set, ()>(0, b"set", true, |set| {
+    let added = session.keyspace.update::<Set, ()>(DbIndex::FIRST, b"set", true, |set| {
         for member in ["c", "b", "a"] {
             set.add(member.as_bytes());
         }

@@ -5,6 +5,7 @@ use crate::collection::{Collection, ValueRef};
 use crate::keyspace::Keyspace;
 use crate::set::{Set, SetView};
 use crate::value_type::{Type, WrongType, entry_type};
+use base::DbIndex;
 
 /// The score that the members of a set without scores have.
 const SET_SCORE: f64 = 1.0;
@@ -61,7 +62,7 @@ impl Keyspace {
     /// [`WrongType`] when one of the keys holds something else.
     pub fn read_scored(
         &mut self,
-        db: usize,
+        db: DbIndex,
         keys: &[&[u8]],
     ) -> Result<Vec<Option<ScoredView<'_>>>, WrongType> {
         // The first pass deletes what has expired and counts; nothing changes in the second.

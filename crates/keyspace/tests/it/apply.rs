@@ -4,9 +4,12 @@
 use std::sync::{Arc, Mutex};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
+use keyspace::effects::DbKey;
 use keyspace::hash::Hash;
 use keyspace::zset::ZSet;
 use keyspace::{ApplyError, EvictionPolicy, Journal, Keyspace, NoJournal, StringRef};
+
+use crate::{DB0, DB1, DB3};
 
 const ID: ObjectId = ObjectId(5);
 
@@ -76,7 +79,7 @@ impl Fed {
     }
 
     fn get(&mut self, key: &[u8], name: &[u8]) -> Option<Vec<u8>> {
-        let hash = self.keyspace.read::<Hash>(0, key).expect("a hash")?;
+        let hash = self.keyspace.read::<Hash>(DB0, key).expect("a hash")?;
         hash.get(name).map(<[u8]>::to_vec)
     }
 }
@@ -85,7 +88,7 @@ impl Fed {
 fn an_object_whose_key_was_overwritten_is_garbage() {
     // The string reads as the object's id: only the address tells that it is no root.
     let mut fed = Fed::recovered(&[root(b"k"), field(b"f"), string(0, b"k", b"5")], 1);
-    assert_eq!(fed.keyspace.string(0, b"k"), Ok(Some(StringRef::Int(5))));
+    assert_eq!(fed.keyspace.string(DB0, b"k"), Ok(Some(StringRef::Int(5))));
     assert_eq!(fed.retired(), [0, 1]);
 }
 
@@ -93,7 +96,7 @@ fn an_object_whose_key_was_overwritten_is_garbage() {
 fn elements_find_a_root_that_comes_later_and_moves() {
     let records = [field(b"f"), root(b"old"), root(b"new"), Record::key_deleted(DbId(0), b"old")];
     let mut fed = Fed::recovered(&records, 1);
-    assert!(!fed.keyspace.exists(0, b"old", false));
+    assert!(!fed.keyspace.exists(DB0, b"old", false));
     assert_eq!(fed.get(b"new", b"f").as_deref(), Some(&b"v"[..]));
     assert_eq!(fed.retired(), [1]);
 }
@@ -106,7 +109,7 @@ fn an_object_has_one_key_whatever_the_log_says() {
             fed.block(&[]);
         }
         fed.block(&[field(b"f"), root(b"old"), root(b"new")]);
-        assert!(!fed.keyspace.exists(0, b"old", false));
+        assert!(!fed.keyspace.exists(DB0, b"old", false));
         assert!(fed.get(b"new", b"f").is_some());
         assert_eq!(fed.retired(), [1]);
     }
@@ -116,7 +119,7 @@ fn an_object_has_one_key_whatever_the_log_says() {
 fn an_object_without_elements_is_no_key() {
     let gone = Record::element_deleted(ID, b"f");
     let mut fed = Fed::recovered(&[root(b"k"), field(b"f"), gone], 1);
-    assert!(!fed.keyspace.exists(0, b"k", false));
+    assert!(!fed.keyspace.exists(DB0, b"k", false));
     assert_eq!(fed.retired(), [0, 1]);
 }
 
@@ -149,8 +152,8 @@ fn databases_that_no_index_maps_to_are_garbage() {
         fed.apply(&records);
         fed.keyspace.settle(&mut fed.retired).expect("well-formed");
         fed.keyspace.free_all(&mut fed.retired);
-        assert!(fed.keyspace.exists(0, b"c", false) && fed.keyspace.exists(1, b"b", false));
-        assert_eq!((fed.keyspace.size(0).0, fed.keyspace.size(1).0), (1, 1));
+        assert!(fed.keyspace.exists(DB0, b"c", false) && fed.keyspace.exists(DB1, b"b", false));
+        assert_eq!((fed.keyspace.size(DB0).0, fed.keyspace.size(DB1).0), (1, 1));
         assert_eq!(fed.retired(), [0]);
     }
 }
@@ -161,9 +164,9 @@ fn a_database_may_be_filled_before_an_index_maps_to_it() {
     fed.block(&[string(0, b"old", b"x"), map(&[9, 0])]);
     fed.block(&[string(7, b"new", b"x"), field(b"f")]);
     fed.block(&[Record::root(RecordKind::Hash, DbId(7), b"h", ID, &[0], None)]);
-    assert!(fed.keyspace.exists(0, b"old", false) && !fed.keyspace.exists(0, b"new", false));
+    assert!(fed.keyspace.exists(DB0, b"old", false) && !fed.keyspace.exists(DB0, b"new", false));
     fed.block(&[map(&[9, 7])]);
-    assert!(!fed.keyspace.exists(0, b"old", false) && fed.keyspace.exists(0, b"new", false));
+    assert!(!fed.keyspace.exists(DB0, b"old", false) && fed.keyspace.exists(DB0, b"new", false));
     assert!(fed.get(b"h", b"f").is_some());
     fed.keyspace.free_all(&mut fed.retired);
     assert_eq!(fed.retired(), [0, 1]);
@@ -186,7 +189,7 @@ fn fewer_databases_hide_data_and_lose_none() {
         }
         fed.block(&[string(3, b"d", b"x")]);
         assert_eq!(fed.keyspace.database_count(), 4);
-        assert!(fed.keyspace.exists(3, b"d", false) && fed.retired().is_empty());
+        assert!(fed.keyspace.exists(DB3, b"d", false) && fed.retired().is_empty());
     }
 }
 
@@ -224,24 +227,42 @@ fn what_is_large_is_freed_and_retired_in_slices() {
 }
 
 #[test]
+fn an_object_that_is_freed_in_one_database_stays_at_home_in_another() {
+    let mut fed = Fed::new(2);
+    fed.keyspace.end_block(&mut fed.retired).expect("nothing has come");
+    fed.block(&[
+        map(&[4, 2, 0]),
+        Record::root(RecordKind::Hash, DbId(2), b"a", ID, &[0], None),
+        field(b"f"),
+    ]);
+    // The database is dropped, and before its keys are freed the object has a root in another one.
+    fed.block(&[map(&[4, 3, 0])]);
+    fed.block(&[Record::root(RecordKind::Hash, DbId(3), b"b", ID, &[0], None), field(b"g")]);
+    assert_eq!(fed.get(b"b", b"g"), Some(b"v".to_vec()));
+    fed.keyspace.free_all(&mut fed.retired);
+    fed.block(&[field(b"h")]);
+    assert_eq!(fed.get(b"b", b"h"), Some(b"v".to_vec()));
+}
+
+#[test]
 fn expired_keys_are_absent_until_a_record_deletes_them() {
     let mut fed = Fed::new(1);
     let expiring = Record::whole(RecordKind::String, DbId(0), b"k", b"v", Some(10));
     fed.block(&[expiring]);
     fed.keyspace.begin_command(9);
-    assert!(fed.keyspace.exists(0, b"k", true));
+    assert!(fed.keyspace.exists(DB0, b"k", true));
     fed.keyspace.begin_command(10);
-    assert!(!fed.keyspace.exists(0, b"k", true) && fed.keyspace.is_frozen());
+    assert!(!fed.keyspace.exists(DB0, b"k", true) && fed.keyspace.is_frozen());
     fed.keyspace.set_frozen(false);
-    assert_eq!(fed.keyspace.string(0, b"k"), Ok(None));
-    assert!(fed.keyspace.inspect_key(0, b"k").is_some(), "it is there for the record to delete");
+    assert_eq!(fed.keyspace.string(DB0, b"k"), Ok(None));
+    assert!(fed.keyspace.inspect_key(DB0, b"k").is_some(), "it is there for the record to delete");
     assert_eq!(fed.keyspace.stats().expired, 0);
     fed.block(&[Record::key_deleted(DbId(0), b"k")]);
-    assert_eq!((fed.retired(), fed.keyspace.size(0)), (vec![0], (0, 0)));
+    assert_eq!((fed.retired(), fed.keyspace.size(DB0)), (vec![0], (0, 0)));
     // Commands that come after the feed delete what has expired.
     fed.block(&[expiring]);
     fed.keyspace.settle(&mut fed.retired).expect("well-formed");
-    assert!(!fed.keyspace.exists(0, b"k", true) && fed.keyspace.size(0) == (0, 0));
+    assert!(!fed.keyspace.exists(DB0, b"k", true) && fed.keyspace.size(DB0) == (0, 0));
 }
 
 #[test]
@@ -249,26 +270,27 @@ fn a_key_that_a_record_changes_is_used_as_much_as_before() {
     let mut fed = Fed::new(1);
     fed.keyspace.settings_mut().eviction = EvictionPolicy::AllKeysLfu;
     fed.block(&[string(0, b"a", b"x")]);
-    let new = fed.keyspace.frequency(0, b"a");
-    (0..1000).for_each(|_| _ = fed.keyspace.exists(0, b"a", true));
-    let often = fed.keyspace.frequency(0, b"a");
+    let new = fed.keyspace.frequency(DB0, b"a");
+    (0..1000).for_each(|_| _ = fed.keyspace.exists(DB0, b"a", true));
+    let often = fed.keyspace.frequency(DB0, b"a");
     fed.block(&[string(0, b"a", b"y"), string(0, b"b", b"x")]);
-    assert!(often > new && fed.keyspace.frequency(0, b"a") >= often);
-    assert_eq!(fed.keyspace.frequency(0, b"b"), new);
+    assert!(often > new && fed.keyspace.frequency(DB0, b"a") >= often);
+    assert_eq!(fed.keyspace.frequency(DB0, b"b"), new);
 }
 
 #[test]
 fn watched_keys_are_touched_and_awaited_ones_are_ready() {
     let mut fed = Fed::new(2);
     fed.block(&[string(1, b"other", b"x"), field(b"f"), root(b"h")]);
-    for (db, key) in [(0, &b"a"[..]), (0, b"h"), (0, b"other"), (1, b"other"), (1, b"b")] {
+    for (db, key) in [(DB0, &b"a"[..]), (DB0, b"h"), (DB0, b"other"), (DB1, b"other"), (DB1, b"b")]
+    {
         fed.keyspace.watch(db, key);
         fed.keyspace.await_key(db, key);
     }
     let effects = |fed: &mut Fed| {
         let effects = fed.keyspace.take_effects();
         assert!(effects.events.is_empty(), "no command has changed anything");
-        let names = |keys: Vec<(usize, Box<[u8]>)>| -> Vec<String> {
+        let names = |keys: Vec<DbKey>| -> Vec<String> {
             keys.iter().map(|(db, key)| format!("{db}{}", key.escape_ascii())).collect()
         };
         (names(effects.touched), names(effects.ready))
@@ -320,7 +342,7 @@ fn what_waits_between_two_blocks_is_bounded() {
         assert_eq!(applied, Err(ApplyError::Full(bytes)));
     }
     assert_eq!((&before, fed.keyspace.waiting()), (&fed.retired, (objects, bytes)));
-    assert_eq!(fed.keyspace.string(0, b"a"), Ok(Some(StringRef::Bytes(b"x"))));
+    assert_eq!(fed.keyspace.string(DB0, b"a"), Ok(Some(StringRef::Bytes(b"x"))));
 
     // While nothing reads, as in a recovery, everything may wait.
     fed.keyspace.load();
@@ -360,9 +382,9 @@ fn a_root_may_come_long_before_its_elements() {
         fed.block(&[field(b"f")]);
         assert!(fed.get(b"k", b"f").is_some());
         fed.block(&[Record::element_deleted(ID, b"f")]);
-        assert!(fed.keyspace.exists(0, b"k", false), "more may come");
+        assert!(fed.keyspace.exists(DB0, b"k", false), "more may come");
         fed.keyspace.settle(&mut fed.retired).expect("well-formed");
-        assert!(!fed.keyspace.exists(0, b"k", false), "nothing more comes");
+        assert!(!fed.keyspace.exists(DB0, b"k", false), "nothing more comes");
         assert_eq!(fed.retired(), [0, 2]);
     }
 }
@@ -381,7 +403,7 @@ fn an_order_is_kept_by_what_is_gathered_and_by_what_comes_later() {
     ]);
     fed.block(&[member(b"b", &SCORES[1]), member(b"d", &SCORES[0])]);
     fed.block(&[member(b"a", &SCORES[2]), Record::element_deleted(ID, b"d")]);
-    let zset = fed.keyspace.read::<ZSet>(0, b"z").expect("a sorted set").expect("it is there");
+    let zset = fed.keyspace.read::<ZSet>(DB0, b"z").expect("a sorted set").expect("it is there");
     let names: Vec<&[u8]> = zset.iter().map(|(name, _)| name).collect();
     assert_eq!(names, [&b"b"[..], b"a", b"c"]);
     assert_eq!(fed.retired(), [1, 4]);
@@ -400,17 +422,17 @@ fn a_reader_waits_for_the_block_that_it_saw() {
     block(&mut keyspace, 3, &field(b"f"));
     block(&mut keyspace, 4, &Record::key_deleted(DbId(0), b"a"));
     keyspace.begin_command(1);
-    assert!(keyspace.exists(0, b"k", false));
+    assert!(keyspace.exists(DB0, b"k", false));
     assert_eq!(keyspace.end_command(), (Lsn(3), false));
     keyspace.begin_command(1);
-    assert!(!keyspace.exists(0, b"a", false));
+    assert!(!keyspace.exists(DB0, b"a", false));
     assert_eq!(keyspace.end_command(), (Lsn(4), false));
     keyspace.begin_command(1);
-    assert!(!keyspace.exists(0, b"never", false));
+    assert!(!keyspace.exists(DB0, b"never", false));
     assert_eq!(keyspace.end_command(), (Lsn::ZERO, false));
     block(&mut keyspace, 5, &map(&[3, 2]));
     keyspace.begin_command(1);
-    assert!(!keyspace.exists(0, b"k", false));
+    assert!(!keyspace.exists(DB0, b"k", false));
     assert_eq!(keyspace.end_command(), (Lsn(5), false));
 }
 

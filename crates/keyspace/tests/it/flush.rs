@@ -1,24 +1,25 @@
 //! Emptied databases in the log.
 
-use base::{DbId, Record, RecordKind, varint};
+use base::{DbId, DbIndex, Record, RecordKind, varint};
 use keyspace::{Expiry, Journal};
 
 use crate::journal::MemoryLog;
+use crate::{DB0, DB1, DB3};
 
 #[test]
 fn what_is_set_after_a_flush_that_found_only_an_expired_watched_key_is_found_again() {
     let log = MemoryLog::default();
     let mut keyspace = log.keyspace();
     keyspace.begin_command(1000);
-    keyspace.set_string(0, b"watched", b"1", Expiry::At(2000));
-    keyspace.watch(0, b"watched");
+    keyspace.set_string(DB0, b"watched", b"1", Expiry::At(2000));
+    keyspace.watch(DB0, b"watched");
     keyspace.begin_command(3000);
-    assert_eq!(keyspace.flush(0..4), 0);
-    keyspace.set_string(0, b"a", b"2", Expiry::Clear);
+    assert_eq!(keyspace.flush(DbIndex::all(4)), 0);
+    keyspace.set_string(DB0, b"a", b"2", Expiry::Clear);
     while keyspace.free_step(100) {}
 
     let mut replayed = log.replay(|_| true);
-    assert!(replayed.exists(0, b"a", false), "in the same database as before");
+    assert!(replayed.exists(DB0, b"a", false), "in the same database as before");
     assert_eq!(replayed.database_count(), 4);
 }
 
@@ -39,15 +40,15 @@ fn flushes_go_on_beyond_thirty_two_bits() {
         for round in 0..5_u64 {
             let mut keyspace = log.replay(|_| true);
             keyspace.begin_command(1000);
-            keyspace.set_string(3, b"before", b"1", Expiry::Clear);
-            assert!(keyspace.flush(3..4) > 0, "round {round} from {next}");
-            keyspace.set_string(3, b"after", b"2", Expiry::Clear);
+            keyspace.set_string(DB3, b"before", b"1", Expiry::Clear);
+            assert!(keyspace.flush([DB3]) > 0, "round {round} from {next}");
+            keyspace.set_string(DB3, b"after", b"2", Expiry::Clear);
             while keyspace.free_step(100) {}
-            assert_eq!(keyspace.database_id(3), DbId(next + round), "an id of its own");
+            assert_eq!(keyspace.database_id(DB3), DbId(next + round), "an id of its own");
             log = log.snapshot();
         }
         let mut keyspace = log.replay(|_| false);
-        assert!(keyspace.exists(3, b"after", false) && !keyspace.exists(3, b"before", false));
+        assert!(keyspace.exists(DB3, b"after", false) && !keyspace.exists(DB3, b"before", false));
     }
 }
 
@@ -57,7 +58,7 @@ fn the_log_is_begun_anew_beyond_thirty_two_bits() {
     let log = log_before(next);
     let mut keyspace = MemoryLog::default().keyspace();
     keyspace.begin_command(1000);
-    keyspace.set_string(1, b"a", b"1", Expiry::Clear);
+    keyspace.set_string(DB1, b"a", b"1", Expiry::Clear);
     let journal: Box<dyn Journal> = Box::new(log.clone());
     let mut rewrite = keyspace.begin_full_rewrite(journal, log.survey());
     while !keyspace.full_rewrite_step(&mut rewrite, 100) {}
@@ -66,7 +67,7 @@ fn the_log_is_begun_anew_beyond_thirty_two_bits() {
     let survey = keyspace.finish_full_rewrite(rewritten);
     keyspace.retire_surveyed(survey);
     while keyspace.free_step(100) {}
-    assert_eq!(keyspace.database_id(3), DbId(next + 3));
+    assert_eq!(keyspace.database_id(DB3), DbId(next + 3));
     let mut replayed = log.replay(|_| false);
-    assert!(replayed.exists(1, b"a", false));
+    assert!(replayed.exists(DB1, b"a", false));
 }

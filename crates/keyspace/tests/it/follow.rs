@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use base::{Lsn, ObjectId, Record, RecordAddr};
+use base::{DbIndex, Lsn, ObjectId, Record, RecordAddr};
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
@@ -16,6 +16,7 @@ use keyspace::{Contents, Expiry, Inspected, Journal, Keyspace, NoJournal};
 use proptest::prelude::*;
 
 use crate::journal::{LoggedKeyspace, MemoryLog, addr};
+use crate::{DB0, DB1};
 
 const DB_COUNT: usize = 3;
 const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
@@ -23,14 +24,14 @@ const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 /// Everything that can be seen of a key.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
-    db: usize,
+    db: DbIndex,
     key: Vec<u8>,
     expires_at_ms: Option<i64>,
     object: ObjectId,
     parts: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-fn seen(db: usize, entry: &Inspected<'_>) -> Seen {
+fn seen(db: DbIndex, entry: &Inspected<'_>) -> Seen {
     let mut parts = Vec::new();
     match &entry.contents {
         Contents::String(string) => {
@@ -59,7 +60,7 @@ fn seen(db: usize, entry: &Inspected<'_>) -> Seen {
 
 fn all(keyspace: &Keyspace) -> Vec<Seen> {
     let mut all = Vec::new();
-    for db in 0..keyspace.database_count() {
+    for db in keyspace.databases() {
         keyspace.inspect(db, |entry| all.push(seen(db, &entry)));
     }
     all.sort();
@@ -161,7 +162,7 @@ impl Follower {
     /// Reads as clients do, which must find what the keyspace that is followed has.
     fn read(&mut self, primary: &Keyspace, now_ms: i64) {
         self.keyspace.begin_command(now_ms);
-        for db in 0..DB_COUNT {
+        for db in DbIndex::all(DB_COUNT) {
             for key in KEYS {
                 let there = primary.inspect_key(db, key);
                 let there = there.filter(|e| e.expires_at_ms.is_none_or(|at| at > now_ms));
@@ -219,7 +220,8 @@ fn element(rng: &mut fastrand::Rng) -> Vec<u8> {
 
 /// One change by any type's command.
 fn change(keyspace: &mut LoggedKeyspace, rng: &mut fastrand::Rng, now_ms: i64) {
-    let (db, other) = (rng.usize(..DB_COUNT), rng.usize(..DB_COUNT));
+    let dbs: Vec<DbIndex> = keyspace.databases().collect();
+    let (db, other) = (dbs[rng.usize(..dbs.len())], dbs[rng.usize(..dbs.len())]);
     let key = KEYS[rng.usize(..KEYS.len())];
     let other_key = KEYS[rng.usize(..KEYS.len())];
     let elements: Vec<Vec<u8>> = (0..rng.usize(1..30)).map(|_| element(rng)).collect();
@@ -294,7 +296,10 @@ fn change(keyspace: &mut LoggedKeyspace, rng: &mut fastrand::Rng, now_ms: i64) {
             keyspace.set_expires_at_ms(db, key, at_ms);
         }
         31 => keyspace.swap(db, other),
-        32 if rng.u8(..3) == 0 => _ = keyspace.flush(db.min(other)..db.max(other) + 1),
+        32 if rng.u8(..3) == 0 => {
+            let between = db.min(other)..=db.max(other);
+            keyspace.flush(dbs.into_iter().filter(|db| between.contains(db)));
+        }
         _ => {
             let _ = keyspace.replace::<Set, _>(db, key, |set| {
                 elements.iter().for_each(|name| _ = set.add(name));
@@ -324,7 +329,8 @@ fn follow(seed: u64, first: usize, block_count: usize) {
             primary.begin_command(now_ms);
             change(&mut primary, &mut rng, now_ms);
             if rng.u8(..8) == 0 {
-                primary.expire_sample(rng.usize(..DB_COUNT), 3);
+                let db = primary.database(rng.usize(..DB_COUNT)).expect("it exists");
+                primary.expire_sample(db, 3);
             }
         }
         if rng.bool() {
@@ -376,8 +382,8 @@ fn a_log_that_is_turned_on_is_followed() {
     let old = MemoryLog::default();
     let mut before = old.keyspace();
     before.begin_command(0);
-    before.set_string(1, b"old", b"x", Expiry::Clear);
-    let _ = before.update::<Hash, _>(0, b"old", true, |hash| {
+    before.set_string(DB1, b"old", b"x", Expiry::Clear);
+    let _ = before.update::<Hash, _>(DB0, b"old", true, |hash| {
         (0..300u32).for_each(|number| _ = hash.set(&number.to_be_bytes(), b"v"));
     });
     let mut follower = Follower::after(&old, 1, &mut fastrand::Rng::with_seed(1));

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::list::{End, List};
 use keyspace::set::Set;
@@ -12,12 +13,13 @@ use keyspace::zset::ZSet;
 use keyspace::{Expiry, FullRewrite, Keyspace, NoJournal, Survey, Type};
 
 use crate::journal::{LoggedKeyspace, MemoryLog};
+use crate::{DB0, DB1, DB2, DB3};
 
 /// Every key of every database, with what it holds and when it expires.
-pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), String> {
+pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(DbIndex, Vec<u8>), String> {
     keyspace.begin_command(0);
     let mut contents = BTreeMap::new();
-    for db in 0..keyspace.database_count() {
+    for db in keyspace.databases() {
         let mut keys = Vec::new();
         keyspace.for_each_key(db, |key, kind| keys.push((key.to_vec(), kind)));
         for (key, kind) in keys {
@@ -56,36 +58,36 @@ pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(usize, Vec<u8>), St
 pub(crate) fn fill(keyspace: &mut Keyspace, round: u8) {
     let name = |number: i32| format!("{round}:{number}").into_bytes();
     for number in 0..30 {
-        keyspace.set_string(1, &name(number), &name(number), Expiry::Clear);
+        keyspace.set_string(DB1, &name(number), &name(number), Expiry::Clear);
     }
-    keyspace.set_string(0, b"large", &vec![b'a' + round; 10_000], Expiry::At(1 << 40));
+    keyspace.set_string(DB0, b"large", &vec![b'a' + round; 10_000], Expiry::At(1 << 40));
     keyspace
-        .update::<Hash, _>(0, b"hash", true, |hash| {
+        .update::<Hash, _>(DB0, b"hash", true, |hash| {
             for number in 0..600 {
                 hash.set(&name(number), b"value");
             }
         })
         .unwrap();
     keyspace
-        .update::<Set, _>(2, b"set", true, |set| {
+        .update::<Set, _>(DB2, b"set", true, |set| {
             for number in 0..600 {
                 set.add(&name(number));
             }
         })
         .unwrap();
     keyspace
-        .update::<ZSet, _>(2, b"zset", true, |zset| {
+        .update::<ZSet, _>(DB2, b"zset", true, |zset| {
             for number in 0..600 {
                 zset.set(&name(number), f64::from(number));
             }
         })
         .unwrap();
     keyspace
-        .update::<List, _>(3, b"list", true, |list| {
+        .update::<List, _>(DB3, b"list", true, |list| {
             (0..300).for_each(|number| list.push(End::Back, &name(number)));
         })
         .unwrap();
-    keyspace.set_string(3, b"small", b"7", Expiry::Clear);
+    keyspace.set_string(DB3, b"small", b"7", Expiry::Clear);
 }
 
 fn finish(keyspace: &mut LoggedKeyspace, rewrite: FullRewrite<MemoryLog>) -> Survey {
@@ -99,16 +101,16 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     let log = MemoryLog::default();
     let mut keyspace = log.keyspace();
     fill(&mut keyspace, 0);
-    keyspace.swap(0, 2);
+    keyspace.swap(DB0, DB2);
     while keyspace.free_step(100) {}
     let old = contents(&mut keyspace);
 
     keyspace.set_journal(Box::new(NoJournal));
     let records = log.records().len();
-    keyspace.update::<Hash, _>(2, b"hash", false, |hash| hash.remove(b"0:7")).unwrap();
-    keyspace.delete(3, b"small");
-    keyspace.flush(1..2);
-    keyspace.rename(0, b"zset", 1, b"other");
+    keyspace.update::<Hash, _>(DB2, b"hash", false, |hash| hash.remove(b"0:7")).unwrap();
+    keyspace.delete(DB3, b"small");
+    keyspace.flush([DB1]);
+    keyspace.rename(DB0, b"zset", DB1, b"other");
     fill(&mut keyspace, 1);
     while keyspace.free_step(100) {}
     let new = contents(&mut keyspace);
@@ -126,9 +128,9 @@ fn a_crash_brings_back_the_old_state_until_the_new_one_is_complete() {
     assert_eq!(contents(&mut log.snapshot().replay_after_crash(|_| true)), new);
 
     keyspace.retire_surveyed(survey);
-    keyspace.update::<Hash, _>(2, b"hash", false, |hash| hash.remove(b"0:9")).unwrap();
-    keyspace.update::<List, _>(3, b"list", false, |list| list.cut(End::Front, 299)).unwrap();
-    keyspace.delete(1, b"other");
+    keyspace.update::<Hash, _>(DB2, b"hash", false, |hash| hash.remove(b"0:9")).unwrap();
+    keyspace.update::<List, _>(DB3, b"list", false, |list| list.cut(End::Front, 299)).unwrap();
+    keyspace.delete(DB1, b"other");
     while keyspace.free_step(100) {}
     let newest = contents(&mut keyspace);
     assert_eq!(contents(&mut keyspace), newest);

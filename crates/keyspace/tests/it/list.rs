@@ -5,6 +5,7 @@ use keyspace::list::{End, List, ListGuard};
 use keyspace::packed::PACKED_BYTES_MAX;
 use proptest::prelude::*;
 
+use crate::DB0;
 use crate::journal::{LoggedKeyspace, MemoryLog};
 
 type Element = Vec<u8>;
@@ -71,7 +72,7 @@ impl Checked {
     }
 
     fn change(&mut self, change: impl FnOnce(&mut ListGuard<'_>)) {
-        self.keyspace.update::<List, _>(0, b"list", true, change).expect("it is a list");
+        self.keyspace.update::<List, _>(DB0, b"list", true, change).expect("it is a list");
     }
 
     fn push(&mut self, end: End, elements: &[Element]) {
@@ -136,12 +137,12 @@ impl Checked {
                 self.model.clone_from(elements);
             }
             Step::Delete => {
-                self.keyspace.delete(0, b"list");
+                self.keyspace.delete(DB0, b"list");
                 self.model.clear();
             }
             Step::Copy => {
-                self.keyspace.copy(0, b"list", 0, b"copy");
-                self.keyspace.rename(0, b"copy", 0, b"list");
+                self.keyspace.copy(DB0, b"list", DB0, b"copy");
+                self.keyspace.rename(DB0, b"copy", DB0, b"list");
             }
             Step::Restart(nth) => self.restart(|at| at % nth == 0),
         }
@@ -153,7 +154,7 @@ impl Checked {
     }
 
     fn check(&mut self) {
-        let Some(list) = self.keyspace.read::<List>(0, b"list").expect("it is a list") else {
+        let Some(list) = self.keyspace.read::<List>(DB0, b"list").expect("it is a list") else {
             assert!(self.model.is_empty());
             return;
         };
@@ -209,7 +210,7 @@ fn an_emptied_list_is_one_record() {
     checked.push(End::Back, &vec![vec![b'x'; 100]; 100]);
     let before = checked.log.records().len();
     checked.cut(End::Front, 100);
-    assert!(!checked.keyspace.exists(0, b"list", false));
+    assert!(!checked.keyspace.exists(DB0, b"list", false));
     let records = checked.log.records();
     assert_eq!(records.len(), before + 1);
     assert_eq!(records[before].kind, RecordKind::KeyDeleted);

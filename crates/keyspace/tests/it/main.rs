@@ -11,3 +11,11 @@ mod model;
 mod rewrite_lost;
 mod speed;
 mod zset;
+
+use base::DbIndex;
+
+/// The databases of the tests.
+const DB0: DbIndex = DbIndex::FIRST;
+const DB1: DbIndex = DB0.next();
+const DB2: DbIndex = DB1.next();
+const DB3: DbIndex = DB2.next();

@@ -8,19 +8,20 @@ use keyspace::Keyspace;
 use keyspace::hash::{Hash, HashGuard};
 use keyspace::set::{Set, SetView};
 
+use crate::DB0;
 use crate::journal::MemoryLog;
 
 const KEY: &[u8] = b"key";
 
 fn add(keyspace: &mut Keyspace, numbers: std::ops::Range<usize>) {
-    let added = keyspace.update::<Set, _>(0, KEY, true, |set| {
+    let added = keyspace.update::<Set, _>(DB0, KEY, true, |set| {
         numbers.clone().filter(|number| set.add(number.to_string().as_bytes())).count()
     });
     assert_eq!(added.expect("a set").expect("created").value, numbers.len());
 }
 
 fn view(keyspace: &mut Keyspace) -> SetView<'_> {
-    keyspace.read::<Set>(0, KEY).expect("a set").expect("it is there")
+    keyspace.read::<Set>(DB0, KEY).expect("a set").expect("it is there")
 }
 
 /// The kinds of the records that `change` logs.
@@ -46,11 +47,11 @@ fn a_small_set_is_logged_whole_and_a_large_one_by_member() {
     let kinds = logged(&log, &mut keyspace, |keyspace| add(keyspace, 300..301));
     assert_eq!(kinds, [RecordKind::SetMember]);
     let kinds = logged(&log, &mut keyspace, |keyspace| {
-        let removed = keyspace.update::<Set, _>(0, KEY, false, |set| set.remove(b"7"));
+        let removed = keyspace.update::<Set, _>(DB0, KEY, false, |set| set.remove(b"7"));
         assert!(removed.expect("a set").expect("it is there").value);
     });
     assert_eq!(kinds, [RecordKind::ElementDeleted]);
-    let kinds = logged(&log, &mut keyspace, |keyspace| assert!(keyspace.delete(0, KEY)));
+    let kinds = logged(&log, &mut keyspace, |keyspace| assert!(keyspace.delete(DB0, KEY)));
     assert_eq!(kinds, [RecordKind::KeyDeleted]);
     while keyspace.free_step(10) {}
     assert!(log.records().iter().all(|logged| logged.is_retired || logged.kind.is_delete()));
@@ -67,15 +68,15 @@ fn an_intset_is_in_order_until_it_is_none_for_good() {
             .map(|member| std::str::from_utf8(member).unwrap().parse().unwrap())
             .collect();
         assert!(members.is_sorted());
-        assert_eq!(keyspace.encoding(0, KEY), Some("intset"));
+        assert_eq!(keyspace.encoding(DB0, KEY), Some("intset"));
     }
     add(&mut keyspace, 300..600);
-    assert_eq!(keyspace.encoding(0, KEY), Some("hashtable"));
-    keyspace.update::<Set, _>(0, KEY, false, |set| set.pop(540)).expect("a set");
+    assert_eq!(keyspace.encoding(DB0, KEY), Some("hashtable"));
+    keyspace.update::<Set, _>(DB0, KEY, false, |set| set.pop(540)).expect("a set");
     assert_eq!(view(&mut keyspace).len(), 10);
-    assert_eq!(keyspace.encoding(0, KEY), Some("hashtable"));
+    assert_eq!(keyspace.encoding(DB0, KEY), Some("hashtable"));
     let mut keyspace = log.replay(|_| false);
-    assert_eq!(keyspace.encoding(0, KEY), Some("hashtable"));
+    assert_eq!(keyspace.encoding(DB0, KEY), Some("hashtable"));
 }
 
 #[test]
@@ -110,11 +111,11 @@ fn every_field_is_as_likely() {
     for size in [8, 200] {
         let mut keyspace = MemoryLog::default().keyspace();
         keyspace
-            .update::<Hash, _>(0, KEY, true, |hash| {
+            .update::<Hash, _>(DB0, KEY, true, |hash| {
                 (0..size).filter(|number| hash.set(number.to_string().as_bytes(), b"x")).count()
             })
             .expect("a hash");
-        let hash = keyspace.read::<Hash>(0, KEY).expect("a hash").expect("it is there");
+        let hash = keyspace.read::<Hash>(DB0, KEY).expect("a hash").expect("it is there");
         let mut counts = vec![0; size];
         let mut count = |field: &[u8]| {
             let number: usize = std::str::from_utf8(field).unwrap().parse().unwrap();
@@ -131,26 +132,26 @@ fn every_field_is_as_likely() {
 fn what_takes_the_place_of_another_value_is_one_record() {
     let log = MemoryLog::default();
     let mut keyspace = log.keyspace();
-    keyspace.update::<Hash, _>(0, b"key", true, |hash| fill(hash, 500)).expect("a hash");
-    keyspace.set_expires_at_ms(0, b"key", Some(1 << 40));
+    keyspace.update::<Hash, _>(DB0, b"key", true, |hash| fill(hash, 500)).expect("a hash");
+    keyspace.set_expires_at_ms(DB0, b"key", Some(1 << 40));
     let before = log.records().len();
-    keyspace.replace::<Set, _>(0, b"key", |set| set.add(b"member")).expect("of any type");
+    keyspace.replace::<Set, _>(DB0, b"key", |set| set.add(b"member")).expect("of any type");
     assert_eq!(log.records().len(), before + 1);
     while keyspace.free_step(100) {}
     let mut keyspace = log.replay(|_| false);
-    assert_eq!(keyspace.expires_at_ms(0, b"key"), Some(None));
-    let set = keyspace.read::<Set>(0, b"key").expect("a set").expect("it is there");
+    assert_eq!(keyspace.expires_at_ms(DB0, b"key"), Some(None));
+    let set = keyspace.read::<Set>(DB0, b"key").expect("a set").expect("it is there");
     assert!(set.contains(b"member") && set.len() == 1);
-    keyspace.replace::<Hash, _>(0, b"key", |hash| fill(hash, 500)).expect("of any type");
-    keyspace.replace::<Hash, _>(0, b"key", |hash| fill(hash, 400)).expect("of any type");
+    keyspace.replace::<Hash, _>(DB0, b"key", |hash| fill(hash, 500)).expect("of any type");
+    keyspace.replace::<Hash, _>(DB0, b"key", |hash| fill(hash, 400)).expect("of any type");
     while keyspace.free_step(100) {}
     let mut keyspace = log.replay(|_| false);
-    let hash = keyspace.read::<Hash>(0, b"key").expect("a hash").expect("it is there");
+    let hash = keyspace.read::<Hash>(DB0, b"key").expect("a hash").expect("it is there");
     assert_eq!(hash.len(), 400);
-    keyspace.replace::<Set, _>(0, b"key", |_| ()).expect("of any type");
-    assert!(!keyspace.exists(0, b"key", false));
+    keyspace.replace::<Set, _>(DB0, b"key", |_| ()).expect("of any type");
+    assert!(!keyspace.exists(DB0, b"key", false));
     while keyspace.free_step(100) {}
-    assert!(!log.replay(|_| false).exists(0, b"key", false));
+    assert!(!log.replay(|_| false).exists(DB0, b"key", false));
 }
 
 fn fill(hash: &mut HashGuard<'_>, count: u32) {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::set::Set;
 use keyspace::{Expiry, Type};
@@ -22,7 +23,7 @@ enum Value {
 }
 
 /// A key of a database.
-type Name = (usize, u8);
+type Name = (DbIndex, u8);
 
 /// One command's change, or what happens between commands.
 #[derive(Debug, Clone)]
@@ -38,17 +39,21 @@ enum Step {
     Rename(Name, Name),
     Copy(Name, Name),
     Expire(Name, Option<i64>),
-    Swap(usize, usize),
-    Flush(usize, usize),
+    Swap(DbIndex, DbIndex),
+    Flush(DbIndex, DbIndex),
     Wait(i64),
-    ExpireSample(usize),
+    ExpireSample(DbIndex),
     Free(usize),
     /// A crash, after which replay sees every `n`-th of the retired records.
     Crash(usize),
 }
 
+fn db() -> impl Strategy<Value = DbIndex> {
+    prop::sample::select(DbIndex::all(DB_COUNT).collect::<Vec<_>>())
+}
+
 fn name() -> impl Strategy<Value = Name> {
-    (0..DB_COUNT, b'a'..=b'd')
+    (db(), b'a'..=b'd')
 }
 
 /// Few different elements, numbers and others, some long.
@@ -84,10 +89,10 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (name(), name()).prop_map(|(from, to)| Step::Rename(from, to)),
         3 => (name(), name()).prop_map(|(from, to)| Step::Copy(from, to)),
         3 => (name(), time).prop_map(|(n, at)| Step::Expire(n, at)),
-        2 => (0..DB_COUNT, 0..DB_COUNT).prop_map(|(a, b)| Step::Swap(a, b)),
-        1 => (0..DB_COUNT, 1..=DB_COUNT).prop_map(|(from, to)| Step::Flush(from, to)),
+        2 => (db(), db()).prop_map(|(a, b)| Step::Swap(a, b)),
+        1 => (db(), db()).prop_map(|(from, to)| Step::Flush(from, to)),
         2 => (0..20i64).prop_map(Step::Wait),
-        1 => (0..DB_COUNT).prop_map(Step::ExpireSample),
+        1 => db().prop_map(Step::ExpireSample),
         3 => (0..200usize).prop_map(Step::Free),
         2 => (1..5usize).prop_map(Step::Crash),
     ]
@@ -111,7 +116,7 @@ impl Checked {
     }
 
     fn get(&mut self, (db, key): Name) -> Option<&mut Value> {
-        self.model[db].get_mut(&key).map(|(value, _)| value)
+        self.model[db.get()].get_mut(&key).map(|(value, _)| value)
     }
 
     fn set_fields(&mut self, name: Name, pairs: &[(Bytes, Bytes)]) {
@@ -122,7 +127,7 @@ impl Checked {
             assert!(updated.is_err());
             return;
         }
-        let entry = self.model[name.0].entry(name.1);
+        let entry = self.model[name.0.get()].entry(name.1);
         let (value, _) = entry.or_insert((Value::Hash(BTreeMap::new()), None));
         let Value::Hash(hash) = value else { unreachable!("just looked") };
         let old_len = hash.len();
@@ -141,7 +146,7 @@ impl Checked {
         let updated = updated.expect("a hash").expect("it is there");
         assert_eq!((updated.value, updated.emptied), (removed, is_empty));
         if is_empty {
-            self.model[name.0].remove(&name.1);
+            self.model[name.0.get()].remove(&name.1);
         }
     }
 
@@ -152,7 +157,7 @@ impl Checked {
         if members.is_empty() || self.get(name).is_some_and(|v| !matches!(v, Value::Set(_))) {
             return;
         }
-        let entry = self.model[name.0].entry(name.1);
+        let entry = self.model[name.0.get()].entry(name.1);
         let (value, _) = entry.or_insert((Value::Set(BTreeSet::new()), None));
         let Value::Set(set) = value else { unreachable!("just looked") };
         let added = members.iter().filter(|member| set.insert((*member).clone())).count();
@@ -174,7 +179,7 @@ impl Checked {
         let is_empty = set.is_empty();
         assert_eq!(updated.emptied, is_empty);
         if is_empty {
-            self.model[name.0].remove(&name.1);
+            self.model[name.0.get()].remove(&name.1);
         }
     }
 
@@ -202,7 +207,7 @@ impl Checked {
             return;
         }
         let (value, _) =
-            self.model[name.0].entry(name.1).or_insert((Value::String(Vec::new()), None));
+            self.model[name.0.get()].entry(name.1).or_insert((Value::String(Vec::new()), None));
         let Value::String(string) = value else { unreachable!("just looked") };
         string.resize(string.len().max(end), 0);
         string[at..end].copy_from_slice(bytes);
@@ -215,7 +220,7 @@ impl Checked {
             Step::SetString(name, string, at_ms) => {
                 let expiry = at_ms.map_or(Expiry::Clear, Expiry::At);
                 self.keyspace.set_string(name.0, &[name.1], string, expiry);
-                self.model[name.0].insert(name.1, (Value::String(string.clone()), *at_ms));
+                self.model[name.0.get()].insert(name.1, (Value::String(string.clone()), *at_ms));
             }
             Step::Overwrite(name, at, bytes) => self.overwrite(*name, *at, bytes),
             Step::SetFields(name, pairs) => self.set_fields(*name, pairs),
@@ -227,33 +232,33 @@ impl Checked {
             Step::Pop(name, count) => self.pop(*name, *count),
             Step::Delete(name) => {
                 let was_there = self.keyspace.delete(name.0, &[name.1]);
-                assert_eq!(was_there, self.model[name.0].remove(&name.1).is_some());
+                assert_eq!(was_there, self.model[name.0.get()].remove(&name.1).is_some());
             }
             Step::Rename(from, to) => {
                 let done = self.keyspace.rename(from.0, &[from.1], to.0, &[to.1]);
-                let taken = self.model[from.0].remove(&from.1);
+                let taken = self.model[from.0.get()].remove(&from.1);
                 assert_eq!(done, taken.is_some());
-                taken.map(|taken| self.model[to.0].insert(to.1, taken));
+                taken.map(|taken| self.model[to.0.get()].insert(to.1, taken));
             }
             Step::Copy(from, to) if from != to => {
                 let done = self.keyspace.copy(from.0, &[from.1], to.0, &[to.1]);
-                let copy = self.model[from.0].get(&from.1).cloned();
+                let copy = self.model[from.0.get()].get(&from.1).cloned();
                 assert_eq!(done, copy.is_some());
-                copy.map(|copy| self.model[to.0].insert(to.1, copy));
+                copy.map(|copy| self.model[to.0.get()].insert(to.1, copy));
             }
             Step::Copy(..) => {}
             Step::Expire(name, at_ms) => {
                 self.keyspace.set_expires_at_ms(name.0, &[name.1], *at_ms);
-                self.model[name.0].entry(name.1).and_modify(|(_, expires)| *expires = *at_ms);
+                self.model[name.0.get()].entry(name.1).and_modify(|(_, expires)| *expires = *at_ms);
             }
             Step::Swap(a, b) => {
                 self.keyspace.swap(*a, *b);
-                self.model.swap(*a, *b);
+                self.model.swap(a.get(), b.get());
             }
             Step::Flush(from, to) => {
-                let range = *from..*from.max(to);
-                self.keyspace.flush(range.clone());
-                self.model[range].iter_mut().for_each(BTreeMap::clear);
+                let range = || DbIndex::all(DB_COUNT).filter(|db| (from..=to).contains(&db));
+                self.keyspace.flush(range());
+                range().for_each(|db| self.model[db.get()].clear());
             }
             Step::Wait(ms) => self.now_ms += ms,
             Step::ExpireSample(db) => drop(self.keyspace.expire_sample(*db, 3)),
@@ -276,7 +281,7 @@ impl Checked {
     fn dump(&mut self) -> BTreeMap<Name, Seen> {
         self.keyspace.begin_command(self.now_ms);
         let mut dump = BTreeMap::new();
-        for db in 0..DB_COUNT {
+        for db in DbIndex::all(DB_COUNT) {
             let mut keys = Vec::new();
             self.keyspace.for_each_key(db, |key, value_type| keys.push((key[0], value_type)));
             for (key, value_type) in keys {
@@ -330,10 +335,9 @@ impl Checked {
     fn check(&mut self) {
         let dump = self.dump();
         let seen = dump.into_iter().map(|(name, (value, expires, _))| (name, (value, expires)));
-        let model =
-            self.model.iter().enumerate().flat_map(|(db, keys)| {
-                keys.iter().map(move |(key, seen)| ((db, *key), seen.clone()))
-            });
+        let model = DbIndex::all(DB_COUNT)
+            .zip(&self.model)
+            .flat_map(|(db, keys)| keys.iter().map(move |(key, seen)| ((db, *key), seen.clone())));
         assert_eq!(BTreeMap::from_iter(seen), BTreeMap::from_iter(model));
     }
 

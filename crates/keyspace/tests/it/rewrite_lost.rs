@@ -7,14 +7,15 @@ use base::SegmentId;
 
 use crate::full_rewrite::{contents, fill};
 use crate::journal::MemoryLog;
+use crate::{DB0, DB1, DB2, DB3};
 
 #[test]
 fn nothing_but_deletes_is_left_where_the_damage_is() {
     let log = MemoryLog::default();
     let mut keyspace = log.keyspace();
     fill(&mut keyspace, 0);
-    keyspace.swap(0, 2);
-    keyspace.delete(3, b"small");
+    keyspace.swap(DB0, DB2);
+    keyspace.delete(DB3, b"small");
     while keyspace.free_step(100) {}
     let damaged = log.records().len();
     // All records are in one segment here, so each walk rewrites all; one is enough.
@@ -25,7 +26,7 @@ fn nothing_but_deletes_is_left_where_the_damage_is() {
         if slices % 2 == 0 {
             // It is used meanwhile, but for keys and fields that would be moved about.
             let name = format!("new {slices}").into_bytes();
-            keyspace.update::<Hash, _>(1, &name, true, |hash| hash.set(&name, b"v")).unwrap();
+            keyspace.update::<Hash, _>(DB1, &name, true, |hash| hash.set(&name, b"v")).unwrap();
         }
     }
     assert!(slices > 4, "{slices}");

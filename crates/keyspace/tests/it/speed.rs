@@ -7,6 +7,8 @@ use std::time::Instant;
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::{Keyspace, NoJournal};
 
+use crate::DB0;
+
 /// How many keys, or elements.
 const COUNT: u32 = 1_000_000;
 
@@ -53,7 +55,7 @@ fn time(makes: &[Make]) -> f64 {
     }
     keyspace.settle(&mut retired).expect("well-formed");
     let seconds = start.elapsed().as_secs_f64();
-    assert!(keyspace.size(0).0 > 0 && retired.is_empty());
+    assert!(keyspace.size(DB0).0 > 0 && retired.is_empty());
     std::mem::forget(keyspace);
     seconds
 }

@@ -7,6 +7,7 @@ use keyspace::Keyspace;
 use keyspace::zset::{LexBound, LexRange, ScoreRange, ZSet, ZSetGuard};
 use proptest::prelude::*;
 
+use crate::DB0;
 use crate::journal::{LoggedKeyspace, MemoryLog};
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
@@ -58,7 +59,7 @@ fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key:
     match op {
         Op::Set(pairs) => {
             let members = model.entry(key.to_vec()).or_default();
-            let updated = keyspace.update::<ZSet, _>(0, key, true, |set| {
+            let updated = keyspace.update::<ZSet, _>(DB0, key, true, |set| {
                 for (number, score) in pairs {
                     let member = name(*number);
                     assert_eq!(set.set(&member, *score), members.insert(member, *score));
@@ -68,7 +69,7 @@ fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key:
         }
         Op::Remove(numbers) => {
             let members = model.entry(key.to_vec()).or_default();
-            let removed = keyspace.update::<ZSet, _>(0, key, false, |set| {
+            let removed = keyspace.update::<ZSet, _>(DB0, key, false, |set| {
                 for number in numbers {
                     let member = name(*number);
                     assert_eq!(set.remove(&member), members.remove(&member).is_some());
@@ -89,7 +90,8 @@ fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key:
                 .map(|member| member.0.to_vec())
                 .collect();
             members.retain(|member, _| !gone.contains(member));
-            let removed = keyspace.update::<ZSet, _>(0, key, false, |set| set.remove_range(range));
+            let removed =
+                keyspace.update::<ZSet, _>(DB0, key, false, |set| set.remove_range(range));
             assert_eq!(
                 removed.expect("it is a sorted set").map_or(0, |updated| updated.value),
                 gone.len()
@@ -97,7 +99,7 @@ fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key:
         }
         Op::Delete => {
             let members = model.remove(key).unwrap_or_default();
-            assert_eq!(keyspace.delete(0, key), !members.is_empty());
+            assert_eq!(keyspace.delete(DB0, key), !members.is_empty());
         }
         Op::Restart(step) => {
             while keyspace.free_step(1000) {}
@@ -106,7 +108,7 @@ fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key:
         Op::CopyFrom(same) => {
             let other: &[u8] = if *same { key } else { b"other" };
             if other != key && model.get(other).is_some_and(|members| !members.is_empty()) {
-                assert!(keyspace.copy(0, other, 0, key));
+                assert!(keyspace.copy(DB0, other, DB0, key));
                 model.insert(key.to_vec(), model[other].clone());
             }
         }
@@ -116,7 +118,7 @@ fn apply(log: &MemoryLog, keyspace: &mut LoggedKeyspace, model: &mut Model, key:
 /// Everything that a view answers, against the sorted members of the model.
 fn check(keyspace: &mut Keyspace, key: &[u8], members: &BTreeMap<Vec<u8>, f64>, probe: usize) {
     let expected = sorted(members);
-    let Some(set) = keyspace.read::<ZSet>(0, key).expect("it is a sorted set") else {
+    let Some(set) = keyspace.read::<ZSet>(DB0, key).expect("it is a sorted set") else {
         assert!(expected.is_empty());
         return;
     };
@@ -174,8 +176,8 @@ proptest! {
             let mut replayed = log.replay(|_| keeps);
             for (key, members) in &model {
                 check(&mut replayed, key, members, 5);
-                prop_assert_eq!(replayed.encoding(0, key), keyspace.encoding(0, key));
-                prop_assert_eq!(replayed.size(0), keyspace.size(0));
+                prop_assert_eq!(replayed.encoding(DB0, key), keyspace.encoding(DB0, key));
+                prop_assert_eq!(replayed.size(DB0), keyspace.size(DB0));
             }
         }
     }
@@ -186,7 +188,7 @@ fn filled(count: u16) -> (LoggedKeyspace, MemoryLog) {
     let mut keyspace = log.keyspace();
     for number in 0..count {
         let set = |set: &mut ZSetGuard<'_>| set.set(&name(number), f64::from(number));
-        keyspace.update::<ZSet, _>(0, b"key", true, set).expect("it is a sorted set");
+        keyspace.update::<ZSet, _>(DB0, b"key", true, set).expect("it is a sorted set");
     }
     (keyspace, log)
 }
@@ -201,7 +203,7 @@ fn a_change_of_a_large_set_is_one_record() {
         set.remove(b"498");
         set.remove(b"498");
     };
-    keyspace.update::<ZSet, _>(0, b"key", false, change).expect("it is a sorted set");
+    keyspace.update::<ZSet, _>(DB0, b"key", false, change).expect("it is a sorted set");
     let log = log.records();
     let kinds: Vec<RecordKind> = log[before..].iter().map(|record| record.kind).collect();
     assert_eq!(kinds, [RecordKind::ZSetMember, RecordKind::ElementDeleted]);
@@ -211,11 +213,11 @@ fn a_change_of_a_large_set_is_one_record() {
 fn removing_everything_is_one_record() {
     let (mut keyspace, log) = filled(500);
     let before = log.records().len();
-    let removed = keyspace.update::<ZSet, _>(0, b"key", false, |set| set.remove_range(0..999));
+    let removed = keyspace.update::<ZSet, _>(DB0, b"key", false, |set| set.remove_range(0..999));
     let removed = removed.expect("it is a sorted set").expect("it is there");
     assert_eq!((removed.value, removed.emptied), (500, true));
     assert_eq!(log.records().len(), before + 1);
-    assert!(!keyspace.exists(0, b"key", false));
+    assert!(!keyspace.exists(DB0, b"key", false));
     while keyspace.free_step(100) {}
     let live = log.records().iter().filter(|r| !r.is_retired && !r.kind.is_delete()).count();
     assert_eq!(live, 0);
@@ -232,7 +234,7 @@ fn what_changes_nothing_logs_nothing() {
             set.remove_range(5..5);
         };
         let updated = keyspace
-            .update::<ZSet, _>(0, b"key", false, nothing)
+            .update::<ZSet, _>(DB0, b"key", false, nothing)
             .expect("it is a sorted set")
             .expect("it is there");
         assert!(!updated.changed);
@@ -243,22 +245,22 @@ fn what_changes_nothing_logs_nothing() {
 #[test]
 fn the_encoding_is_the_one_that_redis_would_name_and_never_shrinks() {
     let (mut keyspace, _) = filled(128);
-    assert_eq!(keyspace.encoding(0, b"key"), Some("listpack"));
+    assert_eq!(keyspace.encoding(DB0, b"key"), Some("listpack"));
     let add = |set: &mut ZSetGuard<'_>| set.set(b"one more", 0.0);
-    keyspace.update::<ZSet, _>(0, b"key", false, add).expect("it is a sorted set");
-    assert_eq!(keyspace.encoding(0, b"key"), Some("skiplist"));
+    keyspace.update::<ZSet, _>(DB0, b"key", false, add).expect("it is a sorted set");
+    assert_eq!(keyspace.encoding(DB0, b"key"), Some("skiplist"));
     keyspace
-        .update::<ZSet, _>(0, b"key", false, |set| set.remove_range(1..129))
+        .update::<ZSet, _>(DB0, b"key", false, |set| set.remove_range(1..129))
         .expect("it is a sorted set");
-    assert_eq!(keyspace.encoding(0, b"key"), Some("skiplist"));
+    assert_eq!(keyspace.encoding(DB0, b"key"), Some("skiplist"));
 
     let long = |set: &mut ZSetGuard<'_>| set.set(&[b'x'; 65], 0.0);
-    keyspace.update::<ZSet, _>(0, b"long", true, long).expect("it is a sorted set");
-    assert_eq!(keyspace.encoding(0, b"long"), Some("skiplist"));
+    keyspace.update::<ZSet, _>(DB0, b"long", true, long).expect("it is a sorted set");
+    assert_eq!(keyspace.encoding(DB0, b"long"), Some("skiplist"));
     keyspace.settings_mut().zset_max_listpack_entries = 0;
     let add = |set: &mut ZSetGuard<'_>| set.set(b"x", 0.0);
-    keyspace.update::<ZSet, _>(0, b"none", true, add).expect("it is a sorted set");
-    assert_eq!(keyspace.encoding(0, b"none"), Some("skiplist"));
+    keyspace.update::<ZSet, _>(DB0, b"none", true, add).expect("it is a sorted set");
+    assert_eq!(keyspace.encoding(DB0, b"none"), Some("skiplist"));
 }
 
 #[test]
@@ -272,9 +274,9 @@ fn members_of_equal_score_are_cut_by_their_bytes() {
                 set.set(&member, 0.0);
             }
         };
-        keyspace.update::<ZSet, _>(0, b"key", true, fill).expect("it is a sorted set");
+        keyspace.update::<ZSet, _>(DB0, b"key", true, fill).expect("it is a sorted set");
         let set =
-            keyspace.read::<ZSet>(0, b"key").expect("it is a sorted set").expect("it is there");
+            keyspace.read::<ZSet>(DB0, b"key").expect("it is a sorted set").expect("it is there");
         let cut = |min, max| set.lex_range(&LexRange { min, max });
         assert_eq!(cut(LexBound::Least, LexBound::Greatest), 0..10);
         assert!(cut(LexBound::Greatest, LexBound::Least).is_empty());

@@ -131,11 +131,14 @@ impl Compactor {
 
     /// Lets go of files that no mark needs any more, or some of them; whether there was anything.
     fn let_go(&mut self) -> bool {
+        let holds = &self.queue.holds;
         if !self.nameless.is_empty() {
             self.nameless.shrink();
+            if self.nameless.is_empty() {
+                holds.end_drop();
+            }
             return true;
         }
-        let holds = &self.queue.holds;
         if holds.count() == 0 || self.queue.lock().is_ending {
             return false;
         }
@@ -155,6 +158,9 @@ impl Compactor {
         if history::drop_kept(&self.shared, &kept, &mut self.nameless).is_err() {
             holds.keep(kept);
             self.drop_at_us = now_us + RETRY_US;
+        }
+        if self.nameless.is_empty() {
+            holds.end_drop();
         }
         true
     }
@@ -213,6 +219,8 @@ struct Running {
     /// What is being copied.
     copy: Option<ImageCopy>,
     copied: Vec<Copied>,
+    /// The last block that has a delete record perhaps which is dropped unread, or 0.
+    unread_delete_lsn: Lsn,
     /// The last block that each segment ever had.
     horizons: BTreeMap<SegmentId, Lsn>,
     /// The images of the old files that were not needed yet, by segment.
@@ -231,7 +239,9 @@ struct Running {
 
 impl Running {
     fn new(job: Job) -> Self {
+        let unread = job.members.iter().filter(|member| member.drops_all && member.has_deletes);
         Self {
+            unread_delete_lsn: unread.map(|member| member.horizon).max().unwrap_or(Lsn::ZERO),
             segments: job.members.iter().map(|member| member.segment).collect(),
             target: job.target,
             bytes_before: job.bytes_before,
@@ -423,7 +433,7 @@ impl Running {
     fn keep_sources(&self, shared: &Shared, holds: &Holds) -> Vec<Option<KeptFile>> {
         if self.aside.is_some() {
             // They are damaged: no mark is served by them.
-            holds.lose(&holds.holders(&self.marks, &self.segments), &self.segments);
+            holds.lose(&holds.holders(&self.marks, &self.segments, None), &self.segments);
             return vec![None; self.sources.len()];
         }
         history::keep(shared, holds, &self.sources, &self.marks, self.durable_before_rename)
@@ -463,6 +473,7 @@ impl Running {
         let gone = || self.copied.iter().filter(|copied| copied.present_count == 0);
         let horizon = gone().map(|copied| self.horizons[&copied.segment]).max();
         gone().for_each(|copied| shared.manifest.listing().note_gone(copied.segment));
+        self.note_dropped_deletes(shared);
         let durable = shared.durability.durable_lsn();
         shared.manifest.update(|manifest| {
             manifest.horizon = manifest.horizon.max(horizon.unwrap_or(Lsn::ZERO));
@@ -478,6 +489,15 @@ impl Running {
             }
             true
         })
+    }
+
+    /// Tells readers of blocks which delete records are dropped.
+    fn note_dropped_deletes(&self, shared: &Shared) {
+        let read = self.copied.iter().map(|copied| copied.dropped_delete_lsn);
+        let dropped = read.fold(self.unread_delete_lsn, Lsn::max);
+        if dropped > Lsn::ZERO {
+            shared.dropped_deletes.note(dropped);
+        }
     }
 
     /// Removes what the new file has replaced. Further parts of a segment go first: a part without

@@ -48,33 +48,24 @@ pub(crate) fn keep(
     marks: &[MarkId],
     until: Lsn,
 ) -> Vec<Option<KeptFile>> {
-    let needed: Vec<BTreeSet<MarkId>> =
-        sources.iter().map(|source| holds.holders(marks, &source.segments)).collect();
-    let mut linked: Vec<Option<PathBuf>> = sources
-        .iter()
-        .zip(&needed)
-        .map(|(source, holders)| (!holders.is_empty()).then(|| link(shared, source))?.ok())
-        .collect();
-    let dirs: BTreeSet<usize> = sources
-        .iter()
-        .zip(&linked)
-        .filter_map(|(source, path)| path.as_ref().map(|_| source.device))
-        .collect();
-    for device in dirs {
+    let mut links: Vec<Link> =
+        sources.iter().map(|source| Link::plan(shared, holds, source, marks)).collect();
+    for link in &mut links {
+        link.make(shared);
+    }
+    let is_new = |link: &&Link| link.state == LinkState::New;
+    let devices: BTreeSet<usize> =
+        links.iter().filter(is_new).map(|link| link.source.device).collect();
+    for device in devices {
         let dir = segment::history_dir(&shared.devices[device].path);
         if shared.disk.sync_dir(&dir).is_err() {
-            for (source, path) in sources.iter().zip(&mut linked) {
-                if source.device == device
-                    && let Some(path) = path.take()
-                {
-                    let _leftover = shared.disk.remove(&path);
-                }
-            }
+            let new = links.iter_mut().filter(|link| is_new(&&**link));
+            new.filter(|link| link.source.device == device).for_each(|link| link.undo(shared));
         }
     }
     let mut kept = Vec::new();
     let mut listed = Vec::new();
-    for ((source, holders), path) in sources.iter().zip(needed).zip(linked) {
+    for Link { source, path, holders, state } in links {
         let file = KeptFile {
             segment: source.name.0,
             part: source.name.1,
@@ -82,38 +73,80 @@ pub(crate) fn keep(
             device: shared.devices[source.device].id,
             until,
         };
-        listed.push(path.is_some().then_some(file));
-        match path {
-            Some(path) => {
-                let (device, segments) = (source.device, source.segments.clone());
-                kept.push(Kept { file, path, device, segments, holders, turn: 0 });
-            }
-            None => holds.lose(&holders, &source.segments),
+        let is_kept = matches!(state, LinkState::Old | LinkState::New);
+        listed.push(is_kept.then_some(file));
+        if is_kept {
+            let (device, segments) = (source.device, source.segments.clone());
+            kept.push(Kept { file, path, device, segments, holders, turn: 0 });
+        } else {
+            holds.lose(&holders, &source.segments);
         }
     }
     holds.keep(kept);
     listed
 }
 
-fn link(shared: &Shared, source: &Source) -> Result<PathBuf> {
-    let device = &shared.devices[source.device];
-    let dir = segment::history_dir(&device.path);
-    let (segment, part) = source.name;
-    let path = dir.join(segment::history_name(segment, part, source.generation));
-    if device.state() == DeviceState::Full {
-        // What is kept there would keep it full.
-        return Err(std::io::Error::from(ErrorKind::StorageFull)).at(&path, "keep");
+/// How far the second name of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkState {
+    /// There is none, and there is to be none unless a mark needs the file.
+    None,
+    /// It is there from a compaction that has failed, for marks that have the file still. It is
+    /// durable, and stays whatever becomes of this attempt.
+    Old,
+    /// It was made now.
+    New,
+}
+
+/// The second name of a file that is about to be replaced.
+struct Link<'a> {
+    source: &'a Source,
+    path: PathBuf,
+    holders: BTreeSet<MarkId>,
+    state: LinkState,
+}
+
+impl<'a> Link<'a> {
+    fn plan(shared: &Shared, holds: &Holds, source: &'a Source, marks: &[MarkId]) -> Self {
+        let dir = segment::history_dir(&shared.devices[source.device].path);
+        let (segment, part) = source.name;
+        let path = dir.join(segment::history_name(segment, part, source.generation));
+        let holders = holds.holders(marks, &source.segments, Some(&path));
+        let state = if holds.is_kept(&path) { LinkState::Old } else { LinkState::None };
+        Self { source, path, holders, state }
     }
-    let disk = &*shared.disk;
-    if !disk.exists(&dir).at(&dir, "look for")? {
-        disk.create_dir_all(&dir).at(&dir, "make")?;
+
+    /// Makes the name if a mark needs the file, as far as that can be.
+    fn make(&mut self, shared: &Shared) {
+        let is_needed = self.state == LinkState::None && !self.holders.is_empty();
+        if is_needed && self.try_make(shared).is_ok() {
+            self.state = LinkState::New;
+        }
     }
-    // From a compaction that has failed, or a mark that has been dropped since.
-    if disk.exists(&path).at(&path, "look for")? {
-        disk.remove(&path).at(&path, "remove")?;
+
+    fn try_make(&self, shared: &Shared) -> Result<()> {
+        let device = &shared.devices[self.source.device];
+        let (dir, path) = (segment::history_dir(&device.path), &self.path);
+        if device.state() == DeviceState::Full {
+            // What is kept there would keep it full.
+            return Err(std::io::Error::from(ErrorKind::StorageFull)).at(path, "keep");
+        }
+        let disk = &*shared.disk;
+        if !disk.exists(&dir).at(&dir, "look for")? {
+            disk.create_dir_all(&dir).at(&dir, "make")?;
+        }
+        // No mark has it: it is left from one that has been dropped, or from before the start.
+        if disk.exists(path).at(path, "look for")? {
+            disk.remove(path).at(path, "remove")?;
+        }
+        disk.link(&self.source.path, path).at(path, "link")
     }
-    disk.link(&source.path, &path).at(&path, "link")?;
-    Ok(path)
+
+    /// Takes the name away again: it is not durable.
+    fn undo(&mut self, shared: &Shared) {
+        let _leftover = shared.disk.remove(&self.path);
+        self.state = LinkState::None;
+    }
 }
 
 /// Takes files off the manifest's list and takes their names away; what is left is to be given

@@ -23,7 +23,7 @@
 //! then gives its bytes back; all by the compactor.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -81,6 +81,8 @@ struct State {
     turn: u64,
     held: BTreeMap<MarkId, Held>,
     kept: Vec<Kept>,
+    /// The devices of files that were taken out to be dropped, until they are gone.
+    dropping: BTreeSet<usize>,
 }
 
 /// See the file's top.
@@ -88,6 +90,8 @@ struct State {
 pub(crate) struct Holds {
     state: Mutex<State>,
     kept_count: AtomicUsize,
+    /// Whether files are being dropped. Set before they count as kept no more.
+    is_dropping: AtomicBool,
     /// Something may be kept that nothing needs.
     has_superfluous: AtomicBool,
 }
@@ -126,12 +130,18 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Those of `marks` that need one of `segments` as it is in place now.
-    pub(crate) fn holders(&self, marks: &[MarkId], segments: &[SegmentId]) -> BTreeSet<MarkId> {
+    /// Those of `marks` that need one of `segments` as it is in place now. The file in place may be
+    /// kept as `kept_as` already, because its replacement failed before: that is no older one.
+    pub(crate) fn holders(
+        &self,
+        marks: &[MarkId],
+        segments: &[SegmentId],
+        kept_as: Option<&Path>,
+    ) -> BTreeSet<MarkId> {
         let state = self.lock();
         let has_older = |id: MarkId, segment: &SegmentId| {
-            let mut kept = state.kept.iter();
-            kept.any(|kept| kept.holders.contains(&id) && kept.segments.contains(segment))
+            let mut older = state.kept.iter().filter(|kept| kept_as != Some(&kept.path));
+            older.any(|kept| kept.holders.contains(&id) && kept.segments.contains(segment))
         };
         let needs = |id: &&MarkId| {
             state.held.get(id).is_some_and(|held| {
@@ -140,6 +150,12 @@ impl Holds {
             })
         };
         marks.iter().filter(needs).copied().collect()
+    }
+
+    /// Whether the file of this path is kept. Generations are never used again, so that is then the
+    /// file that will be replaced under this name.
+    pub(crate) fn is_kept(&self, path: &Path) -> bool {
+        self.count() > 0 && self.lock().kept.iter().any(|kept| kept.path == path)
     }
 
     /// Says that files are about to be replaced and are kept. One that is kept already, because its
@@ -201,14 +217,15 @@ impl Holds {
         self.has_superfluous.store(true, Ordering::Release);
     }
 
-    /// Takes out what nothing needs any more. Takes no lock when that cannot be.
+    /// Takes out what nothing needs any more, to be dropped: until [`Holds::end_drop`] it counts as
+    /// being on its devices. Takes no lock when that cannot be.
     pub(crate) fn take_superfluous(&self) -> Vec<Kept> {
         if self.count() == 0 || !self.has_superfluous.load(Ordering::Acquire) {
             return Vec::new();
         }
         self.has_superfluous.store(false, Ordering::Relaxed);
         let mut state = self.lock();
-        let State { held, kept, .. } = &mut *state;
+        let State { held, kept, dropping, .. } = &mut *state;
         let is_superfluous = |kept: &mut Kept| {
             let mut holders = kept.holders.iter().filter_map(|id| held.get(id));
             let needs = |held: &Held| {
@@ -217,14 +234,26 @@ impl Holds {
             };
             !holders.any(needs)
         };
-        let taken = kept.extract_if(.., is_superfluous).collect();
+        let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).collect();
+        dropping.extend(taken.iter().map(|kept| kept.device));
+        self.is_dropping.store(!dropping.is_empty(), Ordering::Release);
         self.note_count(&state);
         taken
     }
 
-    /// Whether anything is kept on the device.
+    /// Says that what was taken out is gone from its devices, or is kept again.
+    pub(crate) fn end_drop(&self) {
+        self.lock().dropping.clear();
+        self.is_dropping.store(false, Ordering::Release);
+    }
+
+    /// Whether anything is kept on the device, or being dropped there.
     pub(crate) fn has_on(&self, device: usize) -> bool {
-        self.count() > 0 && self.lock().kept.iter().any(|kept| kept.device == device)
+        if self.count() == 0 && !self.is_dropping.load(Ordering::Acquire) {
+            return false;
+        }
+        let state = self.lock();
+        state.dropping.contains(&device) || state.kept.iter().any(|kept| kept.device == device)
     }
 
     /// How many files are kept.

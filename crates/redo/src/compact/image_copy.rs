@@ -8,6 +8,7 @@
 //! Nothing is decoded: a record is copied by its length. An image has no header until its first
 //! record that stays, so that a segment of which nothing stays leaves no trace.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use base::checksum::crc32c;
@@ -98,6 +99,8 @@ pub(crate) struct Copied {
     pub(crate) delete_count: u32,
     pub(crate) bytes: u64,
     pub(crate) min_lsn: Lsn,
+    /// The newest delete record that was dropped, or 0.
+    pub(crate) dropped_delete_lsn: Lsn,
 }
 
 /// One segment being copied.
@@ -190,6 +193,7 @@ impl ImageCopy {
             delete_count: 0,
             bytes: 0,
             min_lsn: Lsn::ZERO,
+            dropped_delete_lsn: Lsn::ZERO,
         };
         Ok(Self {
             header,
@@ -269,8 +273,16 @@ impl ImageCopy {
         match large {
             Large::Checking(mut copy) => {
                 let (keep, lsn) = (&self.keep, self.last_lsn);
-                let stays = |ordinal, is_delete| keep.stays(lsn, ordinal, is_delete);
+                let has_dropped = Cell::new(false);
+                let stays = |ordinal, is_delete| {
+                    let stays = keep.stays(lsn, ordinal, is_delete);
+                    has_dropped.set(has_dropped.get() || (is_delete && !stays));
+                    stays
+                };
                 let checked_bytes = copy.check_chunk(stays)?;
+                if has_dropped.get() {
+                    self.copied.dropped_delete_lsn = lsn;
+                }
                 if checked_bytes > 0 {
                     self.large = Some(Large::Checking(copy));
                 } else if copy.keeps_any() {
@@ -315,6 +327,9 @@ impl ImageCopy {
                 body.map_err(|what| self.parts[part].cursor.source.corrupt(block.offset, what))?;
             let is_delete = record::is_delete(body);
             if !self.keep.stays(block.header.lsn, ordinal, is_delete) {
+                if is_delete {
+                    self.copied.dropped_delete_lsn = block.header.lsn;
+                }
                 continue;
             }
             delete_count += u32::from(is_delete);

@@ -42,6 +42,8 @@ pub(crate) struct Member {
     pub(crate) horizon: Lsn,
     /// Every record is retired: there is nothing to read.
     pub(crate) drops_all: bool,
+    /// There are delete records in it.
+    pub(crate) has_deletes: bool,
 }
 
 /// How a job has ended.

@@ -387,6 +387,7 @@ impl Schedule {
                 parts: segment.parts.clone(),
                 keep: Keep { bitmap: segment.copy_bitmap(scene.open_lsn), delete_floor },
                 horizon: segment.max_lsn,
+                has_deletes: segment.delete_count > 0,
                 drops_all: aside.is_some() || segment.invalid_count == segment.present_count,
             });
         }

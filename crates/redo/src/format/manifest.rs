@@ -86,8 +86,8 @@ const FIXED_BYTES: usize = 60;
 const LISTED_BYTES: usize = 16;
 const KEPT_BYTES: usize = 36;
 
-/// The sections: numbers and ids, devices, images that there must be, object floor; history, and
-/// its floor.
+/// The sections: numbers and ids, devices, images that there must be, object floor; history and its
+/// floor, which are written when they say something.
 const SECTIONS: [Tag; 6] = [*b"BASE", *b"DEVS", *b"IMGS", *b"OBJF", *b"HIST", *b"HFLR"];
 
 /// The first so many there must be.
@@ -129,10 +129,18 @@ impl Manifest {
         }
         let objects = self.object_floor.0.to_le_bytes();
         let floor = self.history_floor.0.to_le_bytes();
-        let contents = [&base[..], &devices, &images, &objects, &history, &floor];
         let mut body = Vec::new();
-        for (tag, content) in SECTIONS.into_iter().zip(contents) {
+        for (tag, content) in SECTIONS.into_iter().zip([&base[..], &devices, &images, &objects]) {
             sections::put(&mut body, tag, content);
+        }
+        let [.., history_tag, floor_tag] = SECTIONS;
+        if !history.is_empty() {
+            sections::put(&mut body, history_tag, &history);
+        }
+        if self.history_floor != self.durable_lsn {
+            // A program that leaves it out has compacted nothing beyond the durable LSN that it writes,
+            // which stands for the floor then.
+            sections::put_skippable(&mut body, floor_tag, &floor);
         }
         framed(MAGIC, MANIFEST_VERSION, &body)
     }
@@ -479,14 +487,21 @@ mod tests {
         assert_eq!(Manifest::decode(&bytes, Path::new("m")).unwrap(), manifest());
     }
 
+    /// The program before this one knew the first four sections.
     #[test]
-    fn no_flipped_byte_goes_unseen() {
-        let bytes = manifest().encode();
-        for at in 0..bytes.len() {
-            let mut bytes = bytes.clone();
-            bytes[at] ^= 0x10;
-            assert!(Manifest::decode(&bytes, Path::new("m")).is_err(), "byte {at}");
+    fn a_program_that_knows_no_history_reads_a_manifest_that_lists_none() {
+        let known = [SECTIONS[0], SECTIONS[1], SECTIONS[2], SECTIONS[3]];
+        let is_read = |manifest: &Manifest| {
+            let bytes = manifest.encode();
+            assert_eq!(&Manifest::decode(&bytes, Path::new("m")).unwrap(), manifest);
+            let (_, body) = unframed(MAGIC, MANIFEST_VERSION, &bytes, Path::new("m")).unwrap();
+            sections::take(known, 4, body, Path::new("m")).is_ok_and(|found| found.is_some())
+        };
+        for history_floor in [Lsn::ZERO, Lsn(3), manifest().durable_lsn] {
+            let without = Manifest { history: Vec::new(), history_floor, ..manifest() };
+            assert!(is_read(&without), "{without:?}");
         }
+        assert!(!is_read(&manifest()), "a file is kept, and it must not be overlooked");
     }
 
     #[test]

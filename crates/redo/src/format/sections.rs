@@ -6,7 +6,8 @@
 //!
 //! A program that does not know a section skips it, and what it writes is without it. A section
 //! that must not be lost or overlooked has the flag [`MUST_KNOW`]: then such a program refuses the
-//! file and names the section.
+//! file and names the section. So a section that is newer than others is written only when it says
+//! something, and has the flag only when an older program must not go on without it.
 
 use std::path::Path;
 
@@ -24,8 +25,17 @@ const HEAD_BYTES: usize = 16;
 
 /// Appends a section that every program must know.
 pub(crate) fn put(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
+    put_with(out, tag, MUST_KNOW, content);
+}
+
+/// Appends a section that a program which does not know it leaves out.
+pub(crate) fn put_skippable(out: &mut Vec<u8>, tag: Tag, content: &[u8]) {
+    put_with(out, tag, 0, content);
+}
+
+fn put_with(out: &mut Vec<u8>, tag: Tag, flags: u32, content: &[u8]) {
     out.extend_from_slice(&tag);
-    out.extend_from_slice(&MUST_KNOW.to_le_bytes());
+    out.extend_from_slice(&flags.to_le_bytes());
     out.extend_from_slice(&(content.len() as u64).to_le_bytes());
     out.extend_from_slice(content);
 }

@@ -4,6 +4,10 @@
 //! the new ones and goes on behind the last block that it gave out. A number that is missing above
 //! the horizon is no end and no gap but a sign of the same; only if it is missing again and again it
 //! is an error.
+//!
+//! **No deletion is missed.** A compaction drops a delete record when no older file has what it
+//! deletes; but the caller may have read that, from here or from a mark. Where a delete record from the
+//! next block on was dropped since the caller's state was there, the blocks are refused.
 
 use std::sync::Arc;
 
@@ -15,6 +19,7 @@ use crate::read::merge::{DeviceStream, Merge};
 use crate::read::reader::LogBlock;
 use crate::read::scan::SegmentFile;
 use crate::shared::device::Shared;
+use crate::shared::dropped_deletes::DropCount;
 
 /// See the file's top.
 pub struct Blocks {
@@ -26,6 +31,10 @@ pub struct Blocks {
     pass: Option<Pass>,
     /// How often in a row something was replaced before anything was read.
     failures: usize,
+    /// Delete records that were dropped before the first so many drops are not missed: when the files
+    /// were looked up first there was no older record of theirs any more. `None`: the caller has what
+    /// comes before `next` from elsewhere, from before all drops perhaps.
+    drops_seen: Option<DropCount>,
 }
 
 /// A merge of the images that there were at one time.
@@ -39,7 +48,7 @@ struct Pass {
 impl Blocks {
     pub(crate) fn new(shared: Arc<Shared>, from: Lsn) -> Self {
         let end = shared.durability.durable_lsn();
-        Self { shared, next: from.max(Lsn(1)), end, pass: None, failures: 0 }
+        Self { shared, next: from.max(Lsn(1)), end, pass: None, failures: 0, drops_seen: None }
     }
 
     /// Returns the last block that will be given out: what was durable when the reading began.
@@ -51,7 +60,8 @@ impl Blocks {
     /// Returns the next block; `None` behind the last one.
     ///
     /// # Errors
-    /// When a file cannot be read, is damaged or missing. Calling it again tries again.
+    /// When a file cannot be read, is damaged or missing: calling it again tries again. And when
+    /// deletions would be missed.
     #[expect(clippy::should_implement_trait, reason = "after an error it can go on")]
     pub fn next(&mut self) -> Result<Option<LogBlock>> {
         loop {
@@ -67,7 +77,8 @@ impl Blocks {
                 Err(error) => {
                     self.pass = None;
                     self.failures += 1;
-                    if self.failures >= ATTEMPTS_MAX {
+                    let is_final = matches!(error, Error::DeletesDropped { .. });
+                    if is_final || self.failures >= ATTEMPTS_MAX {
                         self.failures = 0;
                         return Err(error);
                     }
@@ -78,7 +89,17 @@ impl Blocks {
 
     fn step(&mut self) -> Result<Option<LogBlock>> {
         if self.pass.is_none() {
-            self.pass = Some(Pass::begin(&self.shared, self.next)?);
+            let is_first = self.next == Lsn(1);
+            if is_first {
+                self.drops_seen = Some(self.shared.dropped_deletes.count());
+            }
+            let pass = Pass::begin(&self.shared, self.next)?;
+            // After the images: before a file goes away, what is dropped from it is noted.
+            let last = self.shared.dropped_deletes.newest(self.drops_seen);
+            if !is_first && last >= self.next {
+                return Err(Error::DeletesDropped { from: self.next, last });
+            }
+            self.pass = Some(pass);
         }
         let pass = self.pass.as_mut().expect("begun above");
         loop {

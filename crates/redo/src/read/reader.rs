@@ -159,7 +159,10 @@ impl Reader {
         }
     }
 
-    /// Reads the blocks from `from` on up to the last one that is durable now, in order.
+    /// Reads the blocks from `from` on up to the last one that is durable now, in order. They say
+    /// everything that has changed since the block before `from`, deletions included, or are refused
+    /// by [`Blocks::next`]: compactions drop deletions after a while. A mark's state goes on with the
+    /// block behind it, an empty state with block 1.
     #[must_use]
     pub fn blocks(&self, from: Lsn) -> Blocks {
         Blocks::new(Arc::clone(&self.shared), from)

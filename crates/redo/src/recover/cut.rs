@@ -12,7 +12,7 @@ use std::path::Path;
 
 use env::{Access, Disk, File, Unpublished};
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock, write_footer};
 use crate::format::segment;
 use crate::read::catalog::Catalog;
@@ -25,12 +25,23 @@ pub(crate) struct Tidied {
     pub(crate) file_bytes: Vec<u64>,
     /// How many bytes were cut off that were not just unwritten space.
     pub(crate) cut_bytes: u64,
+    /// What could not be removed from `history/`, and why.
+    pub(crate) stuck: Vec<Error>,
 }
 
 /// Cuts, seals and removes, durably.
 pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Result<Tidied> {
-    // What was kept goes first: it may be another name of a file that is changed here.
-    let superfluous = catalog.history.iter().chain(&catalog.leftovers).chain(&catalog.unborn);
+    // What was kept goes first: it may be another name of a file that is changed here. Nothing needs
+    // that it is gone: a file with another name is changed by a copy, and what is there under a name
+    // of ours may be a directory that was put there.
+    let mut stuck = Vec::new();
+    for path in &catalog.history {
+        match disk.remove(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => stuck.extend(removed.at(path, "remove").err()),
+        }
+    }
+    let superfluous = catalog.leftovers.iter().chain(&catalog.unborn);
     for path in superfluous {
         // A half-written device mark may have been replaced meanwhile.
         match disk.remove(path) {
@@ -39,7 +50,7 @@ pub(crate) fn tidy(disk: &dyn Disk, catalog: &Catalog, state: &LogState) -> Resu
         }
     }
     let newest = catalog.newest_segments();
-    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0 };
+    let mut tidied = Tidied { file_bytes: vec![0; catalog.files.len()], cut_bytes: 0, stuck };
     for (index, source) in catalog.files.iter().enumerate().rev() {
         let file = &state.files[index];
         let data_end = source.footer.as_ref().map_or(source.len, |footer| footer.data_end);

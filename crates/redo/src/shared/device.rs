@@ -23,6 +23,7 @@ use crate::format::manifest::{Manifest, ManifestStore};
 use crate::id::Id;
 use crate::options::Waker;
 use crate::shared::devices::Devices;
+use crate::shared::dropped_deletes::DroppedDeletes;
 use crate::shared::durability::Durability;
 use crate::shared::sealed_block::SealedBlock;
 
@@ -336,6 +337,7 @@ pub(crate) struct Shared {
     pub(crate) epoch: u64,
     pub(crate) manifest: ManifestStore,
     pub(crate) durability: Durability,
+    pub(crate) dropped_deletes: DroppedDeletes,
     pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
     /// How long the groups of new files are.
@@ -375,7 +377,7 @@ impl Shared {
         reserve_bytes: u64,
         lock: Box<dyn Lock>,
     ) -> Self {
-        let Manifest { database, epoch, .. } = manifest.get();
+        let Manifest { database, epoch, horizon, .. } = manifest.get();
         Self {
             disk,
             clock,
@@ -384,6 +386,7 @@ impl Shared {
             epoch,
             manifest,
             durability,
+            dropped_deletes: DroppedDeletes::new(horizon),
             devices: Devices::new(devices),
             segment_bytes,
             group_bytes,

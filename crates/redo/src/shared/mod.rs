@@ -2,10 +2,12 @@
 //!
 //! `device` has one device with its queue, the mailbox of the executor, and all of it together;
 //! `devices` the devices in their order. `durability` is how far the log is written and synced,
-//! `sealed_block` what goes from the executor to a flusher, `step` what step machines say.
+//! `sealed_block` what goes from the executor to a flusher, `step` what step machines say, and
+//! `dropped_deletes` what the compactor tells readers of blocks.
 
 pub(crate) mod device;
 pub(crate) mod devices;
+pub(crate) mod dropped_deletes;
 pub(crate) mod durability;
 pub(crate) mod sealed_block;
 pub(crate) mod step;

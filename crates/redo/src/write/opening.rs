@@ -347,6 +347,9 @@ impl Recovery {
                 path.display()
             ));
         }
+        for error in &cut.stuck {
+            log.tell(format!("{error}; nothing needs it any more"));
+        }
         Ok(Opened { log, flushers, compactor, summary })
     }
 }

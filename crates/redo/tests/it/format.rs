@@ -98,8 +98,13 @@ fn load_example(manifest_version: &str, segment_version: &str) -> SimDisk {
 
 #[test]
 fn files_of_every_version_are_read() {
-    let versions = [("v1", "v1"), ("v2-without-history", "v1"), ("v2", "v1"), ("v2", "v2")];
-    for (manifest, segments) in versions {
+    for (manifest, segments) in [
+        ("v1", "v1"),
+        ("v2-without-history", "v1"),
+        ("v2-empty-history", "v1"),
+        ("v2", "v1"),
+        ("v2", "v2"),
+    ] {
         let disk: Arc<dyn env::Disk> = Arc::new(load_example(manifest, segments));
         let mut out = Vec::new();
         redo::dump(&disk, Path::new("/data"), &[], redo::DumpFormat::Text, &mut out).unwrap();

@@ -12,6 +12,7 @@ mod failing;
 mod format;
 mod harness;
 mod inspection;
+mod keeping;
 mod lifecycle;
 mod marks;
 mod objects;

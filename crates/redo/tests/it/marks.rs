@@ -10,7 +10,7 @@ use redo::{Error, FileError, Mark, MarkReader, Options, Scrubber, SyncPolicy};
 
 use crate::harness::{Database, index, key, options};
 
-type Entries = BTreeMap<Vec<u8>, (Vec<u8>, RecordAddr)>;
+pub(crate) type Entries = BTreeMap<Vec<u8>, (Vec<u8>, RecordAddr)>;
 
 /// What there was at a mark.
 struct Expected {
@@ -307,7 +307,7 @@ fn a_mark_of_a_log_that_is_healed_is_right_or_says_that_it_is_not() {
 }
 
 /// A database whose segments are half garbage, with a mark, and the mark's contents.
-fn marked(disk: &SimDisk) -> (Database, Mark, Entries) {
+pub(crate) fn marked(disk: &SimDisk) -> (Database, Mark, Entries) {
     let mut options = options(Path::new("/data"));
     options.segment_bytes = 2000;
     options.policy = SyncPolicy::Always;
@@ -340,11 +340,11 @@ fn read_all(mut reader: MarkReader) -> redo::Result<Entries> {
     Ok(found)
 }
 
-fn read_mark(mark: Mark) -> redo::Result<Entries> {
+pub(crate) fn read_mark(mark: Mark) -> redo::Result<Entries> {
     read_all(mark.read().ok().expect("it is ready"))
 }
 
-fn history(disk: &SimDisk) -> usize {
+pub(crate) fn history(disk: &SimDisk) -> usize {
     env::Disk::list(disk, Path::new("/data/redo/history")).map_or(0, |names| names.len())
 }
 
@@ -509,7 +509,7 @@ fn an_empty_log_has_an_empty_mark() {
 
 /// What the manifest says of history is true on what a crash has left: all that it lists is there,
 /// and what a file in place has replaced is kept, or the floor is above it.
-fn check_history(disk: &SimDisk) {
+pub(crate) fn check_history(disk: &SimDisk) {
     let Some(manifest) = redo::manifest::Manifest::read(disk, Path::new("/data")).unwrap() else {
         return;
     };

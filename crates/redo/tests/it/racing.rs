@@ -11,23 +11,32 @@ use std::sync::{Arc, Mutex};
 use base::{Lsn, RecordAddr};
 use env::{Access, Disk, File, Lock};
 use env_sim::{Faults, SimDisk};
-use redo::{Mark, MarkReader, Step};
+use redo::{Error, Mark, MarkReader, Step};
 
 use crate::harness::{Database, key, options};
 
 /// What happens at which call from now on.
 type Event = Option<(u64, Box<dyn FnOnce() + Send>)>;
 
+/// What happens before a file is removed.
+type OnRemove = Option<Box<dyn FnMut(&Path) + Send>>;
+
 #[derive(Clone)]
-struct Busy {
-    disk: SimDisk,
+pub(crate) struct Busy {
+    pub(crate) disk: SimDisk,
     event: Arc<Mutex<Event>>,
+    on_remove: Arc<Mutex<OnRemove>>,
 }
 
 impl Busy {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let disk = SimDisk::new(seed, Faults::default());
-        Self { disk, event: Arc::default() }
+        Self { disk, event: Arc::default(), on_remove: Arc::default() }
+    }
+
+    /// Lets `event` happen before each file is removed, but for those that it removes itself.
+    pub(crate) fn before_removals(&self, event: impl FnMut(&Path) + Send + 'static) {
+        *self.on_remove.lock().unwrap() = Some(Box::new(event));
     }
 
     /// Lets `event` happen right before the call after `calls` others.
@@ -107,6 +116,11 @@ impl Disk for Busy {
         Disk::link(&self.disk, from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
+        let taken = self.on_remove.lock().unwrap().take();
+        if let Some(mut event) = taken {
+            event(path);
+            *self.on_remove.lock().unwrap() = Some(event);
+        }
         self.disk.remove(path)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -282,7 +296,15 @@ fn read_blocks(make: impl Fn(&Busy) -> Database, make_garbage: impl Fn(&mut Data
         disk.after(calls, move || run(database));
         let mut blocks = reader.blocks(Lsn(1));
         let (mut last, mut seen) = (Lsn::ZERO, BTreeSet::new());
-        while let Some(block) = blocks.next().unwrap() {
+        loop {
+            let block = match blocks.next() {
+                Ok(None) => break,
+                Err(Error::DeletesDropped { .. }) => {
+                    (blocks, last, seen) = (reader.blocks(Lsn(1)), Lsn::ZERO, BTreeSet::new());
+                    continue;
+                }
+                block => block.unwrap().expect("matched above"),
+            };
             assert!(block.lsn() > last && block.lsn() <= end);
             last = block.lsn();
             for record in block.records() {

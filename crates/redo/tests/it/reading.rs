@@ -1,19 +1,21 @@
 //! Reading a log while it is written, compacted and moved: right or an error, and nothing that a
 //! crash could take back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Lsn, RecordAddr, SegmentId};
 use env::Disk;
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{Blocks, Reader, SyncPolicy};
+use redo::{Blocks, Error, Reader, SyncPolicy};
 
 use crate::harness::{Counter, Database, index, key, options};
 
 /// What was written where: the block, the key, and the value unless the record says "deleted".
 type Written = HashMap<RecordAddr, (Lsn, Vec<u8>, Option<Vec<u8>>)>;
+
+type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct World {
     database: Database,
@@ -98,9 +100,19 @@ impl World {
         }
     }
 
-    /// Takes a block, compares it with what was written. Whether there was one.
-    fn check_block(&self, blocks: &mut Blocks, last: &mut Lsn, seen: &mut Vec<RecordAddr>) -> bool {
-        let Some(block) = blocks.next().unwrap() else { return false };
+    /// Takes a block, compares it with what was written. Whether there was one; `None` when deletions
+    /// were compacted away.
+    fn check_block(
+        &self,
+        blocks: &mut Blocks,
+        last: &mut Lsn,
+        seen: &mut Vec<RecordAddr>,
+    ) -> Option<bool> {
+        let block = match blocks.next() {
+            Err(Error::DeletesDropped { .. }) => return None,
+            block => block.unwrap(),
+        };
+        let Some(block) = block else { return Some(false) };
         assert!(block.lsn() > *last, "block {} after block {last}", block.lsn());
         *last = block.lsn();
         assert!(*last <= self.database.log.durable_lsn());
@@ -114,13 +126,22 @@ impl World {
             assert_eq!(value.as_deref(), Some(record.value));
             seen.push(addr);
         }
-        true
+        Some(true)
+    }
+
+    /// Makes everything durable.
+    fn sync(&mut self) {
+        self.database.log.seal();
+        let sealed = Lsn(self.database.log.open_lsn().0 - 1);
+        self.database.log.request_sync(sealed);
+        self.database.flush();
+        assert_eq!(self.database.log.durable_lsn(), sealed);
     }
 }
 
 #[test]
 fn what_is_read_meanwhile_is_what_was_written() {
-    let (mut compactions, mut gathered) = (0, 0);
+    let (mut compactions, mut gathered, mut refused) = (0, 0, 0);
     for seed in 0..40 {
         let mut world = World::new(seed, 1 + index(seed % 3));
         let mut reader = world.database.log.reader();
@@ -132,8 +153,15 @@ fn what_is_read_meanwhile_is_what_was_written() {
             let from = Lsn(1 + world.rng.below(world.database.log.durable_lsn().0 + 2));
             let mut blocks = reader.blocks(from);
             let (mut last, mut seen) = (Lsn(from.0 - 1), Vec::new());
-            while world.check_block(&mut blocks, &mut last, &mut seen) {
-                (0..world.rng.below(6)).for_each(|_| world.step());
+            let ended = loop {
+                match world.check_block(&mut blocks, &mut last, &mut seen) {
+                    Some(true) => (0..world.rng.below(6)).for_each(|_| world.step()),
+                    ended => break ended,
+                }
+            };
+            if ended.is_none() {
+                refused += 1;
+                continue;
             }
             let stats = world.database.log.stats();
             gathered += u64::from(stats.files < stats.segments);
@@ -147,6 +175,108 @@ fn what_is_read_meanwhile_is_what_was_written() {
         compactions += world.database.log.stats().compactions;
     }
     assert!(compactions > 200 && gathered > 0, "{compactions} compactions, {gathered} gathered");
+    assert!(refused < 200, "{refused} of 240 are refused");
+}
+
+/// Goes on from `state`, which is what there was before `from`, while the log goes on, and then to its
+/// end. What there is then; `None` when deletions were compacted away.
+fn follow(world: &mut World, mut state: Entries, from: Lsn) -> Option<Entries> {
+    let mut blocks = world.database.log.reader().blocks(from);
+    let mut is_over = false;
+    loop {
+        let block = match blocks.next() {
+            Err(Error::DeletesDropped { .. }) => return None,
+            block => block.unwrap(),
+        };
+        let Some(block) = block else {
+            if is_over {
+                return Some(state);
+            }
+            // What was superseded after this end may be missing: what has superseded it comes.
+            world.sync();
+            (blocks, is_over) = (world.database.log.reader().blocks(blocks.end().next()), true);
+            continue;
+        };
+        for record in block.records() {
+            let (_, record) = record.unwrap();
+            if record.kind.is_delete() {
+                state.remove(record.key);
+            } else {
+                state.insert(record.key.to_vec(), record.value.to_vec());
+            }
+        }
+        if !is_over {
+            (0..world.rng.below(8)).for_each(|_| world.step());
+        }
+    }
+}
+
+#[test]
+fn a_follower_keeps_nothing_that_was_deleted_or_is_refused() {
+    let (mut from_first, mut from_later, mut refused) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut world = World::new(seed, 1 + index(seed % 3));
+        for _ in 0..8 {
+            world.sync();
+            let (state, from) = (world.database.keyspace.contents(), world.database.log.open_lsn());
+            (0..80).for_each(|_| world.step());
+            world.sync();
+            let (state, from) = match world.rng.below(3) {
+                0 => (Entries::new(), Lsn(1)),
+                _ => (state, from),
+            };
+            match follow(&mut world, state, from) {
+                Some(found) => {
+                    let expected = world.database.keyspace.contents();
+                    let is_same = found == expected;
+                    assert!(is_same, "seed {seed}: from {from}");
+                    *(if from == Lsn(1) { &mut from_first } else { &mut from_later }) += 1;
+                }
+                None => refused += 1,
+            }
+        }
+    }
+    let counts = (from_first, from_later, refused);
+    assert!(from_first > 20 && from_later > 20 && refused > 20, "{counts:?}");
+}
+
+#[test]
+fn a_reader_says_from_where_on_deletions_are_missing() {
+    let disk = SimDisk::new(6, Faults::default());
+    let open = || Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
+    let mut database = open();
+    (0..60).for_each(|number| database.set(&key(number), &[7; 100]));
+    database.flush();
+    let from = database.log.open_lsn();
+    database.delete(&key(3));
+    database.flush();
+    let is_delete_next = |blocks: &mut Blocks| {
+        let block = blocks.next().unwrap().expect("it is there");
+        block.records().any(|record| record.unwrap().1.kind.is_delete())
+    };
+    assert!(is_delete_next(&mut database.log.reader().blocks(from)));
+    // First the entry goes, and then, behind it, what has deleted it.
+    for number in 10..50 {
+        database.set(&key(number), &[8; 300]);
+        database.flush();
+    }
+    for _ in 0..3 {
+        database.log.compact_all();
+        database.settle();
+    }
+    for is_restarted in [false, true] {
+        if is_restarted {
+            database.close();
+            database = open();
+        }
+        let reader = database.log.reader();
+        let error = reader.blocks(from).next().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(&format!("the blocks from {from} on")), "{error}");
+        let Error::DeletesDropped { last, .. } = error else { panic!("{error}") };
+        assert!(last == from || (is_restarted && last > from), "{last}");
+        assert!(reader.blocks(last.next()).next().unwrap().is_some());
+        assert!(reader.blocks(Lsn(1)).next().unwrap().is_some());
+    }
 }
 
 #[test]

@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use base::RecordAddr;
 use env::Disk;
+use env_sim::SimDisk;
+use env_sim::sweep::{Damage, Image, crash_everywhere, disk_of};
 use redo::block::{self, BlockHeader};
 use redo::{Error, FileError, Repair, RepairMode, Replay, record};
 
 use crate::harness::{Counter, Database, Keyspace};
-use crate::sweep::{Damage, Image, Shape, damages, device_failed, disk_of, read_all, shapes};
+use crate::sweep::{Shape, damages, device_failed, read_all, shapes};
 
 const DIR: &str = "/data";
 const NOW: RepairMode = RepairMode::CarryOut { now_ms: 1_700_000_000_000 };
@@ -34,11 +36,11 @@ fn blocks_of(bytes: &[u8]) -> BTreeMap<usize, BlockHeader> {
 /// Whether all bytes of `range` of the file are still there, here or under another name.
 fn is_whole(damage: &Damage, path: &Path, range: std::ops::Range<usize>) -> bool {
     match damage {
-        Damage::Turn { path: turned, at, .. } => turned != path || !range.contains(at),
+        Damage::Flip { path: turned, at, .. } => turned != path || !range.contains(at),
         Damage::Cut { path: cut, len } => cut != path || range.end <= *len,
-        Damage::Remove { path: removed } => removed != path,
+        Damage::Lose { path: removed } => removed != path,
         // Blocks are looked for in files that are named like segments.
-        Damage::Exchange { a, b } => {
+        Damage::Exchange { path: a, other: b } => {
             let is_segment = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "redo");
             path != a && path != b || is_segment(a) && is_segment(b)
         }
@@ -83,7 +85,7 @@ fn is_no_damage(error: &Error) -> bool {
 }
 
 fn judge(shape: &Shape, damage: &Damage) -> Result<bool, String> {
-    let image = damage.on(&shape.image);
+    let image = damage.apply(&shape.image);
     let disk = disk_of(&image);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let shown = repair(&shared, shape, RepairMode::Show);
@@ -182,33 +184,27 @@ fn a_crash_at_any_point_of_a_repair_is_made_good_by_another_one() {
     for shape in shapes() {
         let all = damages(&shape);
         for damage in all.iter().skip(shape.name.len()).step_by(all.len() / 12) {
-            for n_ios in 1.. {
-                let image = damage.on(&shape.image);
-                let disk = disk_of(&image);
-                let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-                disk.crash_after(n_ios);
-                let first = repair(&shared, &shape, NOW);
-                let is_over = !disk.is_crashed();
-                if is_over && first.is_err() {
-                    break;
-                }
-                disk.restart();
-                crashes += usize::from(!is_over);
-                let what = format!("{}: {damage:?}: crash at {n_ios}", shape.name);
-                let done = match repair(&shared, &shape, NOW) {
-                    Err(error) if is_no_damage(&error) => break,
-                    done => done.unwrap_or_else(|error| panic!("{what}: {error}")),
-                };
-                assert!(is_over || !first.is_ok_and(|first| first.is_needed()), "{what}");
-                is_kept(&image, &read_all(&disk)).unwrap_or_else(|error| panic!("{what}: {error}"));
-                let database = Database::open_on(shared, shape.options.clone()).unwrap();
-                let found = database.keyspace.contents();
-                let was_needed = done.is_needed() || !is_over;
-                assert!(!was_needed || found == expected(&shape, damage), "{what}: {found:?}");
-                if is_over {
-                    break;
-                }
-            }
+            let image = damage.apply(&shape.image);
+            let shared = |disk: &SimDisk| -> Arc<dyn Disk> { Arc::new(disk.clone()) };
+            crashes += 2 * crash_everywhere(
+                &disk_of(&image),
+                |disk| repair(&shared(disk), &shape, NOW),
+                |disk, first| {
+                    let what = format!("{}: {damage:?}", shape.name);
+                    let done = match repair(&shared(disk), &shape, NOW) {
+                        Err(error) if is_no_damage(&error) => return,
+                        done => done.unwrap_or_else(|error| panic!("{what}: {error}")),
+                    };
+                    let is_done = first.as_ref().is_ok_and(Repair::is_needed);
+                    assert!(!(is_done && done.is_needed()), "{what}: it was not done");
+                    let kept = is_kept(&image, &read_all(disk));
+                    kept.unwrap_or_else(|error| panic!("{what}: {error}"));
+                    let database = Database::open_on(shared(disk), shape.options.clone()).unwrap();
+                    let found = database.keyspace.contents();
+                    let was_needed = done.is_needed() || first.is_err() || is_done;
+                    assert!(!was_needed || found == expected(&shape, damage), "{what}: {found:?}");
+                },
+            );
         }
     }
     assert!(crashes > 1000, "{crashes}");

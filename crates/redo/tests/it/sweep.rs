@@ -19,18 +19,17 @@ use std::sync::Arc;
 
 use base::{DbId, ObjectId, Record, RecordKind};
 use env::{Access, Disk};
+use env_sim::sweep::{self, Damage, Image, crash_everywhere, disk_of};
 use env_sim::{Faults, SimDisk};
 use redo::block::{self, BlockHeader};
-use redo::manifest::Manifest;
+use redo::manifest::{DeviceMark, Manifest};
 use redo::segment::{self, SegmentHeader};
 use redo::{Error, Options};
 
-use crate::harness::{Database, key, options, value};
+use crate::harness::{Database, index, key, options, value};
 
 const DIR: &str = "/data";
 
-/// Every file with its bytes.
-pub(crate) type Image = BTreeMap<PathBuf, Vec<u8>>;
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A log to be damaged.
@@ -283,78 +282,27 @@ pub(crate) fn read_all(disk: &SimDisk) -> Image {
     image
 }
 
-/// A disk with these files.
-pub(crate) fn disk_of(image: &Image) -> SimDisk {
-    let disk = SimDisk::new(2, Faults::default());
-    for (path, bytes) in image {
-        let dir = path.parent().unwrap();
-        disk.create_dir_all(dir).unwrap();
-        let file = disk.create(path).unwrap();
-        file.write_all_at(bytes, 0).unwrap();
-        file.sync_data().unwrap();
-        disk.sync_dir(dir).unwrap();
-    }
-    disk
-}
-
-/// One fault.
-#[derive(Debug, Clone)]
-pub(crate) enum Damage {
-    Turn { path: PathBuf, at: usize, bit: u8 },
-    Cut { path: PathBuf, len: usize },
-    Remove { path: PathBuf },
-    Exchange { a: PathBuf, b: PathBuf },
-    Append { path: PathBuf, bytes: Vec<u8> },
-}
-
-impl Damage {
-    pub(crate) fn on(&self, image: &Image) -> Image {
-        let mut image = image.clone();
-        match self {
-            Self::Turn { path, at, bit } => image.get_mut(path).unwrap()[*at] ^= 1 << bit,
-            Self::Cut { path, len } => image.get_mut(path).unwrap().truncate(*len),
-            Self::Remove { path } => drop(image.remove(path)),
-            Self::Exchange { a, b } => {
-                let (of_a, of_b) = (image[a].clone(), image[b].clone());
-                image.insert(a.clone(), of_b);
-                image.insert(b.clone(), of_a);
-            }
-            Self::Append { path, bytes } => image.get_mut(path).unwrap().extend(bytes),
-        }
-        image
-    }
-}
-
+/// The damages of the kit, and those that this format has reasons to fear.
 pub(crate) fn damages(shape: &Shape) -> Vec<Damage> {
-    let mut all = Vec::new();
+    let mut all = sweep::damages(&shape.image, 1);
     for (path, bytes) in &shape.image {
+        // All eight bits where every one has a meaning of its own, elsewhere a different one each.
         let is_segment = path.extension().is_some_and(|ext| ext == "redo");
-        for at in 0..bytes.len() {
-            // All eight where every bit has a meaning of its own, elsewhere a different one each.
-            let bits = if is_segment && at >= segment::HEADER_BYTES {
-                vec![at % 8]
-            } else {
-                (0..8).collect()
-            };
-            let turn =
-                |bit| Damage::Turn { path: path.clone(), at, bit: u8::try_from(bit).unwrap() };
-            all.extend(bits.into_iter().map(turn));
-            all.push(Damage::Cut { path: path.clone(), len: at });
+        let header_bytes = if is_segment { segment::HEADER_BYTES } else { bytes.len() };
+        for at in 0..bytes.len().min(header_bytes) {
+            let others = (0..8).filter(|bit| usize::from(*bit) != at % 8);
+            all.extend(others.map(|bit| Damage::Flip { path: path.clone(), at, bit }));
         }
-        all.push(Damage::Remove { path: path.clone() });
         for byte in [0, 1, 2, 0xff] {
             for count in [1, 16, 64, 600] {
                 all.push(Damage::Append { path: path.clone(), bytes: vec![byte; count] });
             }
         }
         // A block and a footer that were once good, where they do not belong.
-        if let Some(start) = bytes.len().checked_sub(bytes.len().min(300)) {
-            all.push(Damage::Append { path: path.clone(), bytes: bytes[start..].to_vec() });
-        }
-        for other in shape.image.keys().filter(|other| *other > path) {
-            all.push(Damage::Exchange { a: path.clone(), b: other.clone() });
-        }
+        let tail = &bytes[bytes.len().saturating_sub(300)..];
+        all.push(Damage::Append { path: path.clone(), bytes: tail.to_vec() });
     }
+    all.extend(sweep::exchanges(&shape.image));
     all
 }
 
@@ -362,10 +310,10 @@ pub(crate) fn damages(shape: &Shape) -> Vec<Damage> {
 fn is_harmless(shape: &Shape, damage: &Damage) -> bool {
     match damage {
         // The space that is set aside for a full disk: its content means nothing.
-        Damage::Turn { path, .. }
+        Damage::Flip { path, .. }
         | Damage::Cut { path, .. }
         | Damage::Append { path, .. }
-        | Damage::Remove { path }
+        | Damage::Lose { path }
             if path.ends_with("reserve") =>
         {
             true
@@ -411,7 +359,7 @@ fn names_a_file(error: &Error) -> bool {
 }
 
 fn judge(shape: &Shape, damage: &Damage) -> Result<(), String> {
-    let image = damage.on(&shape.image);
+    let image = damage.apply(&shape.image);
     let disk = disk_of(&image);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let devices = shape.options.device_dirs();
@@ -483,5 +431,99 @@ fn the_shapes_are_good_as_they_are() {
         assert!(report.is_good() && report.notes.is_empty(), "{}: {report}", shape.name);
         let database = Database::open_on(shared, shape.options.clone()).unwrap();
         assert_eq!(&database.keyspace.contents(), shape.last_state(), "{}", shape.name);
+    }
+}
+
+/// A manifest and a device's mark that any damage was done to are refused, and their file is named.
+#[test]
+fn every_damage_to_a_manifest_or_a_mark_is_found() {
+    let shape = device_failed();
+    let mut image = shape.image;
+    image.retain(|path, _| path.ends_with("redo.manifest") || path.ends_with("device"));
+    assert_eq!(image.len(), 3);
+    for damage in sweep::damages(&image, 1).into_iter().chain(sweep::exchanges(&image)) {
+        let disk = damage.on(&image);
+        let path = damage.path();
+        let dir = path.parent().unwrap();
+        let found = match path.ends_with("device") {
+            true => DeviceMark::read(&disk, dir).map(|mark| mark.is_some()),
+            false => Manifest::read(&disk, dir).map(|manifest| manifest.is_some()),
+        };
+        match (&damage, found) {
+            (Damage::Lose { .. }, found) => assert!(!found.unwrap()),
+            // Two marks are both good, and which directory is which the log finds out.
+            (Damage::Exchange { path, other }, Ok(true)) => {
+                assert_eq!(path.file_name(), other.file_name());
+            }
+            (_, Ok(_)) => panic!("{damage:?} is not found"),
+            (_, Err(error)) => {
+                assert!(error.to_string().contains(path.to_str().unwrap()), "{damage:?}: {error}");
+            }
+        }
+    }
+}
+
+/// What a log was, block by block, while it was written and compacted: the states, and how far it was
+/// durable.
+fn write_and_compact(disk: &SimDisk, options: &Options) -> (Vec<Contents>, u64) {
+    let mut states = vec![Contents::new()];
+    let mut durable = 0;
+    let Ok(mut database) = Database::open_on(Arc::new(disk.clone()), options.clone()) else {
+        return (states, durable);
+    };
+    for number in 0..16 {
+        database.set(&key(number % 5), &value(number * 7));
+        if number % 4 == 3 {
+            database.delete(&key(number % 3));
+        }
+        if number % 8 == 7 {
+            database.log.compact_all();
+        }
+        if database.log.seal().is_some() {
+            states.push(database.keyspace.contents());
+        }
+        for _ in 0..40 {
+            if disk.is_crashed() {
+                return (states, durable);
+            }
+            database.clock.advance_us(200_000);
+            database.log.tick();
+            for flusher in &mut database.flushers {
+                flusher.step();
+            }
+            database.compactor.step();
+            database.log.poll();
+            durable = durable.max(database.log.durable_lsn().0);
+        }
+    }
+    assert!(database.log.stats().compactions > 1);
+    (states, durable)
+}
+
+/// Segments, their footers, the manifest: whichever I/O is the last one, what was durable is served,
+/// and nothing is left that the log does not know.
+#[test]
+fn a_crash_at_any_io_loses_nothing_that_was_durable() {
+    for devices in [vec![], vec![PathBuf::from("/a"), PathBuf::from("/b")]] {
+        let mut options = options(Path::new(DIR));
+        options.segment_bytes = 600;
+        options.reserve_bytes = 0;
+        options.devices = devices;
+        let start = SimDisk::new(5, Faults::default());
+        let ios = crash_everywhere(
+            &start,
+            |disk| write_and_compact(disk, &options),
+            |disk, (states, durable)| {
+                let database = Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+                let lsn = database.summary.last_lsn.0;
+                assert!(lsn >= durable, "block {durable} was durable, and only {lsn} are served");
+                assert_eq!(database.keyspace.contents(), states[index(lsn)], "block {lsn}");
+                drop(database);
+                let left = read_all(disk);
+                let is_stray = |path: &&PathBuf| path.extension().is_some_and(|ext| ext == "tmp");
+                assert_eq!(left.keys().find(is_stray), None);
+            },
+        );
+        assert!(ios > 100, "{ios}");
     }
 }

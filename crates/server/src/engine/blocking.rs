@@ -11,13 +11,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use base::Lsn;
+use base::{DbIndex, Lsn};
 use command::context::{Blocking, TimeoutReply};
 use command::table::Command;
 use keyspace::Keyspace;
+use keyspace::effects::DbKey;
 
 use super::call::Attempt;
-use super::client::{DbKey, ReplyMode};
+use super::client::ReplyMode;
 use super::sessions::Sessions;
 use super::transaction::args_memory_bytes;
 use super::{ClientKey, Engine};
@@ -44,7 +45,7 @@ pub(crate) enum Wait {
 pub(crate) struct KeyWait {
     command: Command,
     args: Vec<Vec<u8>>,
-    db: usize,
+    db: DbIndex,
     keys: Vec<Box<[u8]>>,
     deadline_ms: Option<i64>,
     on_timeout: TimeoutReply,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use base::Lsn;
+use base::{DbIndex, Lsn};
 use command::table::Command;
+use keyspace::effects::DbKey;
 use resp::{Limits, Parser, Protocol};
 
 use super::blocking::Wait;
@@ -53,9 +54,6 @@ pub(crate) enum ReplyMode {
     Skip,
 }
 
-/// A key of a database that a client watches.
-pub(crate) type DbKey = (usize, Box<[u8]>);
-
 /// See the file's top.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
@@ -92,7 +90,7 @@ pub(crate) struct Session {
     /// What CLIENT SETINFO told of the library at the other end.
     pub(crate) library_name: Vec<u8>,
     pub(crate) library_version: Vec<u8>,
-    pub(crate) db: usize,
+    pub(crate) db: DbIndex,
     pub(crate) is_authenticated: bool,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) transaction: Option<Box<Transaction>>,

@@ -10,6 +10,7 @@
 //! The owner reads on a thread of its own; the engine goes on meanwhile.
 
 use keyspace::{Keyspace, NoJournal};
+use thiserror::Error;
 
 use super::blocking::Wait;
 use super::shard::{BoxedLog, CloseError, LogState};
@@ -22,6 +23,16 @@ pub enum HostRequest {
     Reload,
     /// Open the log in the directory that the configuration names, or make one:
     /// [`Engine::log_looked_at`], then [`Engine::log_opened`].
+    OpenLog,
+}
+
+/// Why the owner has not done what was asked, as its client is told. The log says more.
+#[derive(Clone, Copy, Debug, Error)]
+pub(super) enum RequestError {
+    /// There is no log to open. Redis' own words.
+    #[error(
+        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs."
+    )]
     OpenLog,
 }
 
@@ -43,14 +54,14 @@ impl Engine {
     }
 
     /// Answers the clients that wait for a request to the host.
-    pub(super) fn request_done(&mut self, result: Result<(), &str>) {
+    pub(super) fn request_done(&mut self, result: Result<(), RequestError>) {
         for key in self.sessions.clients.keys() {
             if !matches!(self.sessions[key].session.wait.as_deref(), Some(Wait::HostRequest)) {
                 continue;
             }
             match result {
                 Ok(()) => self.sessions.end_wait_with_ok(key, &mut self.shard.keyspace),
-                Err(why) => self.end_wait_with_error(key, why),
+                Err(error) => self.end_wait_with_error(key, &error.to_string()),
             }
         }
     }

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use super::blocking::Wait;
 use super::client::Closing;
+use super::host_request::RequestError;
 use super::shard::{BoxedLog, CloseError, EnableStep, Level};
 use super::{ClientKey, Engine};
 
@@ -51,7 +52,7 @@ impl Engine {
             }
             Err(why) => {
                 self.abort_enable(&why.to_string());
-                self.request_done(Err(CANNOT_TURN_ON));
+                self.request_done(Err(RequestError::OpenLog));
             }
         }
     }
@@ -60,14 +61,11 @@ impl Engine {
     pub fn log_opened(&mut self, result: Result<OpenedLog, OpenLogError>) {
         match result.map(|OpenedLog { log, survey }| self.shard.log_opened(log, survey)) {
             Err(why) => self.abort_enable(&why.to_string()),
-            Ok(Ok(())) => {
+            Ok(true) => {
                 self.apply_settings();
                 self.update_frozen();
             }
-            Ok(Err(unwanted)) => {
-                *self.shard.keyspace.journal_mut() = super::shard::LogState::On(unwanted);
-                self.close_log();
-            }
+            Ok(false) => self.close_log(),
         }
     }
 
@@ -186,7 +184,3 @@ impl Engine {
         }
     }
 }
-
-/// Redis' own words.
-const CANNOT_TURN_ON: &str = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - \
-    Unable to turn on AOF. Check server logs.";

@@ -51,7 +51,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use env::{Clock, Entropy};
+use env::{Clock, Disk, Entropy};
 use keyspace::Keyspace;
 use resp::Writer;
 
@@ -80,6 +80,8 @@ use time::Time;
 pub struct Deps {
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// The disk with the configuration file.
+    pub disk: Arc<dyn Disk>,
     /// Random bytes, for ids.
     pub entropy: Box<dyn Entropy>,
     /// What the process uses of the machine.

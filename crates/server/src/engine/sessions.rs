@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
 
+use keyspace::effects::DbKey;
+
 use super::ClientKey;
 use super::blocking::Waiters;
-use super::client::{Client, DbKey};
+use super::client::Client;
 use super::client_eviction::ClientEviction;
 use super::congestion::Congestion;
 use super::held::Held;

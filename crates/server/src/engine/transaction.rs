@@ -3,12 +3,14 @@
 //! A client notes the keys it watches with the keyspace, which tells when one is touched; the
 //! client's next EXEC then executes nothing.
 
+use base::DbIndex;
 use command::spec::Flags;
 use command::table::Command;
 use keyspace::Keyspace;
+use keyspace::effects::DbKey;
 
 use super::ClientKey;
-use super::client::{DbKey, Session};
+use super::client::Session;
 use super::sessions::Sessions;
 
 /// The commands between MULTI and EXEC.
@@ -89,7 +91,7 @@ impl Sessions {
     pub(super) fn watch(
         &mut self,
         key: ClientKey,
-        db: usize,
+        db: DbIndex,
         name: &[u8],
         keyspace: &mut Keyspace,
     ) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use env::{Access, Disk};
 use env_os::OsDisk;
-use env_sim::sweep::{Damage, damages, image_of};
+use env_sim::sweep::{Damage, damages, exchanges, image_of};
 use env_sim::{Faults, SimDisk};
 use tap::log::{self, Batch, Carried, Keep, Settings, Writer};
 use tap::{Class, ConnectionNumber, Entry, Error, FileError, GapReason, Outcome, Position, Time};
@@ -162,7 +162,7 @@ fn every_damage_is_found_and_its_file_named() {
     image.retain(|path, _| files().iter().any(|name| path.ends_with(name)));
     let last = dir.join(files()[1]);
     let mark_at = image[&last].len() - 48;
-    for damage in damages(&image, 1) {
+    for damage in damages(&image, 1).into_iter().chain(exchanges(&image)) {
         let disk: Arc<dyn Disk> = Arc::new(damage.on(&image));
         let read: Result<Vec<Entry>, Error> =
             log::read(&disk, dir, None).and_then(Iterator::collect);
@@ -192,6 +192,7 @@ fn every_damage_is_found_and_its_file_named() {
                     "{damage:?}"
                 );
             }
+            (Ok(_), Damage::Exchange { .. }) => panic!("{damage:?} is not found"),
             (Err(other), _) => panic!("{damage:?}: {other}"),
         }
     }

@@ -162,10 +162,10 @@ pub(super) fn resetstat(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) ->
 
 /// CONFIG REWRITE.
 pub(super) fn rewrite(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done {
-    if engine.config.file.is_none() {
+    let Some(path) = engine.config.file.as_deref() else {
         return Err(CommandError::other("ERR The server is running without a config file"));
-    }
-    if let Err(why) = engine.config.rewrite() {
+    };
+    if let Err(why) = engine.config.rewrite(engine.deps.disk.as_ref(), path) {
         engine.deps.logger.warning(&format!("CONFIG REWRITE failed: {why}"));
         return Err(error(format!("ERR Rewriting config file: {why}")));
     }

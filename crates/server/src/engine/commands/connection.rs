@@ -1,5 +1,6 @@
 //! The connection itself: PING, AUTH, HELLO, SELECT, RESET, QUIT.
 
+use base::DbIndex;
 use command::argument;
 use command::error::{CommandError, Done};
 use resp::Protocol;
@@ -139,7 +140,7 @@ pub(super) fn reset(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     let client: &mut Client = &mut engine.sessions[key];
     client.session.is_monitor = false;
     client.session.name.clear();
-    client.session.db = 0;
+    client.session.db = DbIndex::FIRST;
     client.session.is_authenticated = !needs_password;
     client.session.reply_mode = ReplyMode::On;
     client.connection.is_exempt_from_eviction = false;

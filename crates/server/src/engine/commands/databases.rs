@@ -9,7 +9,7 @@ use super::super::{ClientKey, Engine};
 pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
     let db = engine.sessions[key].session.db;
-    engine.shard.keyspace.flush(db..db + 1);
+    engine.shard.keyspace.flush([db]);
     engine.reply(key).ok();
     Ok(())
 }
@@ -17,8 +17,8 @@ pub(super) fn flushdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Do
 /// FLUSHALL.
 pub(super) fn flushall(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     check_mode(args)?;
-    let count = engine.shard.keyspace.database_count();
-    engine.shard.keyspace.flush(0..count);
+    let all = engine.shard.keyspace.databases();
+    engine.shard.keyspace.flush(all);
     engine.reply(key).ok();
     Ok(())
 }
@@ -34,18 +34,9 @@ fn check_mode(args: &[&[u8]]) -> Done {
 
 /// SWAPDB.
 pub(super) fn swapdb(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
-    let index = |argument: &[u8], wrong: &'static str| {
-        let index = keyspace::parse_int(argument).filter(|index| i32::try_from(*index).is_ok());
-        index.ok_or(CommandError::other(wrong))
-    };
-    let first = index(args[1], "ERR invalid first DB index")?;
-    let second = index(args[2], "ERR invalid second DB index")?;
-    let count = engine.shard.keyspace.database_count();
-    let place = |index: i64| {
-        let place = usize::try_from(index).ok().filter(|place| *place < count);
-        place.ok_or(CommandError::other("ERR DB index is out of range"))
-    };
-    engine.shard.keyspace.swap(place(first)?, place(second)?);
+    let keyspace = &mut engine.shard.keyspace;
+    let (first, second) = argument::two_databases(args[1], args[2], keyspace)?;
+    keyspace.swap(first, second);
     engine.reply(key).ok();
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Elements that have an order are mixed in one after the other, the others are combined by XOR, so
 //! that the fingerprint depends on the data alone and not on how it lies in memory.
 
+use base::DbIndex;
 use keyspace::hash::Hash;
 use keyspace::list::List;
 use keyspace::set::Set;
@@ -36,13 +37,13 @@ impl Fingerprint {
 /// The fingerprint of all databases.
 pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
     let mut all = Fingerprint::default();
-    for db in 0..keyspace.database_count() {
+    for db in keyspace.databases() {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
         if keys.is_empty() {
             continue;
         }
-        all.mix(&u32::try_from(db).expect("databases are few").to_be_bytes());
+        all.mix(&u32::try_from(db.get()).expect("databases are few").to_be_bytes());
         for key in keys {
             let mut one = Fingerprint::default();
             one.mix(&key);
@@ -54,13 +55,13 @@ pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
 }
 
 /// The fingerprint of one value, without its key; zeros when the key is not there.
-pub(super) fn of_value(keyspace: &mut Keyspace, db: usize, key: &[u8]) -> Fingerprint {
+pub(super) fn of_value(keyspace: &mut Keyspace, db: DbIndex, key: &[u8]) -> Fingerprint {
     let mut fingerprint = Fingerprint::default();
     add_value(keyspace, db, key, &mut fingerprint);
     fingerprint
 }
 
-fn add_value(keyspace: &mut Keyspace, db: usize, key: &[u8], fingerprint: &mut Fingerprint) {
+fn add_value(keyspace: &mut Keyspace, db: DbIndex, key: &[u8], fingerprint: &mut Fingerprint) {
     let Some(kind) = keyspace.type_of(db, key) else { return };
     let expires = keyspace.expires_at_ms(db, key).flatten().is_some();
     keyspace.track_access(false);

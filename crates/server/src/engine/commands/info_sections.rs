@@ -88,7 +88,10 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     let peak = engine.observed.peak_memory_bytes.max(used);
     let clients: usize =
         engine.sessions.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
-    let tables: usize = (0..engine.shard.keyspace.database_count())
+    let tables: usize = engine
+        .shard
+        .keyspace
+        .databases()
         .map(|db| {
             let (keys, expiring) = engine.shard.keyspace.table_bytes(db);
             keys + expiring
@@ -415,7 +418,7 @@ pub(super) fn cluster(_engine: &Engine, out: &mut String) {
 }
 
 pub(super) fn keyspace(engine: &Engine, out: &mut String) {
-    for db in 0..engine.shard.keyspace.database_count() {
+    for db in engine.shard.keyspace.databases() {
         let (keys, expiring) = engine.shard.keyspace.size(db);
         if keys > 0 {
             line(out, &format!("db{db}"), format!("keys={keys},expires={expiring},avg_ttl=0"));

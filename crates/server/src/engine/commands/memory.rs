@@ -1,5 +1,6 @@
 //! MEMORY: where the bytes are.
 
+use base::DbIndex;
 use command::argument;
 use command::error::{CommandError, Done};
 
@@ -37,16 +38,18 @@ pub(super) fn stats(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Don
     let usage = engine.deps.host.memory();
     let clients: usize =
         engine.sessions.clients.iter().map(|(_, client)| client.memory_bytes()).sum();
-    let databases: Vec<(usize, usize, usize)> = (0..engine.shard.keyspace.database_count())
+    let databases: Vec<(DbIndex, usize, usize)> = engine
+        .shard
+        .keyspace
+        .databases()
         .filter(|db| engine.shard.keyspace.size(*db).0 > 0)
         .map(|db| {
             let (keys, expiring) = engine.shard.keyspace.table_bytes(db);
             (db, keys, expiring)
         })
         .collect();
-    let keys: usize = (0..engine.shard.keyspace.database_count())
-        .map(|db| engine.shard.keyspace.size(db).0)
-        .sum();
+    let keys: usize =
+        engine.shard.keyspace.databases().map(|db| engine.shard.keyspace.size(db).0).sum();
     let overhead =
         clients + databases.iter().map(|(_, keys, expiring)| keys + expiring).sum::<usize>();
     let used = usage.allocated_bytes;

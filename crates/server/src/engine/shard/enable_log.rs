@@ -62,21 +62,19 @@ impl Shard {
         }
     }
 
-    /// The log that was asked for is open.
-    ///
-    /// # Errors
-    /// The log, if it is not wanted any more.
-    pub(in crate::engine) fn log_opened(
-        &mut self,
-        mut log: BoxedLog,
-        survey: Survey,
-    ) -> Result<(), BoxedLog> {
-        if !matches!(self.log_state(), LogState::Opening { is_wanted: true }) {
-            return Err(log);
+    /// Takes the log that was asked for. Returns whether it is still wanted; one that is not is on,
+    /// and must be closed.
+    #[must_use]
+    pub(in crate::engine) fn log_opened(&mut self, mut log: BoxedLog, survey: Survey) -> bool {
+        let state = self.keyspace.journal_mut();
+        let is_wanted = matches!(state, LogState::Opening { is_wanted: true });
+        if is_wanted {
+            self.reach = log.reach();
+            *state = LogState::Freeing { log, survey };
+        } else {
+            *state = LogState::On(log);
         }
-        self.reach = log.reach();
-        *self.keyspace.journal_mut() = LogState::Freeing { log, survey };
-        Ok(())
+        is_wanted
     }
 
     /// The log that was asked for cannot be opened, or not be filled.

@@ -3,6 +3,7 @@
 //! Each time, some databases are sampled; as long as more than a tenth of a sample had expired it
 //! pays to go on, within a bounded time. So the memory that expired keys take stays a bounded share.
 
+use base::DbIndex;
 use env::Clock;
 
 use super::Shard;
@@ -18,7 +19,7 @@ const CYCLE_US_MAX: u64 = 1_000;
 pub(crate) struct Cycle {
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub(crate) is_on: bool,
-    next_db: usize,
+    next_db: DbIndex,
     /// An estimate of the share of keys that have expired and are still there, in percent.
     pub(crate) stale_percent: f64,
     pub(crate) time_cap_count: u64,
@@ -27,7 +28,13 @@ pub(crate) struct Cycle {
 
 impl Default for Cycle {
     fn default() -> Self {
-        Self { is_on: true, next_db: 0, stale_percent: 0.0, time_cap_count: 0, cpu_us: 0 }
+        Self {
+            is_on: true,
+            next_db: DbIndex::FIRST,
+            stale_percent: 0.0,
+            time_cap_count: 0,
+            cpu_us: 0,
+        }
     }
 }
 
@@ -46,9 +53,9 @@ impl Shard {
         let samples =
             SAMPLE_KEYS + SAMPLE_KEYS / 4 * usize::try_from(effort - 1).expect("at most ten");
         let (mut seen, mut expired) = (0, 0);
-        'databases: for _ in 0..self.keyspace.database_count() {
-            let db = self.expiry.next_db % self.keyspace.database_count();
-            self.expiry.next_db = db + 1;
+        'databases: for _ in self.keyspace.databases() {
+            let db = self.keyspace.database(self.expiry.next_db.get()).unwrap_or_default();
+            self.expiry.next_db = db.next();
             loop {
                 let (looked, deleted) = self.keyspace.expire_sample(db, samples);
                 seen += looked;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use base::DbIndex;
+
 use super::server::TestServer;
 
 #[test]
@@ -210,7 +212,7 @@ fn a_log_that_takes_nothing_gets_nothing_from_expiry() {
     assert_eq!(log.0.lock().unwrap().records, 0, "reads log nothing");
     log.0.lock().unwrap().read_only = false;
     server.pass_ms(200);
-    assert_eq!(server.engine.keyspace().size(0).0, 1);
+    assert_eq!(server.engine.keyspace().size(DbIndex::FIRST).0, 1);
 }
 
 #[test]

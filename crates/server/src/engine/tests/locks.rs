@@ -1,4 +1,4 @@
-//! What no command does: take a lock.
+//! The engine with a log of files that nothing writes: commands take no lock, and it is not closed well.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ impl LogWorkers for NoWorkers {
     }
 }
 
-#[test]
-fn no_lock_is_taken_between_a_command_and_the_log() {
+/// A server with a log that writes nothing.
+fn server_with_log() -> TestServer {
     let mut server = TestServer::new(&[]);
     let env = redo::Env {
         disk: Arc::new(SimDisk::new(1, Faults::default())),
@@ -41,9 +41,14 @@ fn no_lock_is_taken_between_a_command_and_the_log() {
     let recovery = redo::Recovery::open(env, redo::Options::new(PathBuf::from("/data"))).unwrap();
     let shape = Shape::new(&server.engine.config().options(), 0);
     let (keyspace, opened) = load(recovery, shape, &mut |_| {}).unwrap();
-    assert!(lock_count() > 0, "opening a log takes locks, and they are counted");
     server.engine.loaded(keyspace, Some(own(opened.log, Box::new(NoWorkers))));
+    server
+}
 
+#[test]
+fn no_lock_is_taken_between_a_command_and_the_log() {
+    let mut server = server_with_log();
+    assert!(lock_count() > 0, "opening a log takes locks, and they are counted");
     let client = server.connect();
     let calls = [
         "SET a 1\r\n",
@@ -63,7 +68,14 @@ fn no_lock_is_taken_between_a_command_and_the_log() {
     let log = server.engine.log().expect("it is on");
     assert_eq!(log.stats().records, 0, "nothing is sealed yet");
     assert!(log.open_bytes() > 100, "and everything was logged");
+}
+
+#[test]
+fn closing_fails_if_no_device_took_the_last_blocks() {
+    let mut server = server_with_log();
+    let client = server.connect();
+    server.engine.receive(client, b"SET a 1\r\n");
     let closed = server.engine.close().map_err(|why| why.to_string());
-    let why = closed.expect_err("what no device has taken is not closed well");
+    let why = closed.expect_err("the block is lost");
     assert!(why.starts_with("the last blocks are on no device"), "{why}");
 }

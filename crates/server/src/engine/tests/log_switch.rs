@@ -92,7 +92,9 @@ fn a_log_that_is_turned_off_while_it_is_opened_is_closed_again() {
     server.engine.end_iteration(true);
     assert_eq!(server.read(client), "+OK\r\n");
     assert_eq!(server.send(client, "CONFIG SET save \"\" appendonly no\r\n"), "+OK\r\n");
-    server.engine.log_opened(Ok(opened(&log())));
+    let log = log();
+    server.engine.log_opened(Ok(opened(&log)));
+    assert!(log.0.lock().unwrap().is_closed, "nothing would ever close it");
     assert!(server.send(client, "INFO persistence\r\n").contains("aof_enabled:0"));
     assert_eq!(server.send(client, "SET a 1\r\n"), "+OK\r\n");
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
 use env::{Clock, Entropy};
+use env_sim::{Faults, SimDisk};
 use keyspace::{Journal, Keyspace};
 
 use crate::config::{FsyncPolicy, LogOptions};
@@ -49,6 +50,7 @@ pub(super) struct TestLog {
     pub(super) read_only: bool,
     pub(super) is_congested: bool,
     pub(super) has_failed: bool,
+    pub(super) is_closed: bool,
     /// Its flusher writes nothing, until it syncs.
     pub(super) holds_writes: bool,
 }
@@ -155,6 +157,7 @@ impl ShardLog for SharedLog {
     }
 
     fn shutdown(&mut self) -> Result<(), CloseError> {
+        self.0.lock().unwrap().is_closed = true;
         Ok(())
     }
 }
@@ -172,6 +175,7 @@ impl TestServer {
         let config = crate::config::load(None, &arguments).unwrap();
         let deps = Deps {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            disk: Arc::new(SimDisk::new(1, Faults::default())),
             entropy: Box::new(TestEntropy(1)),
             host: Box::new(NoHost),
             logger: Logger::to_nothing(Arc::clone(&clock) as Arc<dyn Clock>),
