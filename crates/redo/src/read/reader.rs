@@ -19,23 +19,21 @@
 //! 5. It holds the log's lock with the log's threads: another process, or this one, opens the log when
 //!    its readers and marks are dropped, too.
 //!
-//! Of images without groups (no footer yet, format version 1), and of those that have blocks above
-//! the durable LSN, the whole block is read.
+//! What is known of where the records of an image are is kept: see `places`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
-use env::{File, FileError};
+use env::FileError;
 
 use crate::error::{Error, Result};
-use crate::format::groups::Groups;
 use crate::format::record;
-use crate::read::block_index::BlockIndex;
 use crate::read::blocks::Blocks;
-use crate::read::group_read::{GroupRead, read_groups};
+use crate::read::group_read::GroupRead;
 use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
+use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
 use crate::shared::device::Shared;
 
@@ -51,22 +49,6 @@ pub struct ReaderLimits {
 impl Default for ReaderLimits {
     fn default() -> Self {
         Self { open_files: 8, places: 1 << 20 }
-    }
-}
-
-/// A record that was found by its address.
-pub struct FoundRecord {
-    body: Vec<u8>,
-}
-
-impl FoundRecord {
-    /// What it says.
-    ///
-    /// # Panics
-    /// Never: it was decoded before.
-    #[must_use]
-    pub fn record(&self) -> Record<'_> {
-        record::decode_body(&self.body).expect("it was decoded when it was found")
     }
 }
 
@@ -93,23 +75,6 @@ struct Known {
 struct Located {
     image: SegmentFile,
     places: Places,
-}
-
-/// Where the records of an image are, as far as that is known.
-enum Places {
-    Unknown,
-    Groups(Groups),
-    Blocks(BlockIndex),
-}
-
-impl Places {
-    fn count(&self) -> usize {
-        match self {
-            Self::Unknown => 0,
-            Self::Groups(groups) => groups.groups.len(),
-            Self::Blocks(index) => index.len(),
-        }
-    }
 }
 
 impl Reader {
@@ -174,23 +139,12 @@ impl Reader {
         let known = self.segments.get_mut(&addr.segment()).expect("located above");
         for Located { image, places } in &mut known.images {
             let ordinal = addr.ordinal();
-            if let Some(footer) = &image.footer
-                && !footer.survivors.contains(ordinal)
-            {
+            if !image.may_have(ordinal) {
                 continue;
             }
             let file = self.handles.get(&*self.shared.disk, image)?;
-            places.learn(&*file, image, durable)?;
-            let found = match places {
-                Places::Groups(groups) => {
-                    let disk = &*self.shared.disk;
-                    let body = self.group.body(disk, &*file, image, groups, ordinal)?;
-                    record::decode_body(body).map_err(|what| image.corrupt(0, what))?;
-                    Some(FoundRecord { body: body.to_vec() })
-                }
-                Places::Blocks(index) => in_its_block(&*file, image, index, ordinal)?,
-                Places::Unknown => None,
-            };
+            let source = Source { disk: &*self.shared.disk, file: &*file, image, durable };
+            let found = places.find(&source, &mut self.group, ordinal)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -240,29 +194,6 @@ impl Reader {
     }
 }
 
-impl Places {
-    /// Makes the place of every record of the image known that is not above `durable`.
-    fn learn(&mut self, file: &dyn File, image: &SegmentFile, durable: Lsn) -> Result<()> {
-        let is_durable = image.footer.as_ref().is_some_and(|footer| footer.max_lsn <= durable);
-        if is_durable
-            && !matches!(self, Self::Groups(_))
-            && let Some(groups) = read_groups(file, image)?
-        {
-            *self = Self::Groups(groups);
-        }
-        match self {
-            Self::Groups(_) => Ok(()),
-            Self::Blocks(index) => index.extend(file, image, durable),
-            Self::Unknown => {
-                let mut index = BlockIndex::default();
-                index.extend(file, image, durable)?;
-                *self = Self::Blocks(index);
-                Ok(())
-            }
-        }
-    }
-}
-
 /// Whether these are the same images.
 fn are_same(before: &[SegmentFile], now: &Vec<SegmentFile>) -> bool {
     before.len() == now.len() && before.iter().zip(now).all(|(before, now)| is_same(before, now))
@@ -270,32 +201,6 @@ fn are_same(before: &[SegmentFile], now: &Vec<SegmentFile>) -> bool {
 
 fn is_same(before: &SegmentFile, now: &SegmentFile) -> bool {
     before.path == now.path && before.start == now.start && before.header == now.header
-}
-
-/// The record with this ordinal, by way of the whole block.
-fn in_its_block(
-    file: &dyn File,
-    image: &SegmentFile,
-    index: &BlockIndex,
-    ordinal: u32,
-) -> Result<Option<FoundRecord>> {
-    let Some(offset) = index.find(ordinal) else { return Ok(None) };
-    let block = Block::read(file, image, offset)?;
-    find_in(&block, ordinal).map_err(|what| image.corrupt(offset, what))
-}
-
-fn find_in(block: &Block, wanted: u32) -> std::result::Result<Option<FoundRecord>, &'static str> {
-    for body in block.bodies() {
-        let (ordinal, _, body) = body?;
-        if ordinal == wanted {
-            record::decode_body(body)?;
-            return Ok(Some(FoundRecord { body: body.to_vec() }));
-        }
-        if ordinal > wanted {
-            break;
-        }
-    }
-    Ok(None)
 }
 
 /// A block of the log, with all of its records.

@@ -122,6 +122,11 @@ impl SegmentFile {
         Ok(())
     }
 
+    /// Whether the record with this ordinal is in it, or may be.
+    pub(crate) fn may_have(&self, ordinal: u32) -> bool {
+        self.footer.as_ref().is_none_or(|footer| footer.survivors.contains(ordinal))
+    }
+
     /// The error that says what is wrong at `offset` of the image.
     pub(crate) fn corrupt(&self, offset: u64, what: impl Into<String>) -> Error {
         Error::corrupt(&self.path, self.start + offset, what)
