@@ -1,9 +1,9 @@
 //! Records by their addresses, from the groups of sealed segments: the right one, or an error.
 //!
-//! Broken on purpose, and seen by what is here, in `reading`, `racing` or `simulation`: the checksum
-//! of a group is not compared; the rank is one more; the ordinal is taken for the rank; what was
-//! replaced is taken for damage at once; a file that is open still is used for its successor. By
-//! the keyspace's model: every record says that its entry is new, or none does.
+//! Broken on purpose, and seen: the checksum of a group is not compared (by what is here); the rank
+//! is one more, or the ordinal is taken for it (here, and by `reading`, `racing`, `simulation`); what
+//! was replaced is taken for damage at once (by the latter three). That records say wrongly, or not
+//! at all, that their entries are new, is seen by the model of the keyspace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
