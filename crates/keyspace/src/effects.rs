@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::keyspace::Keyspace;
 use base::DbIndex;
+
+use crate::keyspace::Keyspace;
 
 /// Classes of keyspace notifications, and the two channels; Redis' `notify-keyspace-events`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,12 +1,13 @@
 //! Deleting keys before a command asks for them: because they expired, or because memory is short.
 
+use base::DbIndex;
+
 use crate::access;
 use crate::effects::{DbKey, Notify};
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::settings::{EvictionPolicy, Settings};
 use crate::table::{Keyed, Place};
-use base::DbIndex;
 
 impl Keyspace {
     /// While the keyspace is frozen, because its journal takes nothing, reads pass expired keys

@@ -1,9 +1,10 @@
 //! Putting a new collection in the place of whatever a key held, as SORT … STORE and its like do.
 
+use base::DbIndex;
+
 use crate::collection::{Collection, Updated};
 use crate::keyspace::Keyspace;
 use crate::value_type::WrongType;
-use base::DbIndex;
 
 impl Keyspace {
     /// Fills a new collection of the type `C`, which takes the place of what the key held, with one

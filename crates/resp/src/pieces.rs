@@ -183,6 +183,7 @@ impl Pieces {
         to: usize,
         out: &mut [IoSlice<'a>],
     ) -> (usize, usize) {
+        let to = to.min(self.len());
         if from >= to || out.is_empty() {
             return (0, 0);
         }

@@ -134,13 +134,13 @@ impl RelativePath {
     }
 }
 
-/// Prints it with control characters and invalid UTF-8 escaped.
 impl AsRef<Path> for RelativePath {
     fn as_ref(&self) -> &Path {
         Path::new(self.as_os_str())
     }
 }
 
+/// Prints it with control characters and invalid UTF-8 escaped.
 impl fmt::Display for RelativePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&self.0))

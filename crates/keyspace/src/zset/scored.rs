@@ -1,11 +1,12 @@
 //! Sets and sorted sets side by side, as sources of unions, intersections and differences.
 
+use base::DbIndex;
+
 use super::{ZSet, ZSetView};
 use crate::collection::{Collection, ValueRef};
 use crate::keyspace::Keyspace;
 use crate::set::{Set, SetView};
 use crate::value_type::{Type, WrongType, entry_type};
-use base::DbIndex;
 
 /// The score that the members of a set without scores have.
 const SET_SCORE: f64 = 1.0;

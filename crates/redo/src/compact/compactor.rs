@@ -171,6 +171,7 @@ impl Compactor {
         let result = result
             .map_err(|error| Failure { is_final: is_final(&error), reason: error.to_string() });
         let Running { segments, target, bytes_before, .. } = running;
+        self.shared.dropped_deletes.end();
         let outcome = Outcome { segments, target, bytes_before, result };
         self.queue.report(outcome);
         (self.shared.waker)();
@@ -496,7 +497,7 @@ impl Running {
         let read = self.copied.iter().map(|copied| copied.dropped_delete_lsn);
         let dropped = read.fold(self.unread_delete_lsn, Lsn::max);
         if dropped > Lsn::ZERO {
-            shared.dropped_deletes.note(dropped);
+            shared.dropped_deletes.begin(dropped);
         }
     }
 

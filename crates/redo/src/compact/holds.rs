@@ -90,8 +90,6 @@ struct State {
 pub(crate) struct Holds {
     state: Mutex<State>,
     kept_count: AtomicUsize,
-    /// Whether files are being dropped. Set before they count as kept no more.
-    is_dropping: AtomicBool,
     /// Something may be kept that nothing needs.
     has_superfluous: AtomicBool,
 }
@@ -236,7 +234,6 @@ impl Holds {
         };
         let taken: Vec<Kept> = kept.extract_if(.., is_superfluous).collect();
         dropping.extend(taken.iter().map(|kept| kept.device));
-        self.is_dropping.store(!dropping.is_empty(), Ordering::Release);
         self.note_count(&state);
         taken
     }
@@ -244,14 +241,10 @@ impl Holds {
     /// Says that what was taken out is gone from its devices, or is kept again.
     pub(crate) fn end_drop(&self) {
         self.lock().dropping.clear();
-        self.is_dropping.store(false, Ordering::Release);
     }
 
     /// Whether anything is kept on the device, or being dropped there.
     pub(crate) fn has_on(&self, device: usize) -> bool {
-        if self.count() == 0 && !self.is_dropping.load(Ordering::Acquire) {
-            return false;
-        }
         let state = self.lock();
         state.dropping.contains(&device) || state.kept.iter().any(|kept| kept.device == device)
     }

@@ -264,7 +264,7 @@ impl Manifest {
     /// Replaces the manifest of `dir`. Durable on return.
     ///
     /// # Errors
-    /// When the disk refuses; the old one is then still there.
+    /// When the disk refuses; then either the old or the new one is there.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         write_small(disk, &path_in(dir), &self.encode())
     }

@@ -31,8 +31,8 @@ pub struct Blocks {
     pass: Option<Pass>,
     /// How often in a row something was replaced before anything was read.
     failures: usize,
-    /// Delete records that were dropped before the first so many drops are not missed: when the files
-    /// were looked up first there was no older record of theirs any more. `None`: the caller has what
+    /// Delete records that were dropped by the first so many drops are not missed: when the files were
+    /// looked up first those had ended, and no file had an older record of theirs any more. `None`: the caller has what
     /// comes before `next` from elsewhere, from before all drops perhaps.
     drops_seen: Option<DropCount>,
 }

@@ -128,6 +128,9 @@ impl Reader {
     /// everything that has changed since the block before `from`, deletions included, or are refused
     /// by [`Blocks::next`]: compactions drop deletions after a while. A mark's state goes on with the
     /// block behind it, an empty state with block 1.
+    ///
+    /// While compactions go on, what comes of them is the state at [`Blocks::end`] but for entries that
+    /// later blocks have changed: those may be missing. With the blocks of the next call they come.
     #[must_use]
     pub fn blocks(&self, from: Lsn) -> Blocks {
         Blocks::new(Arc::clone(&self.shared), from)

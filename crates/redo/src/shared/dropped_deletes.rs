@@ -10,6 +10,9 @@
 //!   drop   1: ≤ 90   2: ≤ 40   3: ≤ 60   4: ≤ 20        of each compaction its newest delete record
 //!   kept   90 ─────────────── 60 ────── 20             the newest of what was dropped from here on
 //! ```
+//!
+//! While a drop is under way, from before the rename until no old file is left, a reader may look up its
+//! files before it or behind it: so it comes after whatever the reader has counted.
 
 use base::{Lsn, Mutex};
 
@@ -21,6 +24,8 @@ struct State {
     count: DropCount,
     /// Drops that no later one exceeds, with their numbers: descending by LSN, ascending by number.
     newest: Vec<(DropCount, Lsn)>,
+    /// What the compaction that is under way drops; 0 for nothing.
+    under_way: Lsn,
 }
 
 /// See the file's top.
@@ -30,13 +35,23 @@ impl DroppedDeletes {
     /// Begins with what may have been dropped before the start: anything up to `horizon`.
     pub(crate) fn new(horizon: Lsn) -> Self {
         let count = DropCount::default();
-        Self(Mutex::new(State { count, newest: vec![(count, horizon)] }))
+        Self(Mutex::new(State { count, newest: vec![(count, horizon)], under_way: Lsn::ZERO }))
     }
 
     /// Notes that delete records up to `lsn` are about to be dropped. Their file is replaced after
-    /// this.
-    pub(crate) fn note(&self, lsn: Lsn) {
+    /// this. There is one compaction at a time.
+    pub(crate) fn begin(&self, lsn: Lsn) {
         let mut state = self.0.lock();
+        state.under_way = state.under_way.max(lsn);
+    }
+
+    /// Notes that the compaction has ended in any way: the files are what they will be.
+    pub(crate) fn end(&self) {
+        let mut state = self.0.lock();
+        let lsn = std::mem::take(&mut state.under_way);
+        if lsn == Lsn::ZERO {
+            return;
+        }
         state.count.0 += 1;
         while state.newest.last().is_some_and(|(_, last)| *last <= lsn) {
             state.newest.pop();
@@ -55,7 +70,7 @@ impl DroppedDeletes {
         let state = self.0.lock();
         let mut dropped = state.newest.iter();
         let found = dropped.find(|(count, _)| since.is_none_or(|since| *count > since));
-        found.map_or(Lsn::ZERO, |(_, lsn)| *lsn)
+        found.map_or(state.under_way, |(_, lsn)| state.under_way.max(*lsn))
     }
 }
 
@@ -71,7 +86,10 @@ mod tests {
             .into_iter()
             .map(|lsn| {
                 let before = dropped.count();
-                dropped.note(Lsn(lsn));
+                dropped.begin(Lsn(lsn));
+                let under_way = dropped.count();
+                assert!(dropped.newest(Some(under_way)) >= Lsn(lsn), "it counts for every reader");
+                dropped.end();
                 before
             })
             .collect();

@@ -26,12 +26,13 @@ pub(crate) struct Busy {
     pub(crate) disk: SimDisk,
     event: Arc<Mutex<Event>>,
     on_remove: Arc<Mutex<OnRemove>>,
+    on_rename: Arc<Mutex<OnRemove>>,
 }
 
 impl Busy {
     pub(crate) fn new(seed: u64) -> Self {
         let disk = SimDisk::new(seed, Faults::default());
-        Self { disk, event: Arc::default(), on_remove: Arc::default() }
+        Self { disk, event: Arc::default(), on_remove: Arc::default(), on_rename: Arc::default() }
     }
 
     /// Lets `event` happen before each file is removed, but for those that it removes itself.
@@ -110,6 +111,11 @@ impl Disk for Busy {
         self.wrap(self.disk.open(path, access))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let taken = self.on_rename.lock().unwrap().take();
+        if let Some(mut event) = taken {
+            event(to);
+            *self.on_rename.lock().unwrap() = Some(event);
+        }
         self.disk.rename(from, to)
     }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -408,4 +414,76 @@ fn marks_are_read_right_among_threads() {
     log.shutdown();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert!(compactions > 3, "{compactions} compactions meanwhile");
+}
+
+/// What a reader has made of the blocks, deletions included.
+fn follow(state: &mut BTreeMap<Vec<u8>, Vec<u8>>, block: &redo::LogBlock) {
+    for record in block.records() {
+        let (_, record) = record.unwrap();
+        if record.kind.is_delete() {
+            state.remove(record.key);
+        } else {
+            state.insert(record.key.to_vec(), record.value.to_vec());
+        }
+    }
+}
+
+/// Compacts everything. A reader takes its first `taken` blocks right before the `nth` rename, when
+/// what that compaction drops has been noted, and the rest at the end. `None` if it is refused.
+fn read_across_a_rename(nth: u64, taken: usize) -> Option<bool> {
+    let disk = Busy::new(nth);
+    let mut options = options(Path::new("/data"));
+    options.devices = vec![PathBuf::from("/a"), PathBuf::from("/b")];
+    options.segment_bytes = 3000;
+    options.compaction.invalid_count_min = 2;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
+    for number in 0..90 {
+        database.set(&key(number), &[b'a'; 70]);
+        if (10..24).contains(&number) {
+            database.delete(&key(number - 8));
+        }
+        database.flush();
+    }
+    for number in (24..84).step_by(2) {
+        database.set(&key(number), &[b'c'; 70]);
+        database.flush();
+    }
+    let (reader, begun) = (database.log.reader(), Arc::new(Mutex::new(None)));
+    let mut renames = 0;
+    *disk.on_rename.lock().unwrap() = Some(Box::new({
+        let begun = begun.clone();
+        move |to: &Path| {
+            renames += u64::from(to.extension().is_some_and(|extension| extension == "redo"));
+            if renames == nth && begun.lock().unwrap().is_none() {
+                let (mut blocks, mut state) = (reader.blocks(Lsn(1)), BTreeMap::new());
+                for _ in 0..taken {
+                    let block = blocks.next().unwrap();
+                    block.iter().for_each(|block| follow(&mut state, block));
+                }
+                *begun.lock().unwrap() = Some((blocks, state));
+            }
+        }
+    }));
+    database.log.compact_all();
+    (0..10).for_each(|_| database.settle());
+    let (mut blocks, mut state) = begun.lock().unwrap().take()?;
+    loop {
+        match blocks.next() {
+            Ok(Some(block)) => follow(&mut state, &block),
+            Ok(None) => return Some(state == database.keyspace.contents()),
+            Err(Error::DeletesDropped { .. }) => return None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn no_deletion_is_missed_by_a_reader_that_begins_before_a_rename() {
+    let mut right = 0;
+    for (nth, taken) in (1..8).flat_map(|nth| (1..40).step_by(4).map(move |taken| (nth, taken))) {
+        let read = read_across_a_rename(nth, taken);
+        assert_ne!(read, Some(false), "rename {nth}, after {taken} blocks");
+        right += u32::from(read.is_some());
+    }
+    assert_ne!(right, 0, "not all are refused");
 }
