@@ -344,8 +344,8 @@ impl Checked {
     /// What the log says of the number of keys without being applied.
     fn check_counts(&mut self) {
         let counts = self.log.key_counts();
-        for (db, count) in counts.into_iter().enumerate().take(DB_COUNT) {
-            assert_eq!(count, self.keyspace.size(db).0, "keys in database {db}");
+        for (db, count) in DbIndex::all(DB_COUNT).zip(counts) {
+            assert_eq!(count, self.keyspace.size(db).0, "keys in database {}", db.get());
         }
     }
 }
