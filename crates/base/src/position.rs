@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::str::FromStr;
 
 /// The number of a block in the log: contiguous, from 1; 0 is before the first block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -89,6 +90,20 @@ impl RecordAddr {
     }
 }
 
+impl FromStr for RecordAddr {
+    type Err = &'static str;
+
+    /// Reads the address as it is displayed.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (segment, ordinal) = text.split_once(':')?;
+            let segment = segment.parse().ok().filter(|segment| *segment > 0)?;
+            Some(Self::new(SegmentId(segment), ordinal.parse().ok()?))
+        };
+        parse().ok_or("an address is SEGMENT:ORDINAL, such as 7:130")
+    }
+}
+
 impl fmt::Debug for RecordAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.segment(), self.ordinal())
@@ -111,6 +126,10 @@ mod tests {
         assert_eq!((addr.segment(), addr.ordinal()), (SegmentId(7), u32::MAX));
         assert_eq!(RecordAddr::from_raw(RecordAddr::to_raw(Some(addr))), Some(addr));
         assert_eq!(RecordAddr::from_raw(RecordAddr::to_raw(None)), None);
+        assert_eq!(addr.to_string().parse(), Ok(addr));
+        for none in ["", "7", "0:1", "7:", "7:-1", "7:4294967296"] {
+            assert!(none.parse::<RecordAddr>().is_err(), "{none}");
+        }
         assert_eq!(size_of::<Option<RecordAddr>>(), 8);
     }
 }

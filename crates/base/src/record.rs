@@ -164,6 +164,8 @@ pub struct Record<'a> {
     pub value: &'a [u8],
     /// When the key expires, in Unix milliseconds.
     pub expires_at_ms: Option<i64>,
+    /// Whether the entry was not there before. Logs written by older programs do not say so.
+    pub is_new: bool,
 }
 
 impl<'a> Record<'a> {
@@ -176,7 +178,16 @@ impl<'a> Record<'a> {
         value: &'a [u8],
         expires_at_ms: Option<i64>,
     ) -> Self {
-        Self { kind, db, key, object: ObjectId::NONE, sub: &[], value, expires_at_ms }
+        Self {
+            kind,
+            db,
+            key,
+            object: ObjectId::NONE,
+            sub: &[],
+            value,
+            expires_at_ms,
+            is_new: false,
+        }
     }
 
     /// Creates the root of `object`, bound to `key`.
@@ -189,7 +200,7 @@ impl<'a> Record<'a> {
         value: &'a [u8],
         expires_at_ms: Option<i64>,
     ) -> Self {
-        Self { kind, db, key, object, sub: &[], value, expires_at_ms }
+        Self { kind, db, key, object, sub: &[], value, expires_at_ms, is_new: false }
     }
 
     /// Creates the state of an element of `object`.
@@ -200,7 +211,14 @@ impl<'a> Record<'a> {
         sub: &'a [u8],
         value: &'a [u8],
     ) -> Self {
-        Self { kind, db: DbId(0), key: &[], object, sub, value, expires_at_ms: None }
+        Self { kind, db: DbId(0), key: &[], object, sub, value, expires_at_ms: None, is_new: false }
+    }
+
+    /// Says whether the entry was not there before.
+    #[must_use]
+    pub const fn new_entry(mut self, is_new: bool) -> Self {
+        self.is_new = is_new;
+        self
     }
 
     /// Creates the deletion of a key entry.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use env::{Clock as _, Disk};
 use env_os::{OsClock, OsDisk, OsEntropy};
-use redo::{DumpFormat, RepairMode};
+use redo::{DumpFormat, RecordAddr, RepairMode};
 
 /// Looks at a redo log that no server is using; nothing is changed but by `repair --yes`.
 #[derive(Parser)]
@@ -33,6 +33,20 @@ enum Action {
         /// The data directory of the server.
         directory: PathBuf,
         /// One JSON object a line.
+        #[arg(long)]
+        json: bool,
+        /// The directories of log-devices; without them, those that the log itself names.
+        #[arg(long = "device", value_name = "DIRECTORY")]
+        devices: Vec<PathBuf>,
+    },
+    /// Shows one record of the log, reading no more than it needs; exits with 1 if there is none.
+    Get {
+        /// The data directory of the server.
+        directory: PathBuf,
+        /// Segment and ordinal of the record, as `dump` shows them: 7:130.
+        #[arg(value_name = "SEGMENT:ORDINAL")]
+        address: RecordAddr,
+        /// As a JSON object.
         #[arg(long)]
         json: bool,
         /// The directories of log-devices; without them, those that the log itself names.
@@ -70,6 +84,10 @@ pub(crate) fn log(arguments: &[String]) -> ExitCode {
     }
 }
 
+const fn format(json: bool) -> DumpFormat {
+    if json { DumpFormat::Json } else { DumpFormat::Text }
+}
+
 /// Whether there are files of a log in a directory.
 fn has_segments(device: &Path) -> bool {
     let entries = device.read_dir().into_iter().flatten().flatten();
@@ -81,6 +99,7 @@ impl Action {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk);
         let (Self::Verify { directory, devices }
         | Self::Dump { directory, devices, .. }
+        | Self::Get { directory, devices, .. }
         | Self::Repair { directory, devices, .. }) = &mut self;
         let has_manifest = redo::is_there(&*disk, directory);
         if !has_manifest && devices.is_empty() {
@@ -102,11 +121,23 @@ impl Action {
                 Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
             Self::Dump { directory, json, devices } => {
-                let format = if json { DumpFormat::Json } else { DumpFormat::Text };
                 let mut out = BufWriter::new(stdout().lock());
-                redo::dump(&disk, &directory, &devices, format, &mut out)?;
+                redo::dump(&disk, &directory, &devices, format(json), &mut out)?;
                 out.flush()?;
                 Ok(ExitCode::SUCCESS)
+            }
+            Self::Get { directory, address, json, devices } => {
+                let mut out = stdout().lock();
+                let found =
+                    redo::get(&disk, &directory, &devices, address, format(json), &mut out)?;
+                if found {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                eprintln!(
+                    "there is no record {address} in the log: a compaction has dropped it, or it \
+                     never was; indelible log dump shows which there are"
+                );
+                Ok(ExitCode::FAILURE)
             }
             Self::Repair { directory, dry_run, yes, devices } => {
                 let code = repair(&disk, &directory, &devices, yes)?;

@@ -40,6 +40,8 @@ Usage:
       Checks the redo log of a server that is not running; the exit code says whether it is good.
   indelible log dump DIR [--json] [--device DIR ...]
       Shows what is in it.
+  indelible log get DIR SEGMENT:ORDINAL [--json] [--device DIR ...]
+      Shows one record of it, by the address that dump shows.
   indelible log repair DIR [--dry-run | --yes] [--device DIR ...]
       Says what of a damaged log is good and what is lost; with --yes makes it start again
       with what is good. The old files are kept.

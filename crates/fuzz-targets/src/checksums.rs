@@ -38,7 +38,9 @@ pub(crate) fn seal_footer(bytes: &mut [u8]) {
     let Some(body_end) = bytes.len().checked_sub(TRAILER_BYTES).filter(|end| *end >= 8) else {
         return;
     };
-    bytes[..4].copy_from_slice(&segment::FOOTER_MARK);
+    let is_old = bytes[..4] == segment::FOOTER_MARK_V1;
+    let mark = if is_old { segment::FOOTER_MARK_V1 } else { segment::FOOTER_MARK };
+    bytes[..4].copy_from_slice(&mark);
     bytes[7] = 0;
     bytes[6] &= 0x0f;
     put_len(bytes, body_end, bytes.len());
@@ -72,7 +74,10 @@ pub(crate) fn seal_segment(mut file: &mut [u8], mut place: Place) {
     while file.len() >= segment::HEADER_BYTES {
         let header = &mut file[..segment::HEADER_BYTES];
         header[..8].copy_from_slice(b"INDELSEG");
-        put_u32(header, 8, 1);
+        let version = if header[8] == 1 { 1 } else { segment::SEGMENT_VERSION };
+        put_u32(header, 8, version);
+        // Kinds and a shard that this program does not know end every start.
+        header[88..100].fill(0);
         header[16..32].copy_from_slice(&place.database.0);
         header[32..48].copy_from_slice(&place.device.0);
         put_u32(header, 48, place.segment);
@@ -98,7 +103,9 @@ fn footer_bytes(bytes: &[u8]) -> Option<usize> {
     if bytes.first() != Some(&segment::FOOTER_MARK[0]) {
         return None;
     }
-    let body_bytes = FIXED_BYTES + number(48)? + number(52)? * 8;
+    let is_old = bytes.starts_with(&segment::FOOTER_MARK_V1);
+    let table_bytes = if is_old { number(52)? * 8 } else { number(56)? };
+    let body_bytes = FIXED_BYTES + number(48)? + table_bytes;
     Some(body_bytes + TRAILER_BYTES).filter(|all| *all <= bytes.len())
 }
 

@@ -119,8 +119,8 @@ impl Recorder {
             }
         };
         self.wrote = true;
-        let addr = self.journal.append(&record);
         let old = entry.addr();
+        let addr = self.journal.append(&record.new_entry(old.is_none()));
         entry.set_addr(addr);
         self.retire(old);
     }
@@ -151,7 +151,8 @@ impl Recorder {
         old: Option<RecordAddr>,
     ) -> Option<RecordAddr> {
         self.wrote = true;
-        let addr = self.journal.append(&Record::element(kind, object, sub, value));
+        let record = Record::element(kind, object, sub, value).new_entry(old.is_none());
+        let addr = self.journal.append(&record);
         self.retire(old);
         addr
     }

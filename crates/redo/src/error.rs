@@ -27,6 +27,32 @@ pub enum Error {
         section: String,
     },
 
+    /// A segment may have records of a kind that this program does not know.
+    #[error(
+        "{path} may have records of kind {kind}{name}, which this program does not know; use a newer one",
+        path = path.display()
+    )]
+    UnknownKind {
+        /// The file.
+        path: PathBuf,
+        /// The kind's number.
+        kind: u32,
+        /// What the kind is for, in brackets behind a space; empty if unknown.
+        name: String,
+    },
+
+    /// A segment is part of a database of several shards.
+    #[error(
+        "{path} belongs to shard {shard}, and this program knows of no shards; use a newer one",
+        path = path.display()
+    )]
+    OtherShard {
+        /// The file.
+        path: PathBuf,
+        /// The shard's number.
+        shard: u32,
+    },
+
     /// A record is whole, and the keyspace cannot use it.
     #[error(
         "{path} has a record, {addr}, that this program cannot use: {what}; nothing was changed: a newer program may have written it",

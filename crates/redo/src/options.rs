@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use env::{Clock, Disk, Entropy};
 
+/// How long a group of records is at least, unless its image ends: see [`crate::groups`].
+pub const GROUP_BYTES: u32 = 8 << 10;
+
 /// Called, from any thread, when the durable LSN has advanced or the health has changed.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
@@ -75,6 +78,8 @@ pub struct Options {
     /// The size past which a segment takes no further block. With little data it is less, so that
     /// the segments that take the log, which cannot be compacted, are a small share of it.
     pub segment_bytes: u64,
+    /// About how much is read for a record by its address: see [`crate::groups`].
+    pub group_bytes: u32,
     /// Past so many bytes that are not yet durable the log is congested.
     pub in_flight_bytes_max: u64,
     /// How much space a device sets aside for a full disk.
@@ -96,6 +101,7 @@ impl Options {
             devices: Vec::new(),
             policy: SyncPolicy::Always,
             segment_bytes: 64 << 20,
+            group_bytes: GROUP_BYTES,
             in_flight_bytes_max: 64 << 20,
             reserve_bytes: 16 << 20,
             compaction: CompactionOptions::default(),

@@ -53,6 +53,8 @@ impl Logged {
             sub: &self.sub,
             value: &self.value,
             expires_at_ms: self.expires_at_ms,
+            // Applying a record asks nothing of it.
+            is_new: false,
         }
     }
 }

@@ -59,6 +59,7 @@ mod linearizability;
 mod linearizability_check;
 mod linearizability_models;
 mod listening;
+mod log_get;
 mod log_index;
 mod log_switch;
 mod loop_device;

@@ -5,6 +5,7 @@
 //! retire exactly those of them that it was given: so what the keyspace thinks is live, and what
 //! replay thinks is live, are the same records.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
@@ -26,6 +27,7 @@ pub(crate) struct Logged {
     pub(crate) sub: Box<[u8]>,
     pub(crate) value: Box<[u8]>,
     pub(crate) expires_at_ms: Option<i64>,
+    pub(crate) is_new: bool,
     pub(crate) is_retired: bool,
     /// Compaction dropped it: no replay ever sees it again.
     is_dropped: bool,
@@ -41,6 +43,7 @@ impl Logged {
             sub: &self.sub,
             value: &self.value,
             expires_at_ms: self.expires_at_ms,
+            is_new: self.is_new,
         }
     }
 }
@@ -75,6 +78,37 @@ impl MemoryLog {
     /// The records, in the order in which they were appended.
     pub(crate) fn records(&self) -> MutexGuard<'_, Vec<Logged>> {
         self.0.lock().expect("no test panics while it holds the log")
+    }
+
+    /// Checks that exactly those records say that their entry is new of which no live record is
+    /// before them. Returns how many keys each database has by that alone: entries that are new,
+    /// less those that are gone.
+    pub(crate) fn key_counts(&self) -> Vec<usize> {
+        let mut live = HashSet::new();
+        let mut counts: HashMap<DbId, usize> = HashMap::new();
+        let mut ids: Vec<DbId> = (0..4).map(DbId).collect();
+        for logged in self.records().iter() {
+            let is_element = logged.kind.is_element();
+            let scope = if is_element { logged.object.0 } else { logged.db.0 };
+            let name = if is_element { &logged.sub } else { &logged.key };
+            let entry = (is_element, scope, name.clone());
+            if logged.kind == RecordKind::Databases {
+                let mut value = &logged.value[..];
+                base::varint::take(&mut value).expect("the next id");
+                ids.clear();
+                ids.extend(std::iter::from_fn(|| base::varint::take(&mut value)).map(DbId));
+            } else if logged.kind.is_delete() {
+                assert!(live.remove(&entry), "what was not there is gone: {logged:?}");
+            } else {
+                assert_eq!(live.insert(entry), logged.is_new, "{logged:?}");
+            }
+            if !is_element && logged.is_new {
+                *counts.entry(logged.db).or_default() += 1;
+            } else if logged.kind == RecordKind::KeyDeleted {
+                *counts.get_mut(&logged.db).expect("it was there") -= 1;
+            }
+        }
+        ids.iter().map(|id| counts.get(id).copied().unwrap_or(0)).collect()
     }
 
     /// The keyspace that the log restores, which goes on logging here. Of the retired records
@@ -134,6 +168,7 @@ impl Journal for MemoryLog {
             sub: record.sub.into(),
             value: record.value.into(),
             expires_at_ms: record.expires_at_ms,
+            is_new: record.is_new,
             is_retired: false,
             is_dropped: false,
         });

@@ -340,6 +340,14 @@ impl Checked {
             .flat_map(|(db, keys)| keys.iter().map(move |(key, seen)| ((db, *key), seen.clone())));
         assert_eq!(BTreeMap::from_iter(seen), BTreeMap::from_iter(model));
     }
+
+    /// What the log says of the number of keys without being applied.
+    fn check_counts(&mut self) {
+        let counts = self.log.key_counts();
+        for (db, count) in DbIndex::all(DB_COUNT).zip(counts) {
+            assert_eq!(count, self.keyspace.size(db).0, "keys in database {}", db.get());
+        }
+    }
 }
 
 proptest! {
@@ -354,6 +362,7 @@ proptest! {
         for step in &steps {
             checked.step(step);
             checked.check();
+            checked.check_counts();
         }
         for nth in [1, 2, usize::MAX] {
             checked.crash(|at| at % nth == 0);

@@ -42,8 +42,9 @@ use crate::compact::holds::{Holds, MarkId};
 use crate::compact::image_copy::{CHUNK_BYTES, Copied, ImageCopy, Output};
 use crate::compact::job::{Failure, Job, JobQueue, Member, Outcome};
 use crate::error::{Error, IoContext, Result, is_full};
+use crate::format::footer::FooterBuilder;
 use crate::format::manifest::KeptFile;
-use crate::format::segment::{self, SegmentHeader};
+use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::read::scan::SegmentFile;
 use crate::shared::device::{DeviceState, Shared};
 use crate::shared::step::Step;
@@ -371,6 +372,7 @@ impl Running {
         let images = self.images.remove(&member.segment).unwrap_or_default();
         let generation = images.iter().map(|image| image.header.generation).max().unwrap_or(0);
         let header = SegmentHeader {
+            version: SEGMENT_VERSION,
             database: shared.database,
             device: shared.devices[self.target].id,
             segment: member.segment,
@@ -383,7 +385,8 @@ impl Running {
         };
         let images = if member.drops_all { Vec::new() } else { images };
         let large_bytes = LARGE_BYTES.min(shared.segment_bytes / 4);
-        ImageCopy::begin(&*shared.disk, header, member.keep, images, large_bytes)
+        let footer = FooterBuilder::new(shared.group_bytes);
+        ImageCopy::begin(&*shared.disk, header, member.keep, images, large_bytes, footer)
     }
 
     fn is_ahead_of_rate(&self, shared: &Shared) -> bool {

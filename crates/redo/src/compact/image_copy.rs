@@ -19,6 +19,7 @@ use crate::compact::bitmap::Bitmap;
 use crate::error::{IoContext, Result};
 use crate::format::block::{self, BlockHeader, COMPACTED};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::format::groups::StreamedBlock;
 use crate::format::record;
 use crate::format::segment::SegmentHeader;
 use crate::read::large_block::{LargeBlock, LargeCopy};
@@ -139,6 +140,7 @@ enum Large {
     Copying {
         copy: LargeCopy,
         at: u64,
+        block: StreamedBlock,
     },
 }
 
@@ -172,6 +174,7 @@ impl ImageCopy {
         keep: Keep,
         images: Vec<SegmentFile>,
         large_bytes: u64,
+        footer: FooterBuilder,
     ) -> Result<Self> {
         let mut parts = Vec::new();
         let mut record_count_ever = 0;
@@ -198,7 +201,7 @@ impl ImageCopy {
             parts,
             record_count_ever,
             start: 0,
-            footer: FooterBuilder::default(),
+            footer,
             kept: Vec::new(),
             last_lsn: Lsn::ZERO,
             large: None,
@@ -236,8 +239,7 @@ impl ImageCopy {
         if self.copied.present_count == 0 {
             return self.copied;
         }
-        let data_end = output.position() - self.start;
-        let footer = self.footer.finish_with(data_end, self.record_count_ever);
+        let footer = self.footer.finish_with(self.record_count_ever);
         output.buffer.extend_from_slice(&footer.encode(self.header.database));
         Copied { bytes: output.position() - self.start, ..self.copied }
     }
@@ -289,20 +291,23 @@ impl ImageCopy {
                     output.write_out()?;
                     let at = output.at;
                     output.at += block::HEADER_BYTES as u64;
-                    self.large = Some(Large::Copying { copy, at });
+                    let block = self.footer.begin_streamed(&copy.kept_offsets());
+                    self.large = Some(Large::Copying { copy, at, block });
                 }
                 Ok(checked_bytes)
             }
-            Large::Copying { mut copy, at } => {
+            Large::Copying { mut copy, at, mut block } => {
+                let before = output.buffer.len();
                 let copied_bytes = copy.copy_chunk(&mut output.buffer)?;
+                self.footer.add_bytes(&mut block, &output.buffer[before..]);
                 if copied_bytes > 0 {
-                    self.large = Some(Large::Copying { copy, at });
+                    self.large = Some(Large::Copying { copy, at, block });
                 } else {
                     output.write_out()?;
                     let header = copy.header();
                     output.write(&header.encode(), at)?;
-                    let kept = copy.kept_offsets();
-                    self.note_copied(&header, &kept, copy.delete_count, at - self.start);
+                    self.footer.end_streamed(&block, &header, copy.delete_count);
+                    self.note_copied(&header, copy.delete_count);
                 }
                 Ok(copied_bytes)
             }
@@ -312,7 +317,6 @@ impl ImageCopy {
     fn copy_block(&mut self, part: usize, block: &Block, output: &mut Output) -> Result<()> {
         let before = output.buffer.len();
         self.begin_image(output);
-        let block_at = output.position();
         let start = output.buffer.len();
         output.buffer.resize(start + block::HEADER_BYTES, 0);
         self.kept.clear();
@@ -347,29 +351,22 @@ impl ImageCopy {
             first_ordinal,
             ..block.header
         };
-        output.buffer[start..start + block::HEADER_BYTES].copy_from_slice(&header.encode());
-        let kept = std::mem::take(&mut self.kept);
-        self.note_copied(&header, &kept, delete_count, block_at - self.start);
-        self.kept = kept;
+        let header_bytes = header.encode();
+        self.footer.add(&WrittenBlock {
+            lsn: header.lsn,
+            header: &header_bytes,
+            records: copied,
+            ordinals: Ordinals::Each(&self.kept),
+            record_count: header.record_count,
+            delete_count,
+        });
+        output.buffer[start..start + block::HEADER_BYTES].copy_from_slice(&header_bytes);
+        self.note_copied(&header, delete_count);
         Ok(())
     }
 
-    /// Counts in a block that is, or will be, at `at` of the image.
-    fn note_copied(
-        &mut self,
-        header: &BlockHeader,
-        kept: &[(u32, u64)],
-        delete_count: u32,
-        at: u64,
-    ) {
-        let written = WrittenBlock {
-            lsn: header.lsn,
-            bytes: header.block_bytes(),
-            ordinals: Ordinals::Each(kept),
-            record_count: header.record_count,
-            delete_count,
-        };
-        self.footer.add(&written, at);
+    /// Counts in a block.
+    fn note_copied(&mut self, header: &BlockHeader, delete_count: u32) {
         if self.copied.present_count == 0 {
             self.copied.min_lsn = header.lsn;
         }

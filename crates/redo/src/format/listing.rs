@@ -122,9 +122,9 @@ impl Listing {
         self.0.retain(|(id, _), _| *id != segment);
     }
 
-    /// The images that must be there.
-    pub(crate) fn ids(&self) -> Vec<(SegmentId, u32)> {
-        self.0.keys().copied().collect()
+    /// The images that must be there, and whether each is sealed.
+    pub(crate) fn images(&self) -> Vec<(SegmentId, u32, bool)> {
+        self.0.iter().map(|((segment, part), facts)| (*segment, *part, facts.is_sealed)).collect()
     }
 
     /// The list, when everything up to `durable` is durable.

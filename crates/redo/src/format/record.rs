@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  length   varint: how many bytes follow, so that copying never parses
-//!  tag      u8: the kind's number; bit 6 says that an expiry follows
+//!  tag      u8: the kind's number; bit 6 says that an expiry follows, bit 5 that the entry is new
 //!  key entries                          element entries
 //!    database   varint                    object   varint
 //!    key        varint length, bytes      sub      varint length, bytes
@@ -23,6 +23,10 @@ pub const BODY_BYTES_MIN: usize = 3;
 /// The bit of the tag that says that an expiry is there. No kind's number has it.
 const EXPIRES: u8 = 0x40;
 
+/// The bit of the tag that says that the entry was not there before. No kind's number has it, and
+/// no file of version 1.
+const NEW: u8 = 0x20;
+
 /// Appends `record` to `out`.
 pub fn encode(out: &mut Vec<u8>, record: &Record<'_>) {
     let kind = record.kind;
@@ -38,7 +42,8 @@ pub fn encode(out: &mut Vec<u8>, record: &Record<'_>) {
     }
     out.reserve(varint::LEN_MAX + body_bytes);
     varint::put(out, body_bytes as u64);
-    out.push(kind as u8 | if record.expires_at_ms.is_some() { EXPIRES } else { 0 });
+    let expires = if record.expires_at_ms.is_some() { EXPIRES } else { 0 };
+    out.push(kind as u8 | expires | if record.is_new { NEW } else { 0 });
     varint::put(out, scope);
     varint::put_bytes(out, name);
     if kind.is_root() {
@@ -87,6 +92,7 @@ pub fn decode_body(mut body: &[u8]) -> Result<Record<'_>, &'static str> {
         body = rest;
     }
     record.value = body;
+    record.is_new = tag & NEW != 0;
     Ok(record)
 }
 
@@ -114,7 +120,7 @@ fn kind_of_tag(tag: u8) -> Option<RecordKind> {
         }
         kinds
     };
-    KINDS[usize::from(tag & !EXPIRES)]
+    KINDS[usize::from(tag & !(EXPIRES | NEW))]
 }
 
 #[cfg(test)]
@@ -130,10 +136,15 @@ mod tests {
         object: u64,
         value: Vec<u8>,
         expires_at_ms: Option<i64>,
+        is_new: bool,
     }
 
     impl Owned {
         fn record(&self) -> Record<'_> {
+            self.old_record().new_entry(self.is_new)
+        }
+
+        fn old_record(&self) -> Record<'_> {
             if self.kind.is_element() {
                 let mut record =
                     Record::element(self.kind, ObjectId(self.object), &self.name, &self.value);
@@ -157,14 +168,22 @@ mod tests {
 
     fn owned() -> impl Strategy<Value = Owned> {
         let kind = proptest::sample::select(&RecordKind::ALL[..]);
-        (kind, any::<u64>(), any::<Vec<u8>>(), any::<u64>(), any::<Vec<u8>>(), any::<Option<i64>>())
-            .prop_map(|(kind, db, name, object, value, expires_at_ms)| Owned {
+        (
+            kind,
+            any::<u64>(),
+            any::<Vec<u8>>(),
+            any::<u64>(),
+            any::<Vec<u8>>(),
+            any::<(Option<i64>, bool)>(),
+        )
+            .prop_map(|(kind, db, name, object, value, (expires_at_ms, is_new))| Owned {
                 kind,
                 db,
                 name,
                 object,
                 value,
                 expires_at_ms,
+                is_new,
             })
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  0      128                                        data end
 //!  ├──────┼────────┬────────┬─────── … ───┬──────────┼────────────────────────────┬─────────┤
-//!  │header│ block  │ block  │             │ block    │ footer: survivors, offsets │ trailer │
+//!  │header│ block  │ block  │             │ block    │ footer: survivors, groups  │ trailer │
 //! ```
 //!
 //! A file has one image, or, when compaction has gathered small segments, several compacted ones,
@@ -27,6 +27,7 @@ use env::File;
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::lsn_at;
+use crate::format::groups::Groups;
 use crate::format::manifest::id_at;
 use crate::format::survivors::Survivors;
 use crate::id::Id;
@@ -34,16 +35,19 @@ use crate::id::Id;
 /// The length of a segment's header.
 pub const HEADER_BYTES: usize = 128;
 
-/// Every how many survivors the footer holds an offset.
+/// Every how many survivors the footer of a file of version 1 holds an offset.
 pub const OFFSET_EVERY: u32 = 64;
 
-/// The newest format of a segment's files.
-const SEGMENT_VERSION: u32 = 1;
+/// The format of the segments that are written. Files of version 1 are read, and sealed as such.
+pub const SEGMENT_VERSION: u32 = 2;
 
 pub(crate) const MAGIC: &[u8; 8] = b"INDELSEG";
 
-/// The first bytes of a footer. No record and no block begins with a 2.
-pub const FOOTER_MARK: [u8; 4] = [0x02, b'F', b'T', b'R'];
+/// The first bytes of a footer of version 1. No record and no block begins with a 2.
+pub const FOOTER_MARK_V1: [u8; 4] = [0x02, b'F', b'T', b'R'];
+
+/// The first bytes of a footer of version 2.
+pub const FOOTER_MARK: [u8; 4] = [0x02, b'F', b'T', b'2'];
 const FOOTER_FIXED_BYTES: usize = 64;
 pub(crate) const TRAILER_MAGIC: &[u8; 8] = b"INDELEND";
 const TRAILER_BYTES: usize = 16;
@@ -51,6 +55,8 @@ const TRAILER_BYTES: usize = 16;
 /// What the first bytes of a segment's file say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// The format of the image.
+    pub version: u32,
     /// The database that it belongs to.
     pub database: Id,
     /// The device that it was written to.
@@ -79,7 +85,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&SEGMENT_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.database.0);
         bytes[32..48].copy_from_slice(&self.device.0);
         bytes[48..52].copy_from_slice(&self.segment.0.to_le_bytes());
@@ -97,7 +103,7 @@ impl SegmentHeader {
     /// The header that these bytes of `file` are; `None` if they are none.
     ///
     /// # Errors
-    /// When the format is newer than this program.
+    /// When the format is newer than this program, or the image has what this program does not know.
     pub fn decode(bytes: &[u8; HEADER_BYTES], file: &Path) -> Result<Option<Self>> {
         if &bytes[0..8] != MAGIC {
             return Ok(None);
@@ -108,6 +114,9 @@ impl SegmentHeader {
         }
         if found > SEGMENT_VERSION {
             return Err(Error::newer(file, found, SEGMENT_VERSION));
+        }
+        if found >= 2 {
+            check_known(u64_at(bytes, 88), u32_at(bytes, 96), file)?;
         }
         Ok(Self::decode_fields(bytes))
     }
@@ -120,6 +129,7 @@ impl SegmentHeader {
             return None;
         }
         Some(Self {
+            version: u32_at(bytes, 8),
             database: id_at(bytes, 16),
             device: id_at(bytes, 32),
             segment,
@@ -131,6 +141,38 @@ impl SegmentHeader {
             horizon: lsn_at(bytes, 80)?,
         })
     }
+}
+
+/// What the kinds are for that this program does not know and that have been given a number.
+const RESERVED_KINDS: [(u32, &str); 10] = [
+    (17, "note"),
+    (18, "replication position"),
+    (19, "function library"),
+    (20, "stream"),
+    (21, "stream"),
+    (22, "stream"),
+    (23, "stream"),
+    (24, "stream"),
+    (25, "stream"),
+    (26, "hash with fields that expire"),
+];
+
+/// Refuses an image that may have records of other `kinds` than the first ones, or that belongs to
+/// another `shard` than the first.
+fn check_known(kinds: u64, shard: u32, file: &Path) -> Result<()> {
+    let path = || file.to_owned();
+    if kinds != 0 {
+        // The upper half is of kinds that say that something is gone.
+        let bit = kinds.trailing_zeros();
+        let kind = if bit < 32 { bit } else { 128 + bit - 32 };
+        let name = RESERVED_KINDS.iter().find(|(number, _)| *number == kind);
+        let name = name.map_or(String::new(), |(_, name)| format!(" ({name})"));
+        return Err(Error::UnknownKind { path: path(), kind, name });
+    }
+    if shard != 0 {
+        return Err(Error::OtherShard { path: path(), shard });
+    }
+    Ok(())
 }
 
 /// What stands after the last block of a sealed segment.
@@ -148,24 +190,64 @@ pub struct Footer {
     pub delete_count: u32,
     /// Which of the segment's ordinals are in the file.
     pub survivors: Survivors,
-    /// Where in the image every 64th record that is there begins.
-    pub offsets: Vec<u64>,
+    /// Where the records are.
+    pub table: Table,
+}
+
+/// Where the records of an image are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Table {
+    /// Version 1: where every 64th record that is there begins in the image.
+    Offsets(Vec<u64>),
+    /// Version 2: the runs of bytes that can be read by themselves.
+    Groups(Groups),
+}
+
+impl Table {
+    /// Lets go of what only a reader by address needs: the rest says how to build it again.
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Self::Offsets(offsets) => *offsets = Vec::new(),
+            Self::Groups(groups) => groups.groups = Vec::new(),
+        }
+    }
 }
 
 impl Footer {
+    /// The format of the images that have such a footer.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        match self.table {
+            Table::Offsets(_) => 1,
+            Table::Groups(_) => SEGMENT_VERSION,
+        }
+    }
+
     /// The footer and the trailer as bytes, in a file of `database`.
     ///
     /// # Panics
     /// When the footer would be 4 GiB long.
     #[must_use]
     pub fn encode(&self, database: Id) -> Vec<u8> {
+        let len_u32 = |len: usize| u32::try_from(len).expect("a footer is far below 4 GiB");
         let mut survivors = Vec::new();
         self.survivors.encode(&mut survivors);
-        let len_u32 = |len: usize| u32::try_from(len).expect("a footer is far below 4 GiB");
-        let mut bytes = Vec::with_capacity(
-            FOOTER_FIXED_BYTES + survivors.len() + self.offsets.len() * 8 + TRAILER_BYTES,
-        );
-        bytes.extend_from_slice(&FOOTER_MARK);
+        let mut table = Vec::new();
+        // In version 1 the last eight bytes are zero.
+        let (mark, table_count, group_bytes) = match &self.table {
+            Table::Offsets(offsets) => {
+                offsets.iter().for_each(|offset| table.extend_from_slice(&offset.to_le_bytes()));
+                (FOOTER_MARK_V1, offsets.len(), 0)
+            }
+            Table::Groups(groups) => {
+                groups.encode(&mut table, self.data_end, self.survivors.count());
+                (FOOTER_MARK, groups.groups.len(), groups.group_bytes)
+            }
+        };
+        let table_bytes = if mark == FOOTER_MARK { len_u32(table.len()) } else { 0 };
+        let len = FOOTER_FIXED_BYTES + survivors.len() + table.len() + TRAILER_BYTES;
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend_from_slice(&mark);
         bytes.extend_from_slice(&self.survivors.len().to_le_bytes());
         bytes.extend_from_slice(&self.survivors.count().to_le_bytes());
         bytes.extend_from_slice(&self.delete_count.to_le_bytes());
@@ -174,14 +256,12 @@ impl Footer {
         bytes.extend_from_slice(&self.max_lsn.0.to_le_bytes());
         bytes.extend_from_slice(&self.data_end.to_le_bytes());
         bytes.extend_from_slice(&len_u32(survivors.len()).to_le_bytes());
-        bytes.extend_from_slice(&len_u32(self.offsets.len()).to_le_bytes());
-        bytes.resize(FOOTER_FIXED_BYTES, 0);
+        bytes.extend_from_slice(&len_u32(table_count).to_le_bytes());
+        bytes.extend_from_slice(&table_bytes.to_le_bytes());
+        bytes.extend_from_slice(&group_bytes.to_le_bytes());
         bytes.extend_from_slice(&survivors);
-        for offset in &self.offsets {
-            bytes.extend_from_slice(&offset.to_le_bytes());
-        }
-        let len = len_u32(bytes.len() + TRAILER_BYTES);
-        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(&table);
+        bytes.extend_from_slice(&len_u32(len).to_le_bytes());
         let crc = footer_crc(&bytes, database);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes.extend_from_slice(TRAILER_MAGIC);
@@ -192,7 +272,7 @@ impl Footer {
     #[must_use]
     pub fn decode(bytes: &[u8], database: Id) -> Option<Self> {
         let body_end = bytes.len().checked_sub(TRAILER_BYTES)?;
-        if body_end < FOOTER_FIXED_BYTES || bytes[..4] != FOOTER_MARK {
+        if body_end < FOOTER_FIXED_BYTES {
             return None;
         }
         let (len, crc) = (u32_at(bytes, body_end), u32_at(bytes, body_end + 4));
@@ -202,13 +282,11 @@ impl Footer {
         {
             return None;
         }
-        let (survivors_bytes, offset_count) = (u32_at(bytes, 48), u32_at(bytes, 52));
+        let survivors_bytes = u32_at(bytes, 48) as usize;
         let rest = &bytes[FOOTER_FIXED_BYTES..body_end];
-        let (survivors, offsets) = rest.split_at_checked(survivors_bytes as usize)?;
+        let (survivors, table) = rest.split_at_checked(survivors_bytes)?;
         let survivors = Survivors::decode(survivors, u32_at(bytes, 4))?;
-        if survivors.count() != u32_at(bytes, 8)
-            || offsets.len() as u64 != u64::from(offset_count) * 8
-        {
+        if survivors.count() != u32_at(bytes, 8) {
             return None;
         }
         Some(Self {
@@ -217,9 +295,26 @@ impl Footer {
             min_lsn: lsn_at(bytes, 24)?,
             max_lsn: lsn_at(bytes, 32)?,
             data_end: u64_at(bytes, 40),
+            table: Self::decode_table(bytes, table, survivors.count())?,
             survivors,
-            offsets: offsets.chunks_exact(8).map(|bytes| u64_at(bytes, 0)).collect(),
         })
+    }
+
+    /// The table that these bytes are, in the footer that begins with `fixed`.
+    fn decode_table(fixed: &[u8], table: &[u8], record_count: u32) -> Option<Table> {
+        let count = u32_at(fixed, 52);
+        if fixed[..4] == FOOTER_MARK_V1 {
+            let offsets = table.chunks_exact(8).map(|bytes| u64_at(bytes, 0));
+            let is_whole = table.len() as u64 == u64::from(count) * 8;
+            return is_whole.then(|| Table::Offsets(offsets.collect()));
+        }
+        let (data_end, group_bytes) = (u64_at(fixed, 40), u32_at(fixed, 60));
+        let is_whole =
+            fixed[..4] == FOOTER_MARK && table.len() as u64 == u64::from(u32_at(fixed, 56));
+        if !is_whole {
+            return None;
+        }
+        Groups::decode(table, count, group_bytes, data_end, record_count).map(Table::Groups)
     }
 
     /// Reads the footer of the image that ends at `end` of `file`, and where the image begins;
@@ -313,10 +408,12 @@ pub fn temp_path(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::groups::Group;
     use proptest::prelude::*;
 
     fn header() -> SegmentHeader {
         SegmentHeader {
+            version: SEGMENT_VERSION,
             database: Id([1; 16]),
             device: Id([2; 16]),
             segment: SegmentId(3),
@@ -329,16 +426,23 @@ mod tests {
         }
     }
 
-    fn footer(survivors: Survivors) -> Footer {
+    fn footer(survivors: Survivors, table: Table) -> Footer {
         Footer {
             block_count: 1,
             min_lsn: Lsn(2),
             max_lsn: Lsn(3),
-            data_end: 4,
+            data_end: 400,
             delete_count: 5,
             survivors,
-            offsets: vec![7, 8],
+            table,
         }
+    }
+
+    /// Tables of the two versions for four records.
+    fn tables() -> [Table; 2] {
+        let group = |offset, first_rank| Group { offset, first_rank, crc: 0x1234_5678 };
+        let groups = vec![group(128, 0), group(250, 1), group(300, 1), group(399, 3)];
+        [Table::Offsets(vec![7, 8]), Table::Groups(Groups { group_bytes: 64, groups })]
     }
 
     #[test]
@@ -369,18 +473,43 @@ mod tests {
     }
 
     #[test]
+    fn what_this_program_does_not_know_is_refused_by_name() {
+        let refusal = |at: usize, byte: u8, version: u32| {
+            let mut bytes = SegmentHeader { version, ..header() }.encode();
+            bytes[at] = byte;
+            let crc = crc32c(&bytes[16..]);
+            bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+            let decoded = SegmentHeader::decode(&bytes, Path::new("/d/0000000007.redo"));
+            decoded.map(|_| ()).map_err(|error| error.to_string())
+        };
+        for (at, byte, says) in [
+            (90, 0x10, "may have records of kind 20 (stream), which this program does not know"),
+            (91, 0x80, "may have records of kind 31, which this program does not know"),
+            (92, 0x08, "may have records of kind 131, which this program does not know"),
+            (96, 3, "belongs to shard 3"),
+        ] {
+            let error = refusal(at, byte, 2).unwrap_err();
+            assert!(error.starts_with("/d/0000000007.redo ") && error.contains(says), "{error}");
+            assert_eq!(refusal(at, byte, 1), Ok(()), "version 1 has nothing there");
+        }
+        assert_eq!(refusal(100, 1, 2), Ok(()), "zero is not interpreted");
+    }
+
+    #[test]
     fn a_footer_survives_the_disk_and_no_flip_does() {
         let mut survivors = Survivors::none(200);
         [1, 2, 3, 150].into_iter().for_each(|ordinal| survivors.insert(ordinal));
-        let footer = footer(survivors);
-        let database = Id([1; 16]);
-        let bytes = footer.encode(database);
-        assert_eq!(Footer::decode(&bytes, database).as_ref(), Some(&footer));
-        assert_eq!(Footer::decode(&bytes, Id([2; 16])), None, "another database's");
-        for bit in 0..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Footer::decode(&bytes, database), None, "bit {bit}");
+        for table in tables() {
+            let footer = footer(survivors.clone(), table);
+            let database = Id([1; 16]);
+            let bytes = footer.encode(database);
+            assert_eq!(Footer::decode(&bytes, database).as_ref(), Some(&footer));
+            assert_eq!(Footer::decode(&bytes, Id([2; 16])), None, "another database's");
+            for bit in 0..bytes.len() * 8 {
+                let mut bytes = bytes.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Footer::decode(&bytes, database), None, "bit {bit}");
+            }
         }
     }
 

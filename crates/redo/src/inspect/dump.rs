@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Record, RecordAddr};
+use base::{Lsn, Record, RecordAddr};
 use env::Disk;
 
 use crate::error::{IoContext, Result};
@@ -40,7 +40,7 @@ pub fn dump(
     out: &mut dyn io::Write,
 ) -> Result<()> {
     let catalog = open_catalog(&**disk, dir, devices)?;
-    let mut printer = Printer { format, out, line: String::new() };
+    let mut printer = Printer::new(format, out);
     printer.catalog(&catalog)?;
     let mut by_device = vec![Vec::new(); catalog.devices.len()];
     for (index, file) in catalog.files.iter().enumerate() {
@@ -56,7 +56,7 @@ pub fn dump(
             let (ordinal, _, body) = body.map_err(corrupt)?;
             let record = record::decode_body(body).map_err(corrupt)?;
             let addr = RecordAddr::new(block.header.segment, ordinal);
-            printer.record(block.header.lsn.0, addr, &record)?;
+            printer.record(Some(block.header.lsn), addr, &record)?;
         }
     }
     for (file, tail) in &merge.tails {
@@ -67,13 +67,17 @@ pub fn dump(
     Ok(())
 }
 
-struct Printer<'a> {
+pub(crate) struct Printer<'a> {
     format: DumpFormat,
     out: &'a mut dyn io::Write,
     line: String,
 }
 
-impl Printer<'_> {
+impl<'a> Printer<'a> {
+    pub(crate) fn new(format: DumpFormat, out: &'a mut dyn io::Write) -> Self {
+        Self { format, out, line: String::new() }
+    }
+
     fn kept(&mut self, kept: &KeptFile) -> Result<()> {
         let KeptFile { segment, part, generation, device, until } = kept;
         match self.format {
@@ -159,7 +163,13 @@ impl Printer<'_> {
         self.end_line()
     }
 
-    fn record(&mut self, lsn: u64, addr: RecordAddr, record: &Record<'_>) -> Result<()> {
+    /// A record, with its block if that is known.
+    pub(crate) fn record(
+        &mut self,
+        lsn: Option<Lsn>,
+        addr: RecordAddr,
+        record: &Record<'_>,
+    ) -> Result<()> {
         let kind = record.kind;
         let is_element = kind.is_element();
         match self.format {
@@ -178,15 +188,20 @@ impl Printer<'_> {
                 if let Some(expires_at_ms) = record.expires_at_ms {
                     self.push(format_args!(" expires {expires_at_ms}"));
                 }
+                if record.is_new {
+                    self.line.push_str(" new");
+                }
                 if !kind.is_delete() {
                     self.line.push_str(" = ");
                     self.text_bytes(record.value);
                 }
             }
             DumpFormat::Json => {
-                self.push(format_args!(
-                    r#"{{"type":"record","lsn":{lsn},"addr":"{addr}","kind":"{kind:?}","#
-                ));
+                self.line.push_str(r#"{"type":"record","#);
+                if let Some(lsn) = lsn {
+                    self.push(format_args!(r#""lsn":{lsn},"#));
+                }
+                self.push(format_args!(r#""addr":"{addr}","kind":"{kind:?}","#));
                 if is_element {
                     self.push(format_args!(r#""object":{},"#, record.object.0));
                     self.json_bytes("sub", record.sub);
@@ -199,6 +214,9 @@ impl Printer<'_> {
                 }
                 if let Some(expires_at_ms) = record.expires_at_ms {
                     self.push(format_args!(r#","expires_at_ms":{expires_at_ms}"#));
+                }
+                if record.is_new {
+                    self.line.push_str(r#","new":true"#);
                 }
                 if !kind.is_delete() {
                     self.line.push(',');

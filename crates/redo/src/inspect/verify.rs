@@ -15,6 +15,7 @@ use env::{Access, Disk};
 use crate::error::{Error, IoContext, Result};
 use crate::format::block;
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::format::groups::GROUP_BYTES;
 use crate::format::manifest::Manifest;
 use crate::format::record;
 use crate::format::segment::Footer;
@@ -123,7 +124,7 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
         }
     }
     if report.is_good() {
-        match read_log(disk, dir, &catalog, false, &mut Nothing, &mut |_| {}) {
+        match read_log(disk, dir, &catalog, false, GROUP_BYTES, &mut Nothing, &mut |_| {}) {
             Ok(state) => {
                 report.last_lsn = state.last_lsn;
                 report.durable_lsn = state.durable;
@@ -163,7 +164,10 @@ fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Cata
 /// Reads all of a file and writes its footer anew, in memory, to compare.
 pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Report) -> Result<()> {
     let mut cursor = BlockCursor::open(disk, file.clone(), 1 << 20)?;
-    let mut builder = FooterBuilder::default();
+    let mut builder = match &file.footer {
+        Some(footer) => FooterBuilder::like(footer),
+        None => FooterBuilder::of_version(file.header.version, GROUP_BYTES),
+    };
     let mut records = Vec::new();
     loop {
         let block = match cursor.next()? {
@@ -194,18 +198,19 @@ pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Repor
         report.deletes += u64::from(delete_count);
         let written = WrittenBlock {
             lsn: block.header.lsn,
-            bytes: block.header.block_bytes(),
+            header: &block.header.encode(),
+            records: block.payload(),
             ordinals: Ordinals::Each(&records),
             record_count: block.header.record_count,
             delete_count,
         };
-        builder.add(&written, block.offset);
+        builder.add(&written);
     }
     let input = disk.open(&file.path, Access::Read).at(&file.path, "open")?;
     let end = file.start + file.len;
     let found = Footer::read(&*input, end, &file.path, file.header.database)?;
     let Some((_, footer)) = found else { return Ok(()) };
-    if builder.finish_with(footer.data_end, footer.survivors.len()) != footer {
+    if builder.finish_with(footer.survivors.len()) != footer {
         let what = "the footer is not the one of the blocks before it";
         return Err(file.corrupt(footer.data_end, what));
     }

@@ -40,12 +40,12 @@ pub(crate) enum Wanted {
 pub(crate) fn find_all(shared: &Shared) -> Result<Vec<SegmentFile>> {
     let mut error = None;
     for _ in 0..ATTEMPTS_MAX {
-        let listed = shared.manifest.listing().ids();
+        let listed = shared.manifest.listing().images();
         let found = look(shared, Wanted::All);
-        if listed.iter().all(|(segment, part)| meets(&found.images, *segment, *part)) {
-            return Ok(found.images);
+        match unmet(&found.images, &listed) {
+            None => return Ok(found.images),
+            Some(unmet) => error = found.error.or(unmet),
         }
-        error = found.error;
     }
     Err(error.unwrap_or_else(|| keeps_changing(shared)))
 }
@@ -54,28 +54,39 @@ pub(crate) fn find_all(shared: &Shared) -> Result<Vec<SegmentFile>> {
 pub(crate) fn find_segment(shared: &Shared, id: SegmentId) -> Result<Vec<SegmentFile>> {
     let mut error = None;
     for _ in 0..ATTEMPTS_MAX {
-        let parts: Vec<u32> = {
-            let listed = shared.manifest.listing().ids();
-            listed.iter().filter(|(segment, _)| *segment == id).map(|(_, part)| *part).collect()
-        };
+        let mut listed = shared.manifest.listing().images();
+        listed.retain(|(segment, ..)| *segment == id);
         // Nearly every segment has a file of its own name.
         for wanted in [Wanted::Named(id), Wanted::All] {
             let Look { mut images, error: met } = look(shared, wanted);
-            if parts.iter().all(|part| meets(&images, id, *part)) {
-                images.retain(|image| image.header.segment == id);
-                return Ok(images);
+            match unmet(&images, &listed) {
+                None => {
+                    images.retain(|image| image.header.segment == id);
+                    return Ok(images);
+                }
+                Some(unmet) => error = met.or(unmet),
             }
-            error = met;
         }
     }
     Err(error.unwrap_or_else(|| keeps_changing(shared)))
 }
 
-fn meets(images: &[SegmentFile], segment: SegmentId, part: u32) -> bool {
-    images.iter().any(|image| {
-        let header = &image.header;
-        header.segment == segment
-            && (header.part == part || (header.part == 0 && header.generation > 0))
+/// Whether something that is listed is not among the images, and why if they say so.
+fn unmet(images: &[SegmentFile], listed: &[(SegmentId, u32, bool)]) -> Option<Option<Error>> {
+    listed.iter().find_map(|(segment, part, is_sealed)| {
+        let image = images.iter().find(|image| {
+            let header = &image.header;
+            header.segment == *segment
+                && (header.part == *part || (header.part == 0 && header.generation > 0))
+        });
+        match image {
+            Some(image) if *is_sealed && image.footer.is_none() => {
+                let what = "the segment was sealed, and its footer is damaged or missing";
+                Some(Some(image.corrupt(image.len, what)))
+            }
+            Some(_) => None,
+            None => Some(None),
+        }
     })
 }
 

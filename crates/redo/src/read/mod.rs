@@ -3,14 +3,19 @@
 //! `in_use` says whether there is a log, `catalog` what belongs to it, `scan` reads one image block
 //! by block, `large_block` a block piece by piece, and `merge` brings all blocks into the order of
 //! their LSNs. Of a log that goes on, `images` says what there is at a moment; `reader` reads single
-//! records (`block_index` knows where), and `blocks` all of it in order.
+//! records (`places` knows where: in a group, by `group_read`, or in a block, by
+//! `block_index`; `handles` keeps files open), and `blocks`
+//! all of it in order.
 
 pub(crate) mod block_index;
 pub(crate) mod blocks;
 pub(crate) mod catalog;
+pub(crate) mod group_read;
+pub(crate) mod handles;
 pub(crate) mod images;
 pub(crate) mod in_use;
 pub(crate) mod large_block;
 pub(crate) mod merge;
+pub(crate) mod places;
 pub(crate) mod reader;
 pub(crate) mod scan;

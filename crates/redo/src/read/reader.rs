@@ -1,7 +1,7 @@
 //! Reading a log while it is written, compacted and healed.
 //!
 //! ```text
-//!   record(7:130) ─► images of segment 7 ─► the block that has ordinal 130 ─► CRC ─► the record
+//!   record(7:130) ─► images of segment 7 ─► the group that has ordinal 130 ─► CRC ─► the record
 //!   blocks(from)  ─► images of all ─► merge by LSN ─► each block once, up to the durable LSN
 //! ```
 //!
@@ -13,62 +13,90 @@
 //!    header under the name, or by a file that ends too early because it has no name any more and is
 //!    being given back; it then looks the segment up again. Addresses and LSNs stay, so it goes on
 //!    where it was.
+//!    A group that is damaged twice in the same image is damaged, and no other one with it.
 //! 4. It takes no lock that the executor waits for, and keeps no file from being replaced: what a
 //!    compaction has dropped may be gone before it is read. A mark keeps it.
 //! 5. It holds the log's lock with the log's threads: another process, or this one, opens the log when
 //!    its readers and marks are dropped, too.
+//!
+//! What is known of where the records of an image are is kept: see `places`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
-use env::Access;
+use env::FileError;
 
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::format::record;
-use crate::read::block_index::BlockIndex;
 use crate::read::blocks::Blocks;
+use crate::read::group_read::GroupRead;
+use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
+use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
 use crate::shared::device::Shared;
 use crate::shared::index_bound::IndexBound;
 
-/// So many blocks are known by their place before the places are forgotten: 16 bytes each.
-const INDEXED_BLOCKS_MAX: usize = 1 << 20;
-
-/// A record that was found by its address.
-pub struct FoundRecord {
-    /// Its block.
-    pub lsn: Lsn,
-    body: Vec<u8>,
+/// What a reader by address may hold on to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReaderLimits {
+    /// So many files are kept open; each may take two descriptors.
+    pub open_files: usize,
+    /// So many groups and blocks are known by their place: 16 bytes each.
+    pub places: usize,
 }
 
-impl FoundRecord {
-    /// What it says.
-    ///
-    /// # Panics
-    /// Never: it was decoded before.
-    #[must_use]
-    pub fn record(&self) -> Record<'_> {
-        record::decode_body(&self.body).expect("it was decoded when it was found")
+impl Default for ReaderLimits {
+    fn default() -> Self {
+        Self { open_files: 8, places: 1 << 20 }
     }
 }
 
 /// See the file's top.
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Segments that were looked up, with what is known of their images.
-    segments: HashMap<SegmentId, Vec<Located>>,
+    limits: ReaderLimits,
+    /// Segments that were looked up.
+    segments: HashMap<SegmentId, Known>,
+    handles: Handles,
+    group: GroupRead,
+    /// How many records were asked for.
+    uses: u64,
+}
+
+/// What is known of a segment.
+#[derive(Default)]
+struct Known {
+    images: Vec<Located>,
+    /// When it was asked for last.
+    used: u64,
 }
 
 struct Located {
     image: SegmentFile,
-    index: BlockIndex,
+    places: Places,
 }
 
 impl Reader {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, segments: HashMap::new() }
+        let limits = ReaderLimits::default();
+        Self {
+            shared,
+            limits,
+            segments: HashMap::new(),
+            handles: Handles::new(limits.open_files),
+            group: GroupRead::default(),
+            uses: 0,
+        }
+    }
+
+    /// Lets it hold on to so much from now on.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ReaderLimits) -> Self {
+        self.limits = limits;
+        self.handles.count_max = limits.open_files;
+        self
     }
 
     /// Returns the record at `addr`; `None` if a compaction has dropped it, or it is not durable.
@@ -76,17 +104,24 @@ impl Reader {
     /// # Errors
     /// When a file cannot be read, or is damaged.
     pub fn record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>> {
+        let mut damaged: Option<Vec<SegmentFile>> = None;
         let mut attempt = 1;
         loop {
-            let found = self.try_record(addr);
-            match found {
-                // Where it was known to be something else may be by now.
-                Err(_) if attempt < ATTEMPTS_MAX => {
-                    self.segments.remove(&addr.segment());
-                    attempt += 1;
-                }
+            let error = match self.try_record(addr) {
+                Err(error) if attempt < ATTEMPTS_MAX => error,
                 found => return found,
+            };
+            // Where it was known to be something else may be by now. What is damaged in a file that
+            // was just found to be in place is.
+            let known = self.segments.remove(&addr.segment()).unwrap_or_default();
+            self.handles.forget(addr.segment());
+            let is_damage = matches!(error, Error::File(FileError::Corrupt { .. }));
+            let images = known.images.into_iter().map(|located| located.image).collect();
+            if is_damage && damaged.as_ref().is_some_and(|before| are_same(before, &images)) {
+                return Err(error);
             }
+            damaged = is_damage.then_some(images);
+            attempt += 1;
         }
     }
 
@@ -117,70 +152,71 @@ impl Reader {
     fn try_record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>> {
         let durable = self.shared.durability.durable_lsn();
         self.locate(addr.segment())?;
-        let located = self.segments.get_mut(&addr.segment()).expect("located above");
-        for Located { image, index } in located {
+        let known = self.segments.get_mut(&addr.segment()).expect("located above");
+        for Located { image, places } in &mut known.images {
             let ordinal = addr.ordinal();
-            if let Some(footer) = &image.footer
-                && !footer.survivors.contains(ordinal)
-            {
+            if !image.may_have(ordinal) {
                 continue;
             }
-            let file = self.shared.disk.open(&image.path, Access::Read).at(&image.path, "open")?;
-            image.check_same(&*file)?;
-            index.extend(&*file, image, durable)?;
-            let Some(offset) = index.find(ordinal) else { continue };
-            let block = Block::read(&*file, image, offset)?;
-            if let Some(found) =
-                find_in(&block, ordinal).map_err(|what| image.corrupt(offset, what))?
-            {
-                return Ok(Some(found));
+            let file = self.handles.get(&*self.shared.disk, image)?;
+            let source = Source { disk: &*self.shared.disk, file: &*file, image, durable };
+            let found = places.find(&source, &mut self.group, ordinal)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
     }
 
+    /// Makes the segment known, and as it is now if it grows.
     fn locate(&mut self, segment: SegmentId) -> Result<()> {
-        if self.segments.contains_key(&segment) {
+        self.uses += 1;
+        let known = self.segments.get(&segment).map(|known| &known.images[..]).unwrap_or_default();
+        if known.is_empty() || known.iter().any(|it| matches!(it.places, Places::Unknown)) {
+            self.keep_to_limit();
+        }
+        if let Some(known) = self.segments.get_mut(&segment) {
+            known.used = self.uses;
             // A segment without any image may have been too new; one with may have got a part.
-            let located = &self.segments[&segment];
-            let is_growing = located.iter().any(|located| located.image.footer.is_none());
-            if !located.is_empty() && !is_growing {
+            let is_growing = known.images.iter().any(|located| located.image.footer.is_none());
+            if !known.images.is_empty() && !is_growing {
                 return Ok(());
             }
         }
-        let indexed: usize =
-            self.segments.values().flatten().map(|located| located.index.len()).sum();
-        if indexed > INDEXED_BLOCKS_MAX {
-            self.segments.clear();
-        }
         let images = images::find_segment(&self.shared, segment)?;
-        let mut known = self.segments.remove(&segment).unwrap_or_default();
+        let mut before = self.segments.remove(&segment).unwrap_or_default().images;
         let located = images.into_iter().map(|image| {
-            let is_same = |known: &Located| {
-                known.image.path == image.path && known.image.header == image.header
-            };
-            let at = known.iter().position(is_same);
-            let index = at.map(|at| known.swap_remove(at).index).unwrap_or_default();
-            Located { image, index }
+            let at = before.iter().position(|known| is_same(&known.image, &image));
+            let places = at.map_or(Places::Unknown, |at| before.swap_remove(at).places);
+            Located { image, places }
         });
-        let located: Vec<Located> = located.collect();
-        self.segments.insert(segment, located);
+        let known = Known { images: located.collect(), used: self.uses };
+        self.segments.insert(segment, known);
         Ok(())
+    }
+
+    /// Forgets places of the segments that were used least recently, if there are too many.
+    fn keep_to_limit(&mut self) {
+        let count = |known: &Known| -> usize {
+            known.images.iter().map(|located| located.places.count()).sum()
+        };
+        let mut places: usize = self.segments.values().map(count).sum();
+        while places > self.limits.places {
+            let used = self.segments.values_mut().filter(|known| count(known) > 0);
+            let Some(oldest) = used.min_by_key(|known| known.used) else { return };
+            places -= count(oldest);
+            oldest.images.iter_mut().for_each(|located| located.places = Places::Unknown);
+        }
     }
 }
 
-fn find_in(block: &Block, wanted: u32) -> std::result::Result<Option<FoundRecord>, &'static str> {
-    for body in block.bodies() {
-        let (ordinal, _, body) = body?;
-        if ordinal == wanted {
-            record::decode_body(body)?;
-            return Ok(Some(FoundRecord { lsn: block.header.lsn, body: body.to_vec() }));
-        }
-        if ordinal > wanted {
-            break;
-        }
-    }
-    Ok(None)
+/// Whether these are the same images.
+fn are_same(before: &[SegmentFile], now: &Vec<SegmentFile>) -> bool {
+    before.len() == now.len() && before.iter().zip(now).all(|(before, now)| is_same(before, now))
+}
+
+fn is_same(before: &SegmentFile, now: &SegmentFile) -> bool {
+    before.path == now.path && before.start == now.start && before.header == now.header
 }
 
 /// A block of the log, with all of its records.

@@ -32,7 +32,7 @@ pub(crate) struct SegmentFile {
     /// The index of the device that it is on.
     pub(crate) device: usize,
     pub(crate) header: SegmentHeader,
-    /// Without its offsets.
+    /// Without its table.
     pub(crate) footer: Option<Arc<Footer>>,
     /// The length of the image.
     pub(crate) len: u64,
@@ -46,27 +46,32 @@ impl SegmentFile {
         let mut end = file.len().at(path, "read")?;
         let Some(first) = read_header(&*file, 0, end, path)? else { return Ok(Vec::new()) };
         let leader = first.segment;
-        let image = |header, start, end, footer: Option<Footer>| {
+        let image = |header: SegmentHeader, start, end, footer: Option<Footer>| {
+            if footer.as_ref().is_some_and(|footer| footer.version() != header.version) {
+                let what = "the segment's header and its footer are of different formats";
+                return Err(Error::corrupt(path, start, what));
+            }
             let footer = footer.map(|mut footer| {
-                // What reads all of a file does not need them, and there may be many files.
-                footer.offsets = Vec::new();
+                // What reads all of a file does not need it, and there may be many files.
+                footer.table.clear();
                 Arc::new(footer)
             });
-            Self { path: path.to_owned(), start, leader, device, header, footer, len: end - start }
+            let path = path.to_owned();
+            Ok(Self { path, start, leader, device, header, footer, len: end - start })
         };
         let mut found = Footer::read(&*file, end, path, first.database)?;
         if first.generation == 0 || found.is_none() {
             // Only compacted segments share a file; what looks like a footer of another length is
             // part of a value.
             let footer = found.filter(|(start, _)| *start == 0).map(|(_, footer)| footer);
-            return Ok(vec![image(first, 0, end, footer)]);
+            return Ok(vec![image(first, 0, end, footer)?]);
         }
         let mut images = Vec::new();
         while let Some((start, footer)) = found {
             let header = read_header(&*file, start, end, path)?
                 .filter(|header| header.generation > 0 && header.part == 0)
                 .ok_or_else(|| Error::corrupt(path, start, "the segment's header is damaged"))?;
-            images.push(image(header, start, end, Some(footer)));
+            images.push(image(header, start, end, Some(footer))?);
             end = start;
             found = if start > 0 { Footer::read(&*file, end, path, first.database)? } else { None };
         }
@@ -115,6 +120,11 @@ impl SegmentFile {
             return Err(self.corrupt(self.len, what));
         }
         Ok(())
+    }
+
+    /// Whether the record with this ordinal is in it, or may be.
+    pub(crate) fn may_have(&self, ordinal: u32) -> bool {
+        self.footer.as_ref().is_none_or(|footer| footer.survivors.contains(ordinal))
     }
 
     /// The error that says what is wrong at `offset` of the image.

@@ -108,7 +108,7 @@ fn tidy_file(
         let file = open_own(disk, path)?;
         rewrite(&*file, path, undurable_start, state.end)?;
         file.sync_data().at(path, "sync")?;
-        let footer = state.footer.finish(state.end).encode(source.header.database);
+        let footer = state.footer.finish().encode(source.header.database);
         write_footer(&*file, path, state.end, &footer)?;
         return Ok(state.end + footer.len() as u64);
     }
@@ -157,7 +157,8 @@ fn copy(
 /// Replaces a sealed file by one that ends at `end`, with a footer for what is left.
 fn replace_by_prefix(disk: &dyn Disk, source: &SegmentFile, end: u64) -> Result<u64> {
     let path = &source.path;
-    let mut footer = FooterBuilder::default();
+    let footer = source.footer.as_ref().expect("it is sealed");
+    let mut footer = FooterBuilder::like(footer);
     let mut cursor = BlockCursor::open(disk, source.clone(), 1 << 20)?;
     while cursor.offset() < end {
         let Next::Block(block) = cursor.next()? else { break };
@@ -170,22 +171,19 @@ fn replace_by_prefix(disk: &dyn Disk, source: &SegmentFile, end: u64) -> Result<
             .collect();
         let offsets: Vec<(u32, u64)> = records.iter().map(|(o, at, _)| (*o, *at)).collect();
         let deletes = records.iter().filter(|(_, _, is_delete)| *is_delete).count();
-        let block_bytes = block.header.block_bytes();
-        footer.add(
-            &WrittenBlock {
-                lsn: block.header.lsn,
-                bytes: block_bytes,
-                ordinals: Ordinals::Each(&offsets),
-                record_count: block.header.record_count,
-                delete_count: u32::try_from(deletes).expect("no more than records"),
-            },
-            block.offset,
-        );
+        footer.add(&WrittenBlock {
+            lsn: block.header.lsn,
+            header: &block.header.encode(),
+            records: block.payload(),
+            ordinals: Ordinals::Each(&offsets),
+            record_count: block.header.record_count,
+            delete_count: u32::try_from(deletes).expect("no more than records"),
+        });
     }
     let input = disk.open(path, Access::Read).at(path, "open")?;
     let output = Unpublished::create(disk, &segment::temp_path(path))?;
     copy(&*input, path, output.file(), output.temporary(), 0..end)?;
-    let footer = footer.finish(end).encode(source.header.database);
+    let footer = footer.finish().encode(source.header.database);
     output.file().write_all_at(&footer, end).at(output.temporary(), "write")?;
     output.publish(disk, path)?;
     Ok(end + footer.len() as u64)

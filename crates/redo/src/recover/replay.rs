@@ -124,12 +124,14 @@ pub(crate) struct LogState {
     pub(crate) record_count: u64,
 }
 
-/// Reads the log that `catalog` lists, in order, into `replay`. Changes nothing.
+/// Reads the log that `catalog` lists, in order, into `replay`. Changes nothing. Files that have no
+/// footer yet are to get groups of `group_bytes`.
 pub(crate) fn read_log(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     catalog: &Catalog,
     is_parallel: bool,
+    group_bytes: u32,
     replay: &mut dyn Replay,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<LogState> {
@@ -141,7 +143,7 @@ pub(crate) fn read_log(
         .into_iter()
         .map(|files| DeviceStream::new(disk.clone(), files))
         .collect::<Result<_>>()?;
-    let mut reader = Reader::new(catalog);
+    let mut reader = Reader::new(catalog, group_bytes);
     let bytes_total = catalog.files.iter().map(|file| file.len).sum();
     let mut run = |merge: Result<Merge>| -> Result<()> {
         let mut merge = merge?;
@@ -234,7 +236,7 @@ struct Missing {
 }
 
 impl<'a> Reader<'a> {
-    fn new(catalog: &'a Catalog) -> Self {
+    fn new(catalog: &'a Catalog, group_bytes: u32) -> Self {
         let headers = || catalog.files.iter().map(|file| &file.header);
         let manifest = catalog.manifest.as_ref();
         let (mut horizon, mut durable) = manifest
@@ -244,13 +246,13 @@ impl<'a> Reader<'a> {
         let files = catalog
             .files
             .iter()
-            .map(|_| FileState {
+            .map(|file| FileState {
                 end: crate::format::segment::HEADER_BYTES as u64,
                 last_lsn: Lsn::ZERO,
                 block_count: 0,
                 cut_block_count: 0,
                 undurable: VecDeque::new(),
-                footer: FooterBuilder::default(),
+                footer: FooterBuilder::of_version(file.header.version, group_bytes),
                 tail: None,
             })
             .collect();
@@ -357,12 +359,16 @@ impl<'a> Reader<'a> {
         }
         let file = &mut self.state.files[index];
         if keeps_offsets {
+            let (header, records) = (&block.header.encode(), block.payload());
             let ordinals = Ordinals::Each(&self.offsets);
-            let bytes = block.header.block_bytes();
-            file.footer.add(
-                &WrittenBlock { lsn, bytes, ordinals, record_count, delete_count },
-                block.offset,
-            );
+            file.footer.add(&WrittenBlock {
+                lsn,
+                header,
+                records,
+                ordinals,
+                record_count,
+                delete_count,
+            });
         }
         file.undurable.push_back((lsn, block.offset));
         while file.undurable.front().is_some_and(|(lsn, _)| *lsn <= self.state.durable) {

@@ -14,9 +14,10 @@ use env::{Access, Complete, Disk, File, Unpublished};
 use crate::error::{Error, IoContext, Result};
 use crate::format::block::{BlockHeader, COMPACTED, HEADER_BYTES};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
+use crate::format::groups::GROUP_BYTES;
 use crate::format::listing::Listed;
 use crate::format::record;
-use crate::format::segment::{self, SegmentHeader};
+use crate::format::segment::{self, SEGMENT_VERSION, SegmentHeader};
 use crate::id::Id;
 use crate::repair::salvage::{GoodBlock, Salvage, read_range};
 
@@ -85,6 +86,7 @@ impl Rebuilder<'_> {
             return Ok(start);
         }
         let header = SegmentHeader {
+            version: SEGMENT_VERSION,
             database: self.database,
             device: self.device,
             segment: damaged.segment,
@@ -98,7 +100,7 @@ impl Rebuilder<'_> {
         output.write_all_at(&header.encode(), start).at(temp, "write")?;
         let mut end = segment::HEADER_BYTES as u64;
         let mut first_ordinal = 0;
-        let mut footer = FooterBuilder::default();
+        let mut footer = FooterBuilder::new(GROUP_BYTES);
         for (image, block) in blocks.values() {
             let path = &damaged.images[*image].path;
             let input = self.disk.open(path, Access::Read).at(path, "open")?;
@@ -109,22 +111,23 @@ impl Rebuilder<'_> {
                 return Err(Error::corrupt(path, block.offset, "it changes while it is read"));
             }
             let header = BlockHeader { flags: COMPACTED, first_ordinal, ..block.header };
-            let at = start + end;
-            output.write_all_at(&header.encode(), at).at(temp, "write")?;
+            let (at, header_bytes) = (start + end, header.encode());
+            output.write_all_at(&header_bytes, at).at(temp, "write")?;
             output.write_all_at(&payload, at + HEADER_BYTES as u64).at(temp, "write")?;
             let (offsets, delete_count) = offsets(&payload, first_ordinal);
             let written = WrittenBlock {
                 lsn: header.lsn,
-                bytes: header.block_bytes(),
+                header: &header_bytes,
+                records: &payload,
                 ordinals: Ordinals::Each(&offsets),
                 record_count: header.record_count,
                 delete_count,
             };
-            footer.add(&written, end);
+            footer.add(&written);
             end += header.block_bytes();
             first_ordinal += header.record_count;
         }
-        let footer = footer.finish(end).encode(self.database);
+        let footer = footer.finish().encode(self.database);
         output.write_all_at(&footer, start + end).at(temp, "write")?;
         Ok(start + end + footer.len() as u64)
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use base::{Lsn, Mutex, SegmentId};
 use env::{Clock, Disk, Lock};
 
+use crate::format::groups::Mark;
 use crate::format::manifest::{Manifest, ManifestStore};
 use crate::id::Id;
 use crate::options::Waker;
@@ -322,7 +323,7 @@ pub(crate) struct Sealed {
 #[derive(Default)]
 pub(crate) struct Mailbox {
     /// Buffers with their marks, and how many bytes of the flight they were.
-    pub(crate) recycled: Vec<(Vec<u8>, Vec<u64>)>,
+    pub(crate) recycled: Vec<(Vec<u8>, Vec<Mark>)>,
     pub(crate) sealed: Vec<Sealed>,
     /// Segments that got a further part.
     pub(crate) parts: Vec<(SegmentId, Part)>,
@@ -341,6 +342,8 @@ pub(crate) struct Shared {
     pub(crate) index_bound: Arc<IndexBound>,
     pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
+    /// How long the groups of new files are.
+    pub(crate) group_bytes: u32,
     /// The size past which segments take no further block as of now: at most `segment_bytes`.
     pub(crate) roll_bytes: AtomicU64,
     pub(crate) reserve_bytes: u64,
@@ -372,6 +375,7 @@ impl Shared {
         durability: Durability,
         devices: Vec<Device>,
         segment_bytes: u64,
+        group_bytes: u32,
         reserve_bytes: u64,
         lock: Box<dyn Lock>,
     ) -> Self {
@@ -388,6 +392,7 @@ impl Shared {
             index_bound: Arc::default(),
             devices: Devices::new(devices),
             segment_bytes,
+            group_bytes,
             roll_bytes: AtomicU64::new(segment_bytes),
             reserve_bytes,
             keeps_unsynced: AtomicBool::new(true),

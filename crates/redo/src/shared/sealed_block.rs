@@ -4,13 +4,14 @@ use base::checksum::crc32c;
 use base::{Lsn, SegmentId};
 
 use crate::format::block::{self, BlockHeader};
-use crate::format::record;
+use crate::format::footer::{Ordinals, WrittenBlock};
+use crate::format::groups::Mark;
 
 /// A block that the executor has finished. Its buffer begins with room for the header.
 pub(crate) struct SealedBlock {
     pub(crate) buffer: Vec<u8>,
-    /// Where in the buffer the records with ordinals divisible by 64 begin.
-    pub(crate) marks: Vec<u64>,
+    /// Where in it a group may begin.
+    pub(crate) marks: Vec<Mark>,
     pub(crate) lsn: Lsn,
     pub(crate) time_ms: i64,
     pub(crate) segment: SegmentId,
@@ -40,15 +41,16 @@ impl SealedBlock {
         self.buffer[..block::HEADER_BYTES].copy_from_slice(&header.encode());
     }
 
-    /// Each record's ordinal and offset in the block: the slow way, for blocks on their second
-    /// device.
-    pub(crate) fn record_offsets(&self) -> Vec<(u32, u64)> {
-        let mut rest = &self.buffer[block::HEADER_BYTES..];
-        (self.first_ordinal..)
-            .map_while(|ordinal| {
-                let at = (self.buffer.len() - rest.len()) as u64;
-                record::take_body(&mut rest).ok().map(|_| (ordinal, at))
-            })
-            .collect()
+    /// What a footer says of it, once it is complete.
+    pub(crate) fn written(&self) -> WrittenBlock<'_> {
+        let (header, records) = self.buffer.split_first_chunk().expect("there is room for it");
+        WrittenBlock {
+            lsn: self.lsn,
+            header,
+            records,
+            ordinals: Ordinals::From { first: self.first_ordinal, marks: &self.marks },
+            record_count: self.record_count,
+            delete_count: self.delete_count,
+        }
     }
 }

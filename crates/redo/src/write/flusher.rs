@@ -26,8 +26,7 @@ use std::sync::atomic::Ordering;
 use base::{Lsn, SegmentId};
 
 use crate::error::{Error, Result, is_full, lacks_descriptor};
-use crate::format::footer::{Ordinals, WrittenBlock};
-use crate::format::segment::SegmentHeader;
+use crate::format::segment::{SEGMENT_VERSION, SegmentHeader};
 use crate::shared::device::Part;
 use crate::shared::device::{Bell, Device, DeviceState, Order, Sealed, Shared};
 use crate::shared::sealed_block::SealedBlock;
@@ -336,13 +335,7 @@ impl Flusher {
         }
         for order in self.todo.drain(..group_count) {
             let Order::Block(block) = order else { continue };
-            writer.add(&WrittenBlock {
-                lsn: block.lsn,
-                bytes: block.buffer.len() as u64,
-                ordinals: Ordinals::From { first: block.first_ordinal, marks: &block.marks },
-                record_count: block.record_count,
-                delete_count: block.delete_count,
-            });
+            writer.add(&block);
             self.unsynced.add(&self.shared, self.index, block);
         }
         Ok(())
@@ -370,14 +363,7 @@ impl Flusher {
         let writer = &mut self.parts[at];
         writer.write(&block.buffer)?;
         let Some(Order::Block(block)) = self.todo.pop_front() else { return Ok(()) };
-        let records = block.record_offsets();
-        writer.add(&WrittenBlock {
-            lsn: block.lsn,
-            bytes: block.buffer.len() as u64,
-            ordinals: Ordinals::Each(&records),
-            record_count: block.record_count,
-            delete_count: block.delete_count,
-        });
+        writer.add(&block);
         let lsn = block.lsn;
         self.unsynced.add(&self.shared, self.index, block);
         unsynced::tell_written(&self.shared, &[lsn]);
@@ -442,6 +428,7 @@ impl Flusher {
             !is_claimed
         })?;
         let header = SegmentHeader {
+            version: SEGMENT_VERSION,
             database: shared.database,
             device: self.device().id,
             segment,
@@ -456,7 +443,8 @@ impl Flusher {
         let is_healthy = self.device().state() == DeviceState::Healthy && part == 0;
         let roll_bytes = shared.roll_bytes.load(Ordering::Relaxed);
         let allocate_bytes = if is_healthy { roll_bytes } else { 0 };
-        SegmentWriter::create(&*shared.disk, &self.device().path, &header, allocate_bytes)
+        let (dir, group_bytes) = (&self.device().path, shared.group_bytes);
+        SegmentWriter::create(&*shared.disk, dir, &header, allocate_bytes, group_bytes)
     }
 
     fn become_full(&mut self, error: &Error, is_ending: bool) -> Step {

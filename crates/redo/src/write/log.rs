@@ -104,7 +104,7 @@ impl Log {
             is_frozen: false,
             scrub: Arc::default(),
             healing: Healing::default(),
-            open: OpenBlock::new(&mut spare),
+            open: OpenBlock::new(&mut spare, options.group_bytes),
             open_lsn: last_lsn.next(),
             lanes,
             next_segment,

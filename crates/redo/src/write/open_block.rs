@@ -2,8 +2,8 @@
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
 
+use crate::format::groups::{Mark, Marker};
 use crate::format::record;
-use crate::format::segment::OFFSET_EVERY;
 use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
 
@@ -18,8 +18,9 @@ pub(crate) struct Binding {
 /// See the file's top.
 pub(crate) struct OpenBlock {
     buffer: Vec<u8>,
-    /// Where in it the records with ordinals divisible by 64 begin.
-    marks: Vec<u64>,
+    /// Where in it a group may begin.
+    marks: Vec<Mark>,
+    marker: Marker,
     /// `None` until there is a record.
     pub(crate) binding: Option<Binding>,
     record_count: u32,
@@ -27,18 +28,20 @@ pub(crate) struct OpenBlock {
 }
 
 impl OpenBlock {
-    /// An empty block in a buffer of `spare`.
-    pub(crate) fn new(spare: &mut Buffers) -> Self {
+    /// An empty block in a buffer of `spare`, for a file with groups of `group_bytes`.
+    pub(crate) fn new(spare: &mut Buffers, group_bytes: u32) -> Self {
         let (buffer, marks) = spare.take();
-        Self { buffer, marks, binding: None, record_count: 0, delete_count: 0 }
+        let marker = Marker::new(group_bytes);
+        Self { buffer, marks, marker, binding: None, record_count: 0, delete_count: 0 }
     }
 
     /// Adds a record to a block that is bound to `binding`. Returns where it will be.
     #[inline]
     pub(crate) fn append(&mut self, binding: Binding, record: &Record<'_>) -> RecordAddr {
         let ordinal = binding.first_ordinal + self.record_count;
-        if ordinal.is_multiple_of(OFFSET_EVERY) {
-            self.marks.push(self.buffer.len() as u64);
+        let at = self.buffer.len() as u64;
+        if self.marker.is_mark(at) {
+            self.marks.push(Mark { at, records_before: self.record_count });
         }
         record::encode(&mut self.buffer, record);
         self.record_count += 1;
@@ -71,7 +74,8 @@ impl OpenBlock {
         time_ms: impl FnOnce() -> i64,
     ) -> Option<SealedBlock> {
         let binding = self.binding?;
-        let ended = std::mem::replace(self, Self::new(spare));
+        let next = Self::new(spare, self.marker.group_bytes());
+        let ended = std::mem::replace(self, next);
         Some(SealedBlock {
             buffer: ended.buffer,
             marks: ended.marks,

@@ -158,6 +158,7 @@ impl Recovery {
             &self.options.dir,
             &self.catalog,
             self.options.parallel_loaders,
+            self.options.group_bytes,
             replay,
             progress,
         )?;
@@ -313,6 +314,7 @@ impl Recovery {
             durability,
             devices,
             options.segment_bytes,
+            options.group_bytes,
             options.reserve_bytes,
             lock,
         ));

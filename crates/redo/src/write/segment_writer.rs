@@ -8,10 +8,11 @@ use base::{Lsn, SegmentId};
 use env::{Disk, File};
 
 use crate::error::{IoContext, Result};
-use crate::format::footer::{FooterBuilder, WrittenBlock, write_footer};
+use crate::format::footer::{FooterBuilder, write_footer};
 use crate::format::segment::{self, SegmentHeader};
 use crate::id::Id;
 use crate::shared::device::Shared;
+use crate::shared::sealed_block::SealedBlock;
 
 /// A segment's file that still takes blocks.
 pub(crate) struct SegmentWriter {
@@ -37,6 +38,7 @@ impl SegmentWriter {
         dir: &Path,
         header: &SegmentHeader,
         allocate_bytes: u64,
+        group_bytes: u32,
     ) -> Result<Self> {
         let path = dir.join(segment::file_name(header.segment, header.part));
         // A name is used once: a file that is there is our own, from an attempt that failed.
@@ -66,7 +68,7 @@ impl SegmentWriter {
             is_dirty: false,
             is_listed: false,
             unsynced: Vec::new(),
-            footer: FooterBuilder::default(),
+            footer: FooterBuilder::new(group_bytes),
         })
     }
 
@@ -92,10 +94,10 @@ impl SegmentWriter {
     }
 
     /// Counts a block in that [`SegmentWriter::write`] has put at the end.
-    pub(crate) fn add(&mut self, block: &WrittenBlock<'_>) {
-        self.footer.add(block, self.end);
+    pub(crate) fn add(&mut self, block: &SealedBlock) {
+        self.footer.add(&block.written());
         self.unsynced.push(block.lsn);
-        self.end += block.bytes;
+        self.end += block.buffer.len() as u64;
     }
 
     pub(crate) fn sync(&mut self) -> Result<()> {
@@ -113,7 +115,7 @@ impl SegmentWriter {
     /// there too, and of two writes under one sync a crash may leave the second one alone.
     pub(crate) fn seal(&mut self) -> Result<u64> {
         self.sync()?;
-        let footer = self.footer.finish(self.end).encode(self.database);
+        let footer = self.footer.finish().encode(self.database);
         write_footer(&*self.file, &self.path, self.end, &footer)?;
         self.is_dirty = false;
         Ok(self.end + footer.len() as u64)

@@ -3,6 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
+use redo::groups::{Group, Groups};
+use redo::segment::Table;
 use redo::{Error, FileError};
 
 use crate::harness::{Database, key, options, value};
@@ -42,7 +44,10 @@ fn a_value_that_looks_like_a_footer_is_a_value() {
             data_end: at,
             delete_count: 0,
             survivors: redo::survivors::Survivors::all(1),
-            offsets: vec![192],
+            table: Table::Groups(Groups {
+                group_bytes: 8192,
+                groups: vec![Group { offset: 128, first_rank: 0, crc: 0 }],
+            }),
         };
         footer.encode(database)
     };
@@ -60,7 +65,7 @@ fn a_value_that_looks_like_a_footer_is_a_value() {
                 redo::record::encode(&mut bytes, &record);
                 bytes.len() - value.len()
             };
-            let length = forged(0, id).len();
+            let length = forged(200, id).len();
             (redo::segment::HEADER_BYTES + redo::block::HEADER_BYTES) as u64
                 + record(&vec![0; length]) as u64
         };

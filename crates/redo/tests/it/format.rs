@@ -11,13 +11,14 @@ use crate::harness::{Database, options};
 
 /// Makes a log of every kind of thing.
 fn write_example(disk: &SimDisk) {
-    let mut database =
-        Database::open_on(Arc::new(disk.clone()), options(Path::new("/data"))).unwrap();
+    let mut options = options(Path::new("/data"));
+    options.group_bytes = redo::groups::GROUP_BYTES;
+    let mut database = Database::open_on(Arc::new(disk.clone()), options).unwrap();
     database.set(b"greeting", b"hello");
     database.flush();
     let record =
         Record::whole(RecordKind::String, DbId(2), b"counter", b"42", Some(1_800_000_000_000));
-    database.log.append(&record);
+    database.log.append(&record.new_entry(true));
     database.log.append(&Record::root(RecordKind::Set, DbId(0), b"s", ObjectId(300), &[], None));
     database.log.append(&Record::element(RecordKind::SetMember, ObjectId(300), b"m", &[]));
     database.flush();
@@ -51,8 +52,8 @@ fn hex(bytes: &[u8]) -> String {
 const FILES: [(&str, &str, &str); 4] = [
     ("v2", "manifest", "/data/redo.manifest"),
     ("v1", "device", "/data/redo/device"),
-    ("v1", "compacted-segment", "/data/redo/0000000001.redo"),
-    ("v1", "segment", "/data/redo/0000000002.redo"),
+    ("v2", "compacted-segment", "/data/redo/0000000001.redo"),
+    ("v2", "segment", "/data/redo/0000000002.redo"),
 ];
 
 fn fixture(version: &str, name: &str) -> PathBuf {
@@ -76,12 +77,16 @@ fn files_are_written_as_ever() {
     }
 }
 
-/// The example as its files say, with the manifest of a version.
-fn load_example(manifest_version: &str) -> SimDisk {
+/// The example as its files say, with the manifest and the segments of a version.
+fn load_example(manifest_version: &str, segment_version: &str) -> SimDisk {
     let disk = SimDisk::new(0, Faults::default());
     env::Disk::create_dir_all(&disk, Path::new("/data/redo")).unwrap();
     for (version, name, path) in FILES {
-        let version = if name == "manifest" { manifest_version } else { version };
+        let version = match name {
+            "manifest" => manifest_version,
+            "device" => version,
+            _ => segment_version,
+        };
         let text = std::fs::read_to_string(fixture(version, name)).unwrap();
         let words = text.lines().flat_map(|line| line.split_whitespace().skip(1));
         let bytes: Vec<u8> = words.map(|word| u8::from_str_radix(word, 16).unwrap()).collect();
@@ -93,16 +98,25 @@ fn load_example(manifest_version: &str) -> SimDisk {
 
 #[test]
 fn files_of_every_version_are_read() {
-    for version in ["v1", "v2-without-history", "v2-empty-history", "v2"] {
-        let disk: Arc<dyn env::Disk> = Arc::new(load_example(version));
+    for (manifest, segments) in [
+        ("v1", "v1"),
+        ("v2-without-history", "v1"),
+        ("v2-empty-history", "v1"),
+        ("v2", "v1"),
+        ("v2", "v2"),
+    ] {
+        let disk: Arc<dyn env::Disk> = Arc::new(load_example(manifest, segments));
         let mut out = Vec::new();
         redo::dump(&disk, Path::new("/data"), &[], redo::DumpFormat::Text, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let records: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+        // Version 1 does not say which entries are new.
+        let new = if segments == "v1" { "" } else { " new" };
+        let counter = format!(r#"  1:1 String db 2 "counter" expires 1800000000000{new} = "42""#);
         assert_eq!(
             records,
             [
-                r#"  1:1 String db 2 "counter" expires 1800000000000 = "42""#,
+                counter.as_str(),
                 r#"  1:2 Set db 0 "s" object 300 = """#,
                 r#"  1:3 SetMember object 300 "m" = """#,
                 r#"  2:0 String db 0 "after" = "compaction""#,
@@ -112,9 +126,69 @@ fn files_of_every_version_are_read() {
     }
 }
 
+/// The formats of the segments' files.
+fn segment_versions(disk: &SimDisk) -> Vec<u8> {
+    let names = env::Disk::list(disk, Path::new("/data/redo")).unwrap();
+    let names = names.iter().filter_map(|name| name.to_str()).filter(|n| n.ends_with(".redo"));
+    names.map(|name| read(disk, &format!("/data/redo/{name}"))[8]).collect()
+}
+
+#[test]
+fn a_directory_of_version_1_is_read_written_to_and_converted_by_compaction() {
+    let disk = load_example("v2", "v1");
+    let dir = Path::new("/data");
+    let open = || Database::open_on(Arc::new(disk.clone()), options(dir)).unwrap();
+    let mut database = open();
+    let before = database.keyspace.contents();
+    assert_eq!(before.len(), 4);
+    database.set(b"now", b"1");
+    database.flush();
+    assert_eq!(segment_versions(&disk), [1, 1, 2]);
+    let mut reader = database.log.reader();
+    for (name, (value, addr)) in &database.keyspace.entries {
+        let found = reader.record(*addr).unwrap().expect("it is durable");
+        assert_eq!(found.record().value, value, "{}", name.escape_ascii());
+        assert!(!found.record().is_new);
+    }
+    drop(reader);
+    database.close();
+    let verify = || redo::verify(&(Arc::new(disk.clone()) as Arc<dyn env::Disk>), dir, &[]);
+    assert!(verify().unwrap().is_good());
+    let mut database = open();
+    database.set(b"counter", b"43");
+    database.flush();
+    database.log.compact_all();
+    database.settle();
+    database.close();
+    assert_eq!(segment_versions(&disk)[..2], [2, 1], "what has no garbage stays as it is");
+    assert!(verify().unwrap().is_good());
+    let database = open();
+    let mut expected = before;
+    expected.insert(b"counter".to_vec(), b"43".to_vec());
+    expected.insert(b"now".to_vec(), b"1".to_vec());
+    assert_eq!(database.keyspace.contents(), expected);
+}
+
+/// An older program was killed: its last segment is closed as that program would have.
+#[test]
+fn a_file_of_version_1_without_a_footer_gets_the_one_of_its_version() {
+    let disk = load_example("v2", "v1");
+    let (path, dir) = ("/data/redo/0000000002.redo", Path::new("/data"));
+    let whole = read(&disk, path);
+    let file = env::Disk::open(&disk, Path::new(path), env::Access::ReadWrite).unwrap();
+    file.set_len(0xd3).unwrap();
+    let mut manifest = Manifest::read(&disk, dir).unwrap().unwrap();
+    let listed = manifest.listed.iter_mut().find(|listed| listed.segment.0 == 2).unwrap();
+    listed.last_lsn = base::Lsn(5);
+    manifest.write(&disk, dir).unwrap();
+    let database = Database::open_on(Arc::new(disk.clone()), options(dir)).unwrap();
+    assert_eq!(read(&disk, path), whole);
+    assert_eq!(database.keyspace.contents()[&b"after"[..]], b"compaction");
+}
+
 #[test]
 fn a_start_makes_a_manifest_of_version_2_of_one_of_version_1() {
-    let disk = load_example("v1");
+    let disk = load_example("v1", "v1");
     let version = |disk: &SimDisk| read(disk, "/data/redo.manifest")[8];
     assert_eq!(version(&disk), 1);
     let before = Manifest::read(&disk, Path::new("/data")).unwrap().unwrap();

@@ -98,6 +98,7 @@ pub(crate) struct Database {
 pub(crate) fn options(dir: &Path) -> Options {
     let mut options = Options::new(dir);
     options.segment_bytes = 16 << 10;
+    options.group_bytes = 128;
     options.reserve_bytes = 64 << 10;
     options.compaction.invalid_count_min = 8;
     options.compaction.rate_bytes_per_s = 0;

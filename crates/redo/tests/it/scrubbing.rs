@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::SegmentId;
 use env::Disk;
 use env_sim::{Faults, SimDisk};
-use redo::{Options, Scrubber, Step};
+use redo::{Error, FileError, Options, Reader, Scrubber, Step};
 
 use crate::harness::{Database, key, options, value};
 use crate::sweep::read_all;
@@ -71,23 +71,48 @@ impl Patient {
         }
     }
 
+    /// Reads every third key by its address: right, or damaged. How many were damaged.
+    fn read_some(&self, reader: &mut Reader) -> usize {
+        let mut damaged = 0;
+        let mut entries: Vec<_> = self.database.keyspace.entries.iter().collect();
+        entries.sort();
+        for (key, (value, addr)) in entries.into_iter().step_by(3) {
+            match reader.record(*addr) {
+                Ok(found) => {
+                    let found = found.expect("it is durable");
+                    assert_eq!((found.record().key, found.record().value), (&key[..], &value[..]));
+                }
+                Err(Error::File(FileError::Corrupt { .. }) | Error::Changing { .. }) => {
+                    damaged += 1;
+                }
+                Err(error) => panic!("{addr}: {error}"),
+            }
+        }
+        damaged
+    }
+
     /// Runs everything until a pass has ended and nothing is left to be done.
     fn scrub(&mut self) {
         // Another rate begins another pass.
         self.rate += 1 << 20;
         self.database.log.set_scrub_rate(self.rate);
         let passes = self.database.log.stats().scrub_passes;
+        let mut reader = self.database.log.reader();
         for round in 0.. {
             assert!(round < 2000, "it comes to an end: {:?}", self.news);
             while self.scrubber.step() == Step::Worked {}
             self.rewrite();
             self.database.settle();
+            if round % 4 == 0 {
+                self.read_some(&mut reader);
+            }
             self.news.extend(self.database.log.drain_events());
             let stats = self.database.log.stats();
             if stats.scrub_passes > passes && stats.scrub_healed == stats.scrub_errors {
                 break;
             }
         }
+        assert_eq!(self.read_some(&mut reader), 0, "what was damaged is elsewhere");
     }
 
     /// Runs the scrubber until a pass has ended; what it finds is noted, and nothing is logged anew.

@@ -3,14 +3,14 @@
 //! The oracle is the list of states, one for each block. Whatever happens, the state after a
 //! recovery is that of some block, and not of one before the last that was durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::Lsn;
+use base::{Lsn, RecordAddr};
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{Health, Options, Step, SyncPolicy};
+use redo::{Error, FileError, Health, Options, Reader, ReaderLimits, Step, SyncPolicy};
 
 use crate::harness::{Database, index, key, options, value};
 
@@ -35,6 +35,8 @@ struct World {
     rng: SimEntropy,
     options: Options,
     ledger: Ledger,
+    /// The blocks of what was written in this life.
+    blocks: HashMap<RecordAddr, Lsn>,
     has_faults: bool,
 }
 
@@ -55,7 +57,7 @@ impl World {
             _ => SyncPolicy::Always,
         };
         let ledger = Ledger { states: vec![Contents::new()], durable: Lsn::ZERO };
-        Self { disk, rng, options, ledger, has_faults }
+        Self { disk, rng, options, ledger, blocks: HashMap::new(), has_faults }
     }
 
     /// Opens, crashing now and then in the middle of it.
@@ -96,6 +98,8 @@ impl World {
             } else {
                 let size = index(self.rng.below(200));
                 database.set(&key(number), &value(size));
+                let (_, addr) = database.keyspace.entries[&key(number)];
+                self.blocks.insert(addr, database.log.open_lsn());
             }
         }
         if let Some(lsn) = database.log.seal() {
@@ -104,10 +108,31 @@ impl World {
         }
     }
 
+    /// Reads a key by its address, while whatever goes on. It is right, or it is not durable; only
+    /// a disk that fails may keep it back, and nothing is ever called damaged.
+    fn read_by_address(&mut self, database: &Database, reader: &mut Reader) {
+        let names: BTreeSet<_> = database.keyspace.entries.keys().collect();
+        let Some(name) = names.iter().nth(index(self.rng.below(30))) else { return };
+        let (value, addr) = &database.keyspace.entries[*name];
+        let was_durable = self.blocks.get(addr).is_none_or(|lsn| *lsn <= self.ledger.durable);
+        match reader.record(*addr) {
+            Ok(Some(found)) => {
+                let record = found.record();
+                assert_eq!((record.key, record.value), (&name[..], &value[..]), "{addr}");
+            }
+            Ok(None) => assert!(!was_durable, "{addr} is durable, and not found"),
+            Err(Error::File(FileError::Corrupt { path, offset, what, .. })) => {
+                panic!("{addr}: {} is not damaged at {offset}: {what}", path.display());
+            }
+            Err(error) => assert!(self.has_faults || self.disk.is_crashed(), "{addr}: {error}"),
+        }
+    }
+
     /// One life, from an opening to a crash, a death or a clean stop.
     fn live(&mut self) {
         let mut database = self.open();
         self.check_recovered(&database);
+        self.blocks.clear();
         if self.has_faults && self.rng.coin() {
             let mut faults = Faults { short_reads: self.rng.coin(), ..Faults::default() };
             match self.rng.below(3) {
@@ -117,7 +142,15 @@ impl World {
             }
             self.disk.set_faults(faults);
         }
+        let limits = ReaderLimits {
+            open_files: index(self.rng.below(4)),
+            places: index(self.rng.below(60)),
+        };
+        let mut reader = database.log.reader().with_limits(limits);
         for _ in 0..self.rng.below(400) {
+            if self.rng.coin() {
+                self.read_by_address(&database, &mut reader);
+            }
             match self.rng.below(10) {
                 0..4 => self.some_writes(&mut database),
                 4..7 => {
@@ -147,6 +180,7 @@ impl World {
                 self.disk.crash_after(1 + self.rng.below(20));
             }
         }
+        drop(reader);
         self.end(database);
         self.disk.set_faults(Faults::default());
     }

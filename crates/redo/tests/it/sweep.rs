@@ -11,6 +11,8 @@
 //!    something appended ─────────────────┘           └─ says the same as the start, or notes it
 //! ```
 //!
+//! And of every damaged log one record is read by its address: it is the right one, an error or none.
+//!
 //! What may go unnoticed, because it means nothing, is listed in [`is_harmless`].
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use env_sim::{Faults, SimDisk};
 use redo::block::{self, BlockHeader};
 use redo::manifest::{DeviceMark, Manifest};
 use redo::segment::{self, SegmentHeader};
-use redo::{Error, Options};
+use redo::{DumpFormat, Error, Options, RecordAddr};
 
 use crate::harness::{Database, index, key, options, value};
 
@@ -358,6 +360,34 @@ fn names_a_file(error: &Error) -> bool {
     ["/data", "/a", "/b"].iter().any(|dir| text.contains(dir))
 }
 
+/// The records of a good log as the dump shows them, with their addresses.
+fn records_of(image: &Image) -> Vec<(RecordAddr, String)> {
+    let disk: Arc<dyn Disk> = Arc::new(disk_of(image));
+    let mut out = Vec::new();
+    redo::dump(&disk, Path::new(DIR), &[], DumpFormat::Text, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("  "));
+    let addr = |line: &str| line.split_whitespace().next().unwrap().parse().unwrap();
+    lines.map(|line| (addr(line), format!("{line}\n"))).collect()
+}
+
+/// Reads a record by its address: the right one, an error, or none.
+fn judge_record(
+    shape: &Shape,
+    damage: &Damage,
+    (addr, line): &(RecordAddr, String),
+) -> Result<(), String> {
+    let disk: Arc<dyn Disk> = Arc::new(disk_of(&damage.apply(&shape.image)));
+    let (devices, mut out) = (shape.options.device_dirs(), Vec::new());
+    match redo::get(&disk, Path::new(DIR), &devices, *addr, DumpFormat::Text, &mut out) {
+        Ok(true) if out != line.as_bytes() => {
+            Err(format!("{addr} is {}", String::from_utf8_lossy(&out)))
+        }
+        Err(error) if !names_a_file(&error) => Err(format!("{addr}: no file is named: {error}")),
+        _ => Ok(()),
+    }
+}
+
 fn judge(shape: &Shape, damage: &Damage) -> Result<(), String> {
     let image = damage.apply(&shape.image);
     let disk = disk_of(&image);
@@ -410,7 +440,13 @@ fn no_single_damage_is_served_or_loses_what_was_durable() {
     for shape in shapes() {
         let all = damages(&shape);
         count += all.len();
-        for damage in all {
+        let records = records_of(&shape.image);
+        for (at, damage) in all.into_iter().enumerate() {
+            if let Some(record) = records.get(at % records.len().max(1))
+                && let Err(what) = judge_record(&shape, &damage, record)
+            {
+                failures.push(format!("{}: {damage:?}: {what}", shape.name));
+            }
             if let Err(what) = judge(&shape, &damage) {
                 failures.push(format!("{}: {damage:?}: {what}", shape.name));
             }

@@ -189,6 +189,7 @@ impl Shape {
 
     fn options(&self, listed: &[usize]) -> Options {
         let mut options = Options::new(World::dir());
+        options.group_bytes = 128;
         options.devices = listed.iter().copied().map(World::device).collect();
         options.policy = self.policy;
         options.segment_bytes = self.segment_bytes;
