@@ -8,9 +8,6 @@ use crate::error::Result;
 use crate::known::Known;
 use crate::namer::Namer;
 
-/// About so many bytes of the log are read in a step.
-const STEP_BYTES: u64 = 256 << 10;
-
 /// What a step has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Followed {
@@ -36,13 +33,20 @@ pub struct Follower {
     last_cut: Lsn,
     /// How many bytes of the log the delta stands for.
     bytes: u64,
+    step_bytes: u64,
 }
 
 impl Follower {
     /// Goes on behind `cut`, or begins with the first block. `None` if a newer program has cut.
-    /// `started_at` is the last block that was logged before this start.
+    /// `started_at` is the last block that was logged before this start; a step reads about `step_bytes`.
     #[must_use]
-    pub fn new(reader: Reader, namer: Namer, cut: Option<&Cut>, started_at: Lsn) -> Option<Self> {
+    pub fn new(
+        reader: Reader,
+        namer: Namer,
+        cut: Option<&Cut>,
+        started_at: Lsn,
+        step_bytes: u64,
+    ) -> Option<Self> {
         let (known, last) = Known::at(cut)?;
         Some(Self {
             reader,
@@ -55,6 +59,7 @@ impl Follower {
             last,
             last_cut: last,
             bytes: 0,
+            step_bytes,
         })
     }
 
@@ -82,13 +87,20 @@ impl Follower {
             return Ok(Followed::All);
         }
         let begun_bytes = self.bytes;
-        while self.bytes - begun_bytes < STEP_BYTES {
-            let Some(block) = blocks.next()? else {
-                // What is missing up to the end is empty.
-                self.last = blocks.end();
-                return Ok(Followed::Some);
-            };
-            self.note(&block)?;
+        while self.bytes - begun_bytes < self.step_bytes {
+            match blocks.next() {
+                Ok(Some(block)) => self.note(&block)?,
+                Ok(None) => {
+                    // What is missing up to the end is empty.
+                    self.last = blocks.end();
+                    return Ok(Followed::Some);
+                }
+                Err(error) => {
+                    // They know what they have seen from the first block on: they are asked again.
+                    self.blocks = Some(blocks);
+                    return Err(error.into());
+                }
+            }
         }
         self.blocks = Some(blocks);
         Ok(Followed::Some)
@@ -108,7 +120,8 @@ impl Follower {
                 mapped.as_mut().unwrap_or(&mut self.known).note(&record)?;
             }
             self.entries.extend(self.namer.entry(&record, addr));
-            self.bytes += (record.key.len() + record.sub.len() + record.value.len()) as u64;
+            // At least one a record: a block of records without bytes must end a step, too.
+            self.bytes += 1 + (record.key.len() + record.sub.len() + record.value.len()) as u64;
         }
         self.known = mapped.unwrap_or_else(|| std::mem::take(&mut self.known));
         self.entries.drain(..).for_each(|entry| self.delta.push(entry));

@@ -23,6 +23,8 @@ pub struct Options {
     pub cut_bytes: u64,
     /// Or so many entries: each takes 48 bytes until it is written.
     pub cut_entries: usize,
+    /// About so many bytes of the log are read in a step.
+    pub step_bytes: u64,
     /// The shape of the index.
     pub runs: logindex::Options,
 }
@@ -30,7 +32,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let runs = logindex::Options::default();
-        Self { cut_bytes: 64 << 20, cut_entries: 1 << 19, runs }
+        Self { cut_bytes: 64 << 20, cut_entries: 1 << 19, step_bytes: 256 << 10, runs }
     }
 }
 
@@ -106,7 +108,13 @@ impl LogIndex {
                 Indexer::open(Arc::clone(&disk), dir, database, options.runs)?
             }
         };
-        let follower = Follower::new(reader.another(), namer, indexer.installed_cut(), durable);
+        let follower = Follower::new(
+            reader.another(),
+            namer,
+            indexer.installed_cut(),
+            durable,
+            options.step_bytes,
+        );
         let follower = follower.expect("looked at above");
         let dir = dir.to_owned();
         let mut index = Self {
@@ -184,7 +192,8 @@ impl LogIndex {
         logindex::discard(&*self.disk, &self.dir)?;
         let disk = Arc::clone(&self.disk);
         self.indexer = Indexer::open(disk, &self.dir, self.database, self.options.runs)?;
-        let follower = Follower::new(self.reader.another(), self.namer, None, self.started_at);
+        let (reader, step_bytes) = (self.reader.another(), self.options.step_bytes);
+        let follower = Follower::new(reader, self.namer, None, self.started_at, step_bytes);
         self.follower = follower.expect("there is no cut");
         Ok(())
     }

@@ -9,27 +9,40 @@ const VERSION: u8 = 1;
 
 const HAS_MAP: u8 = 1;
 const IS_RELOGGING: u8 = 2;
+const IS_BUILDING: u8 = 4;
 
 /// What is known of a log up to a block.
 ///
-/// As bytes: version 1 · flags (1: there is a map; 2: a log is being written anew) · varint next
-/// object · value of the newest record of the map, to the end.
+/// As bytes: version 1 · flags (1: there is a map; 2: a log is being written anew; 4: the index is being
+/// built) · varint next object · value of the newest record of the map, to the end.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     map: Option<(Vec<u8>, Scopes)>,
     is_relogging: bool,
+    /// The log from before the start is being read: what a compaction has left of it has elements in front
+    /// of their roots, which were logged again later.
+    is_building: bool,
     next_object: u64,
 }
 
 impl Known {
+    /// Nothing is known: the log is read from its first block on.
+    pub(crate) fn nothing() -> Self {
+        Self { is_building: true, ..Self::default() }
+    }
+
     /// Reads what was kept with a cut; `None` if it makes no sense, or is of a newer program.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[version, flags], mut rest) = bytes.split_first_chunk()?;
-        if version != VERSION || flags & !(HAS_MAP | IS_RELOGGING) != 0 {
+        if version != VERSION || flags & !(HAS_MAP | IS_RELOGGING | IS_BUILDING) != 0 {
             return None;
         }
-        let mut known = Self { is_relogging: flags & IS_RELOGGING != 0, ..Self::default() };
+        let mut known = Self {
+            is_relogging: flags & IS_RELOGGING != 0,
+            is_building: flags & IS_BUILDING != 0,
+            ..Self::default()
+        };
         known.next_object = varint::take(&mut rest)?;
         match flags & HAS_MAP != 0 {
             true => known.set_map(rest).ok()?,
@@ -42,8 +55,11 @@ impl Known {
     /// The bytes to be kept with a cut.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let has_map = if self.map.is_some() { HAS_MAP } else { 0 };
-        let mut bytes = vec![VERSION, has_map | if self.is_relogging { IS_RELOGGING } else { 0 }];
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.map.is_some(), HAS_MAP)
+            | flag(self.is_relogging, IS_RELOGGING)
+            | flag(self.is_building, IS_BUILDING);
+        let mut bytes = vec![VERSION, flags];
         varint::put(&mut bytes, self.next_object);
         bytes.extend(self.map.iter().flat_map(|(value, _)| value));
         bytes
@@ -66,10 +82,12 @@ impl Known {
         Ok(())
     }
 
-    /// What was being written anew is not any more: a start was in between. What it has logged is dead,
-    /// because no map will name it.
+    /// All that was logged before the start was read. What was being written anew then is not any more:
+    /// what that has logged is dead, because no map will name it. And every object that lives has its
+    /// root.
     pub(crate) const fn note_start(&mut self) {
         self.is_relogging = false;
+        self.is_building = false;
     }
 
     fn set_map(&mut self, value: &[u8]) -> Result<(), BadRecord> {
@@ -88,7 +106,7 @@ impl Known {
     #[must_use]
     pub fn judge(&self) -> Judge {
         match &self.map {
-            _ if self.is_relogging => Judge::Relogging,
+            _ if self.is_relogging || self.is_building => Judge::Relogging,
             Some((_, scopes)) => Judge::Settled(scopes.clone()),
             None => Judge::Settled(Scopes::without_map()),
         }
@@ -103,7 +121,7 @@ impl Known {
     /// What is known as of a cut, and its block; `None` if the cut is of a newer program.
     pub(crate) fn at(cut: Option<&Cut>) -> Option<(Self, Lsn)> {
         match cut {
-            None => Some((Self::default(), Lsn::ZERO)),
+            None => Some((Self::nothing(), Lsn::ZERO)),
             Some(cut) => Some((Self::decode(&cut.state)?, cut.lsn)),
         }
     }

@@ -18,7 +18,9 @@
 //!    been told the installed cut; blocks behind that are compacted by nothing. So following never
 //!    misses a record, deletions included: if blocks behind the cut were compacted nevertheless (by a
 //!    program that knows no index), the log refuses to be read from there, and the index is built anew.
-//! 3. **A scope is judged only while all that lives has a name.** While a log is written anew for a
+//! 3. **A scope is judged only while all that lives has a name.** What compactions have left of a log has
+//!    elements in front of their roots, if those were logged again; so until all that was logged before
+//!    the start was read, an index that is built judges nothing. And while a log is written anew for a
 //!    living keyspace, entries are logged in databases that no map names yet. The follower sees that in
 //!    the log: an entry in a database that the newest map has given out and does not name. Until the next
 //!    map nothing is judged ([`logindex::Judge::Relogging`]).

@@ -1,4 +1,4 @@
-//! What the executor hands to the indexer: entries in the order in which they were logged.
+//! What the indexer is given: entries in the order in which they were logged.
 
 use std::ops::Index;
 

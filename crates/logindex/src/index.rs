@@ -142,7 +142,7 @@ impl Index {
 /// Removes the manifest of the index in `dir`, durably: afterwards there is no index.
 ///
 /// Do this before anything that makes what the runs say untrue. No [`crate::Indexer`] of the
-/// directory may exist. The runs are removed when the next one is opened.
+/// directory may write any more. The runs are removed, too, as far as that can be done.
 ///
 /// # Errors
 /// The error of the disk; the manifest may then be there or not.
@@ -154,7 +154,22 @@ pub fn discard(disk: &dyn Disk, dir: &Path) -> Result<()> {
     if disk.exists(&path).map_err(Error::io(&path, "look for"))? {
         disk.remove(&path).map_err(Error::io(&path, "remove"))?;
     }
-    disk.sync_dir(dir).map_err(Error::io(dir, "sync"))
+    disk.sync_dir(dir).map_err(Error::io(dir, "sync"))?;
+    // Runs that no manifest names are nothing but space: what stays is removed by the next open.
+    let _left = remove_unnamed(disk, dir, &Manifest::empty([0; 16]));
+    Ok(())
+}
+
+/// Removes the files that the manifest does not name: unfinished, replaced, or never installed.
+pub(crate) fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()> {
+    for name in disk.list(dir).map_err(Error::io(dir, "list"))? {
+        let path = dir.join(name);
+        let is_ours = path.extension().is_some_and(|end| end == "run" || end == "tmp");
+        if is_ours && !manifest.runs.iter().any(|run| run.path(dir) == path) {
+            disk.remove(&path).map_err(Error::io(&path, "remove"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the manifest of the index in `dir` and opens its runs. Changes nothing.

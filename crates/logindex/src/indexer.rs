@@ -27,7 +27,7 @@ use env::Disk;
 use crate::cache::BlockCache;
 use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
-use crate::index::{Index, open_runs};
+use crate::index::{Index, open_runs, remove_unnamed};
 use crate::manifest::{FILE_NAME, Manifest};
 use crate::merge_job::MergeJob;
 use crate::options::Options;
@@ -402,16 +402,4 @@ impl Indexer {
 /// What an error means for merging: damage stops it, the rest is tried again.
 const fn halted_by(error: &Error) -> Merging {
     if error.is_corrupt() { Merging::Halted } else { Merging::Idle }
-}
-
-/// Removes the files that the manifest does not name: unfinished, replaced, or never installed.
-fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()> {
-    for name in disk.list(dir).map_err(Error::io(dir, "list"))? {
-        let path = dir.join(name);
-        let is_ours = path.extension().is_some_and(|end| end == "run" || end == "tmp");
-        if is_ours && !manifest.runs.iter().any(|run| run.path(dir) == path) {
-            disk.remove(&path).map_err(Error::io(&path, "remove"))?;
-        }
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The log index: where the newest record of every name is, in sorted runs on disk.
 //!
 //! ```text
-//!  executor ── push ─► Delta ── cut(LSN) ─► Batch ─► Indexer ─┬─ runs      0000000007.run …
+//!  follower ── push ─► Delta ── cut(LSN) ─► Batch ─► Indexer ─┬─ runs      0000000007.run …
 //!                                                             └─ manifest  which runs, which cut
 //!                                                                   │
 //!  readers ◄── probe · scope_range · live_pass ── Index ◄── Published
@@ -74,7 +74,7 @@
 //!
 //! # Threads
 //!
-//! [`Delta`] belongs to the executor, [`Indexer`] to its own thread. [`Index`] is immutable and
+//! [`Delta`] belongs to whatever reads the log, [`Indexer`] to its own thread. [`Index`] is immutable and
 //! shared. There is one lock, in [`Published`], held to copy or replace a pointer; the block cache
 //! has its own inside.
 

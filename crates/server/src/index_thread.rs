@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long it waits when there is nothing to do.
 const IDLE_WAIT: Duration = Duration::from_millis(50);
 
-/// So many attempts in a row may fail, a second apart, before the index is given up.
+/// So many steps may fail, a second apart, before a cut is installed; then the index is given up.
 const FAILURES_MAX: u32 = 10;
 
 /// What a start has to know of the index.
@@ -168,14 +168,20 @@ impl IndexThread {
 
 fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
     let OpenIndex { mut index, logger, directory } = open;
-    let (mut looked_at, mut failures) = (None::<Instant>, 0);
+    let (mut looked_at, mut failures, mut cut) = (None::<Instant>, 0, index.cut());
     while !is_ending.load(Ordering::Acquire) {
         let is_due = looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
         if is_due {
             looked_at = Some(Instant::now());
         }
         match index.step(is_due) {
-            Ok(Step::Worked) => failures = 0,
+            // What fails is often preceded by what works: only a cut says that it goes on.
+            Ok(Step::Worked) if index.cut() > cut => {
+                (cut, failures) = (index.cut(), 0);
+                *status.last_error.lock() = None;
+                status.note(&index);
+            }
+            Ok(Step::Worked) => {}
             Ok(Step::Idle) => {
                 status.note(&index);
                 std::thread::park_timeout(IDLE_WAIT);
@@ -187,11 +193,11 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                     logger.warning(&format!("The log index does not keep up: {reason}"));
                 }
                 *status.last_error.lock() = Some(reason);
-                if error.is_final() && begin_anew(&mut index, &logger) {
-                    continue;
-                }
                 if failures > FAILURES_MAX {
                     return give_up(index, &logger, &directory, status);
+                }
+                if error.is_final() && begin_anew(&mut index, &logger) {
+                    cut = index.cut();
                 }
                 std::thread::park_timeout(Duration::from_secs(1));
             }

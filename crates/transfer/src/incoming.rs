@@ -212,7 +212,8 @@ impl Incoming {
         true
     }
 
-    /// Fails a file. Returns whether it had not failed before.
+    /// Fails a file. Returns whether it had not failed before; then [`Incoming::told`] is to follow,
+    /// once the sender was told.
     pub(crate) fn fail(&self, entry: u32) -> bool {
         let mut state = self.lock();
         let state = &mut *state;
@@ -224,13 +225,13 @@ impl Incoming {
         let awaited = file.asked.values().filter(|asked| asked.is_awaited).count();
         file.asked.clear();
         state.awaited_pages -= awaited as u64;
-        state.open -= 1;
         self.changed.notify_all();
         true
     }
 
-    /// Notes that a complete file has appeared at its place.
-    pub(crate) fn appeared(&self) {
+    /// Notes that a file has appeared at its place or failed, and that the sender was told: the end of
+    /// the transfer is the last message.
+    pub(crate) fn told(&self) {
         let mut state = self.lock();
         state.open -= 1;
         let is_done = state.is_done();
@@ -353,6 +354,8 @@ mod tests {
         assert!(!files.bad(0, 0, 2));
         assert!(files.fail(0));
         assert!(!files.fail(0));
+        assert!(!files.wait(Duration::ZERO), "the sender was not told yet");
+        files.told();
         assert!(files.wait(Duration::ZERO));
         assert_eq!(files.arrive(0, 0, 1).unwrap(), Arrival::Unwanted);
         assert_eq!(files.pages_sent_again(), 2);

@@ -104,12 +104,12 @@ impl Receiving<'_> {
     pub(crate) fn show(&self, entry: u32) {
         match self.destination.appear(entry) {
             Ok(()) => {
-                self.incoming.appeared();
                 if self.scheme.waits_for_each()
                     && let Err(error) = self.writer.send(&Message::Verified { entry })
                 {
                     self.abort(error);
                 }
+                self.incoming.told();
             }
             Err(error) => self.fail(entry, &format!("cannot be renamed into place: {error}")),
         }
@@ -121,6 +121,7 @@ impl Receiving<'_> {
             self.controller.with(|schedule| schedule.forget(entry));
             self.destination.discard(entry);
             self.report_failure(entry, why);
+            self.incoming.told();
         }
     }
 

@@ -70,7 +70,12 @@ fn index_options(cut_bytes: u64) -> Options {
         sync_bytes: 1024,
         ..logindex::Options::default()
     };
-    Options { cut_bytes, cut_entries: if cut_bytes == u64::MAX { usize::MAX } else { 40 }, runs }
+    Options {
+        step_bytes: 150,
+        cut_bytes,
+        cut_entries: if cut_bytes == u64::MAX { usize::MAX } else { 40 },
+        runs,
+    }
 }
 
 impl World {
@@ -166,7 +171,8 @@ impl World {
                 }
                 self.put(&Record::root(RecordKind::Hash, db, &key, id, &[0], None));
             }
-            14..18 => self.change_object(&value),
+            14..17 => self.change_object(&value),
+            17 => self.expire(),
             18 => self.rename(db, &key),
             _ if self.rng.below(4) == 0 && self.scan.next_db < 200 => {
                 let ids = self.new_databases();
@@ -187,6 +193,20 @@ impl World {
             0 => Record::element_deleted(ObjectId(*object), field),
             _ => Record::element(RecordKind::HashField, ObjectId(*object), field, value),
         };
+        self.put(&record);
+    }
+
+    /// A root is logged again: it moves behind its elements.
+    fn expire(&mut self) {
+        let is_root = |newest: &crate::scan::Newest| newest.object != ObjectId::NONE;
+        let mut roots =
+            self.scan.newest.iter().filter(|(thing, newest)| !thing.0 && is_root(newest));
+        let Some((thing, root)) = roots.next_back().map(|(thing, root)| (thing.clone(), *root))
+        else {
+            return;
+        };
+        let record =
+            Record::root(RecordKind::Hash, DbId(thing.1), &thing.2, root.object, &[0], Some(7));
         self.put(&record);
     }
 
