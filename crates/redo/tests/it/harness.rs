@@ -192,6 +192,18 @@ impl Database {
     }
 }
 
+/// Applies a block to what a reader of the blocks before it has made of them.
+pub(crate) fn follow(state: &mut BTreeMap<Vec<u8>, Vec<u8>>, block: &redo::LogBlock) {
+    for record in block.records() {
+        let (_, record) = record.unwrap();
+        if record.kind.is_delete() {
+            state.remove(record.key);
+        } else {
+            state.insert(record.key.to_vec(), record.value.to_vec());
+        }
+    }
+}
+
 pub(crate) fn key(number: usize) -> Vec<u8> {
     format!("key-{number}").into_bytes()
 }

@@ -13,7 +13,7 @@ use env::{Access, Disk, File, Lock};
 use env_sim::{Faults, SimDisk};
 use redo::{Error, Mark, MarkReader, Step};
 
-use crate::harness::{Database, key, options};
+use crate::harness::{Database, follow, key, options};
 
 /// What happens at which call from now on.
 type Event = Option<(u64, Box<dyn FnOnce() + Send>)>;
@@ -414,18 +414,6 @@ fn marks_are_read_right_among_threads() {
     log.shutdown();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert!(compactions > 3, "{compactions} compactions meanwhile");
-}
-
-/// What a reader has made of the blocks, deletions included.
-fn follow(state: &mut BTreeMap<Vec<u8>, Vec<u8>>, block: &redo::LogBlock) {
-    for record in block.records() {
-        let (_, record) = record.unwrap();
-        if record.kind.is_delete() {
-            state.remove(record.key);
-        } else {
-            state.insert(record.key.to_vec(), record.value.to_vec());
-        }
-    }
 }
 
 /// Compacts everything. A reader takes its first `taken` blocks right before the `nth` rename, when

@@ -10,7 +10,7 @@ use env::Disk;
 use env_sim::{Faults, SimDisk, SimEntropy};
 use redo::{Blocks, Error, Reader, SyncPolicy};
 
-use crate::harness::{Counter, Database, index, key, options};
+use crate::harness::{self, Counter, Database, index, key, options};
 
 /// What was written where: the block, the key, and the value unless the record says "deleted".
 type Written = HashMap<RecordAddr, (Lsn, Vec<u8>, Option<Vec<u8>>)>;
@@ -197,14 +197,7 @@ fn follow(world: &mut World, mut state: Entries, from: Lsn) -> Option<Entries> {
             (blocks, is_over) = (world.database.log.reader().blocks(blocks.end().next()), true);
             continue;
         };
-        for record in block.records() {
-            let (_, record) = record.unwrap();
-            if record.kind.is_delete() {
-                state.remove(record.key);
-            } else {
-                state.insert(record.key.to_vec(), record.value.to_vec());
-            }
-        }
+        harness::follow(&mut state, &block);
         if !is_over {
             (0..world.rng.below(8)).for_each(|_| world.step());
         }
