@@ -356,6 +356,11 @@ impl Keyspace {
         }
     }
 
+    /// Cold keys do not come back any more: the keyspace is about to be dropped.
+    pub fn forget_cold(&mut self) {
+        self.cold = None;
+    }
+
     /// Notes that a database with cold keys gets another id, under which none are.
     pub(crate) fn note_dropped(&mut self, db: DbIndex) {
         let id = self.dbs[db].id;

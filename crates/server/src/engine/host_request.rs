@@ -79,10 +79,18 @@ impl Engine {
                 self.sessions.mark_watch_dirty(&place);
             }
         }
+        if !self.shard.keyspace.is_cold() {
+            self.sessions.resume_cold(&mut self.shard.keyspace);
+        }
         self.apply_settings();
         self.request_done(Ok(()));
         // Clients that waited for a log that was being turned on.
         self.sessions.resume_paused(&mut self.shard.keyspace);
+    }
+
+    /// Keys that are cold in what was loaded come back from `source`.
+    pub fn restore_from(&mut self, source: Box<dyn Restoration>) {
+        self.shard.begin_restoring(source, self.time.now_us);
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

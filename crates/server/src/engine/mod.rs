@@ -65,8 +65,8 @@ pub use host_request::HostRequest;
 pub use log_switch::{OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
-    BoxedLog, CloseError, DataState, DevicesError, IndexFigures, LogHealth, LogState, Progress,
-    Reach, ShardLog,
+    BoxedLog, CloseError, Comeback, DataState, DevicesError, IndexFigures, LogHealth, LogState,
+    Progress, Reach, Restoration, ShardLog,
 };
 pub use slab::ClientKey;
 
@@ -371,6 +371,7 @@ impl Engine {
             return next_us.saturating_sub(self.deps.clock.monotonic_us());
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
+        let has_more = has_more || self.shard.has_comeback();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -401,6 +402,9 @@ impl Engine {
         self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
         let (clock, logger) = (&self.deps.clock, &self.deps.logger);
+        if self.shard.restore_slice(clock.as_ref(), logger) {
+            self.sessions.resume_cold(&mut self.shard.keyspace);
+        }
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);

@@ -2,10 +2,11 @@
 //!
 //! All records of one EXEC lie in one block of the log, so a crash keeps all of them or none.
 
+use command::argument;
 use command::error::{CommandError, Done};
 use command::spec::Flags;
 
-use super::super::call::Attempt;
+use super::super::call::{Attempt, restore_error};
 use super::super::client::Closing;
 use super::super::transaction::{Queued, Transaction};
 use super::super::{ClientKey, Engine};
@@ -37,6 +38,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         return Err(CommandError::other("ERR EXEC without MULTI"));
     }
     meet_expired_watched(engine, key);
+    if let Some(failure) = engine.shard.keyspace.take_restore_failure() {
+        return abandon(engine, key, restore_error(&failure));
+    }
     let client = &mut engine.sessions[key];
     let is_watch_dirty = client.session.is_watch_dirty;
     let transaction = client.session.transaction.take().expect("just seen");
@@ -49,6 +53,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if is_watch_dirty {
         engine.reply(key).null_array();
         return Ok(());
+    }
+    if engine.shard.keyspace.is_cold() {
+        restore_queued(engine, key, &transaction)?;
     }
     engine.reply(key).array(transaction.queue.len());
     engine.in_transaction = true;
@@ -72,6 +79,26 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     // What EXEC itself depends on, its last command has said already.
     let now_ms = engine.time.unix_ms();
     engine.shard.keyspace.begin_command(now_ms);
+    Ok(())
+}
+
+/// Ends a transaction that cannot be executed.
+fn abandon(engine: &mut Engine, key: ClientKey, why: CommandError) -> Done {
+    engine.sessions.discard(key, &mut engine.shard.keyspace);
+    Err(why)
+}
+
+/// Brings back the keys that the queued commands name: all of them are executed, or none is.
+fn restore_queued(engine: &mut Engine, key: ClientKey, transaction: &Transaction) -> Done {
+    let mut db = engine.sessions[key].session.db;
+    for Queued { command, args } in &transaction.queue {
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        if command.name == "select" {
+            let number = args.get(1).and_then(|arg| argument::count(arg).ok());
+            db = number.and_then(|number| engine.shard.keyspace.database(number)).unwrap_or(db);
+        }
+        engine.restore_keys_in(db, *command, &args)?;
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use base::{Lsn, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
+use redo::LiveRecords;
 use thiserror::Error;
 
 use super::reach::Reach;
@@ -110,6 +111,9 @@ pub trait ShardLog: Journal {
 
     /// Lets the log be compacted: it has the whole keyspace, and what is garbage in it is known.
     fn thaw(&mut self);
+
+    /// Which records are needed, once that is known: the log may be compacted then.
+    fn note_live(&mut self, _live: Arc<LiveRecords>) {}
 
     /// Changes the directories of the log; none for the default one. New ones are taken into use at
     /// once, those that are missing are drained.
