@@ -300,8 +300,12 @@ impl ShardLog for OwnedLog {
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
     }
 
-    fn note_live(&mut self, live: Arc<redo::LiveRecords>) {
-        self.log.note_live(live);
+    fn note_live(&mut self, live: Arc<redo::LiveRecords>) -> Result<(), redo::Error> {
+        self.log.note_live(live)
+    }
+
+    fn knows_validity(&self) -> bool {
+        self.log.knows_validity()
     }
 
     fn thaw(&mut self) {

@@ -13,7 +13,7 @@ use keyspace::{Keyspace, NoJournal};
 use thiserror::Error;
 
 use super::blocking::Wait;
-use super::shard::{BoxedLog, CloseError, LogState};
+use super::shard::{BoxedLog, CloseError, LogState, Restoration};
 use super::{ClientKey, Engine};
 
 /// See the file's top.

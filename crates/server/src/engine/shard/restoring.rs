@@ -16,7 +16,7 @@ use env::Clock;
 use keyspace::Restored;
 use redo::LiveRecords;
 
-use super::Shard;
+use super::{Shard, ShardLog};
 use crate::logger::Logger;
 
 /// How long the executor takes over keys in one iteration, in microseconds.
@@ -83,6 +83,15 @@ pub(crate) struct Restoring {
     keys_total: u64,
 }
 
+impl Restoring {
+    fn fail(&mut self, why: String, logger: &Logger) {
+        logger.warning(&format!(
+            "Keys come back only when they are asked for, until the next start: {why}"
+        ));
+        self.failure = Some(why);
+    }
+}
+
 impl Shard {
     /// Keys come back from `source` from now on.
     pub(in crate::engine) fn begin_restoring(
@@ -124,6 +133,11 @@ impl Shard {
         })
     }
 
+    /// Whether it is known which records of the log are garbage.
+    pub(in crate::engine) fn knows_validity(&self) -> bool {
+        self.log().is_none_or(ShardLog::knows_validity)
+    }
+
     /// Takes over some of what has come. Whether that was the last of it.
     pub(in crate::engine) fn restore_slice(&mut self, clock: &dyn Clock, logger: &Logger) -> bool {
         let Some(restoring) = &mut self.restoring else { return false };
@@ -139,8 +153,9 @@ impl Shard {
             }
             match comeback {
                 Comeback::Live(live) => {
-                    if let Some(log) = self.keyspace.journal_mut().log_mut() {
-                        log.note_live(live);
+                    let log = self.keyspace.journal_mut().log_mut();
+                    if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
+                        restoring.fail(format!("the index contradicts the log: {why}"), logger);
                     }
                 }
                 Comeback::Keys(keys) => {
@@ -149,12 +164,7 @@ impl Shard {
                 Comeback::Garbage { addr, elements } => self.keyspace.retire_cold(addr, elements),
                 Comeback::Listed => restoring.listing_count -= 1,
                 Comeback::Done => restoring.is_done = true,
-                Comeback::Failed(why) => {
-                    logger.warning(&format!(
-                        "Keys come back only when they are asked for, until the next start: {why}"
-                    ));
-                    restoring.failure = Some(why);
-                }
+                Comeback::Failed(why) => restoring.fail(why, logger),
             }
         }
         let left = self.keyspace.cold_keys();
@@ -184,12 +194,9 @@ impl Shard {
             }
             Err(left) => {
                 let why = format!("{left} keys that the index has counted were not found in the log");
-                logger.warning(&format!(
-                    "Keys come back only when they are asked for, until the next start: {why}"
-                ));
                 if let Some(restoring) = &mut self.restoring {
                     restoring.is_done = false;
-                    restoring.failure = Some(why);
+                    restoring.fail(why, logger);
                 }
                 false
             }
