@@ -25,14 +25,22 @@
 //!    the log: an entry in a database that the newest map has given out and does not name. Until the next
 //!    map nothing is judged ([`logindex::Judge::Relogging`]).
 
+mod counting;
 mod error;
 mod follower;
 mod index;
+mod keys;
 mod known;
 mod namer;
+mod peek;
+mod tail;
+mod validity;
 
 pub use error::{Error, Result};
 pub use follower::{Followed, Follower};
-pub use index::{LogIndex, Options, Step};
+pub use index::{LogIndex, Options, Step, discard};
 pub use known::Known;
 pub use namer::Namer;
+pub use peek::{Believed, Peeked, peek};
+pub use tail::Tail;
+pub use validity::ValidityPass;

@@ -1,17 +1,17 @@
 //! A log with everything that works on it, one step at a time, and its index.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
-use indexing::{LogIndex, Namer, Options, Step};
+use indexing::{LogIndex, Namer, Options, Step, Tail};
 use logindex::{Entry, Name};
-use redo::{Compactor, Env, Flusher, Log, Opened, Recovery, SyncPolicy};
+use redo::{Compactor, Env, Flusher, Log, Opened, Recovery, Replay, SyncPolicy};
 
-use crate::scan::Scan;
+use crate::scan::{Scan, thing_of};
 
 /// A clock that moves when told to.
 #[derive(Default)]
@@ -24,6 +24,53 @@ impl env::Clock for ManualClock {
 
     fn monotonic_us(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Compares names and their addresses.
+fn assert_same(
+    indexed: &BTreeSet<(Name, RecordAddr)>,
+    scanned: &BTreeSet<(Name, RecordAddr)>,
+    what: &str,
+) {
+    let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).copied().collect::<Vec<_>>();
+    let (more, less) = (only(indexed, scanned), only(scanned, indexed));
+    assert!(
+        more.is_empty() && less.is_empty(),
+        "{what}: only indexed {more:?}, only scanned {less:?} of {}",
+        scanned.len()
+    );
+}
+
+/// Where the index is.
+pub(crate) const INDEX: &str = "/data/index";
+
+/// Takes the records of a start: the oracle, and the index's tail if the index is believed.
+struct Both {
+    scan: Scan,
+    tail: Option<Tail>,
+}
+
+impl Replay for Both {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        self.scan.apply(record, addr, lsn, retired);
+        if let Some(tail) = &mut self.tail {
+            // It takes no notice of what is up to the cut.
+            tail.apply(record, addr, lsn, retired);
+        }
+    }
+
+    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
+        self.scan.finish(retired);
+        if let Some(tail) = &mut self.tail {
+            tail.finish(retired);
+        }
     }
 }
 
@@ -102,27 +149,34 @@ impl World {
             entropy: Box::new(SimEntropy::new(seed)),
             waker: Arc::new(|| {}),
         };
-        let mut scan = Scan::default();
+        let mut rng = SimEntropy::new(seed ^ (life << 32));
         let recovery = Recovery::open(env, log_options(seed))?;
         let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
-        let opened = recovery.run(&mut scan, &mut |_| {})?;
+        let (dir, options) = (Path::new(INDEX), index_options(cut_bytes));
+        let believed = indexing::peek(&*disk, dir, database)?.believe(Lsn::ZERO).ok();
+        let tail = believed.filter(|_| rng.below(2) == 0).map(|believed| believed.tail(hash_seed));
+        let mut both = Both { scan: Scan::default(), tail };
+        let opened = recovery.run(&mut both, &mut |_| {})?;
         let Opened { log, flushers, compactor, .. } = opened;
-        let (index, unusable) = LogIndex::open(
-            disk,
-            Path::new("/data/index"),
-            log.reader(),
-            database,
-            hash_seed,
-            index_options(cut_bytes),
-        )?;
-        let rng = SimEntropy::new(seed ^ (life << 32));
+        let (reader, Both { scan, tail }) = (log.reader(), both);
+        let (index, unusable) = match tail {
+            Some(tail) => {
+                let index =
+                    LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail)?;
+                assert_eq!(index.cut(), log.durable_lsn(), "it is complete at once");
+                (index, None)
+            }
+            None => LogIndex::open(disk, dir, reader, database, hash_seed, options)?,
+        };
         let namer = Namer::new(hash_seed);
         Ok(Self { rng, clock, log, flushers, compactor, scan, index, unusable, namer })
     }
 
     fn put(&mut self, record: &Record<'_>) {
-        let addr = self.log.append(record);
-        let old = self.scan.note(record, addr);
+        let is_new = !self.scan.newest.contains_key(&thing_of(record));
+        let record = record.new_entry(is_new && !record.kind.is_delete());
+        let addr = self.log.append(&record);
+        let old = self.scan.note(&record, addr);
         self.retire(old);
     }
 
@@ -342,6 +396,26 @@ impl World {
             }
             self.index.cut_now();
         }
+    }
+
+    /// Compares the index, which must be up to date, with a scan that is.
+    pub(crate) fn check(&self, scan: &Scan, what: &str) {
+        assert_same(&self.indexed(), &scan.names(&self.namer), what);
+        let known = self.index.known();
+        let keys: Option<BTreeMap<DbId, u64>> = known.keys().map(Iterator::collect);
+        assert_eq!(keys, Some(scan.keys()), "{what}: keys");
+        assert_eq!(known.databases_addr(), scan.map.as_ref().map(|map| map.0), "{what}");
+        let mut pass = self.index.validity_pass().unwrap();
+        let (live, counts) = loop {
+            if let Some(found) = pass.step(7).unwrap() {
+                break found;
+            }
+        };
+        let expected = scan.live();
+        let missed = expected.iter().find(|addr| !live.contains(**addr));
+        assert_eq!(missed, None, "{what}: live");
+        assert_eq!(live.count(), expected.len() as u64, "{what}: live");
+        assert_eq!(counts.databases, scan.keys().into_iter().collect::<Vec<_>>(), "{what}");
     }
 
     /// Every living entry of the index. It must be up to date.

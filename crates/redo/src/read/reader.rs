@@ -152,6 +152,26 @@ impl Reader {
         SegmentScan::new(Arc::clone(&self.shared), segment)
     }
 
+    /// As [`Reader::blocks`], for an index that has bounded every compaction since it read block 1.
+    ///
+    /// What was dropped before this start does not make it refuse blocks then: the bound has kept the
+    /// delete records behind the last cut, in the lives before this one, too.
+    #[must_use]
+    pub fn blocks_of_index(&self, from: Lsn) -> Blocks {
+        Blocks::of_index(Arc::clone(&self.shared), from)
+    }
+
+    /// Returns how many times the log was opened, this time included.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.shared.manifest.get().epoch
+    }
+
+    /// Asks for everything up to `lsn` to be synced, whatever the policy.
+    pub fn request_sync(&self, lsn: Lsn) {
+        self.shared.request_sync(lsn);
+    }
+
     /// Another reader of the same log.
     #[must_use]
     pub fn another(&self) -> Self {

@@ -49,7 +49,7 @@ impl Warmup {
     /// # Errors
     /// When the log or the index cannot be read.
     pub fn new(restorer: LogRestorer, known: &Known) -> Result<Self, RestoreError> {
-        let mut segments = restorer.reader().segments().map_err(|error| of_log(&error))?;
+        let mut segments = restorer.reader().segments();
         segments.reverse();
         let pass = ValidityPass::new(restorer.index(), known);
         let pass = pass.map_err(|error| RestoreError::Io(error.to_string()))?;
