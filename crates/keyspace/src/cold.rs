@@ -50,6 +50,17 @@ pub enum RestoreError {
     Corrupt(String),
 }
 
+/// What is known of a key without reading anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It was not there at the start.
+    Absent,
+    /// Its newest record is here.
+    At(RecordAddr),
+    /// Only reading can tell.
+    Unknown,
+}
+
 /// Finds and reads the records of keys that are not in memory.
 pub trait Restorer: Send {
     /// Where the newest record of a key was at the start; `None` if there was none.
@@ -57,6 +68,9 @@ pub trait Restorer: Send {
     /// # Errors
     /// When the index cannot be read.
     fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError>;
+
+    /// As [`Restorer::find`], from memory alone.
+    fn look(&mut self, db: DbId, key: &[u8]) -> Look;
 
     /// The key whose newest record is at `addr`, with all its elements.
     ///
@@ -266,6 +280,23 @@ impl Keyspace {
             self.recorder.retire(Some(addr));
             self.free.addrs(elements.into_iter());
         }
+    }
+
+    /// The name of a key under which the log may have it, and the table does not.
+    pub fn cold_name(&mut self, db: DbIndex, key: &[u8]) -> Option<(DbId, Box<[u8]>)> {
+        let hash = self.hash_of(key);
+        let Self { cold, dbs, recorder, .. } = self;
+        let cold = cold.as_mut()?;
+        if dbs[db].keys.locate(hash, key).is_some() {
+            return None;
+        }
+        let id = dbs[db].id;
+        let may_be_there = match cold.restorer.look(id, key) {
+            Look::Absent => false,
+            Look::At(addr) => !recorder.journal.is_retired(addr),
+            Look::Unknown => true,
+        };
+        may_be_there.then(|| (id, key.into()))
     }
 
     /// Brings a key back if it is cold.

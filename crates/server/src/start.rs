@@ -29,7 +29,7 @@ use crate::load::{ColdLoad, IndexPlace, Shape, load, load_cold, log_options, sur
 use crate::logger::Logger;
 use crate::owned_log;
 use crate::reactor::{LoopHooks, Reactor};
-use crate::restore::RestoreThread;
+use crate::restore::RestoreThreads;
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -442,7 +442,7 @@ struct Loaded {
     log: BoxedLog,
     summary: redo::Summary,
     /// What brings the keys back, if they are cold.
-    restoration: Option<RestoreThread>,
+    restoration: Option<RestoreThreads>,
 }
 
 /// A thread that opens the log and reads it.
@@ -511,6 +511,9 @@ impl<T: Send + 'static> Loader<T> {
     }
 }
 
+/// How many threads read keys that are asked for.
+const FETCHERS: usize = 4;
+
 /// Reads the log, by its index or as a whole, and starts its threads.
 struct LogStart<'a> {
     shape: Shape,
@@ -558,7 +561,7 @@ impl LogStart<'_> {
         let index = Some(self.index.take_over(index));
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
         let restoration =
-            RestoreThread::start(warmup, self.waker).map_err(OpenLogError::NoThread)?;
+            RestoreThreads::start(warmup, FETCHERS, &self.waker).map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, restoration: Some(restoration) })
     }
 }

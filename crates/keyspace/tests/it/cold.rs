@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::{
-    ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, RestoreError, Restored, Restorer,
+    ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, Look, RestoreError, Restored, Restorer,
 };
 use proptest::prelude::*;
 
@@ -89,6 +89,10 @@ impl Restorer for Index {
             return Err(RestoreError::Io("the index cannot be read".to_owned()));
         }
         Ok(self.keys.get(&(db, key.into())).copied())
+    }
+
+    fn look(&mut self, db: DbId, key: &[u8]) -> Look {
+        self.keys.get(&(db, key.into())).map_or(Look::Absent, |addr| Look::At(*addr))
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {

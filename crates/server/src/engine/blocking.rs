@@ -38,6 +38,13 @@ pub(crate) enum Wait {
     Room,
     /// That every key is in memory.
     Cold,
+    /// That so many of its request's keys are.
+    Fetch {
+        /// Which wait it is: a client's place may be another one's by now.
+        wait: u64,
+        /// How many.
+        left: usize,
+    },
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
 }
@@ -67,7 +74,10 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Room | Self::Cold | Self::HostRequest)
+        !matches!(
+            self,
+            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest
+        )
     }
 
     /// The memory that it points to, in bytes.
@@ -80,7 +90,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Cold | Self::HostRequest => None,
+            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest => None,
         }
     }
 }
@@ -96,7 +106,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold);
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold | Wait::Fetch { .. });
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -163,7 +173,11 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. } | Wait::Pause | Wait::Cold | Wait::HostRequest => {}
+            Wait::Replicas { .. }
+            | Wait::Pause
+            | Wait::Cold
+            | Wait::Fetch { .. }
+            | Wait::HostRequest => {}
         }
         Some(wait)
     }
@@ -205,7 +219,11 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Cold | Wait::HostRequest => {}
+            Wait::Pause
+            | Wait::Room
+            | Wait::Cold
+            | Wait::Fetch { .. }
+            | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }
@@ -261,7 +279,7 @@ impl Sessions {
 
     /// Lets the clients go on that waited for every key to be in memory.
     pub(super) fn resume_cold(&mut self, keyspace: &mut Keyspace) {
-        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold));
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold | Wait::Fetch { .. }));
     }
 
     fn resume_all(&mut self, keyspace: &mut Keyspace, is_over: impl Fn(&Wait) -> bool) {

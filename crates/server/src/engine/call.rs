@@ -135,7 +135,7 @@ impl Engine {
         command: Command,
         args: &[&[u8]],
     ) -> Result<(), CommandError> {
-        for found in command::spec::keys::of(command.spec(), args).unwrap_or_default() {
+        for found in command::keys::of(command.spec(), args).unwrap_or_default() {
             let restored = self.shard.keyspace.restore(db, args[found.index]);
             restored.map_err(|error| restore_error(&error))?;
         }

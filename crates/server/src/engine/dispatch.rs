@@ -111,6 +111,7 @@ impl Engine {
                 return (done_bytes, true);
             }
             if !args.is_empty() && self.answer(key, request.command, args) == Flow::Postponed {
+                self.fetch_behind(key, batch, index + 1);
                 return (done_bytes, true);
             }
             done_bytes += request.len;
@@ -196,9 +197,14 @@ impl Engine {
                 }
             }
         } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
+            if self.shard.keyspace.is_cold() {
+                self.fetch_ahead(key, command, args);
+            }
             let client = &mut self.sessions[key];
             client.session.enqueue(command, args);
             client.connection.output.writer().simple("QUEUED");
+        } else if self.shard.keyspace.is_cold() && self.waits_for_keys(key, command, args) {
+            return Flow::Postponed;
         } else {
             self.execute(key, command, args);
         }

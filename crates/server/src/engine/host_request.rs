@@ -79,9 +79,9 @@ impl Engine {
                 self.sessions.mark_watch_dirty(&place);
             }
         }
-        if !self.shard.keyspace.is_cold() {
-            self.sessions.resume_cold(&mut self.shard.keyspace);
-        }
+        // What clients have waited for is asked for again, if it is still missing.
+        self.fetches.clear();
+        self.sessions.resume_cold(&mut self.shard.keyspace);
         self.apply_settings();
         self.request_done(Ok(()));
         // Clients that waited for a log that was being turned on.
@@ -91,6 +91,17 @@ impl Engine {
     /// Keys that are cold in what was loaded come back from `source`.
     pub fn restore_from(&mut self, source: Box<dyn Restoration>) {
         self.shard.begin_restoring(source, self.time.now_us);
+    }
+
+    /// Takes over some of the keys that have come.
+    pub(super) fn restore_slice(&mut self) {
+        while let Some((db, key, restored)) = self.shard.take_fetched() {
+            self.fetched(db, key, restored);
+        }
+        if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger) {
+            self.fetches.clear();
+            self.sessions.resume_cold(&mut self.shard.keyspace);
+        }
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

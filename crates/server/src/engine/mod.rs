@@ -26,6 +26,7 @@ mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
+mod fetches;
 mod held;
 mod histogram;
 mod host_request;
@@ -138,6 +139,7 @@ pub struct Engine {
 
     pause: Option<commands::client_pause::Pause>,
     sleep: sleep::Sleep,
+    fetches: fetches::Fetches,
     in_transaction: bool,
     /// A command inside the transaction wants a checkpoint.
     checkpoint_after_exec: bool,
@@ -181,6 +183,7 @@ impl Engine {
             run_id,
             pause: None,
             sleep: sleep::Sleep::default(),
+            fetches: fetches::Fetches::default(),
             in_transaction: false,
             checkpoint_after_exec: false,
             shutdown: None,
@@ -401,10 +404,8 @@ impl Engine {
         let now_ms = self.time.unix_ms();
         self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
+        self.restore_slice();
         let (clock, logger) = (&self.deps.clock, &self.deps.logger);
-        if self.shard.restore_slice(clock.as_ref(), logger) {
-            self.sessions.resume_cold(&mut self.shard.keyspace);
-        }
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         if self.time.now_us >= self.next_tick_us {
             self.next_tick_us = self.time.now_us + 1_000_000 / u64::from(self.options.hz);

@@ -3,8 +3,8 @@
 use base::{DbId, ObjectId, RecordAddr};
 use env::FileError;
 use indexing::Namer;
-use keyspace::{BadRecord, KeyHasher, RestoreError, Restored, Restorer};
-use logindex::{Hash96, Index, Name, Scope};
+use keyspace::{BadRecord, KeyHasher, Look, RestoreError, Restored, Restorer};
+use logindex::{Cached, Hash96, Index, Name, Scope};
 use redo::Reader;
 
 /// Reads keys by an index of the log, blocking. See the module's top.
@@ -20,6 +20,12 @@ impl LogRestorer {
     #[must_use]
     pub fn new(index: Index, reader: Reader, seed: [u8; 16]) -> Self {
         Self { index, reader, namer: Namer::new(seed), hasher: KeyHasher::new(seed) }
+    }
+
+    /// The key, if the index has it and it can be read.
+    pub fn fetch(&mut self, db: DbId, key: &[u8]) -> Option<Restored> {
+        let addr = self.find(db, key).ok()??;
+        self.read(db, key, addr).ok()
     }
 
     /// Another one of the same.
@@ -76,6 +82,15 @@ impl Restorer for LogRestorer {
         let name = Name::new(Scope::database(db), self.namer.hash(key));
         let entry = self.index.probe(name).map_err(of_index)?;
         Ok(entry.and_then(|entry| entry.place().map(|place| place.addr())))
+    }
+
+    fn look(&mut self, db: DbId, key: &[u8]) -> Look {
+        let name = Name::new(Scope::database(db), self.namer.hash(key));
+        match self.index.probe_cached(name) {
+            Cached::Found(place) => Look::At(place.addr()),
+            Cached::Gone | Cached::Absent => Look::Absent,
+            Cached::Unknown => Look::Unknown,
+        }
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {

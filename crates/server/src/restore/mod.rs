@@ -5,7 +5,7 @@
 //!                         │  an object: all of its elements' addresses, in the order of the log
 //!   LogRestorer   one key, now, on the executor's thread
 //!   Warmup        which records are needed, then all keys, the newest segments first; a step machine
-//!   RestoreThread runs a Warmup; what it says waits in a short queue
+//!   RestoreThreads runs a Warmup; what it says waits in a short queue
 //! ```
 //!
 //! After paper 002, sections 4.1 and 4.2: the *Restorer* reads what is asked for at once, and
@@ -18,9 +18,9 @@
 //!   that was right shows in the end, when all keys are counted.
 
 mod log_restorer;
-mod restore_thread;
+mod restore_threads;
 mod warmup;
 
 pub use log_restorer::LogRestorer;
-pub(crate) use restore_thread::RestoreThread;
+pub(crate) use restore_threads::RestoreThreads;
 pub use warmup::Warmup;

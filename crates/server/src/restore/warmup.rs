@@ -48,13 +48,16 @@ impl Warmup {
     ///
     /// # Errors
     /// When the log or the index cannot be read.
-    pub fn new(restorer: LogRestorer, known: &Known) -> Result<Self, RestoreError> {
+    pub fn new(restorer: LogRestorer, known: &Known) -> indexing::Result<Self> {
         let mut segments = restorer.reader().segments();
         segments.reverse();
-        let pass = ValidityPass::new(restorer.index(), known);
-        let pass = pass.map_err(|error| RestoreError::Io(error.to_string()))?;
+        let pass = ValidityPass::new(restorer.index(), known)?;
         let (stage, dropped) = (Stage::Validity(pass), VecDeque::new());
         Ok(Self { restorer, segments, stage, dropped, listing: None })
+    }
+
+    pub(super) const fn restorer(&self) -> &LogRestorer {
+        &self.restorer
     }
 
     /// A database was emptied: what it held is to be listed.

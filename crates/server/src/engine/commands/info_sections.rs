@@ -195,6 +195,7 @@ fn recovery(engine: &Engine, out: &mut String) {
         line(out, "cold_lookups", stats.lookups);
         line(out, "cold_blocking_fetches", stats.fetched);
         line(out, "cold_failures", stats.failed);
+        line(out, "cold_fetches_waiting", engine.fetches.len());
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! All records of one EXEC lie in one block of the log, so a crash keeps all of them or none.
 
-use command::argument;
 use command::error::{CommandError, Done};
 use command::spec::Flags;
 
@@ -93,10 +92,7 @@ fn restore_queued(engine: &mut Engine, key: ClientKey, transaction: &Transaction
     let mut db = engine.sessions[key].session.db;
     for Queued { command, args } in &transaction.queue {
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        if command.name == "select" {
-            let number = args.get(1).and_then(|arg| argument::count(arg).ok());
-            db = number.and_then(|number| engine.shard.keyspace.database(number)).unwrap_or(db);
-        }
+        db = engine.database_after(db, *command, &args);
         engine.restore_keys_in(db, *command, &args)?;
     }
     Ok(())

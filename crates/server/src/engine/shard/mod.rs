@@ -42,7 +42,8 @@ pub use log::{CloseError, DevicesError, IndexFigures, LogHealth, ShardLog};
 pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
-pub use restoring::{Comeback, Restoration, RestoreFigures};
+pub(super) use restoring::RestoreFigures;
+pub use restoring::{Comeback, Restoration};
 
 use checkpoints::Checkpoints;
 use healing::Healing;

@@ -51,13 +51,19 @@ pub trait Restoration: Send {
     /// What it has to say next, if it has.
     fn take(&mut self) -> Option<Comeback>;
 
+    /// Asks for a key, out of turn: [`Restoration::take_fetched`] tells of it, whatever becomes of it.
+    fn fetch(&mut self, db: DbId, key: &[u8]);
+
+    /// A key that was asked for; without a value if it is not there, or cannot be read.
+    fn take_fetched(&mut self) -> Option<(DbId, Box<[u8]>, Option<Restored>)>;
+
     /// Asks for [`Comeback::Garbage`] of a database that was emptied, and for [`Comeback::Listed`].
     fn list(&mut self, db: DbId);
 }
 
 /// How far the comeback is, for INFO.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RestoreFigures {
+pub(crate) struct RestoreFigures {
     /// How many keys were cold at the start.
     pub keys_total: u64,
     /// How many are still.
@@ -110,6 +116,20 @@ impl Shard {
             keys_total: self.keyspace.cold_keys(),
         });
         self.restored = None;
+    }
+
+    /// Asks for a key.
+    pub(in crate::engine) fn fetch(&mut self, db: DbId, key: &[u8]) {
+        if let Some(restoring) = &mut self.restoring {
+            restoring.source.fetch(db, key);
+        }
+    }
+
+    /// See [`Restoration::take_fetched`].
+    pub(in crate::engine) fn take_fetched(
+        &mut self,
+    ) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
+        self.restoring.as_mut()?.source.take_fetched()
     }
 
     /// Whether there is something to take over now.

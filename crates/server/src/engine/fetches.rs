@@ -1,0 +1,173 @@
+//! Commands that wait until their keys are in memory.
+//!
+//! ```text
+//!   request ── a key is cold ─► asked for, once however many want it ─► Restoration, other threads
+//!      ▲                          the client waits; the request stays in its input
+//!      └──── executed again ◄── all of its keys were told of ◄── Comeback::Fetched
+//! ```
+//!
+//! Only who asks waits. What a request behind it in the same read will need is asked for, too, and
+//! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
+//! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
+
+use std::collections::BTreeMap;
+
+use base::{DbId, DbIndex};
+use command::argument;
+use command::table::Command;
+use keyspace::Restored;
+
+use super::batch::Batch;
+use super::blocking::Wait;
+use super::sessions::Sessions;
+use super::{ClientKey, Engine};
+
+/// A key by the id of its database.
+type Name = (DbId, Box<[u8]>);
+
+/// See the file's top.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    /// What was asked for, and the waits that end with it.
+    asked: BTreeMap<Name, Vec<(ClientKey, u64)>>,
+    last_wait: u64,
+}
+
+impl Fetches {
+    /// How many keys were asked for and have not come yet.
+    pub(super) fn len(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Nothing that was asked for comes any more.
+    pub(super) fn clear(&mut self) {
+        self.asked.clear();
+    }
+}
+
+impl Engine {
+    /// Lets a client wait for the keys of its request that are not in memory. `false` if it can be
+    /// executed.
+    pub(super) fn waits_for_keys(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) -> bool {
+        let session = &mut self.sessions[key].session;
+        if std::mem::take(&mut session.has_fetched) {
+            return false;
+        }
+        let names = match &session.transaction {
+            Some(_) if command.name == "exec" => self.cold_names_of_exec(key),
+            _ => {
+                let db = session.db;
+                self.cold_names(db, command, args)
+            }
+        };
+        if names.is_empty() {
+            return false;
+        }
+        self.fetches.last_wait += 1;
+        let (wait, left) = (self.fetches.last_wait, names.len());
+        for name in names {
+            self.ask(name).push((key, wait));
+        }
+        self.sessions[key].session.has_fetched = true;
+        self.sessions.start_wait(key, Wait::Fetch { wait, left });
+        true
+    }
+
+    /// Asks for the keys of a request that is executed later.
+    pub(super) fn fetch_ahead(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
+        let db = self.sessions[key].session.db;
+        for name in self.cold_names(db, command, args) {
+            self.ask(name);
+        }
+    }
+
+    /// Asks for the keys of the requests behind the one that waits.
+    pub(super) fn fetch_behind(&mut self, key: ClientKey, batch: &Batch<'_>, from: usize) {
+        if !self.shard.keyspace.is_cold() {
+            return;
+        }
+        for index in from..batch.len() {
+            let (request, args) = batch.request(index);
+            if let Some(command) = request.command {
+                self.fetch_ahead(key, command, args);
+            }
+        }
+    }
+
+    fn ask(&mut self, name: Name) -> &mut Vec<(ClientKey, u64)> {
+        let Self { fetches, shard, .. } = self;
+        fetches.asked.entry(name).or_insert_with_key(|(db, key)| {
+            shard.fetch(*db, key);
+            Vec::new()
+        })
+    }
+
+    /// The keys of a command that are not in memory and may be in the log, each once.
+    fn cold_names(&mut self, db: DbIndex, command: Command, args: &[&[u8]]) -> Vec<Name> {
+        let found = command::keys::of(command.spec(), args).unwrap_or_default();
+        let names = found.into_iter().map(|found| args[found.index]);
+        let mut names: Vec<Name> =
+            names.filter_map(|name| self.shard.keyspace.cold_name(db, name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Those of all commands that a client has queued, and of the keys that it watches.
+    fn cold_names_of_exec(&mut self, key: ClientKey) -> Vec<Name> {
+        let session = &self.sessions[key].session;
+        let (mut db, watched) = (session.db, session.watched.clone());
+        let Some(transaction) = self.sessions[key].session.transaction.take() else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for queued in &transaction.queue {
+            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+            db = self.database_after(db, queued.command, &args);
+            names.extend(self.cold_names(db, queued.command, &args));
+        }
+        self.sessions[key].session.transaction = Some(transaction);
+        let keyspace = &mut self.shard.keyspace;
+        names.extend(watched.iter().filter_map(|(db, name)| keyspace.cold_name(*db, name)));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The database that a client uses after a command.
+    pub(super) fn database_after(&self, db: DbIndex, command: Command, args: &[&[u8]]) -> DbIndex {
+        let number = match command.name {
+            "select" => args.get(1).and_then(|arg| argument::count(arg).ok()),
+            _ => None,
+        };
+        number.and_then(|number| self.shard.keyspace.database(number)).unwrap_or(db)
+    }
+
+    /// A key was read, or could not be: whoever waits for it goes on.
+    pub(super) fn fetched(&mut self, db: DbId, key: Box<[u8]>, restored: Option<Restored>) {
+        if let Some(restored) = restored {
+            self.shard.keyspace.install(restored);
+        }
+        for (client, wait) in self.fetches.asked.remove(&(db, key)).unwrap_or_default() {
+            self.sessions.end_fetch(client, wait);
+        }
+    }
+}
+
+impl Sessions {
+    /// One of the keys that a client waits for was told of.
+    fn end_fetch(&mut self, key: ClientKey, wait: u64) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        let Some(Wait::Fetch { wait: current, left }) = client.session.wait.as_deref_mut() else {
+            return;
+        };
+        if *current != wait {
+            return;
+        }
+        *left -= 1;
+        if *left == 0 {
+            client.session.wait = None;
+            self.resumed.push_back(key);
+        }
+    }
+}
