@@ -376,8 +376,13 @@ fn blocks_that_are_there_twice_are_counted_once() {
         twice += usize::from(stats.files > stats.segments);
         drop(database);
         world.disk.kill();
-        let before = world.disk.fork();
-        for cut in [durable, Lsn(durable.0 / 2), Lsn(durable.0 - 3)] {
+        let open = world.disk.fork();
+        // A start seals all parts, and leaves them as they are.
+        drop(Database::open_on(world.disk(), world.options.clone()).unwrap());
+        world.disk.kill();
+        let sealed = world.disk.fork();
+        let cuts = [durable, Lsn(durable.0 / 2), Lsn(durable.0 - 3)];
+        for (cut, before) in cuts.into_iter().flat_map(|cut| [(cut, &open), (cut, &sealed)]) {
             world.disk = before.fork();
             let scanned = Database::open_witnessed(world.disk(), world.options.clone(), cut);
             let scanned = scanned.unwrap().log.stats();

@@ -353,6 +353,7 @@ impl World {
         let options = self.shape.options(listed);
         let entropy = [self.rng.next(), self.rng.next()];
         let (disks, clock) = ([self.disk.fork(), self.disk.fork()], self.clock.fork());
+        disks.iter().for_each(|disk| disk.set_faults(Faults::default()));
         let opened = [false, true].map(|is_behind| {
             let (disk, index) = (&disks[usize::from(is_behind)], self.index.as_ref());
             Self::open_on(disk, &clock, options.clone(), index, is_behind, entropy)
