@@ -57,6 +57,12 @@ impl Survivors {
         self.bits.is_none()
     }
 
+    /// How much memory the set takes.
+    #[must_use]
+    pub(crate) fn bitmap_bytes(&self) -> usize {
+        self.bits.as_ref().map_or(0, |bits| bits.len() * 8)
+    }
+
     /// Adds `ordinal`.
     ///
     /// # Panics
