@@ -91,6 +91,7 @@ mod write;
 
 pub use base::RecordAddr;
 pub use compact::compactor::Compactor;
+pub use compact::live_records::LiveRecords;
 pub use env::FileError;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
@@ -107,6 +108,8 @@ pub use read::blocks::Blocks;
 pub use read::in_use::{is_in_use, is_there};
 pub use read::places::FoundRecord;
 pub use read::reader::{LogBlock, Reader, ReaderLimits};
+pub use read::segment_scan::SegmentScan;
+pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;

@@ -77,6 +77,9 @@ impl Replay for Both {
 /// How many keys and fields there are.
 const NAMES: u64 = 12;
 
+/// Their ids are one byte each in a map.
+const DATABASES_MAX: u64 = 124;
+
 pub(crate) struct World {
     pub(crate) rng: SimEntropy,
     clock: Arc<ManualClock>,
@@ -228,7 +231,7 @@ impl World {
             14..17 => self.change_object(&value),
             17 => self.expire(),
             18 => self.rename(db, &key),
-            _ if self.rng.below(4) == 0 && self.scan.next_db < 200 => {
+            _ if self.rng.below(4) == 0 && self.scan.next_db < DATABASES_MAX => {
                 let ids = self.new_databases();
                 self.map(&ids);
             }
@@ -280,7 +283,7 @@ impl World {
 
     /// Logs everything anew under ids that no map names until the end, over several blocks.
     pub(crate) fn relog(&mut self) {
-        if self.scan.next_db >= 200 {
+        if self.scan.next_db >= DATABASES_MAX {
             return;
         }
         let old: Vec<u64> = self.scan.map.as_ref().map_or(vec![0, 1], |(_, ids, _)| ids.clone());

@@ -21,7 +21,7 @@
 //!
 //! What is known of where the records of an image are is kept: see `places`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
@@ -35,6 +35,7 @@ use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
+use crate::read::segment_scan::SegmentScan;
 use crate::shared::device::Shared;
 use crate::shared::index_bound::IndexBound;
 
@@ -157,6 +158,20 @@ impl Reader {
         self.shared.request_sync(lsn);
     }
 
+    /// Returns the segments that there are now, newest first.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentId> {
+        let listed = self.shared.manifest.listing().images();
+        let ids: BTreeSet<SegmentId> = listed.into_iter().map(|(segment, ..)| segment).collect();
+        ids.into_iter().rev().collect()
+    }
+
+    /// Reads all that is durable of a segment, block by block; nothing of one that is gone.
+    #[must_use]
+    pub fn scan(&self, segment: SegmentId) -> SegmentScan {
+        SegmentScan::new(Arc::clone(&self.shared), segment)
+    }
+
     /// Another reader of the same log.
     #[must_use]
     pub fn another(&self) -> Self {
@@ -268,7 +283,7 @@ impl LogBlock {
         })
     }
 
-    fn corrupt(&self, what: &str) -> Error {
+    pub(crate) fn corrupt(&self, what: &str) -> Error {
         self.source.corrupt(self.block.offset, what)
     }
 }
