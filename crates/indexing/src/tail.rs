@@ -76,6 +76,11 @@ impl Tail {
         self.known.note_start();
     }
 
+    /// See [`Known::note_built`].
+    pub(crate) const fn note_built(&mut self) {
+        self.known.note_built();
+    }
+
     /// The last block that was read.
     #[must_use]
     pub const fn last(&self) -> Lsn {

@@ -94,6 +94,42 @@ fn log_options(seed: u64) -> redo::Options {
     options
 }
 
+/// Looks at the log, and locks it.
+fn recovery(disk: &SimDisk, seed: u64, clock: &Arc<ManualClock>) -> redo::Result<Recovery> {
+    let env = Env {
+        disk: Arc::new(disk.clone()),
+        clock: clock.clone(),
+        entropy: Box::new(SimEntropy::new(seed)),
+        waker: Arc::new(|| {}),
+    };
+    Recovery::open(env, log_options(seed))
+}
+
+/// Opens the log and its index as a program does that asks the index nothing before.
+pub(crate) fn open_unasked(disk: &SimDisk, seed: u64) -> indexing::Result<LogIndex> {
+    let recovery = recovery(disk, seed, &Arc::default())?;
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let opened = recovery.run(&mut Scan::default(), &mut |_| {})?;
+    let (reader, dir, options) = (opened.log.reader(), Path::new(INDEX), index_options(500));
+    let disk = Arc::new(disk.clone());
+    Ok(LogIndex::open(disk, dir, reader, database, hash_seed, options)?.0)
+}
+
+/// Opens the log and its index, whose tail is given all records of the log.
+pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Scan) {
+    let recovery = recovery(disk, seed, &Arc::default()).unwrap();
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let (dir, options) = (Path::new(INDEX), index_options(500));
+    let believed = indexing::peek(disk, dir, database).unwrap().believe(recovery.horizon());
+    let mut tail = believed.unwrap().tail(hash_seed);
+    let opened = recovery.run(&mut tail, &mut |_| {}).unwrap();
+    let mut scan = Scan::default();
+    scan_all(&opened.log.reader(), &mut scan).unwrap();
+    let (disk, reader) = (Arc::new(disk.clone()), opened.log.reader());
+    let index = LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail);
+    (index.unwrap(), scan)
+}
+
 /// Tiny blocks, runs and cuts.
 fn index_options(cut_bytes: u64) -> Options {
     let runs = logindex::Options {
@@ -131,15 +167,9 @@ impl World {
         cut_bytes: u64,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let clock = Arc::new(ManualClock::default());
-        let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
-        let env = Env {
-            disk: Arc::clone(&disk),
-            clock: clock.clone(),
-            entropy: Box::new(SimEntropy::new(seed)),
-            waker: Arc::new(|| {}),
-        };
         let mut rng = SimEntropy::new(seed ^ (life << 32));
-        let mut recovery = Recovery::open(env, log_options(seed))?;
+        let mut recovery = recovery(disk, seed, &clock)?;
+        let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
         let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
         let (dir, options) = (Path::new(INDEX), index_options(cut_bytes));
         let peeked = indexing::peek(&*disk, dir, database)?;
@@ -338,6 +368,10 @@ impl World {
 
     /// Something goes on.
     pub(crate) fn work(&mut self) {
+        if self.rng.below(1500) == 0 {
+            // If it fails, the index goes on.
+            _ = self.index.begin_anew();
+        }
         if self.rng.below(4) == 0 {
             self.find_live();
         }
@@ -368,10 +402,17 @@ impl World {
 
     /// Everything comes to rest. Returns whether it did: compactions, too, that wait for a cut.
     pub(crate) fn rest(&mut self) -> bool {
+        self.rest_as(true)
+    }
+
+    /// The same; only the index may ask for a sync if `is_synced` is not set.
+    pub(crate) fn rest_as(&mut self, is_synced: bool) -> bool {
         self.log.seal();
         for _ in 0..3000 {
             self.clock.0.fetch_add(200_000, Ordering::Relaxed);
-            self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            if is_synced {
+                self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            }
             self.log.tick();
             self.find_live();
             let mut is_at_rest = self.log.knows_validity();
