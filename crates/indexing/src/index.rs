@@ -151,7 +151,6 @@ impl LogIndex {
         }
         let (namer, before) = (Namer::new(seed), Before::default());
         let mut index = Self::with(reader, namer, options, indexer, tail, started_at, before);
-        index.restate()?;
         index.raise_bound();
         Ok(index)
     }
@@ -240,7 +239,7 @@ impl LogIndex {
     }
 
     fn count(&mut self) -> Result<()> {
-        let counted = self.counting.step();
+        let counted = self.counting.step(self.options.runs.step_entries);
         let known = self.follower.tail_mut().known_mut();
         match counted {
             Ok(Some(counts)) => {

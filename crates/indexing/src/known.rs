@@ -342,6 +342,7 @@ mod tests {
         known.note(&string(0), addr()).unwrap();
         known.note_start();
         assert!(!known.wants_count(), "not all was read");
+        assert_eq!(known.judge(), Judge::Relogging, "elements may be in front of their roots");
         known.note_built();
         assert!(keys(&known).is_none() && !known.can_start() && known.wants_count());
         known.begin_count();
