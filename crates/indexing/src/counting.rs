@@ -5,9 +5,6 @@ use logindex::{Entry, Index, Judge, LivePass};
 
 use crate::error::Result;
 
-/// How many entries a step looks at.
-const STEP_ENTRIES: usize = 8192;
-
 /// Counts the keys of each database, once; see [`crate::Known`].
 #[derive(Default)]
 pub(crate) enum Counting {
@@ -28,13 +25,13 @@ impl Counting {
         matches!(self, Self::Running(_))
     }
 
-    /// Counts some. Returns the keys of each database when the pass is over.
+    /// Counts up to so many entries. Returns the keys of each database when the pass is over.
     ///
     /// # Errors
     /// When the index cannot be read; the pass has ended then.
-    pub(crate) fn step(&mut self) -> Result<Option<Vec<(DbId, u64)>>> {
+    pub(crate) fn step(&mut self, entries_max: usize) -> Result<Option<Vec<(DbId, u64)>>> {
         let Self::Running(mut pass) = std::mem::take(self) else { return Ok(None) };
-        if pass.step(STEP_ENTRIES, &mut |_: &Entry| {})? {
+        if pass.step(entries_max, &mut |_: &Entry| {})? {
             return Ok(Some(pass.counts().databases.clone()));
         }
         *self = Self::Running(pass);

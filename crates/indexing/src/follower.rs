@@ -15,22 +15,29 @@ pub enum Followed {
     All,
 }
 
+/// What is not followed as it is written, but was there before.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Before {
+    /// What was durable at the start; `None` once all of that was read.
+    pub start: Option<Lsn>,
+    /// What was durable when the index was begun, unless it was built by then.
+    pub build: Option<Lsn>,
+}
+
 /// Reads a log from the block behind a cut on, as it becomes durable.
 pub struct Follower {
     reader: Reader,
     blocks: Option<Blocks>,
     tail: Tail,
-    /// What was durable at the start; `None` once all of that was read.
-    started_at: Option<Lsn>,
+    before: Before,
     step_bytes: u64,
 }
 
 impl Follower {
-    /// Goes on behind `tail`. `started_at` is the last block that was logged before this start, unless
-    /// the tail has all of that; a step reads about `step_bytes`.
+    /// Goes on behind `tail`; what is there `before` is not in it. A step reads about `step_bytes`.
     #[must_use]
-    pub const fn new(reader: Reader, tail: Tail, started_at: Option<Lsn>, step_bytes: u64) -> Self {
-        Self { reader, blocks: None, tail, started_at, step_bytes }
+    pub const fn new(reader: Reader, tail: Tail, before: Before, step_bytes: u64) -> Self {
+        Self { reader, blocks: None, tail, before, step_bytes }
     }
 
     /// Reads some blocks.
@@ -39,14 +46,17 @@ impl Follower {
     /// When the log cannot be read. The next step goes on behind the last block that was.
     pub fn step(&mut self) -> Result<Followed> {
         let followed = self.read();
-        self.note_start(self.tail.last().next());
+        self.note_next(self.tail.last().next());
         followed
     }
 
     /// Blocks from `next` on are read next.
-    fn note_start(&mut self, next: Lsn) {
-        if self.started_at.take_if(|end| *end < next).is_some() {
+    fn note_next(&mut self, next: Lsn) {
+        if self.before.start.take_if(|end| *end < next).is_some() {
             self.tail.note_start();
+        }
+        if self.before.build.take_if(|end| *end < next).is_some() {
+            self.tail.note_built();
         }
     }
 
@@ -69,7 +79,7 @@ impl Follower {
         while self.tail.pending().0 - begun_bytes < self.step_bytes {
             match blocks.next() {
                 Ok(Some(block)) => {
-                    self.note_start(block.lsn());
+                    self.note_next(block.lsn());
                     self.tail.note_block(&block)?;
                 }
                 Ok(None) => {
@@ -86,11 +96,6 @@ impl Follower {
         }
         self.blocks = Some(blocks);
         Ok(Followed::Some)
-    }
-
-    /// Asks for what is behind the last block that was read, up to `lsn`, to become durable.
-    pub fn request(&self, lsn: Lsn) {
-        self.reader.request_sync(lsn);
     }
 
     /// Whether files of the log are being read: the next step is cheap.

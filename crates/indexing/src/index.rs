@@ -10,7 +10,7 @@ use redo::{IndexBound, Reader};
 
 use crate::counting::Counting;
 use crate::error::{Error, Result};
-use crate::follower::{Followed, Follower};
+use crate::follower::{Before, Followed, Follower};
 use crate::known::Known;
 use crate::namer::Namer;
 use crate::peek::{is_of_no_use, peek};
@@ -60,6 +60,8 @@ pub struct LogIndex {
     follower: Follower,
     indexer: Indexer,
     counting: Counting,
+    /// Up to here a sync was asked for.
+    requested: Lsn,
 }
 
 impl LogIndex {
@@ -105,10 +107,9 @@ impl LogIndex {
             indexer.restate(known.encode(), known.judge())?;
         }
         let tail = Tail::behind(cut, known, namer);
-        let follower = Follower::new(reader.another(), tail, Some(started_at), options.step_bytes);
-        let counting = Counting::default();
-        let mut index =
-            Self { reader, namer, options, started_at, bound, follower, indexer, counting };
+        let build = tail.known().building().map(|_| started_at);
+        let before = Before { start: Some(started_at), build };
+        let mut index = Self::with(reader, namer, options, indexer, tail, started_at, before);
         index.raise_bound();
         Ok((index, unusable))
     }
@@ -148,13 +149,33 @@ impl LogIndex {
                 indexer.step(started_at)?;
             }
         }
-        let follower = Follower::new(reader.another(), tail, None, options.step_bytes);
-        let (namer, counting) = (Namer::new(seed), Counting::default());
-        let mut index =
-            Self { reader, namer, options, started_at, bound, follower, indexer, counting };
-        index.restate()?;
+        let (namer, before) = (Namer::new(seed), Before::default());
+        let mut index = Self::with(reader, namer, options, indexer, tail, started_at, before);
         index.raise_bound();
         Ok(index)
+    }
+
+    fn with(
+        reader: Reader,
+        namer: Namer,
+        options: Options,
+        indexer: Indexer,
+        tail: Tail,
+        started_at: Lsn,
+        before: Before,
+    ) -> Self {
+        let follower = Follower::new(reader.another(), tail, before, options.step_bytes);
+        Self {
+            bound: reader.index_bound(),
+            reader,
+            namer,
+            options,
+            started_at,
+            follower,
+            indexer,
+            counting: Counting::default(),
+            requested: Lsn::ZERO,
+        }
     }
 
     fn raise_bound(&mut self) {
@@ -177,10 +198,11 @@ impl LogIndex {
             if self.is_cut_due() {
                 self.cut_now();
                 step = Step::Worked;
-            } else if (may_look || self.follower.is_reading() || self.is_cut_wanted())
-                && self.follower.step()? == Followed::Some
-            {
-                step = Step::Worked;
+            } else if may_look || self.follower.is_reading() || self.is_cut_wanted() {
+                match self.follower.step()? {
+                    Followed::Some => step = Step::Worked,
+                    Followed::All => self.request_sync(),
+                }
             }
         }
         if self.indexer.step(self.read())? == logindex::Step::Worked {
@@ -217,7 +239,7 @@ impl LogIndex {
     }
 
     fn count(&mut self) -> Result<()> {
-        let counted = self.counting.step();
+        let counted = self.counting.step(self.options.runs.step_entries);
         let known = self.follower.tail_mut().known_mut();
         match counted {
             Ok(Some(counts)) => {
@@ -254,6 +276,16 @@ impl LogIndex {
             || (self.is_cut_wanted() && self.read() >= self.bound.wanted())
     }
 
+    /// Asks for the sync that a wanted cut waits for. With `appendfsync no` nothing else does on a log
+    /// at rest: of several devices one may have older blocks that are not durable.
+    fn request_sync(&mut self) {
+        let wanted = self.bound.wanted();
+        if self.is_cut_wanted() && self.read() < wanted && self.requested < wanted {
+            self.reader.request_sync(wanted);
+            self.requested = wanted;
+        }
+    }
+
     /// Whether a compaction waits for a cut that is not on its way.
     fn is_cut_wanted(&self) -> bool {
         self.follower.tail().last_cut() < self.bound.wanted()
@@ -274,8 +306,11 @@ impl LogIndex {
         self.bound.set(Lsn::ZERO);
         self.indexer.begin_anew()?;
         let tail = Tail::behind(Lsn::ZERO, Known::nothing(self.reader.epoch()), self.namer);
-        let (reader, started_at) = (self.reader.another(), Some(self.started_at));
-        self.follower = Follower::new(reader, tail, started_at, self.options.step_bytes);
+        let reader = self.reader.another();
+        // Compactions have taken what the index before knew: here, too, roots are behind their elements.
+        let build = Some(reader.blocks(Lsn(1)).end());
+        let before = Before { start: Some(self.started_at), build };
+        self.follower = Follower::new(reader, tail, before, self.options.step_bytes);
         self.counting = Counting::default();
         Ok(())
     }

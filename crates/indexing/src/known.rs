@@ -31,8 +31,9 @@ struct Map {
 pub struct Known {
     map: Option<Arc<Map>>,
     is_relogging: bool,
-    /// The log from before the start is being read: what a compaction has left of it has elements in front
-    /// of their roots, which were logged again later. With it, how often the log had been opened.
+    /// What was logged before the index was begun is being read: what a compaction has left of it has
+    /// elements in front of their roots, which were logged again later. With it, how often the log had
+    /// been opened.
     building: Option<u64>,
     next_object: u64,
     /// One above every database that a record of a key has named.
@@ -154,13 +155,16 @@ impl Known {
     }
 
     /// All that was logged before the start was read. What was being written anew then is not any more:
-    /// what that has logged is dead, because no map will name it. And every object that lives has its
-    /// root.
+    /// what that has logged is dead, because no map will name it.
     pub(crate) fn note_start(&mut self) {
         self.is_relogging = false;
-        self.building = None;
         let scopes = self.scopes();
         self.keys.keep_alive(&scopes);
+    }
+
+    /// All that was logged before the index was begun was read: every object that lives has its root.
+    pub(crate) const fn note_built(&mut self) {
+        self.building = None;
     }
 
     fn scopes(&self) -> Scopes {
@@ -282,7 +286,7 @@ mod tests {
 
     fn known() -> Known {
         let mut known = Known::nothing(1);
-        known.note_start();
+        known.note_built();
         known
     }
 
@@ -336,8 +340,10 @@ mod tests {
     fn while_an_index_is_built_its_keys_are_not_known() {
         let mut known = Known::nothing(5);
         known.note(&string(0), addr()).unwrap();
-        assert!(!known.wants_count(), "not all was read");
         known.note_start();
+        assert!(!known.wants_count(), "not all was read");
+        assert_eq!(known.judge(), Judge::Relogging, "elements may be in front of their roots");
+        known.note_built();
         assert!(keys(&known).is_none() && !known.can_start() && known.wants_count());
         known.begin_count();
         known.note(&string(0), addr()).unwrap();

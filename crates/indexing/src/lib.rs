@@ -37,7 +37,7 @@ mod tail;
 mod validity;
 
 pub use error::{Error, Result};
-pub use follower::{Followed, Follower};
+pub use follower::{Before, Followed, Follower};
 pub use index::{LogIndex, Options, Step, discard};
 pub use known::Known;
 pub use namer::Namer;

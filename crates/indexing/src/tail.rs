@@ -76,6 +76,11 @@ impl Tail {
         self.known.note_start();
     }
 
+    /// See [`Known::note_built`].
+    pub(crate) const fn note_built(&mut self) {
+        self.known.note_built();
+    }
+
     /// The last block that was read.
     #[must_use]
     pub const fn last(&self) -> Lsn {
@@ -139,9 +144,7 @@ impl Replay for Tail {
     }
 
     /// What is garbage is found by a [`crate::ValidityPass`].
-    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {
-        self.note_start();
-    }
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
 
     fn rejected(&self) -> Option<(RecordAddr, String)> {
         self.rejected.as_ref().map(|(addr, bad)| (*addr, bad.to_string()))

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use base::DbId;
 use logindex::{Counts, Entry, Index, LivePass};
+use redo::LiveRecords;
 
 use crate::error::{Error, Result};
 use crate::known::Known;
-use redo::LiveRecords;
 
 /// A pass over every living entry, done in steps by any thread.
 ///

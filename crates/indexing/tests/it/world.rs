@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
-use indexing::{LogIndex, Namer, Options, Step, Tail};
+use indexing::{LogIndex, Namer, Options, Step, ValidityPass};
 use logindex::{Entry, Name};
-use redo::{Compactor, Env, Flusher, Log, Opened, Recovery, Replay, SyncPolicy};
+use redo::{Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, SyncPolicy};
 
 use crate::scan::{Scan, thing_of};
 
@@ -45,37 +45,24 @@ fn assert_same(
 /// Where the index is.
 pub(crate) const INDEX: &str = "/data/index";
 
-/// Takes the records of a start: the oracle, and the index's tail if the index is believed.
-struct Both {
-    scan: Scan,
-    tail: Option<Tail>,
-}
-
-impl Replay for Both {
-    fn apply(
-        &mut self,
-        record: &Record<'_>,
-        addr: RecordAddr,
-        lsn: Lsn,
-        retired: &mut Vec<RecordAddr>,
-    ) {
-        self.scan.apply(record, addr, lsn, retired);
-        if let Some(tail) = &mut self.tail {
-            // It takes no notice of what is up to the cut.
-            tail.apply(record, addr, lsn, retired);
+/// Reads the log from its first block on.
+fn scan_all(reader: &Reader, scan: &mut Scan) -> redo::Result<()> {
+    let mut blocks = reader.blocks(Lsn(1));
+    while let Some(block) = blocks.next()? {
+        for record in block.records() {
+            let (addr, record) = record?;
+            scan.note(&record, addr);
         }
     }
-
-    fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
-        self.scan.finish(retired);
-        if let Some(tail) = &mut self.tail {
-            tail.finish(retired);
-        }
-    }
+    scan.bury();
+    Ok(())
 }
 
 /// How many keys and fields there are.
 const NAMES: u64 = 12;
+
+/// Their ids are one byte each in a map.
+const DATABASES_MAX: u64 = 124;
 
 pub(crate) struct World {
     pub(crate) rng: SimEntropy,
@@ -85,6 +72,8 @@ pub(crate) struct World {
     compactor: Compactor,
     pub(crate) scan: Scan,
     pub(crate) index: LogIndex,
+    /// Finds what is live, after a start from the index.
+    pass: Option<ValidityPass>,
     /// Why the index was begun anew at the start.
     pub(crate) unusable: Option<String>,
     pub(crate) namer: Namer,
@@ -103,6 +92,42 @@ fn log_options(seed: u64) -> redo::Options {
     options.compaction.rate_bytes_per_s = 0;
     options.parallel_loaders = false;
     options
+}
+
+/// Looks at the log, and locks it.
+fn recovery(disk: &SimDisk, seed: u64, clock: &Arc<ManualClock>) -> redo::Result<Recovery> {
+    let env = Env {
+        disk: Arc::new(disk.clone()),
+        clock: clock.clone(),
+        entropy: Box::new(SimEntropy::new(seed)),
+        waker: Arc::new(|| {}),
+    };
+    Recovery::open(env, log_options(seed))
+}
+
+/// Opens the log and its index as a program does that asks the index nothing before.
+pub(crate) fn open_unasked(disk: &SimDisk, seed: u64) -> indexing::Result<LogIndex> {
+    let recovery = recovery(disk, seed, &Arc::default())?;
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let opened = recovery.run(&mut Scan::default(), &mut |_| {})?;
+    let (reader, dir, options) = (opened.log.reader(), Path::new(INDEX), index_options(500));
+    let disk = Arc::new(disk.clone());
+    Ok(LogIndex::open(disk, dir, reader, database, hash_seed, options)?.0)
+}
+
+/// Opens the log and its index, whose tail is given all records of the log.
+pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Scan) {
+    let recovery = recovery(disk, seed, &Arc::default()).unwrap();
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let (dir, options) = (Path::new(INDEX), index_options(500));
+    let believed = indexing::peek(disk, dir, database).unwrap().believe(recovery.horizon());
+    let mut tail = believed.unwrap().tail(hash_seed);
+    let opened = recovery.run(&mut tail, &mut |_| {}).unwrap();
+    let mut scan = Scan::default();
+    scan_all(&opened.log.reader(), &mut scan).unwrap();
+    let (disk, reader) = (Arc::new(disk.clone()), opened.log.reader());
+    let index = LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail);
+    (index.unwrap(), scan)
 }
 
 /// Tiny blocks, runs and cuts.
@@ -142,34 +167,43 @@ impl World {
         cut_bytes: u64,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let clock = Arc::new(ManualClock::default());
-        let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
-        let env = Env {
-            disk: Arc::clone(&disk),
-            clock: clock.clone(),
-            entropy: Box::new(SimEntropy::new(seed)),
-            waker: Arc::new(|| {}),
-        };
         let mut rng = SimEntropy::new(seed ^ (life << 32));
-        let recovery = Recovery::open(env, log_options(seed))?;
+        let mut recovery = recovery(disk, seed, &clock)?;
+        let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
         let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
         let (dir, options) = (Path::new(INDEX), index_options(cut_bytes));
-        let believed = indexing::peek(&*disk, dir, database)?.believe(Lsn::ZERO).ok();
-        let tail = believed.filter(|_| rng.below(2) == 0).map(|believed| believed.tail(hash_seed));
-        let mut both = Both { scan: Scan::default(), tail };
-        let opened = recovery.run(&mut both, &mut |_| {})?;
-        let Opened { log, flushers, compactor, .. } = opened;
-        let (reader, Both { scan, tail }) = (log.reader(), both);
-        let (index, unusable) = match tail {
-            Some(tail) => {
+        let peeked = indexing::peek(&*disk, dir, database)?;
+        recovery.note_durable(peeked.durable());
+        let mut scan = Scan::default();
+        let believed = peeked.believe(recovery.horizon()).ok().filter(|_| rng.below(2) == 0);
+        let (opened, index, unusable) = match believed {
+            Some(believed) => {
+                let next_object = believed.known().next_object();
+                let point = StartPoint { cut: believed.cut(), next_object };
+                let mut tail = believed.tail(hash_seed);
+                let opened = recovery.run_behind(point, &mut tail, &mut |_| {})?;
+                let reader = opened.log.reader();
+                scan_all(&reader, &mut scan)?;
                 let index =
                     LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail)?;
-                assert_eq!(index.cut(), log.durable_lsn(), "it is complete at once");
-                (index, None)
+                assert_eq!(index.cut(), opened.log.durable_lsn(), "it is complete at once");
+                (opened, index, None)
             }
-            None => LogIndex::open(disk, dir, reader, database, hash_seed, options)?,
+            None => {
+                let opened = recovery.run(&mut scan, &mut |_| {})?;
+                let reader = opened.log.reader();
+                let (index, unusable) =
+                    LogIndex::open(disk, dir, reader, database, hash_seed, options)?;
+                (opened, index, unusable)
+            }
+        };
+        let Opened { log, flushers, compactor, .. } = opened;
+        let pass = match log.knows_validity() {
+            true => None,
+            false => Some(index.validity_pass()?),
         };
         let namer = Namer::new(hash_seed);
-        Ok(Self { rng, clock, log, flushers, compactor, scan, index, unusable, namer })
+        Ok(Self { rng, clock, log, flushers, compactor, scan, index, pass, unusable, namer })
     }
 
     fn put(&mut self, record: &Record<'_>) {
@@ -228,7 +262,7 @@ impl World {
             14..17 => self.change_object(&value),
             17 => self.expire(),
             18 => self.rename(db, &key),
-            _ if self.rng.below(4) == 0 && self.scan.next_db < 200 => {
+            _ if self.rng.below(4) == 0 && self.scan.next_db < DATABASES_MAX => {
                 let ids = self.new_databases();
                 self.map(&ids);
             }
@@ -280,7 +314,7 @@ impl World {
 
     /// Logs everything anew under ids that no map names until the end, over several blocks.
     pub(crate) fn relog(&mut self) {
-        if self.scan.next_db >= 200 {
+        if self.scan.next_db >= DATABASES_MAX {
             return;
         }
         let old: Vec<u64> = self.scan.map.as_ref().map_or(vec![0, 1], |(_, ids, _)| ids.clone());
@@ -318,8 +352,29 @@ impl World {
         }
     }
 
+    /// Looks for what is live, if that is not known.
+    fn find_live(&mut self) {
+        let Some(pass) = &mut self.pass else { return };
+        match pass.step(11) {
+            Ok(Some((live, _))) => {
+                self.pass = None;
+                self.log.note_live(Arc::new(live)).unwrap();
+            }
+            Ok(None) => {}
+            // The disk has failed; the life ends soon.
+            Err(error) => assert!(!error.is_final(), "{error}"),
+        }
+    }
+
     /// Something goes on.
     pub(crate) fn work(&mut self) {
+        if self.rng.below(1500) == 0 {
+            // If it fails, the index goes on.
+            _ = self.index.begin_anew();
+        }
+        if self.rng.below(4) == 0 {
+            self.find_live();
+        }
         match self.rng.below(12) {
             0..4 => {
                 let at = self.rng.below(self.flushers.len() as u64);
@@ -347,12 +402,20 @@ impl World {
 
     /// Everything comes to rest. Returns whether it did: compactions, too, that wait for a cut.
     pub(crate) fn rest(&mut self) -> bool {
+        self.rest_as(true)
+    }
+
+    /// The same; only the index may ask for a sync if `is_synced` is not set.
+    pub(crate) fn rest_as(&mut self, is_synced: bool) -> bool {
         self.log.seal();
         for _ in 0..3000 {
             self.clock.0.fetch_add(200_000, Ordering::Relaxed);
-            self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            if is_synced {
+                self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            }
             self.log.tick();
-            let mut is_at_rest = true;
+            self.find_live();
+            let mut is_at_rest = self.log.knows_validity();
             for flusher in &mut self.flushers {
                 is_at_rest &= flusher.step() != redo::Step::Worked;
             }

@@ -143,20 +143,6 @@ impl Reader {
         Blocks::new(Arc::clone(&self.shared), from)
     }
 
-    /// Returns the segments that there are now, newest first.
-    #[must_use]
-    pub fn segments(&self) -> Vec<SegmentId> {
-        let listed = self.shared.manifest.listing().images();
-        let ids: BTreeSet<SegmentId> = listed.into_iter().map(|(segment, ..)| segment).collect();
-        ids.into_iter().rev().collect()
-    }
-
-    /// Reads all that is durable of a segment, block by block; nothing of one that is gone.
-    #[must_use]
-    pub fn scan(&self, segment: SegmentId) -> SegmentScan {
-        SegmentScan::new(Arc::clone(&self.shared), segment)
-    }
-
     /// As [`Reader::blocks`], for an index that has bounded every compaction since it read block 1.
     ///
     /// What was dropped before this start does not make it refuse blocks then: the bound has kept the
@@ -175,6 +161,20 @@ impl Reader {
     /// Asks for everything up to `lsn` to be synced, whatever the policy.
     pub fn request_sync(&self, lsn: Lsn) {
         self.shared.request_sync(lsn);
+    }
+
+    /// Returns the segments that there are now, newest first.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentId> {
+        let listed = self.shared.manifest.listing().images();
+        let ids: BTreeSet<SegmentId> = listed.into_iter().map(|(segment, ..)| segment).collect();
+        ids.into_iter().rev().collect()
+    }
+
+    /// Reads all that is durable of a segment, block by block; nothing of one that is gone.
+    #[must_use]
+    pub fn scan(&self, segment: SegmentId) -> SegmentScan {
+        SegmentScan::new(Arc::clone(&self.shared), segment)
     }
 
     /// Another reader of the same log.
