@@ -32,6 +32,7 @@ impl Life<'_> {
             self.promise_of_everysec();
         }
         self.run.at_stake_us = self.at_stake_us();
+        self.end_index()?;
         self.check_descriptors()?;
         let is_crashed = self.run.disk.is_crashed();
         let how = self.run.rng.below(8);
@@ -68,6 +69,31 @@ impl Life<'_> {
         }
         run.disk.set_faults(Faults::default());
         (0..DEVICES_MAX).for_each(|index| run.disk.mend_dir(&device_dir(index)));
+        Ok(())
+    }
+
+    /// The index says at any time what is needed, if the log is at rest.
+    fn end_index(&mut self) -> Result<(), String> {
+        if let Some(index) = &lock(&self.machine.works).index {
+            let tally = &mut self.run.tally;
+            tally.lives_with_index += 1;
+            tally.index_cuts += index.figures.cuts;
+            tally.indexes_begun_anew += index.figures.begun_anew;
+            tally.indexes_given_up += index.figures.given_up;
+        }
+        let run = &mut *self.run;
+        let is_disturbed = self.is_dead
+            || self.is_impaired
+            || run.is_betrayed
+            || run.decayed.is_some()
+            || run.disk.is_crashed();
+        if run.shape.index.is_none() || is_disturbed || run.index.one_in(3) {
+            return Ok(());
+        }
+        let compared = self.machine.compare_index(run.index.is_damaged);
+        if !run.disk.is_crashed() {
+            run.note_comparison(compared?);
+        }
         Ok(())
     }
 

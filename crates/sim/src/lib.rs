@@ -54,10 +54,12 @@
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 
+mod addresses;
 mod backup;
 mod client;
 mod damage;
 mod ending;
+mod index;
 mod ledger;
 mod life;
 mod machine;
@@ -68,6 +70,7 @@ pub mod script;
 mod shadow;
 pub mod soak;
 pub mod tally;
+mod twin;
 mod wiretap;
 mod workload;
 

@@ -160,6 +160,9 @@ impl<'a> Life<'a> {
     }
 
     fn step(&mut self) -> Result<(), String> {
+        if self.run.shape.index.is_some() {
+            self.try_index()?;
+        }
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {
@@ -210,6 +213,29 @@ impl<'a> Life<'a> {
             }
             _ => self.come_or_go(),
         }
+    }
+
+    /// What else happens in a run with an index: records are read by address, bits of its files turn.
+    fn try_index(&mut self) -> Result<(), String> {
+        let run = &mut *self.run;
+        if run.index.one_in(5) {
+            let is_damaged = self.is_impaired
+                || run.is_betrayed
+                || run.decayed.is_some()
+                || run.disk.is_crashed();
+            let is_read = self.machine.read_by_address(&mut run.index.rng, is_damaged)?;
+            run.tally.records_by_address += u64::from(is_read);
+        }
+        if run.index.is_kept
+            && !self.is_impaired
+            && run.index.one_in(1500)
+            && damage::flip_in_index(&run.disk, &mut run.index.rng)
+        {
+            run.index.is_damaged = true;
+            run.tally.index_decays += 1;
+            run.note(|| "DECAY: a bit of the index".to_owned());
+        }
+        Ok(())
     }
 
     /// A bit of a file at rest turns; the scrubber may find it, and the engine write it again.
@@ -342,6 +368,13 @@ impl<'a> Life<'a> {
             let object = lock(&self.machine.tap).object_max;
             self.run.ledger.note(sealed, self.machine.look()?, object, now_us);
             self.run.note(|| format!("block {sealed} is sealed"));
+        }
+        if self.run.shape.index.is_some() {
+            let suspicion = lock(&self.machine.works).take_suspicion();
+            let is_excused = self.run.is_betrayed || self.run.index.is_damaged;
+            if let Some(what) = suspicion.filter(|_| !is_excused) {
+                return Err(what);
+            }
         }
         let durable = self.machine.durable();
         if durable > sealed {

@@ -8,17 +8,18 @@
 //! [`boot`] and [`Machine::reload`] are what `server::serve` does, without sockets, signals and
 //! threads.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::{Lsn, ObjectId};
+use base::{DbId, Lsn, ObjectId};
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
 use keyspace::{Keyspace, NoJournal};
 use redo::{
-    Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Recovery, Scrubber, Step, Summary,
-    Turn,
+    Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Reader, Recovery, Scrubber, Step,
+    Summary, Turn,
 };
 use server::config::Config;
 use server::engine::{BoxedLog, CloseError, Deps, DevicesError, Engine, ShardLog};
@@ -27,8 +28,10 @@ use server::load::{Filling, Shape, log_options};
 use server::logger::Logger;
 use server::owned_log::{LogWorkers, own};
 
+use crate::addresses::Addresses;
+use crate::index::{self, Expected, IndexShape, Keeper};
 use crate::picture::Picture;
-use crate::shadow::{Shadow, Twice};
+use crate::shadow::{Filled, Shadow, Twice};
 use crate::wiretap::{Tap, Wiretap, lock};
 
 /// What the log is made like beyond what the configuration can say.
@@ -40,6 +43,8 @@ pub(crate) struct LogShape {
     pub(crate) segment_bytes: u64,
     /// How much may wait for the devices.
     pub(crate) in_flight_bytes: u64,
+    /// What the log's index is like, if one is kept in some lives.
+    pub(crate) index: Option<IndexShape>,
 }
 
 /// `maxmemory`.
@@ -65,6 +70,10 @@ pub(crate) struct Works {
     /// None once the log is closed.
     compactor: Option<Compactor>,
     scrubber: Option<Scrubber>,
+    /// What keeps the index of the log, in a life with one.
+    pub(crate) index: Option<Keeper>,
+    /// Reads by address.
+    reader: Option<Reader>,
     clock: SimClock,
     /// When each flusher has stepped last, and the longest that any has not.
     stepped_at_us: Vec<u64>,
@@ -79,11 +88,16 @@ impl Works {
     /// One of them does something.
     pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
         let count = self.flushers.len();
-        let index = usize::try_from(rng.below(count as u64 + 2)).expect("few");
+        let others = if self.index.is_some() { 3 } else { 2 };
+        let index = usize::try_from(rng.below(count as u64 + others)).expect("few");
         if index == count {
             self.step_compactor();
-        } else if index > count {
+        } else if index == count + 1 {
             self.step_scrubber();
+        } else if index > count {
+            for _ in 0..=rng.below(4) {
+                self.step_index(rng.coin());
+            }
         } else if self.starved != Some(index) || rng.below(40) == 0 {
             let now_us = self.clock.monotonic_us();
             let gap_us = now_us - self.stepped_at_us[index];
@@ -139,11 +153,21 @@ impl Works {
             has_worked |= self.step_flusher(index, false) == Step::Worked;
         }
         has_worked |= self.step_scrubber() == Step::Worked;
+        has_worked |= self.step_index(true) == Step::Worked;
         has_worked | (self.step_compactor() == Step::Worked)
     }
 
     fn step_scrubber(&mut self) -> Step {
         self.scrubber.as_mut().map_or(Step::Finished, Scrubber::step)
+    }
+
+    pub(crate) fn step_index(&mut self, may_look: bool) -> Step {
+        self.index.as_mut().map_or(Step::Finished, |index| index.step(may_look))
+    }
+
+    /// See [`Keeper::take_suspicion`].
+    pub(crate) fn take_suspicion(&mut self) -> Option<String> {
+        self.index.as_mut()?.take_suspicion()
     }
 
     pub(crate) fn step_compactor(&mut self) -> Step {
@@ -182,6 +206,8 @@ impl LogWorkers for Stepped {
     fn finish(&mut self) -> Result<(), CloseError> {
         let mut works = lock(&self.works);
         let works = &mut *works;
+        // What it has not cut is read again after the next start.
+        (works.index, works.reader) = (None, None);
         for _ in 0..FINISH_ROUNDS {
             let mut is_finished = works.step_compactor() == Step::Finished;
             is_finished &= works.step_scrubber() == Step::Finished;
@@ -216,6 +242,8 @@ pub(crate) struct Site<'a> {
     pub(crate) clock: &'a SimClock,
     pub(crate) config: &'a Config,
     pub(crate) shape: &'a LogShape,
+    /// `log-index`.
+    pub(crate) keeps_index: bool,
     pub(crate) seed: u64,
     /// How often the works step inside a command, in a million.
     pub(crate) steps_per_million: u32,
@@ -248,11 +276,19 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     log.reserve_bytes = 2000;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
+    let (database, hash_seed) = (recovery.database(), recovery.hash_seed());
+    let kept = site.shape.index.filter(|_| site.keeps_index);
+    if kept.is_none() {
+        index::remove(site.disk)?;
+    }
     let shape = Shape::new(&options, site.clock.now_ms());
-    let mut twice = Twice::new(|| Filling::new(&recovery, shape));
+    let addresses = site.shape.index.map(|_| Addresses::new(hash_seed));
+    let mut twice = Twice::new(|| Filling::new(&recovery, shape), addresses);
     let opened = recovery.run(&mut twice, &mut |_| {})?;
-    let (keyspace, shadow, retired) = twice.finish().expect("the shadow is the server's keyspace");
+    let filled = twice.finish().expect("the shadow is the server's keyspace");
+    let Filled { keyspace, shadow, retired, addresses } = filled;
     let Opened { log, flushers, compactor, summary, .. } = opened;
+    let index = kept.map(|shape| Keeper::open(site.disk, log.reader(), database, hash_seed, shape));
     let works = Works {
         stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
         longest_gap_us: 0,
@@ -260,6 +296,8 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         flushers,
         compactor: Some(compactor),
         scrubber: Some(log.scrubber()),
+        index: index.transpose()?,
+        reader: Some(log.reader()),
         clock: site.clock.clone(),
         written_now: 0,
         starved: None,
@@ -268,7 +306,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
     let picture = Picture::of(&keyspace);
     assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
-    let tap = Arc::new(Mutex::new(Tap::new(&keyspace, retired)));
+    let tap = Arc::new(Mutex::new(Tap::new(&keyspace, retired, addresses)));
     let log = Box::new(Wiretap {
         log: own(log, Box::new(workers)),
         tap: Arc::clone(&tap),
@@ -390,6 +428,7 @@ impl Machine {
             works.syncing.clear();
             works.compactor = None;
             works.scrubber = None;
+            (works.index, works.reader) = (None, None);
         }
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
         let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
@@ -488,5 +527,49 @@ impl Machine {
             return Ok(());
         }
         self.shadow.compare_retired(&lock(&self.tap).retired)
+    }
+
+    /// How many keys each database has that has any.
+    pub(crate) fn keys(&self) -> BTreeMap<DbId, u64> {
+        let keyspace = self.engine.keyspace();
+        let mut keys = BTreeMap::new();
+        for db in keyspace.databases() {
+            keyspace.inspect(db, |_| *keys.entry(keyspace.database_id(db)).or_default() += 1);
+        }
+        keys
+    }
+
+    /// Follows the log with the index to its end, and compares them, if the log is at rest. Returns
+    /// how many entries the index has.
+    ///
+    /// # Errors
+    /// What the index says and the log does not.
+    pub(crate) fn compare_index(&mut self, is_damaged: bool) -> Result<Option<u64>, String> {
+        let is_at_rest = !self.has_open_records()
+            && self.durable() == self.sealed()
+            && self.engine.keyspace().freeing() == 0;
+        let Some(addresses) = lock(&self.tap).addresses.clone() else { return Ok(None) };
+        if !is_at_rest || addresses.newest() > self.durable() {
+            return Ok(None);
+        }
+        let expected = Expected { entries: addresses.entries(), keys: self.keys() };
+        let mut works = lock(&self.works);
+        works.index.as_mut().map_or(Ok(None), |index| index.compare(&expected, is_damaged))
+    }
+
+    /// Reads a record by its address. Whether there was one to read.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read_by_address(
+        &self,
+        rng: &mut SimEntropy,
+        is_damaged: bool,
+    ) -> Result<bool, String> {
+        let (durable, mut works, tap) = (self.durable(), lock(&self.works), lock(&self.tap));
+        match (&mut works.reader, &tap.addresses) {
+            (Some(reader), Some(addresses)) => addresses.read_any(reader, rng, durable, is_damaged),
+            _ => Ok(false),
+        }
     }
 }

@@ -15,6 +15,8 @@ use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use keyspace::{Keyspace, NoJournal};
 use server::load::Filling;
 
+use crate::addresses::Addresses;
+
 /// A record that was logged, and where.
 #[derive(Debug)]
 pub(crate) struct Logged {
@@ -130,29 +132,42 @@ pub(crate) struct Twice {
     shadow: Shadow,
     /// What the server's has retired.
     retired: BTreeSet<RecordAddr>,
+    addresses: Option<Addresses>,
+}
+
+/// What a log was read into.
+pub(crate) struct Filled {
+    /// The server's.
+    pub(crate) keyspace: Keyspace<NoJournal>,
+    pub(crate) shadow: Shadow,
+    /// What both have retired.
+    pub(crate) retired: BTreeSet<RecordAddr>,
+    pub(crate) addresses: Option<Addresses>,
 }
 
 impl Twice {
-    pub(crate) fn new(new: impl Fn() -> Filling) -> Self {
+    /// Fills keyspaces that `new` makes, and `addresses`, if there are any.
+    pub(crate) fn new(new: impl Fn() -> Filling, addresses: Option<Addresses>) -> Self {
         let shadow = Shadow::new(new().into_keyspace());
-        Self { filling: new(), shadow, retired: BTreeSet::new() }
+        Self { filling: new(), shadow, retired: BTreeSet::new(), addresses }
     }
 
-    /// The server's keyspace, its shadow, and what both have retired.
+    /// Ends the reading.
     ///
     /// # Errors
     /// What is wrong with the shadow.
-    pub(crate) fn finish(
-        self,
-    ) -> Result<(Keyspace<NoJournal>, Shadow, BTreeSet<RecordAddr>), String> {
-        let Self { filling, mut shadow, retired } = self;
+    pub(crate) fn finish(self) -> Result<Filled, String> {
+        let Self { filling, mut shadow, retired, addresses } = self;
         shadow.end_block()?;
         shadow.compare_retired(&retired)?;
-        Ok((filling.into_keyspace(), shadow, retired))
+        Ok(Filled { keyspace: filling.into_keyspace(), shadow, retired, addresses })
     }
 
     fn note(&mut self, retired: &[RecordAddr]) {
         self.retired.extend(retired);
+        if let Some(addresses) = &mut self.addresses {
+            retired.iter().for_each(|addr| addresses.retire(*addr));
+        }
     }
 }
 
@@ -166,6 +181,9 @@ impl redo::Replay for Twice {
     ) {
         let before = retired.len();
         self.filling.apply(record, addr, lsn, retired);
+        if let Some(addresses) = &mut self.addresses {
+            addresses.note(record, addr, Lsn::ZERO);
+        }
         self.note(&retired[before..]);
         let superseded = &mut self.shadow.superseded;
         // What is wrong with it the server's keyspace says.

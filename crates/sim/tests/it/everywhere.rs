@@ -7,7 +7,7 @@ use sim::script::{Coverage, Trace, crash_everywhere};
 const SEEDS: u64 = 1;
 
 fn everywhere(lines: &[&str]) -> Coverage {
-    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, lines };
+    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, has_index: false, lines };
     everywhere_with(&trace)
 }
 
@@ -183,6 +183,7 @@ fn what_survives_of_segments_that_end_and_are_compacted() {
         devices: 1,
         segment_bytes: 400,
         policy: 0,
+        has_index: false,
         lines: &[
             "@together",
             "SET b 1",
@@ -219,6 +220,7 @@ fn what_survives_on_several_devices_whose_blocks_take_turns() {
         devices: 3,
         segment_bytes: 700,
         policy: 0,
+        has_index: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -249,6 +251,7 @@ fn what_survives_of_devices_that_are_added_and_drained() {
         devices: 2,
         segment_bytes: 700,
         policy: 0,
+        has_index: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -279,6 +282,7 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
             devices: 2,
             segment_bytes: 700,
             policy,
+            has_index: false,
             lines: &[
                 "SET a 1",
                 "SET b 1",
