@@ -69,6 +69,7 @@ mod run;
 pub mod script;
 mod shadow;
 pub mod soak;
+mod switch;
 pub mod tally;
 mod twin;
 mod wiretap;

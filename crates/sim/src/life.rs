@@ -51,6 +51,11 @@ pub(crate) struct Life<'a> {
     pub(crate) is_dead: bool,
 }
 
+/// A peer that may do everything.
+pub(crate) fn local_peer() -> Peer {
+    Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() }
+}
+
 impl<'a> Life<'a> {
     pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
         let now_us = env::Clock::monotonic_us(&run.clock);
@@ -162,6 +167,9 @@ impl<'a> Life<'a> {
     fn step(&mut self) -> Result<(), String> {
         if self.run.shape.index.is_some() {
             self.try_index()?;
+            if self.is_dead || self.run.disk.is_crashed() {
+                return Ok(());
+            }
         }
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
@@ -215,7 +223,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// What else happens in a run with an index: records are read by address, bits of its files turn.
+    /// What else happens in a run with an index: records are read by address, bits of its files turn,
+    /// and the log is turned off and on.
     fn try_index(&mut self) -> Result<(), String> {
         let run = &mut *self.run;
         if run.index.one_in(5) {
@@ -234,6 +243,13 @@ impl<'a> Life<'a> {
             run.index.is_damaged = true;
             run.tally.index_decays += 1;
             run.note(|| "DECAY: a bit of the index".to_owned());
+        }
+        let is_well = !self.is_impaired
+            && !run.is_betrayed
+            && run.decayed.is_none()
+            && !self.machine.engine.is_asleep();
+        if is_well && run.index.one_in(150) {
+            self.switch_log()?;
         }
         Ok(())
     }
@@ -408,8 +424,7 @@ impl<'a> Life<'a> {
     }
 
     pub(crate) fn come(&mut self) -> Result<(), String> {
-        let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
-        let key = self.call(|engine| engine.connect(peer))?;
+        let key = self.call(|engine| engine.connect(local_peer()))?;
         let key = key.map_err(|refusal| refusal.escape_ascii().to_string())?;
         self.clients.push(Client::new(key, self.next_number));
         self.next_number += 1;

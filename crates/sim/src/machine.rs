@@ -8,7 +8,7 @@
 //! [`boot`] and [`Machine::reload`] are what `server::serve` does, without sockets, signals and
 //! threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Lsn, ObjectId};
 use env::Clock;
 use env_sim::{SimClock, SimDisk, SimEntropy};
-use keyspace::{Keyspace, NoJournal};
+use keyspace::{Keyspace, NoJournal, Survey};
 use redo::{
     Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Reader, Recovery, Scrubber, Step,
     Summary, Turn,
@@ -31,7 +31,7 @@ use server::owned_log::{LogWorkers, own};
 use crate::addresses::Addresses;
 use crate::index::{self, Expected, IndexShape, Keeper};
 use crate::picture::Picture;
-use crate::shadow::{Filled, Shadow, Twice};
+use crate::shadow::{Filled, Logged, Shadow, Surveying, Twice};
 use crate::wiretap::{Tap, Wiretap, lock};
 
 /// What the log is made like beyond what the configuration can say.
@@ -249,46 +249,74 @@ pub(crate) struct Site<'a> {
     pub(crate) steps_per_million: u32,
 }
 
+impl Site<'_> {
+    /// What an index is like that is kept in this life.
+    fn index(&self) -> Option<IndexShape> {
+        self.shape.index.filter(|_| self.keeps_index)
+    }
+
+    /// What the log is read into.
+    fn twice(&self, recovery: &Recovery) -> Twice {
+        let shape = Shape::new(&self.config.options(), self.clock.now_ms());
+        let addresses = self.shape.index.map(|_| Addresses::new(recovery.hash_seed()));
+        Twice::new(|| Filling::new(recovery, shape), addresses)
+    }
+}
+
 /// The data and the log, as recovery has brought them up.
 struct Data {
     keyspace: Keyspace<NoJournal>,
-    log: BoxedLog,
-    works: Arc<Mutex<Works>>,
-    tap: Arc<Mutex<Tap>>,
-    shadow: Shadow,
+    open: Open,
     picture: Picture,
     summary: Summary,
 }
 
-/// What `server::serve` does on its recovery thread.
-fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
+/// A log that is open, and what is needed to watch and step it.
+struct Open {
+    log: BoxedLog,
+    works: Arc<Mutex<Works>>,
+    tap: Arc<Mutex<Tap>>,
+    shadow: Shadow,
+}
+
+/// A log that is locked, and not read.
+fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Recovery> {
     let env = Env {
         disk: Arc::new(site.disk.clone()),
         clock: Arc::new(site.clock.clone()),
         entropy: Box::new(SimEntropy::new(rng.next())),
         waker: Arc::new(|| {}),
     };
-    let options = site.config.options();
-    let mut log = log_options(&options, data_dir());
+    let mut log = log_options(&site.config.options(), data_dir());
     log.devices = (0..site.shape.devices).map(device_dir).collect();
     log.segment_bytes = site.shape.segment_bytes;
     log.in_flight_bytes_max = site.shape.in_flight_bytes;
     log.reserve_bytes = 2000;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;
-    let (database, hash_seed) = (recovery.database(), recovery.hash_seed());
-    let kept = site.shape.index.filter(|_| site.keeps_index);
-    if kept.is_none() {
+    if site.index().is_none() {
         index::remove(site.disk)?;
     }
-    let shape = Shape::new(&options, site.clock.now_ms());
-    let addresses = site.shape.index.map(|_| Addresses::new(hash_seed));
-    let mut twice = Twice::new(|| Filling::new(&recovery, shape), addresses);
-    let opened = recovery.run(&mut twice, &mut |_| {})?;
-    let filled = twice.finish().expect("the shadow is the server's keyspace");
-    let Filled { keyspace, shadow, retired, addresses } = filled;
-    let Opened { log, flushers, compactor, summary, .. } = opened;
-    let index = kept.map(|shape| Keeper::open(site.disk, log.reader(), database, hash_seed, shape));
+    Ok(recovery)
+}
+
+/// The database and the seed of its hashes.
+type Identity = (redo::Id, [u8; 16]);
+
+/// What `server::serve` does with a log that was read: its index is opened, and all starts to work.
+fn start_log(
+    site: &Site<'_>,
+    rng: &mut SimEntropy,
+    (database, hash_seed): Identity,
+    opened: Opened,
+    tap: Tap,
+    shadow: Shadow,
+) -> redo::Result<Open> {
+    let Opened { log, flushers, compactor, .. } = opened;
+    let index = site
+        .index()
+        .map(|shape| Keeper::open(site.disk, log.reader(), database, hash_seed, shape))
+        .transpose()?;
     let works = Works {
         stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
         longest_gap_us: 0,
@@ -296,7 +324,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         flushers,
         compactor: Some(compactor),
         scrubber: Some(log.scrubber()),
-        index: index.transpose()?,
+        index,
         reader: Some(log.reader()),
         clock: site.clock.clone(),
         written_now: 0,
@@ -304,9 +332,7 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
     };
     let works = Arc::new(Mutex::new(works));
     let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
-    let picture = Picture::of(&keyspace);
-    assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
-    let tap = Arc::new(Mutex::new(Tap::new(&keyspace, retired, addresses)));
+    let tap = Arc::new(Mutex::new(tap));
     let log = Box::new(Wiretap {
         log: own(log, Box::new(workers)),
         tap: Arc::clone(&tap),
@@ -314,7 +340,39 @@ fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
         rng: SimEntropy::new(rng.next()),
         steps_per_million: site.steps_per_million,
     });
-    Ok(Data { keyspace, log, works, tap, shadow, picture, summary })
+    Ok(Open { log, works, tap, shadow })
+}
+
+/// What `server::serve` does on its recovery thread.
+fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
+    let recovery = find_log(site, rng)?;
+    let identity = (recovery.database(), recovery.hash_seed());
+    let mut twice = site.twice(&recovery);
+    let opened = recovery.run(&mut twice, &mut |_| {})?;
+    let filled = twice.into_filled().expect("the shadow is the server's keyspace");
+    let Filled { keyspace, shadow, retired, addresses } = filled;
+    let picture = Picture::of(&keyspace);
+    assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
+    let (tap, summary) = (Tap::new(&keyspace, retired, addresses), opened.summary.clone());
+    let open = start_log(site, rng, identity, opened, tap, shadow)?;
+    Ok(Data { keyspace, open, picture, summary })
+}
+
+/// The same for a log that is turned on.
+fn survey(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<(Open, Survey)> {
+    let recovery = find_log(site, rng)?;
+    let identity = (recovery.database(), recovery.hash_seed());
+    let survey = Survey::new(recovery.object_floor());
+    let mut surveying = Surveying::new(survey, site.twice(&recovery));
+    let mut opened = recovery.run(&mut surveying, &mut |_| {})?;
+    opened.log.set_frozen(true);
+    let Surveying { survey, twice, .. } = surveying;
+    let filled = twice.into_filled().expect("the shadow is what the log holds");
+    let Filled { shadow, addresses, .. } = filled;
+    // What is garbage the log is told when all is logged anew, and so is the tap.
+    let mut tap = Tap::new(shadow.keyspace(), BTreeSet::new(), addresses);
+    tap.is_copying = true;
+    Ok((start_log(site, rng, identity, opened, tap, shadow)?, survey))
 }
 
 /// Recovers the database and starts the server.
@@ -334,7 +392,8 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), deps);
-    let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
+    let Data { keyspace, open, picture, summary } = data;
+    let Open { log, works, tap, shadow } = open;
     engine.loaded(keyspace, Some(log));
     Ok((Machine { engine, works, tap, shadow, picture, used_bytes }, summary))
 }
@@ -367,6 +426,14 @@ impl Host for SimHost {
 pub(crate) struct Wrote {
     /// The block, if there was a record.
     pub(crate) lsn: Option<Lsn>,
+}
+
+/// What a crash brings back after a block.
+pub(crate) struct AfterBlock {
+    pub(crate) lsn: Lsn,
+    pub(crate) picture: Picture,
+    /// The largest object that it names.
+    pub(crate) object_max: ObjectId,
 }
 
 impl Machine {
@@ -421,23 +488,73 @@ impl Machine {
         site: &Site<'_>,
         found: impl FnOnce(&Picture, &Summary) -> Result<(), String>,
     ) -> redo::Result<Result<(), String>> {
-        // Each part of the old log keeps it locked.
-        {
-            let mut works = lock(&self.works);
-            works.flushers.clear();
-            works.syncing.clear();
-            works.compactor = None;
-            works.scrubber = None;
-            (works.index, works.reader) = (None, None);
-        }
+        self.let_go_of_log();
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
-        let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
+        let Data { keyspace, open, picture, summary } = data;
+        let Open { log, works, tap, shadow } = open;
         if let Err(wrong) = found(&picture, &summary) {
             return Ok(Err(wrong));
         }
         self.engine.loaded(keyspace, Some(log));
         (self.works, self.tap, self.shadow, self.picture) = (works, tap, shadow, picture);
         Ok(Ok(()))
+    }
+
+    /// Each part of a log that was closed keeps it locked.
+    pub(crate) fn let_go_of_log(&self) {
+        let mut works = lock(&self.works);
+        works.flushers.clear();
+        works.syncing.clear();
+        works.compactor = None;
+        works.scrubber = None;
+        (works.index, works.reader) = (None, None);
+    }
+
+    /// The last block of a log that was closed with all of it durable.
+    pub(crate) fn closed_at(&self) -> Option<Lsn> {
+        let tap = lock(&self.tap);
+        let closed = tap.closed.as_ref()?;
+        (closed.durable_lsn.next() == closed.open_lsn).then_some(closed.durable_lsn)
+    }
+
+    /// CONFIG SET appendonly yes: the log is opened for the keyspace that is there.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn open_log(&mut self, site: &Site<'_>) -> redo::Result<(BoxedLog, Survey)> {
+        let (open, survey) = survey(site, &mut SimEntropy::new(site.seed))?;
+        let Open { log, works, tap, shadow } = open;
+        self.picture = Picture::of(shadow.keyspace());
+        (self.works, self.tap, self.shadow) = (works, tap, shadow);
+        Ok((log, survey))
+    }
+
+    /// Follows the log to the last block that was sealed. Returns what a crash brings back after
+    /// each new one, and the largest object that it names.
+    ///
+    /// # Errors
+    /// What is wrong with what was logged.
+    pub(crate) fn follow(&mut self) -> Result<Vec<AfterBlock>, String> {
+        let sealed = self.sealed();
+        let mut tap = lock(&self.tap);
+        let _looked_at_below = tap.take_touched();
+        let sealed_count = tap.logged.partition_point(|logged| logged.lsn() <= sealed);
+        let open = tap.logged.split_off(sealed_count);
+        let logged = std::mem::replace(&mut tap.logged, open);
+        let _split = tap.take_blocks();
+        drop(tap);
+        let mut states = Vec::new();
+        for block in logged.chunk_by(|a, b| a.lsn() == b.lsn()) {
+            self.shadow.apply(block)?;
+            self.picture = Picture::of(self.shadow.keyspace());
+            let objects = block.iter().map(Logged::object);
+            states.push(AfterBlock {
+                lsn: block[0].lsn(),
+                picture: self.picture.clone(),
+                object_max: objects.max().unwrap_or_default(),
+            });
+        }
+        Ok(states)
     }
 
     /// What recovery has found.

@@ -7,6 +7,7 @@
 //!
 //! - `@together` to `@apart`: what is in between is one iteration, and so one block;
 //! - `@rest`: the flushers and the compactor step until there is nothing to do;
+//! - `@off` to `@on`: the log is turned off, and on again;
 //! - `@pass MS`: time passes; `@wall MS`: the wall clock is moved by so much.
 
 use env::Clock;
@@ -164,7 +165,9 @@ impl Attempt<'_> {
             run.judge(machine.recovered(), &summary)?;
             let mut life = Life::new(run, machine);
             life.play(self.trace.lines)?;
-            life.check_memory()?;
+            if !life.is_dead {
+                life.check_memory()?;
+            }
         }
         run.note(|| "CRASH".to_owned());
         run.disk.restart();
@@ -215,9 +218,9 @@ fn recover_and_go_on(run: &mut Run) -> Result<u64, String> {
 impl Life<'_> {
     /// Plays a trace until its end or a crash.
     fn play(&mut self, lines: &[&str]) -> Result<(), String> {
-        let mut is_together = false;
+        let (mut is_together, mut is_off) = (false, false);
         for line in lines {
-            if self.is_crashed() {
+            if self.is_crashed() || self.is_dead {
                 return Ok(());
             }
             match line.split_once(' ').unwrap_or((line, "")) {
@@ -227,6 +230,12 @@ impl Life<'_> {
                     self.turn()?;
                 }
                 ("@rest", _) => self.rest()?,
+                ("@off", _) => is_off = self.turn_log_off()?,
+                ("@on", _) => {
+                    is_off = false;
+                    self.turn_log_on()?;
+                }
+                _ if is_off => self.change_unlogged(&Op::parse(line)),
                 ("@pass", ms) => {
                     let ms: u64 = ms.parse().expect("milliseconds");
                     self.clock().advance_us(ms * 1000);

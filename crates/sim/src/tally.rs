@@ -109,6 +109,8 @@ tally! {
     index_decays,
     /// Records read by their addresses.
     records_by_address,
+    /// Times that the log was turned off and on again.
+    log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.
     twin_recoveries,
     /// Starts refused because a device had lied.

@@ -57,6 +57,10 @@ pub(crate) struct Tap {
     pub(crate) retired: BTreeSet<RecordAddr>,
     /// Where what is needed is, in a run with an index.
     pub(crate) addresses: Option<Addresses>,
+    /// A whole keyspace is logged, and each of its blocks has few records.
+    pub(crate) is_copying: bool,
+    /// It was told that what it was turned on for is in it.
+    pub(crate) is_thawed: bool,
     /// How the log was when it was closed.
     pub(crate) closed: Option<Closed>,
 }
@@ -180,7 +184,14 @@ impl Journal for Wiretap {
         if let Some(addresses) = &mut tap.addresses {
             addresses.note(record, addr, lsn);
         }
+        // Not behind the last one: its command asks which block it is in.
+        let is_block_full =
+            tap.is_copying && record.kind != RecordKind::Databases && self.rng.below(6) == 0;
         tap.logged.push(Logged::new(record, addr, lsn));
+        drop(tap);
+        if is_block_full {
+            self.log.seal();
+        }
         Some(addr)
     }
 
@@ -248,6 +259,9 @@ impl ShardLog for Wiretap {
     }
 
     fn thaw(&mut self) {
+        let mut tap = lock(&self.tap);
+        (tap.is_copying, tap.is_thawed) = (false, true);
+        drop(tap);
         self.log.thaw();
     }
 
