@@ -72,31 +72,6 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// The index says at any time what is needed, if the log is at rest.
-    fn end_index(&mut self) -> Result<(), String> {
-        if let Some(index) = &lock(&self.machine.works).index {
-            let tally = &mut self.run.tally;
-            tally.lives_with_index += 1;
-            tally.index_cuts += index.figures.cuts;
-            tally.indexes_begun_anew += index.figures.begun_anew;
-            tally.indexes_given_up += index.figures.given_up;
-        }
-        let run = &mut *self.run;
-        let is_disturbed = self.is_dead
-            || self.is_impaired
-            || run.is_betrayed
-            || run.decayed.is_some()
-            || run.disk.is_crashed();
-        if run.shape.index.is_none() || is_disturbed || run.index.one_in(3) {
-            return Ok(());
-        }
-        let compared = self.machine.compare_index(run.index.is_damaged);
-        if !run.disk.is_crashed() {
-            run.note_comparison(compared?);
-        }
-        Ok(())
-    }
-
     /// Once there are descriptors again the log goes on, on every device.
     fn check_descriptors(&mut self) -> Result<(), String> {
         if !self.lacks_descriptors || self.is_dead || self.run.disk.is_crashed() {

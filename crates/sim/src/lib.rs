@@ -60,9 +60,11 @@ mod client;
 mod damage;
 mod ending;
 mod index;
+mod indexed;
 mod ledger;
 mod life;
 mod machine;
+mod opening;
 mod picture;
 pub mod reply;
 mod run;
@@ -74,5 +76,6 @@ pub mod tally;
 mod twin;
 mod wiretap;
 mod workload;
+mod works;
 
 pub use run::{Outcome, Plan, Violation, run};

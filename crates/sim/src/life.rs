@@ -223,37 +223,6 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// What else happens in a run with an index: records are read by address, bits of its files turn,
-    /// and the log is turned off and on.
-    fn try_index(&mut self) -> Result<(), String> {
-        let run = &mut *self.run;
-        if run.index.one_in(5) {
-            let is_damaged = self.is_impaired
-                || run.is_betrayed
-                || run.decayed.is_some()
-                || run.disk.is_crashed();
-            let is_read = self.machine.read_by_address(&mut run.index.rng, is_damaged)?;
-            run.tally.records_by_address += u64::from(is_read);
-        }
-        if run.index.is_kept
-            && !self.is_impaired
-            && run.index.one_in(1500)
-            && damage::flip_in_index(&run.disk, &mut run.index.rng)
-        {
-            run.index.is_damaged = true;
-            run.tally.index_decays += 1;
-            run.note(|| "DECAY: a bit of the index".to_owned());
-        }
-        let is_well = !self.is_impaired
-            && !run.is_betrayed
-            && run.decayed.is_none()
-            && !self.machine.engine.is_asleep();
-        if is_well && run.index.one_in(150) {
-            self.switch_log()?;
-        }
-        Ok(())
-    }
-
     /// A bit of a file at rest turns; the scrubber may find it, and the engine write it again.
     fn decay(&mut self) {
         let run = &mut *self.run;

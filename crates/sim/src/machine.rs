@@ -8,31 +8,26 @@
 //! [`boot`] and [`Machine::reload`] are what `server::serve` does, without sockets, signals and
 //! threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::{DbId, Lsn, ObjectId};
 use env::Clock;
-use env_sim::{SimClock, SimDisk, SimEntropy};
-use keyspace::{Keyspace, NoJournal, Survey};
-use redo::{
-    Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Reader, Recovery, Scrubber, Step,
-    Summary, Turn,
-};
-use server::config::Config;
-use server::engine::{BoxedLog, CloseError, Deps, DevicesError, Engine, ShardLog};
+use env_sim::SimEntropy;
+use keyspace::Survey;
+use redo::{DeviceState, Summary};
+use server::engine::{BoxedLog, Deps, Engine, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
-use server::load::{Filling, Shape, log_options};
 use server::logger::Logger;
-use server::owned_log::{LogWorkers, own};
 
-use crate::addresses::Addresses;
-use crate::index::{self, Expected, IndexShape, Keeper};
+use crate::index::{Expected, IndexShape};
+use crate::opening::{Data, Open, Site, recover, survey};
 use crate::picture::Picture;
-use crate::shadow::{Filled, Logged, Shadow, Surveying, Twice};
-use crate::wiretap::{Tap, Wiretap, lock};
+use crate::shadow::{Logged, Shadow};
+use crate::wiretap::{Tap, lock};
+use crate::works::Works;
 
 /// What the log is made like beyond what the configuration can say.
 #[derive(Debug, Clone, Copy)]
@@ -62,167 +57,6 @@ pub(crate) fn device_dir(index: usize) -> PathBuf {
     PathBuf::from(format!("/device-{index}"))
 }
 
-/// The flushers, the compactor and the scrubber, to be stepped.
-pub(crate) struct Works {
-    flushers: Vec<Flusher>,
-    /// By flusher, the sync that its thread waits for while the executor goes on writing.
-    syncing: Vec<Option<PendingSync>>,
-    /// None once the log is closed.
-    compactor: Option<Compactor>,
-    scrubber: Option<Scrubber>,
-    /// What keeps the index of the log, in a life with one.
-    pub(crate) index: Option<Keeper>,
-    /// Reads by address.
-    reader: Option<Reader>,
-    clock: SimClock,
-    /// When each flusher has stepped last, and the longest that any has not.
-    stepped_at_us: Vec<u64>,
-    longest_gap_us: u64,
-    /// Blocks that the executor has written itself.
-    pub(crate) written_now: u64,
-    /// A flusher that gets hardly any steps: its device is slow.
-    pub(crate) starved: Option<usize>,
-}
-
-impl Works {
-    /// One of them does something.
-    pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
-        let count = self.flushers.len();
-        let others = if self.index.is_some() { 3 } else { 2 };
-        let index = usize::try_from(rng.below(count as u64 + others)).expect("few");
-        if index == count {
-            self.step_compactor();
-        } else if index == count + 1 {
-            self.step_scrubber();
-        } else if index > count {
-            for _ in 0..=rng.below(4) {
-                self.step_index(rng.coin());
-            }
-        } else if self.starved != Some(index) || rng.below(40) == 0 {
-            let now_us = self.clock.monotonic_us();
-            let gap_us = now_us - self.stepped_at_us[index];
-            self.longest_gap_us = self.longest_gap_us.max(gap_us);
-            self.stepped_at_us[index] = now_us;
-            let is_long = rng.below(2) == 0;
-            self.step_flusher(index, is_long);
-        }
-    }
-
-    /// A flusher takes a turn, and the sync that this begins may last until its next one.
-    fn step_flusher(&mut self, index: usize, is_long: bool) -> Step {
-        let flusher = &mut self.flushers[index];
-        let sync = match self.syncing[index].take() {
-            Some(sync) => sync,
-            None => match flusher.turn() {
-                Turn::Step(step) => return step,
-                Turn::Sync(sync) if is_long => {
-                    self.syncing[index] = Some(sync);
-                    return Step::Worked;
-                }
-                Turn::Sync(sync) => sync,
-            },
-        };
-        let result = sync.run();
-        flusher.synced(&sync, result);
-        Step::Worked
-    }
-
-    /// The executor has a flusher write, unless its thread is just at it. Whether it has.
-    fn write_now(&mut self, device: usize, rng: &mut SimEntropy) -> bool {
-        if self.starved == Some(device) || rng.below(4) == 0 {
-            return false;
-        }
-        let mut flushers = self.flushers.iter_mut();
-        let has_written = flushers
-            .find(|flusher| flusher.device_index() == device)
-            .is_some_and(Flusher::write_now);
-        self.written_now += u64::from(has_written);
-        has_written
-    }
-
-    /// The longest time that any flusher had no step, and whether none is slow on purpose.
-    pub(crate) fn gap_us(&self, now_us: u64) -> (u64, bool) {
-        let open_us = self.stepped_at_us.iter().map(|at_us| now_us - at_us).max();
-        (self.longest_gap_us.max(open_us.unwrap_or(0)), self.starved.is_none())
-    }
-
-    /// All of them do something; whether any has.
-    pub(crate) fn step_all(&mut self) -> bool {
-        let mut has_worked = false;
-        for index in 0..self.flushers.len() {
-            has_worked |= self.step_flusher(index, false) == Step::Worked;
-        }
-        has_worked |= self.step_scrubber() == Step::Worked;
-        has_worked |= self.step_index(true) == Step::Worked;
-        has_worked | (self.step_compactor() == Step::Worked)
-    }
-
-    fn step_scrubber(&mut self) -> Step {
-        self.scrubber.as_mut().map_or(Step::Finished, Scrubber::step)
-    }
-
-    pub(crate) fn step_index(&mut self, may_look: bool) -> Step {
-        self.index.as_mut().map_or(Step::Finished, |index| index.step(may_look))
-    }
-
-    /// See [`Keeper::take_suspicion`].
-    pub(crate) fn take_suspicion(&mut self) -> Option<String> {
-        self.index.as_mut()?.take_suspicion()
-    }
-
-    pub(crate) fn step_compactor(&mut self) -> Step {
-        self.compactor.as_mut().map_or(Step::Finished, Compactor::step)
-    }
-}
-
-/// The handle by which the engine ends the works.
-struct Stepped {
-    works: Arc<Mutex<Works>>,
-    rng: SimEntropy,
-}
-
-/// How often everything is stepped for the log to come to its end.
-const FINISH_ROUNDS: usize = 2000;
-
-impl LogWorkers for Stepped {
-    fn add_flushers(
-        &mut self,
-        _count_max: usize,
-        add: &mut dyn FnMut() -> Result<Vec<Flusher>, DevicesError>,
-    ) -> Result<(), DevicesError> {
-        let added = add()?;
-        let mut works = lock(&self.works);
-        let now_us = works.clock.monotonic_us();
-        works.stepped_at_us.extend(added.iter().map(|_| now_us));
-        works.syncing.extend(added.iter().map(|_| None));
-        works.flushers.extend(added);
-        Ok(())
-    }
-
-    fn write_now(&mut self, device: usize) -> bool {
-        lock(&self.works).write_now(device, &mut self.rng)
-    }
-
-    fn finish(&mut self) -> Result<(), CloseError> {
-        let mut works = lock(&self.works);
-        let works = &mut *works;
-        // What it has not cut is read again after the next start.
-        (works.index, works.reader) = (None, None);
-        for _ in 0..FINISH_ROUNDS {
-            let mut is_finished = works.step_compactor() == Step::Finished;
-            is_finished &= works.step_scrubber() == Step::Finished;
-            for index in 0..works.flushers.len() {
-                is_finished &= works.step_flusher(index, false) == Step::Finished;
-            }
-            if is_finished {
-                return Ok(());
-            }
-            works.clock.advance_ms(1);
-        }
-        Err(CloseError::Unfinished)
-    }
-}
-
 /// See the file's top.
 pub(crate) struct Machine {
     pub(crate) engine: Engine,
@@ -234,145 +68,6 @@ pub(crate) struct Machine {
     picture: Picture,
     /// What the host says is used.
     used_bytes: Arc<AtomicU64>,
-}
-
-/// The world that a machine is started in.
-pub(crate) struct Site<'a> {
-    pub(crate) disk: &'a SimDisk,
-    pub(crate) clock: &'a SimClock,
-    pub(crate) config: &'a Config,
-    pub(crate) shape: &'a LogShape,
-    /// `log-index`.
-    pub(crate) keeps_index: bool,
-    pub(crate) seed: u64,
-    /// How often the works step inside a command, in a million.
-    pub(crate) steps_per_million: u32,
-}
-
-impl Site<'_> {
-    /// What an index is like that is kept in this life.
-    fn index(&self) -> Option<IndexShape> {
-        self.shape.index.filter(|_| self.keeps_index)
-    }
-
-    /// What the log is read into.
-    fn twice(&self, recovery: &Recovery) -> Twice {
-        let shape = Shape::new(&self.config.options(), self.clock.now_ms());
-        let addresses = self.shape.index.map(|_| Addresses::new(recovery.hash_seed()));
-        Twice::new(|| Filling::new(recovery, shape), addresses)
-    }
-}
-
-/// The data and the log, as recovery has brought them up.
-struct Data {
-    keyspace: Keyspace<NoJournal>,
-    open: Open,
-    picture: Picture,
-    summary: Summary,
-}
-
-/// A log that is open, and what is needed to watch and step it.
-struct Open {
-    log: BoxedLog,
-    works: Arc<Mutex<Works>>,
-    tap: Arc<Mutex<Tap>>,
-    shadow: Shadow,
-}
-
-/// A log that is locked, and not read.
-fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Recovery> {
-    let env = Env {
-        disk: Arc::new(site.disk.clone()),
-        clock: Arc::new(site.clock.clone()),
-        entropy: Box::new(SimEntropy::new(rng.next())),
-        waker: Arc::new(|| {}),
-    };
-    let mut log = log_options(&site.config.options(), data_dir());
-    log.devices = (0..site.shape.devices).map(device_dir).collect();
-    log.segment_bytes = site.shape.segment_bytes;
-    log.in_flight_bytes_max = site.shape.in_flight_bytes;
-    log.reserve_bytes = 2000;
-    log.parallel_loaders = false;
-    let recovery = Recovery::open(env, log)?;
-    if site.index().is_none() {
-        index::remove(site.disk)?;
-    }
-    Ok(recovery)
-}
-
-/// The database and the seed of its hashes.
-type Identity = (redo::Id, [u8; 16]);
-
-/// What `server::serve` does with a log that was read: its index is opened, and all starts to work.
-fn start_log(
-    site: &Site<'_>,
-    rng: &mut SimEntropy,
-    (database, hash_seed): Identity,
-    opened: Opened,
-    tap: Tap,
-    shadow: Shadow,
-) -> redo::Result<Open> {
-    let Opened { log, flushers, compactor, .. } = opened;
-    let index = site
-        .index()
-        .map(|shape| Keeper::open(site.disk, log.reader(), database, hash_seed, shape))
-        .transpose()?;
-    let works = Works {
-        stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
-        longest_gap_us: 0,
-        syncing: flushers.iter().map(|_| None).collect(),
-        flushers,
-        compactor: Some(compactor),
-        scrubber: Some(log.scrubber()),
-        index,
-        reader: Some(log.reader()),
-        clock: site.clock.clone(),
-        written_now: 0,
-        starved: None,
-    };
-    let works = Arc::new(Mutex::new(works));
-    let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
-    let tap = Arc::new(Mutex::new(tap));
-    let log = Box::new(Wiretap {
-        log: own(log, Box::new(workers)),
-        tap: Arc::clone(&tap),
-        works: Arc::clone(&works),
-        rng: SimEntropy::new(rng.next()),
-        steps_per_million: site.steps_per_million,
-    });
-    Ok(Open { log, works, tap, shadow })
-}
-
-/// What `server::serve` does on its recovery thread.
-fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
-    let recovery = find_log(site, rng)?;
-    let identity = (recovery.database(), recovery.hash_seed());
-    let mut twice = site.twice(&recovery);
-    let opened = recovery.run(&mut twice, &mut |_| {})?;
-    let filled = twice.into_filled().expect("the shadow is the server's keyspace");
-    let Filled { keyspace, shadow, retired, addresses } = filled;
-    let picture = Picture::of(&keyspace);
-    assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
-    let (tap, summary) = (Tap::new(&keyspace, retired, addresses), opened.summary.clone());
-    let open = start_log(site, rng, identity, opened, tap, shadow)?;
-    Ok(Data { keyspace, open, picture, summary })
-}
-
-/// The same for a log that is turned on.
-fn survey(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<(Open, Survey)> {
-    let recovery = find_log(site, rng)?;
-    let identity = (recovery.database(), recovery.hash_seed());
-    let survey = Survey::new(recovery.object_floor());
-    let mut surveying = Surveying::new(survey, site.twice(&recovery));
-    let mut opened = recovery.run(&mut surveying, &mut |_| {})?;
-    opened.log.set_frozen(true);
-    let Surveying { survey, twice, .. } = surveying;
-    let filled = twice.into_filled().expect("the shadow is what the log holds");
-    let Filled { shadow, addresses, .. } = filled;
-    // What is garbage the log is told when all is logged anew, and so is the tap.
-    let mut tap = Tap::new(shadow.keyspace(), BTreeSet::new(), addresses);
-    tap.is_copying = true;
-    Ok((start_log(site, rng, identity, opened, tap, shadow)?, survey))
 }
 
 /// Recovers the database and starts the server.
@@ -500,14 +195,9 @@ impl Machine {
         Ok(Ok(()))
     }
 
-    /// Each part of a log that was closed keeps it locked.
+    /// See [`Works::let_go`].
     pub(crate) fn let_go_of_log(&self) {
-        let mut works = lock(&self.works);
-        works.flushers.clear();
-        works.syncing.clear();
-        works.compactor = None;
-        works.scrubber = None;
-        (works.index, works.reader) = (None, None);
+        lock(&self.works).let_go();
     }
 
     /// The last block of a log that was closed with all of it durable.

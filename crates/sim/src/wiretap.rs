@@ -22,9 +22,9 @@ use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
 use crate::addresses::Addresses;
-use crate::machine::Works;
 use crate::picture::Name;
 use crate::shadow::Logged;
+use crate::works::Works;
 
 type LoggedKey = (DbId, Box<[u8]>);
 
