@@ -54,21 +54,28 @@
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 
+mod addresses;
 mod backup;
 mod client;
 mod damage;
 mod ending;
+mod index;
+mod indexed;
 mod ledger;
 mod life;
 mod machine;
+mod opening;
 mod picture;
 pub mod reply;
 mod run;
 pub mod script;
 mod shadow;
 pub mod soak;
+mod switch;
 pub mod tally;
+mod twin;
 mod wiretap;
 mod workload;
+mod works;
 
 pub use run::{Outcome, Plan, Violation, run};

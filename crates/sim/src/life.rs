@@ -51,6 +51,11 @@ pub(crate) struct Life<'a> {
     pub(crate) is_dead: bool,
 }
 
+/// A peer that may do everything.
+pub(crate) fn local_peer() -> Peer {
+    Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() }
+}
+
 impl<'a> Life<'a> {
     pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
         let now_us = env::Clock::monotonic_us(&run.clock);
@@ -160,6 +165,12 @@ impl<'a> Life<'a> {
     }
 
     fn step(&mut self) -> Result<(), String> {
+        if self.run.shape.index.is_some() {
+            self.try_index()?;
+            if self.is_dead || self.run.disk.is_crashed() {
+                return Ok(());
+            }
+        }
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {
@@ -343,6 +354,13 @@ impl<'a> Life<'a> {
             self.run.ledger.note(sealed, self.machine.look()?, object, now_us);
             self.run.note(|| format!("block {sealed} is sealed"));
         }
+        if self.run.shape.index.is_some() {
+            let suspicion = lock(&self.machine.works).take_suspicion();
+            let is_excused = self.run.is_betrayed || self.run.index.is_damaged;
+            if let Some(what) = suspicion.filter(|_| !is_excused) {
+                return Err(what);
+            }
+        }
         let durable = self.machine.durable();
         if durable > sealed {
             return Err(format!("block {durable} is durable, {sealed} is the last"));
@@ -375,8 +393,7 @@ impl<'a> Life<'a> {
     }
 
     pub(crate) fn come(&mut self) -> Result<(), String> {
-        let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
-        let key = self.call(|engine| engine.connect(peer))?;
+        let key = self.call(|engine| engine.connect(local_peer()))?;
         let key = key.map_err(|refusal| refusal.escape_ascii().to_string())?;
         self.clients.push(Client::new(key, self.next_number));
         self.next_number += 1;

@@ -93,6 +93,26 @@ tally! {
     decays,
     /// Damage that the scrubber has found and the engine healed from memory.
     decays_healed,
+    /// Lives in which an index of the log was kept.
+    lives_with_index,
+    /// Cuts of the log that an index has installed.
+    index_cuts,
+    /// Times that an index was followed to the end of the log and compared with it.
+    index_comparisons,
+    /// Entries that were compared so.
+    index_entries,
+    /// Indexes that were begun anew while the server ran.
+    indexes_begun_anew,
+    /// Indexes that were given up because their disk failed.
+    indexes_given_up,
+    /// Bits turned in files of an index.
+    index_decays,
+    /// Records read by their addresses.
+    records_by_address,
+    /// Times that the log was turned off and on again.
+    log_switches,
+    /// Recoveries that were repeated on a copy of the disk and compared.
+    twin_recoveries,
     /// Starts refused because a device had lied.
     starts_refused,
     /// Broken promises: states that no recovery may come to.

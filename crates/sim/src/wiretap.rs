@@ -21,9 +21,10 @@ use keyspace::{Journal, Keyspace};
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
-use crate::machine::Works;
+use crate::addresses::Addresses;
 use crate::picture::Name;
 use crate::shadow::Logged;
+use crate::works::Works;
 
 type LoggedKey = (DbId, Box<[u8]>);
 
@@ -54,6 +55,12 @@ pub(crate) struct Tap {
     pub(crate) logged: Vec<Logged>,
     /// What the server's keyspace says that nothing needs any more.
     pub(crate) retired: BTreeSet<RecordAddr>,
+    /// Where what is needed is, in a run with an index.
+    pub(crate) addresses: Option<Addresses>,
+    /// A whole keyspace is logged, and each of its blocks has few records.
+    pub(crate) is_copying: bool,
+    /// It was told that what it was turned on for is in it.
+    pub(crate) is_thawed: bool,
     /// How the log was when it was closed.
     pub(crate) closed: Option<Closed>,
 }
@@ -69,8 +76,12 @@ pub(crate) struct Closed {
 
 impl Tap {
     /// Before a life: what recovery found depends on nothing, and it has retired this.
-    pub(crate) fn new(keyspace: &Keyspace, retired: BTreeSet<RecordAddr>) -> Self {
-        let mut tap = Self { retired, ..Self::default() };
+    pub(crate) fn new(
+        keyspace: &Keyspace,
+        retired: BTreeSet<RecordAddr>,
+        addresses: Option<Addresses>,
+    ) -> Self {
+        let mut tap = Self { retired, addresses, ..Self::default() };
         for db in keyspace.databases() {
             let id = keyspace.database_id(db);
             tap.databases.push((id, Lsn::ZERO));
@@ -170,7 +181,17 @@ impl Journal for Wiretap {
         let addr = self.log.append(record)?;
         let mut tap = lock(&self.tap);
         tap.hear(record, lsn);
+        if let Some(addresses) = &mut tap.addresses {
+            addresses.note(record, addr, lsn);
+        }
+        // Not behind the last one: its command asks which block it is in.
+        let is_block_full =
+            tap.is_copying && record.kind != RecordKind::Databases && self.rng.below(6) == 0;
         tap.logged.push(Logged::new(record, addr, lsn));
+        drop(tap);
+        if is_block_full {
+            self.log.seal();
+        }
         Some(addr)
     }
 
@@ -178,8 +199,12 @@ impl Journal for Wiretap {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);
         }
-        let is_new = lock(&self.tap).retired.insert(addr);
-        assert!(is_new, "{addr} is retired twice");
+        let mut tap = lock(&self.tap);
+        assert!(tap.retired.insert(addr), "{addr} is retired twice");
+        if let Some(addresses) = &mut tap.addresses {
+            addresses.retire(addr);
+        }
+        drop(tap);
         self.log.retire(addr);
     }
 
@@ -234,6 +259,9 @@ impl ShardLog for Wiretap {
     }
 
     fn thaw(&mut self) {
+        let mut tap = lock(&self.tap);
+        (tap.is_copying, tap.is_thawed) = (false, true);
+        drop(tap);
         self.log.thaw();
     }
 
