@@ -267,8 +267,12 @@ impl Keyspace {
     }
 
     /// Databases that were emptied since the last call while keys of theirs were cold: the records of
-    /// those are garbage, and [`Keyspace::retire_cold`] is to be told of them.
+    /// those are garbage, and [`Keyspace::retire_cold`] is to be told of them. Those that were not cold
+    /// are freed first, so that no record is retired twice.
     pub fn take_dropped(&mut self) -> Vec<DbId> {
+        if self.free.len() > 0 {
+            return Vec::new();
+        }
         self.cold.as_mut().map(|cold| std::mem::take(&mut cold.dropped)).unwrap_or_default()
     }
 
@@ -278,7 +282,9 @@ impl Keyspace {
     pub fn retire_cold(&mut self, addr: RecordAddr, elements: Vec<RecordAddr>) {
         if !self.recorder.journal.is_retired(addr) {
             self.recorder.retire(Some(addr));
-            self.free.addrs(elements.into_iter());
+            if !elements.is_empty() {
+                self.free.addrs(elements.into_iter());
+            }
         }
     }
 

@@ -76,7 +76,7 @@ impl IndexShape {
         }
     }
 
-    fn options(self) -> indexing::Options {
+    pub(crate) fn options(self) -> indexing::Options {
         let runs = logindex::Options {
             block_bytes: self.block_bytes,
             fan_in: self.fan_in,
@@ -104,6 +104,8 @@ pub(crate) struct Fate {
     pub(crate) rng: SimEntropy,
     /// `log-index`, in the life that is or comes next.
     pub(crate) is_kept: bool,
+    /// The next start may believe it.
+    pub(crate) is_instant: bool,
     /// A bit of one of its files has turned in some life.
     pub(crate) is_damaged: bool,
 }
@@ -114,7 +116,7 @@ impl Fate {
     pub(crate) fn of_run(seed: u64) -> (Self, Option<IndexShape>) {
         let mut rng = SimEntropy::new(seed ^ 0x1de0_0f10);
         let shape = (seed & 6 == 6).then(|| IndexShape::random(&mut rng));
-        (Self { rng, is_kept: shape.is_some(), is_damaged: false }, shape)
+        (Self { rng, is_kept: shape.is_some(), is_instant: false, is_damaged: false }, shape)
     }
 
     /// One in so many times.
@@ -187,9 +189,24 @@ impl Keeper {
             cut: index.as_ref().map_or(Lsn::ZERO, LogIndex::cut),
             index,
             failures: 0,
-            suspicion: unusable.map(|why| format!("OF NO USE: {why}")),
+            // A start that crashed has opened the log, and not come to the index.
+            suspicion: unusable
+                .filter(|why| !why.contains("while it was built"))
+                .map(|why| format!("OF NO USE: {why}")),
             figures: Figures::default(),
         })
+    }
+
+    /// Keeps an index that a start has opened.
+    pub(crate) fn of(disk: &SimDisk, index: LogIndex) -> Self {
+        Self {
+            disk: disk.clone(),
+            cut: index.cut(),
+            index: Some(index),
+            failures: 0,
+            suspicion: None,
+            figures: Figures::default(),
+        }
     }
 
     /// Does something, and what follows if that fails.

@@ -29,7 +29,8 @@ impl Life<'_> {
         let is_well = !self.is_impaired
             && !run.is_betrayed
             && run.decayed.is_none()
-            && !self.machine.engine.is_asleep();
+            && !self.machine.engine.is_asleep()
+            && !self.machine.engine.keyspace().is_cold();
         if is_well && run.index.one_in(150) {
             self.switch_log()?;
         }
@@ -38,6 +39,9 @@ impl Life<'_> {
 
     /// The index says at any time what is needed, if the log is at rest.
     pub(crate) fn end_index(&mut self) -> Result<(), String> {
+        if let Some(stats) = self.machine.engine.keyspace().cold_stats() {
+            self.run.tally.cold_fetches += stats.fetched;
+        }
         if let Some(index) = &lock(&self.machine.works).index {
             let tally = &mut self.run.tally;
             tally.lives_with_index += 1;

@@ -61,6 +61,7 @@ mod damage;
 mod ending;
 mod index;
 mod indexed;
+mod instant;
 mod ledger;
 mod life;
 mod machine;

@@ -11,6 +11,7 @@ use server::engine::{ClientKey, Engine, HostRequest, Peer};
 use crate::client::Client;
 use crate::damage;
 use crate::machine::{Machine, Wrote, device_dir};
+use crate::opening::Site;
 use crate::picture::Picture;
 use crate::reply::encode;
 use crate::run::Run;
@@ -59,6 +60,7 @@ pub(crate) fn local_peer() -> Peer {
 impl<'a> Life<'a> {
     pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
         let now_us = env::Clock::monotonic_us(&run.clock);
+        run.tally.instant_starts += u64::from(machine.engine.keyspace().is_cold());
         let run_policy = run.policy;
         let everysec_since_us = (run_policy < 2).then_some(now_us);
         Self {
@@ -269,7 +271,10 @@ impl<'a> Life<'a> {
             Some(HostRequest::OpenLog) => return Err("nobody has turned the log off".to_owned()),
         }
         // Nothing is executed between here and the end of the log.
-        let state = Picture::of(self.machine.engine.keyspace());
+        let state = match self.machine.engine.keyspace() {
+            keyspace if keyspace.is_cold() => self.machine.look()?.clone(),
+            keyspace => Picture::of(keyspace),
+        };
         let (unloaded, _) = self.machine.call(Engine::unload)?;
         let (sealed, now_us) = (self.machine.sealed(), self.now_us());
         if sealed > self.run.ledger.last() {
@@ -286,7 +291,8 @@ impl<'a> Life<'a> {
         self.run.tally.reloads += 1;
         let (seed, steps_per_million) = self.run.site_numbers();
         let run = &*self.run;
-        let site = run.site(seed, steps_per_million);
+        let is_instant = run.index.is_instant && run.decayed.is_none();
+        let site = Site { is_instant, ..run.site(seed, steps_per_million) };
         let judge = |found: &Picture, summary: &redo::Summary| {
             run.ledger.judge(summary.last_lsn, found, run.is_betrayed)
         };

@@ -87,9 +87,10 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), deps);
-    let Data { keyspace, open, picture, summary } = data;
+    let Data { keyspace, open, picture, summary, source } = data;
     let Open { log, works, tap, shadow } = open;
     engine.loaded(keyspace, Some(log));
+    source.into_iter().for_each(|source| engine.restore_from(Box::new(source)));
     Ok((Machine { engine, works, tap, shadow, picture, used_bytes }, summary))
 }
 
@@ -185,12 +186,13 @@ impl Machine {
     ) -> redo::Result<Result<(), String>> {
         self.let_go_of_log();
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
-        let Data { keyspace, open, picture, summary } = data;
+        let Data { keyspace, open, picture, summary, source } = data;
         let Open { log, works, tap, shadow } = open;
         if let Err(wrong) = found(&picture, &summary) {
             return Ok(Err(wrong));
         }
         self.engine.loaded(keyspace, Some(log));
+        source.into_iter().for_each(|source| self.engine.restore_from(Box::new(source)));
         (self.works, self.tap, self.shadow, self.picture) = (works, tap, shadow, picture);
         Ok(Ok(()))
     }
@@ -322,18 +324,34 @@ impl Machine {
     /// What has, or was.
     pub(crate) fn look_thoroughly(&mut self) -> Result<(), String> {
         let whole = Picture::of(self.engine.keyspace());
+        let is_cold = self.engine.keyspace().is_cold();
         let known = self.look()?;
-        if *known != whole {
+        let is_same = if is_cold { known.has(&whole) } else { *known == whole };
+        if !is_same {
             let difference = known.difference(&whole);
             return Err(format!("UNLOGGED: changed without a record: {difference}"));
         }
+        self.check_sizes()?;
+        self.check_validity()?;
         if self.picture != Picture::of(self.shadow.keyspace()) {
             return Err("UNHEARD: records have changed a key that they do not name".to_owned());
         }
-        if self.engine.keyspace().freeing() > 0 {
+        if self.engine.keyspace().freeing() > 0 || is_cold {
             return Ok(());
         }
         self.shadow.compare_retired(&lock(&self.tap).retired)
+    }
+
+    /// Whether as many keys are counted as there are, wherever they are.
+    fn check_sizes(&self) -> Result<(), String> {
+        let (keyspace, shadow) = (self.engine.keyspace(), self.shadow.keyspace());
+        for db in keyspace.databases() {
+            let (counted, there) = (keyspace.size(db).0, shadow.size(db).0);
+            if counted != there {
+                return Err(format!("SIZE: {counted} keys are counted in database {db}, of {there}"));
+            }
+        }
+        Ok(())
     }
 
     /// How many keys each database has that has any.
@@ -341,7 +359,10 @@ impl Machine {
         let keyspace = self.engine.keyspace();
         let mut keys = BTreeMap::new();
         for db in keyspace.databases() {
-            keyspace.inspect(db, |_| *keys.entry(keyspace.database_id(db)).or_default() += 1);
+            let count = keyspace.size(db).0 as u64;
+            if count > 0 {
+                keys.insert(keyspace.database_id(db), count);
+            }
         }
         keys
     }

@@ -231,12 +231,18 @@ impl Run {
 
     /// Starts the server; one that misses a device that was added in an earlier life is told of it,
     /// as its operator would.
-    pub(crate) fn boot(&mut self) -> redo::Result<(Machine, Summary)> {
+    ///
+    /// A file may be damaged if `is_flipped`: then the log is read as a whole.
+    pub(crate) fn boot(&mut self, is_flipped: bool) -> redo::Result<(Machine, Summary)> {
         loop {
             let (seed, steps_per_million) = self.site_numbers();
             if self.shape.index.is_some() && !self.is_scripted {
                 self.index.is_kept = !self.index.one_in(4);
             }
+            self.index.is_instant = !self.is_betrayed
+                && !self.index.is_damaged
+                && !is_flipped
+                && !self.index.one_in(4);
             match boot(&self.site(seed, steps_per_million)) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
                     self.shape.devices = DEVICES_MAX;
@@ -259,6 +265,7 @@ impl Run {
             config: &self.configs[usize::from(self.policy)],
             shape: &self.shape,
             keeps_index: self.index.is_kept,
+            is_instant: self.index.is_instant,
             seed,
             steps_per_million,
         }
@@ -292,7 +299,7 @@ impl Run {
                 crashes -= 1;
                 self.disk.crash_after(1 + self.rng.below(30));
             }
-            let booted = self.boot();
+            let booted = self.boot(flipped.is_some());
             let is_crashed = self.disk.is_crashed();
             match booted {
                 Ok((mut machine, summary)) if !is_crashed => {

@@ -93,7 +93,7 @@ impl Attempt<'_> {
         let shape = LogShape { devices, segment_bytes, in_flight_bytes: 1 << 20, index };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
         let rng = SimEntropy::new(self.seed);
-        let fate = Fate { rng: rng.clone(), is_kept: has_index, is_damaged: false };
+        let fate = Fate { rng: rng.clone(), is_kept: has_index, is_instant: has_index, is_damaged: false };
         let mut run = Run::shaped(plan, shape, fate, rng);
         run.policy = policy;
         run.is_scripted = true;
@@ -142,7 +142,7 @@ impl Attempt<'_> {
             let mut run = run.fork();
             run.disk.crash_at(at_again, is_after_again);
             // What an interrupted recovery came to is not a promise yet.
-            drop(run.boot());
+            drop(run.boot(false));
             run.note(|| "CRASH in the recovery".to_owned());
             run.disk.restart();
             let recovered = start(&mut run).map_err(|what| {
@@ -159,7 +159,7 @@ impl Attempt<'_> {
     /// Plays the trace until it crashes, and gives the power back.
     fn crash_once(&self, run: &mut Run, at: u64, is_after: bool) -> Result<(), String> {
         run.disk.crash_at(at, is_after);
-        if let Ok((machine, summary)) = run.boot()
+        if let Ok((machine, summary)) = run.boot(false)
             && !run.disk.is_crashed()
         {
             run.judge(machine.recovered(), &summary)?;
@@ -195,7 +195,7 @@ impl Attempt<'_> {
 fn start(run: &mut Run) -> Result<(Machine, u64), String> {
     let before = run.disk.io_count();
     let (mut machine, summary) =
-        run.boot().map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
+        run.boot(false).map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
     let recovery_ios = run.disk.io_count() - before;
     run.judge(machine.recovered(), &summary)?;
     run.judge_index(&mut machine)?;

@@ -30,6 +30,10 @@ tally! {
     seeds,
     /// Lives of a server, from its start to its end.
     lives,
+    /// Starts by the index of the log.
+    instant_starts,
+    /// Keys brought back while the executor waited.
+    cold_fetches,
     /// Power failures, those in recoveries among them.
     crashes,
     /// Power failures in the middle of a recovery.

@@ -18,6 +18,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, Segment
 use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
+use redo::LiveRecords;
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
@@ -223,6 +224,10 @@ impl Journal for Wiretap {
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
         self.log.undurable_lsn_of(addr)
     }
+
+    fn is_retired(&self, addr: RecordAddr) -> bool {
+        self.log.is_retired(addr)
+    }
 }
 
 impl ShardLog for Wiretap {
@@ -256,6 +261,14 @@ impl ShardLog for Wiretap {
 
     fn set_compaction(&mut self, options: &LogOptions) {
         self.log.set_compaction(options);
+    }
+
+    fn note_live(&mut self, live: Arc<LiveRecords>) -> Result<(), redo::Error> {
+        self.log.note_live(live)
+    }
+
+    fn knows_validity(&self) -> bool {
+        self.log.knows_validity()
     }
 
     fn thaw(&mut self) {

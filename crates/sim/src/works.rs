@@ -9,6 +9,7 @@ use server::engine::{CloseError, DevicesError};
 use server::owned_log::LogWorkers;
 
 use crate::index::Keeper;
+use crate::instant::Comebacks;
 use crate::wiretap::lock;
 
 /// See the file's top.
@@ -21,6 +22,8 @@ pub(crate) struct Works {
     scrubber: Option<Scrubber>,
     /// What keeps the index of the log, in a life with one.
     pub(crate) index: Option<Keeper>,
+    /// What brings keys back, after a start by the index.
+    pub(crate) comebacks: Option<Arc<Mutex<Comebacks>>>,
     /// Reads by address.
     pub(crate) reader: Option<Reader>,
     clock: SimClock,
@@ -50,6 +53,7 @@ impl Works {
             compactor: Some(compactor),
             scrubber: Some(log.scrubber()),
             index,
+            comebacks: None,
             reader: Some(log.reader()),
             clock: clock.clone(),
             written_now: 0,
@@ -64,12 +68,23 @@ impl Works {
         self.compactor = None;
         self.scrubber = None;
         (self.index, self.reader) = (None, None);
+        self.let_comebacks_go();
+    }
+
+    fn let_comebacks_go(&mut self) {
+        self.comebacks.take().into_iter().for_each(|comebacks| lock(&comebacks).let_go());
     }
 
     /// One of them does something.
     pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
         let count = self.flushers.len();
         let others = if self.index.is_some() { 3 } else { 2 };
+        if let Some(comebacks) = &self.comebacks
+            && rng.below(4) == 0
+        {
+            lock(comebacks).step(rng);
+            return;
+        }
         let index = usize::try_from(rng.below(count as u64 + others)).expect("few");
         if index == count {
             self.step_compactor();
@@ -189,6 +204,7 @@ impl LogWorkers for Stepped {
         let works = &mut *works;
         // What it has not cut is read again after the next start.
         (works.index, works.reader) = (None, None);
+        works.let_comebacks_go();
         for _ in 0..FINISH_ROUNDS {
             let mut is_finished = works.step_compactor() == Step::Finished;
             is_finished &= works.step_scrubber() == Step::Finished;

@@ -87,7 +87,7 @@ impl RestoreThreads {
             threads: Vec::new(),
         };
         for number in 0..fetcher_count {
-            let restorer = warmup.restorer().another();
+            let restorer = warmup.fetcher();
             let (asked, sender, waker) =
                 (Arc::clone(&asked), fetched_sender.clone(), Arc::clone(waker));
             let thread = Builder::new().name(format!("fetcher-{number}"));

@@ -56,8 +56,10 @@ impl Warmup {
         Ok(Self { restorer, segments, stage, dropped, listing: None })
     }
 
-    pub(super) const fn restorer(&self) -> &LogRestorer {
-        &self.restorer
+    /// What reads single keys by the same index.
+    #[must_use]
+    pub fn fetcher(&self) -> LogRestorer {
+        self.restorer.another()
     }
 
     /// A database was emptied: what it held is to be listed.
