@@ -200,6 +200,9 @@ pub(crate) struct Cold {
     restorer: Box<dyn Restorer>,
     /// Why the running command does not see a key that is there.
     failure: Option<RestoreError>,
+    /// What the running command has learned not to be there: it is not looked up again, and so cannot
+    /// turn out to be unreadable when the command has begun.
+    absent: Vec<(DbId, Box<[u8]>)>,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
     stats: ColdStats,
@@ -236,8 +239,13 @@ impl<J: Journal> Keyspace<J> {
                 self.dbs[index].cold_count = *count;
             }
         }
-        let (failure, dropped, stats) = (None, Vec::new(), ColdStats::default());
-        self.cold = Some(Box::new(Cold { restorer, failure, dropped, stats }));
+        self.cold = Some(Box::new(Cold {
+            restorer,
+            failure: None,
+            absent: Vec::new(),
+            dropped: Vec::new(),
+            stats: ColdStats::default(),
+        }));
     }
 }
 
@@ -274,6 +282,12 @@ impl Keyspace {
             return Vec::new();
         }
         self.cold.as_mut().map(|cold| std::mem::take(&mut cold.dropped)).unwrap_or_default()
+    }
+
+    /// Whether [`Keyspace::take_dropped`] has something, or will have.
+    #[must_use]
+    pub fn has_dropped(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| !cold.dropped.is_empty())
     }
 
     /// Retires the record of a cold key of an emptied database, which is at `addr`, and those of its
@@ -331,13 +345,19 @@ impl Keyspace {
         let Self { cold, dbs, recorder, .. } = self;
         let cold = cold.as_mut()?;
         let id = dbs[db].id;
+        if cold.absent.iter().any(|(db, name)| *db == id && **name == *key) {
+            return None;
+        }
         cold.stats.lookups += 1;
         let restored = cold.restorer.find(id, key).and_then(|addr| {
             let addr = addr.filter(|addr| !recorder.journal.is_retired(*addr));
             addr.map(|addr| cold.restorer.read(id, key, addr)).transpose()
         });
         match restored {
-            Ok(None) => None,
+            Ok(None) => {
+                cold.absent.push((id, key.into()));
+                None
+            }
             Ok(Some(restored)) => {
                 cold.stats.fetched += 1;
                 self.install_restored(db, restored);
@@ -396,6 +416,13 @@ impl Keyspace {
     /// Cold keys do not come back any more: the keyspace is about to be dropped.
     pub fn forget_cold(&mut self) {
         self.cold = None;
+    }
+
+    /// Another command begins.
+    pub(crate) fn forget_absent(&mut self) {
+        if let Some(cold) = &mut self.cold {
+            cold.absent.clear();
+        }
     }
 
     /// Notes that a database with cold keys gets another id, under which none are.

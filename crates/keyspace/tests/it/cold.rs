@@ -155,7 +155,8 @@ fn live(seed: u64, before: usize, after: usize) {
             assert_eq!(cold.size(db).0, warm.size(db).0, "keys of database {db}");
         }
         if rng.bool() {
-            let (db, key) = (DbIndex::all(DB_COUNT).nth(rng.usize(..DB_COUNT)).unwrap(), KEYS[0]);
+            let db = DbIndex::all(DB_COUNT).nth(rng.usize(..DB_COUNT)).expect("there are so many");
+            let key = KEYS[0];
             assert_eq!(cold.exists(db, key, true), warm.exists(db, key, true));
             assert_eq!(cold.expires_at_ms(db, key), warm.expires_at_ms(db, key));
         }

@@ -124,22 +124,18 @@ impl Engine {
         command: Command,
         args: &[&[u8]],
     ) -> Result<(), CommandError> {
-        let db = self.sessions[key].session.db;
-        self.restore_keys_in(db, command, args)
+        let names = self.named_keys(self.sessions[key].session.db, command, args);
+        self.restore_named(&names)
     }
 
-    /// As [`Engine::restore_keys`], in this database.
-    pub(super) fn restore_keys_in(
+    /// Brings back these keys.
+    pub(super) fn restore_named(
         &mut self,
-        db: DbIndex,
-        command: Command,
-        args: &[&[u8]],
+        names: &[(DbIndex, &[u8])],
     ) -> Result<(), CommandError> {
-        for found in command::keys::of(command.spec(), args).unwrap_or_default() {
-            let restored = self.shard.keyspace.restore(db, args[found.index]);
-            restored.map_err(|error| restore_error(&error))?;
-        }
-        Ok(())
+        let keyspace = &mut self.shard.keyspace;
+        let mut restored = names.iter().map(|(db, name)| keyspace.restore(*db, name));
+        restored.try_for_each(|restored| restored.map_err(|error| restore_error(&error)))
     }
 
     /// Makes the reply that begins at `start` wait for a block, if its client's policy is to wait.

@@ -326,7 +326,9 @@ impl Engine {
 fn looks_at_every_key(command: Command, argument: Option<&[u8]>) -> bool {
     match command.name {
         "keys" | "scan" | "randomkey" => true,
-        "debug" => argument.is_some_and(|name| name.eq_ignore_ascii_case(b"digest")),
+        "debug" => argument.is_some_and(|name| {
+            name.eq_ignore_ascii_case(b"digest") || name.eq_ignore_ascii_case(b"populate")
+        }),
         _ => false,
     }
 }

@@ -20,6 +20,7 @@ use keyspace::Restored;
 use super::batch::Batch;
 use super::blocking::Wait;
 use super::sessions::Sessions;
+use super::transaction::Transaction;
 use super::{ClientKey, Engine};
 
 /// A key by the id of its database.
@@ -102,12 +103,40 @@ impl Engine {
         })
     }
 
+    /// The keys that a command names, each in its database.
+    pub(super) fn named_keys<'a>(
+        &self,
+        db: DbIndex,
+        command: Command,
+        args: &[&'a [u8]],
+    ) -> Vec<(DbIndex, &'a [u8])> {
+        let found = command::keys::of(command.spec(), args).unwrap_or_default();
+        let mut names: Vec<_> = found.into_iter().map(|found| (db, args[found.index])).collect();
+        // What these two write to may be in another database.
+        let other = match command.name {
+            "move" => args.get(2).map(|number| (args[1], *number)),
+            "copy" => {
+                let options = args.get(3..).unwrap_or_default();
+                let at = options.iter().position(|word| argument::is(word, "db"));
+                at.and_then(|at| options.get(at + 1)).map(|number| (args[2], *number))
+            }
+            _ => None,
+        };
+        let other = other.and_then(|(name, number)| Some((self.database_of(number)?, name)));
+        names.extend(other);
+        names
+    }
+
+    fn database_of(&self, number: &[u8]) -> Option<DbIndex> {
+        self.shard.keyspace.database(argument::count(number).ok()?)
+    }
+
     /// The keys of a command that are not in memory and may be in the log, each once.
     fn cold_names(&mut self, db: DbIndex, command: Command, args: &[&[u8]]) -> Vec<Name> {
-        let found = command::keys::of(command.spec(), args).unwrap_or_default();
-        let names = found.into_iter().map(|found| args[found.index]);
+        let found = self.named_keys(db, command, args);
+        let keyspace = &mut self.shard.keyspace;
         let mut names: Vec<Name> =
-            names.filter_map(|name| self.shard.keyspace.cold_name(db, name)).collect();
+            found.into_iter().filter_map(|(db, name)| keyspace.cold_name(db, name)).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -116,15 +145,13 @@ impl Engine {
     /// Those of all commands that a client has queued, and of the keys that it watches.
     fn cold_names_of_exec(&mut self, key: ClientKey) -> Vec<Name> {
         let session = &self.sessions[key].session;
-        let (mut db, watched) = (session.db, session.watched.clone());
+        let (db, watched) = (session.db, session.watched.clone());
         let Some(transaction) = self.sessions[key].session.transaction.take() else {
             return Vec::new();
         };
         let mut names = Vec::new();
-        for queued in &transaction.queue {
-            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
-            db = self.database_after(db, queued.command, &args);
-            names.extend(self.cold_names(db, queued.command, &args));
+        for (db, name) in self.queued_keys(db, &transaction) {
+            names.extend(self.shard.keyspace.cold_name(db, name));
         }
         self.sessions[key].session.transaction = Some(transaction);
         let keyspace = &mut self.shard.keyspace;
@@ -134,13 +161,30 @@ impl Engine {
         names
     }
 
-    /// The database that a client uses after a command.
-    pub(super) fn database_after(&self, db: DbIndex, command: Command, args: &[&[u8]]) -> DbIndex {
-        let number = match command.name {
-            "select" => args.get(1).and_then(|arg| argument::count(arg).ok()),
-            _ => None,
-        };
-        number.and_then(|number| self.shard.keyspace.database(number)).unwrap_or(db)
+    /// The keys that queued commands name, where they are before the first of them.
+    pub(super) fn queued_keys<'a>(
+        &self,
+        mut db: DbIndex,
+        transaction: &'a Transaction,
+    ) -> Vec<(DbIndex, &'a [u8])> {
+        // Which database each index will have.
+        let mut at: Vec<DbIndex> = self.shard.keyspace.databases().collect();
+        let mut names = Vec::new();
+        for queued in &transaction.queue {
+            let args: Vec<&[u8]> = queued.args.iter().map(Vec::as_slice).collect();
+            match (queued.command.name, &args[..]) {
+                ("select", [_, number, ..]) => db = self.database_of(number).unwrap_or(db),
+                ("swapdb", [_, a, b, ..]) => {
+                    if let (Some(a), Some(b)) = (self.database_of(a), self.database_of(b)) {
+                        at.swap(a.get(), b.get());
+                    }
+                }
+                _ => {}
+            }
+            let found = self.named_keys(db, queued.command, &args);
+            names.extend(found.into_iter().map(|(db, name)| (at[db.get()], name)));
+        }
+        names
     }
 
     /// A key was read, or could not be: whoever waits for it goes on.

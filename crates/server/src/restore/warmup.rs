@@ -38,7 +38,7 @@ pub struct Warmup {
 }
 
 enum Stage {
-    Validity(ValidityPass),
+    Validity(Box<ValidityPass>),
     Segments { live: Arc<LiveRecords>, scan: Option<SegmentScan> },
     Done,
 }
@@ -52,7 +52,7 @@ impl Warmup {
         let mut segments = restorer.reader().segments();
         segments.reverse();
         let pass = ValidityPass::new(restorer.index(), known)?;
-        let (stage, dropped) = (Stage::Validity(pass), VecDeque::new());
+        let (stage, dropped) = (Stage::Validity(Box::new(pass)), VecDeque::new());
         Ok(Self { restorer, segments, stage, dropped, listing: None })
     }
 

@@ -54,7 +54,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         return Ok(());
     }
     if engine.shard.keyspace.is_cold() {
-        restore_queued(engine, key, &transaction)?;
+        // All of them are executed, or none is.
+        let names = engine.queued_keys(engine.sessions[key].session.db, &transaction);
+        engine.restore_named(&names)?;
     }
     engine.reply(key).array(transaction.queue.len());
     engine.in_transaction = true;
@@ -85,17 +87,6 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
 fn abandon(engine: &mut Engine, key: ClientKey, why: CommandError) -> Done {
     engine.sessions.discard(key, &mut engine.shard.keyspace);
     Err(why)
-}
-
-/// Brings back the keys that the queued commands name: all of them are executed, or none is.
-fn restore_queued(engine: &mut Engine, key: ClientKey, transaction: &Transaction) -> Done {
-    let mut db = engine.sessions[key].session.db;
-    for Queued { command, args } in &transaction.queue {
-        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        db = engine.database_after(db, *command, &args);
-        engine.restore_keys_in(db, *command, &args)?;
-    }
-    Ok(())
 }
 
 /// WATCH.

@@ -189,7 +189,7 @@ impl Shard {
         }
         let left = self.keyspace.cold_keys();
         let now_us = clock.monotonic_us();
-        if restoring.is_done && restoring.listing_count == 0 {
+        if restoring.is_done && restoring.listing_count == 0 && !self.keyspace.has_dropped() {
             return self.end_restoring(now_us, logger);
         }
         if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure.is_none() {
