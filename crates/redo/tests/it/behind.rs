@@ -197,7 +197,7 @@ fn nothing_is_compacted_healed_or_drained_before_validity_is_known() {
     database.log.compact_all();
     fill(&mut database, 0..5);
     let files = |world: &World| -> Vec<PathBuf> {
-        let files = read_all(&world.disk).into_iter().map(|(path, _)| path);
+        let files = read_all(&world.disk).into_keys();
         files.filter(|path| path.starts_with("/a") && path.extension().is_some()).collect()
     };
     let before = files(&world);
@@ -307,7 +307,7 @@ fn blocks_that_were_durable_are_missed_by_either_start() {
         drop(database);
         world.disk.kill();
         let whole = world.disk.fork();
-        let newest = then.iter().map(|(path, _)| path).filter(|path| path.starts_with("/a"));
+        let newest = then.keys().filter(|path| path.starts_with("/a"));
         let newest = newest.filter(|path| path.extension().is_some_and(|ext| ext == "redo")).max();
         let newest = newest.unwrap().clone();
         roll_back(&world, &newest, &then[&newest]);
