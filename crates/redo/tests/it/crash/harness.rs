@@ -369,7 +369,7 @@ impl World {
         assert_eq!(unread, summary_behind, "seed {seed}: scanned | behind");
         let snapshots = [&scanned, &behind].map(|one| Snapshot::of(&one.executor.model));
         assert_eq!(snapshots[0], snapshots[1], "seed {seed}: scanned | behind");
-        let images = disks.each_ref().map(|disk| Image::take_all(disk));
+        let images = disks.each_ref().map(Image::take_all);
         assert!(images[0] == images[1], "seed {seed}: the files are not the same afterwards");
         let expected = Stats { bitmap_bytes: 0, ..scanned.log.stats() };
         if let Some(live) = behind.live.take() {
