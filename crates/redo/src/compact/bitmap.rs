@@ -198,6 +198,19 @@ mod tests {
                 let below = model.range(..ordinal).count();
                 prop_assert_eq!(bitmap.retired_below(ordinal) as usize, below);
             }
+            let mut live = vec![0u64; 80];
+            let mut live_count = 0;
+            for ordinal in (0..len).step_by(5) {
+                live[ordinal as usize / 64] |= 1 << (ordinal % 64);
+                live_count += 1;
+            }
+            let both = model.iter().filter(|ordinal| *ordinal % 5 == 0).count();
+            let mut taken = bitmap.clone();
+            prop_assert_eq!(taken.retire_all_but(&live, live_count, len) as usize, both);
+            for ordinal in 0..len {
+                let is_needed = ordinal % 5 == 0 && !model.contains(&ordinal);
+                prop_assert_eq!(taken.is_retired(ordinal), !is_needed);
+            }
             for ordinal in (0..len).step_by(3) {
                 prop_assert_eq!(bitmap.take_back(ordinal), model.remove(&ordinal));
                 prop_assert!(!bitmap.is_retired(ordinal));

@@ -128,7 +128,7 @@ mod tests {
                 let addr = RecordAddr::new(SegmentId(segment), ordinal);
                 prop_assert_eq!(live.insert(addr), model.insert(addr));
             }
-            prop_assert_eq!(live.count() as usize, model.len());
+            prop_assert_eq!(live.count(), model.len() as u64);
             for segment in 1..7 {
                 let id = SegmentId(segment);
                 let ours = || model.iter().filter(|addr| addr.segment() == id);

@@ -351,6 +351,7 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::live_records::LiveRecords;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -405,6 +406,31 @@ mod tests {
         segments.insert(segment(2, 11, 20));
         segments.retire(addr(1, 3), Lsn::ZERO);
         assert_eq!(segments.delete_floor(SegmentId(2)), Lsn(6));
+    }
+
+    #[test]
+    fn after_a_start_from_an_index_garbage_holds_deletes_and_live_records_do_not() {
+        let live = |ordinals: std::ops::Range<u32>| -> LiveRecords {
+            ordinals.map(|ordinal| addr(1, ordinal)).collect()
+        };
+        let taken = |compaction_lsn: u64, live: &LiveRecords| {
+            let mut segments = Segments::default();
+            segments.insert(segment(1, 5, 10));
+            segments.insert(segment(2, 11, 20));
+            let first = segments.get_mut(SegmentId(1)).unwrap();
+            first.compaction_lsn = Lsn(compaction_lsn);
+            first.delete_count = 20;
+            segments.retire(addr(1, 3), Lsn(30));
+            segments.retire(addr(1, 199), Lsn(31));
+            let first = segments.get_mut(SegmentId(1)).unwrap();
+            first.take_live(live.of(SegmentId(1)));
+            (first.invalid_count, first.live_count(), segments.delete_floor(SegmentId(2)))
+        };
+        // Of 200 records 20 are deletions; of the 180 others two are retired, one of them was live.
+        assert_eq!(taken(0, &live(0..180)), (1, 179, Lsn(30)), "all were live at the start");
+        assert_eq!(taken(0, &live(0..100)), (81, 99, Lsn(6)), "some older than its blocks");
+        assert_eq!(taken(25, &live(0..100)), (81, 99, Lsn(25)), "what is older is not in the file");
+        assert_eq!(taken(0, &live(0..0)), (180, 0, Lsn(6)));
     }
 
     proptest! {

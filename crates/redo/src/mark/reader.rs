@@ -193,7 +193,7 @@ impl MarkReader {
                     images
                 }
             };
-            let parts = Parts::open(&self.shared, images);
+            let parts = Parts::open(&self.shared, images, self.lsn);
             // Of a file that was opened before this, no word of a replacement means: it is the one.
             if self.hold.holds.find(self.hold.id, id) == whereabouts {
                 return parts;

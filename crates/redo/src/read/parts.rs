@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base::Lsn;
 
 use crate::error::Result;
+use crate::read::images;
 use crate::read::reader::LogBlock;
 use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
 use crate::shared::device::Shared;
@@ -22,12 +23,16 @@ struct Part {
     cursor: BlockCursor,
     source: Arc<SegmentFile>,
     next: Option<Block>,
+    /// The last block that must be there, if the image has no footer.
+    last_block: Lsn,
+    last: Lsn,
 }
 
 impl Parts {
-    /// Opens the files of these images of a segment; one that was replaced meanwhile is an error.
-    pub(crate) fn open(shared: &Shared, images: Vec<SegmentFile>) -> Result<Self> {
-        let parts = images.into_iter().map(|image| Part::open(shared, image));
+    /// Opens the files of these images of a segment; one that was replaced meanwhile is an error, and
+    /// one that lacks a block up to `durable`, which was durable before they were looked up.
+    pub(crate) fn open(shared: &Shared, images: Vec<SegmentFile>, durable: Lsn) -> Result<Self> {
+        let parts = images.into_iter().map(|image| Part::open(shared, image, durable));
         Ok(Self(parts.collect::<Result<_>>()?))
     }
 
@@ -51,10 +56,12 @@ impl Parts {
 }
 
 impl Part {
-    fn open(shared: &Shared, image: SegmentFile) -> Result<Self> {
+    fn open(shared: &Shared, image: SegmentFile, durable: Lsn) -> Result<Self> {
+        let last_block = images::last_block(shared, &image, durable);
         let cursor = BlockCursor::open(&*shared.disk, image.clone(), CHUNK_BYTES)?;
         cursor.check_same()?;
-        let mut part = Self { cursor, source: Arc::new(image), next: None };
+        let (source, next, last) = (Arc::new(image), None, Lsn::ZERO);
+        let mut part = Self { cursor, source, next, last_block, last };
         part.advance()?;
         Ok(part)
     }
@@ -62,8 +69,13 @@ impl Part {
     fn advance(&mut self) -> Result<()> {
         self.next = match self.cursor.next()? {
             Next::Block(block) => Some(block),
+            Next::Tail(tail) if self.last < self.last_block => {
+                let what = tail.what.unwrap_or("blocks that were durable are missing");
+                return Err(self.source.corrupt(tail.offset, what));
+            }
             Next::End | Next::Tail(_) => None,
         };
+        self.last = self.next.as_ref().map_or(self.last, |block| block.header.lsn);
         Ok(())
     }
 }

@@ -44,7 +44,8 @@ use crate::shared::index_bound::IndexBound;
 pub struct ReaderLimits {
     /// So many files are kept open; each may take two descriptors.
     pub open_files: usize,
-    /// So many groups and blocks are known by their place: 16 bytes each.
+    /// So many groups and blocks are known by their place: 16 bytes each. What else is known of
+    /// segments counts by its bytes.
     pub places: usize,
 }
 
@@ -53,6 +54,10 @@ impl Default for ReaderLimits {
         Self { open_files: 8, places: 1 << 20 }
     }
 }
+
+/// How much memory a place takes, and about how much an image, apart from its survivors.
+const PLACE_BYTES: usize = 16;
+const IMAGE_BYTES: usize = 512;
 
 /// See the file's top.
 pub struct Reader {
@@ -193,8 +198,10 @@ impl Reader {
             if !image.may_have(ordinal) {
                 continue;
             }
-            let file = self.handles.get(&*self.shared.disk, image)?;
-            let source = Source { disk: &*self.shared.disk, file: &*file, image, durable };
+            let disk = &*self.shared.disk;
+            let last_block = images::last_block(&self.shared, image, durable);
+            let file = self.handles.get(disk, image)?;
+            let source = Source { disk, file: &*file, image, durable, last_block };
             let found = places.find(&source, &mut self.group, ordinal)?;
             if found.is_some() {
                 return Ok(found);
@@ -230,18 +237,30 @@ impl Reader {
         Ok(())
     }
 
-    /// Forgets places of the segments that were used least recently, if there are too many.
+    /// Forgets the segments that were used least recently, if too much is known.
     fn keep_to_limit(&mut self) {
-        let count = |known: &Known| -> usize {
-            known.images.iter().map(|located| located.places.count()).sum()
-        };
-        let mut places: usize = self.segments.values().map(count).sum();
+        let mut places: usize = self.segments.values().map(Known::cost).sum();
         while places > self.limits.places {
-            let used = self.segments.values_mut().filter(|known| count(known) > 0);
-            let Some(oldest) = used.min_by_key(|known| known.used) else { return };
-            places -= count(oldest);
-            oldest.images.iter_mut().for_each(|located| located.places = Places::Unknown);
+            let oldest = self.segments.iter().min_by_key(|(_, known)| known.used);
+            let Some((id, cost)) = oldest.map(|(id, known)| (*id, known.cost())) else { return };
+            places -= cost;
+            self.segments.remove(&id);
         }
+    }
+}
+
+impl Known {
+    /// How much it takes, in places.
+    fn cost(&self) -> usize {
+        self.images.iter().map(Located::cost).sum()
+    }
+}
+
+impl Located {
+    fn cost(&self) -> usize {
+        let footer = self.image.footer.as_ref();
+        let bits = footer.map_or(0, |footer| footer.survivors.bitmap_bytes());
+        self.places.count() + (IMAGE_BYTES + bits) / PLACE_BYTES
     }
 }
 

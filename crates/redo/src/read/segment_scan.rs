@@ -71,7 +71,7 @@ impl SegmentScan {
             Some(parts) => parts,
             None => {
                 let images = images::find_segment(&self.shared, self.segment)?;
-                self.parts.insert(Parts::open(&self.shared, images)?)
+                self.parts.insert(Parts::open(&self.shared, images, self.end)?)
             }
         };
         parts.next(self.last, self.end)
