@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::follower::{Before, Followed, Follower};
 use crate::known::Known;
 use crate::namer::Namer;
-use crate::peek::{is_of_no_use, peek};
+use crate::peek::{Unusable, is_of_no_use, peek};
 use crate::tail::Tail;
 use crate::validity::ValidityPass;
 
@@ -89,14 +89,14 @@ impl LogIndex {
         peeked.check_end(started_at)?;
         let open = || Indexer::open(Arc::clone(&disk), dir, database, options.runs);
         let opened = peeked.go_on(epoch).and_then(|known| match open() {
-            Err(error) if is_of_no_use(&error) => Err(error.to_string()),
+            Err(error) if is_of_no_use(&error) => Err(Unusable::Refused(error)),
             opened => Ok(opened.map(|indexer| (indexer, known))),
         });
         let (opened, unusable) = match opened {
             Ok(opened) => (opened.map_err(Error::unreadable(dir))?, None),
             Err(why) => {
                 discard(&*disk, dir)?;
-                ((open().map_err(Error::unreadable(dir))?, None), Some(why))
+                ((open().map_err(Error::unreadable(dir))?, None), Some(why.to_string()))
             }
         };
         let (mut indexer, known) = opened;

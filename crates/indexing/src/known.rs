@@ -126,6 +126,11 @@ impl Known {
     /// # Errors
     /// When it makes no sense.
     pub fn note(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
+        let is_out_of_range = record.db >= DbId::MAX || record.object >= ObjectId::MAX;
+        if is_out_of_range {
+            let what = "a database or an object out of range";
+            return Err(BadRecord { kind: record.kind, what });
+        }
         self.next_object = self.next_object.max(record.object.next().0);
         if self.building.is_some() {
             // It may be the first that a compaction has left of its key.
@@ -140,7 +145,7 @@ impl Known {
             }
             kind if kind.is_element() => {}
             kind => {
-                self.databases_end = self.databases_end.max(record.db.0.saturating_add(1));
+                self.databases_end = self.databases_end.max(record.db.0 + 1);
                 if kind.is_delete() {
                     self.keys.note_deleted(record.db);
                     return Ok(());
@@ -355,6 +360,15 @@ mod tests {
             Some(vec![(0, 2)]),
             "a database that has died since is not counted"
         );
+    }
+
+    #[test]
+    fn what_no_name_can_be_made_of_is_refused() {
+        let mut known = known();
+        known.note(&string(DbId::MAX.0), addr()).unwrap_err();
+        known.note(&Record::element_deleted(ObjectId::MAX, b"f"), addr()).unwrap_err();
+        known.note(&Record::element_deleted(ObjectId(u64::MAX), b"f"), addr()).unwrap_err();
+        known.note(&databases(b"\x80"), addr()).unwrap_err();
     }
 
     #[test]

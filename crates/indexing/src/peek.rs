@@ -31,8 +31,37 @@ enum Contents {
     /// There is no index, or nothing was ever installed.
     None,
     Known(Known),
-    /// It cannot be gone on with, and why.
-    Useless(String),
+    /// It cannot be gone on with.
+    Useless(Unusable),
+}
+
+/// Why an index is of no use to a start.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// Nothing was ever installed.
+    #[error("there is none")]
+    Missing,
+    /// It is damaged, of another database, or in a newer format.
+    #[error(transparent)]
+    Refused(logindex::Error),
+    /// What is kept with the cut is not known here.
+    #[error("another version of the program has cut it")]
+    OtherVersion,
+    /// A program that keeps no index has compacted what is behind the cut.
+    #[error("blocks were compacted that it does not know")]
+    Compacted,
+    /// The build can go on, but says nothing yet.
+    #[error("it is not built to the end")]
+    Unfinished,
+    /// The build has missed what was compacted.
+    #[error("the log was opened without it while it was built")]
+    OpenedWithout,
+    /// A pass has yet to count.
+    #[error("its keys are not counted yet")]
+    Uncounted,
+    /// What that has logged counts for nothing.
+    #[error("the log was being written anew")]
+    Relogging,
 }
 
 /// An index that a start may believe instead of reading the log up to its cut.
@@ -54,11 +83,13 @@ pub fn peek(disk: &dyn Disk, dir: &Path, database: [u8; 16]) -> Result<Peeked> {
         Ok(Some(cut)) => {
             let contents = match Known::decode(&cut.state) {
                 Some(known) => Contents::Known(known),
-                None => Contents::Useless("another version of the program has cut it".to_owned()),
+                None => Contents::Useless(Unusable::OtherVersion),
             };
             (cut.lsn, contents)
         }
-        Err(error) if is_of_no_use(&error) => (Lsn::ZERO, Contents::Useless(error.to_string())),
+        Err(error) if is_of_no_use(&error) => {
+            (Lsn::ZERO, Contents::Useless(Unusable::Refused(error)))
+        }
         Err(error) => return Err(Error::unreadable(dir)(error)),
     };
     Ok(Peeked { dir: dir.to_owned(), cut, contents })
@@ -87,21 +118,18 @@ impl Peeked {
     ///
     /// # Errors
     /// The reason, if not: the log must be read as a whole.
-    pub fn believe(self, horizon: Lsn) -> std::result::Result<Believed, String> {
-        let reason = match self.contents {
-            Contents::None => "there is none",
-            Contents::Useless(why) => return Err(why),
-            Contents::Known(_) if horizon > self.cut => {
-                "blocks were compacted that it does not know"
-            }
+    pub fn believe(self, horizon: Lsn) -> std::result::Result<Believed, Unusable> {
+        Err(match self.contents {
+            Contents::None => Unusable::Missing,
+            Contents::Useless(why) => why,
+            Contents::Known(_) if horizon > self.cut => Unusable::Compacted,
             Contents::Known(known) if known.can_start() => {
                 return Ok(Believed { cut: self.cut, known });
             }
-            Contents::Known(known) if known.building().is_some() => "it is not built to the end",
-            Contents::Known(known) if known.keys().is_none() => "its keys are not counted yet",
-            Contents::Known(_) => "a log was being written anew",
-        };
-        Err(reason.to_owned())
+            Contents::Known(known) if known.building().is_some() => Unusable::Unfinished,
+            Contents::Known(known) if known.keys().is_none() => Unusable::Uncounted,
+            Contents::Known(_) => Unusable::Relogging,
+        })
     }
 
     /// What an index goes on with that follows the log opened for the `epoch`th time; `None` if it
@@ -109,13 +137,13 @@ impl Peeked {
     ///
     /// # Errors
     /// The reason, if what there is must be removed.
-    pub(crate) fn go_on(self, epoch: u64) -> std::result::Result<Option<Known>, String> {
+    pub(crate) fn go_on(self, epoch: u64) -> std::result::Result<Option<Known>, Unusable> {
         match self.contents {
             Contents::None => Ok(None),
             Contents::Useless(why) => Err(why),
             Contents::Known(mut known) => {
                 if known.building().is_some_and(|built| built.saturating_add(1) != epoch) {
-                    return Err("the log was opened without it while it was built".to_owned());
+                    return Err(Unusable::OpenedWithout);
                 }
                 known.note_epoch(epoch);
                 Ok(Some(known))

@@ -2,6 +2,8 @@
 //!
 //! Broken on purpose, and caught: see the list in `docs/durability.md`.
 
+use std::path::Path;
+
 use env_sim::{Faults, SimDisk};
 
 use crate::world::{INDEX, World};
@@ -26,7 +28,7 @@ fn live(seed: u64) {
         disk.crash();
         if (seed + life).is_multiple_of(3) {
             // It is built from what compactions have left of the log.
-            logindex::discard(&disk, std::path::Path::new(INDEX)).unwrap();
+            logindex::discard(&disk, Path::new(INDEX)).unwrap();
         }
         let cut_short = if (seed + life).is_multiple_of(4) { 1 + seed % 3 } else { 0 };
         let mut world = open(&disk, seed, life, cut_short);
@@ -47,8 +49,15 @@ fn live(seed: u64) {
                 4 => _ = world.log.seal(),
                 _ => world.work(),
             }
-            if world.rng.below(300) == 0 {
-                world.relog();
+            match world.rng.below(300) {
+                0 => world.relog(),
+                1..4 => {
+                    // The index's disk fails for a while.
+                    disk.break_dir(Path::new(INDEX));
+                    (0..world.rng.below(40)).for_each(|_| world.work());
+                    disk.mend_dir(Path::new(INDEX));
+                }
+                _ => {}
             }
             if disk.is_crashed() {
                 break;
@@ -97,7 +106,7 @@ fn an_index_that_is_damaged_or_lost_is_built_anew() {
     let expected = world.indexed();
     assert_ne!(expected.len(), 0);
     world.close();
-    let (path, dir) = (std::path::Path::new("/data/index/manifest"), "/data/index");
+    let (path, dir) = (Path::new("/data/index/manifest"), "/data/index");
     let file = env::Disk::open(&disk, path, env::Access::ReadWrite).unwrap();
     file.write_all_at(b"no manifest", 0).unwrap();
     drop(file);

@@ -92,7 +92,7 @@ fn an_index_of_another_version_is_built_anew() {
     cut_by_another_program(&disk, database);
     let peeked = peek(&disk, Path::new(INDEX), database).unwrap();
     assert_eq!(peeked.durable(), cut);
-    assert!(peeked.believe(Lsn::ZERO).unwrap_err().contains("version"));
+    assert!(peeked.believe(Lsn::ZERO).unwrap_err().to_string().contains("version"));
     let mut world = World::open(&disk, SEED, 1).unwrap();
     assert!(world.unusable.clone().unwrap().contains("version"));
     world.catch_up();
@@ -108,10 +108,10 @@ fn an_index_that_compaction_has_passed_is_not_believed() {
     world.close();
     let peeked = || peek(&disk, Path::new(INDEX), database_of(&image(&disk))).unwrap();
     assert_eq!(peeked().believe(cut).unwrap().cut(), cut);
-    assert!(peeked().believe(cut.next()).unwrap_err().contains("compacted"));
+    assert!(peeked().believe(cut.next()).unwrap_err().to_string().contains("compacted"));
     let other = peek(&disk, Path::new(INDEX), [9; 16]).unwrap();
     assert_eq!(other.durable(), Lsn::ZERO, "of another database it is no witness");
-    assert!(other.believe(Lsn::ZERO).unwrap_err().contains("another database"));
+    assert!(other.believe(Lsn::ZERO).unwrap_err().to_string().contains("another database"));
 }
 
 #[test]

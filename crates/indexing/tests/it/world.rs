@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
-use indexing::{LogIndex, Namer, Options, Step, ValidityPass};
-use logindex::{Entry, Name};
+use indexing::{Known, LogIndex, Namer, Options, Step, ValidityPass};
+use logindex::{Entry, Index, Name};
 use redo::{Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, SyncPolicy};
 
 use crate::scan::{Scan, thing_of};
@@ -73,7 +73,7 @@ pub(crate) struct World {
     pub(crate) scan: Scan,
     pub(crate) index: LogIndex,
     /// Finds what is live, after a start from the index.
-    pass: Option<ValidityPass>,
+    validity: Option<Validity>,
     /// Why the index was begun anew at the start.
     pub(crate) unusable: Option<String>,
     pub(crate) namer: Namer,
@@ -92,6 +92,20 @@ fn log_options(seed: u64) -> redo::Options {
     options.compaction.rate_bytes_per_s = 0;
     options.parallel_loaders = false;
     options
+}
+
+/// The index as it was at the start, and a pass over it.
+struct Validity {
+    index: Index,
+    known: Known,
+    pass: Option<ValidityPass>,
+}
+
+impl Validity {
+    fn of(index: &LogIndex) -> indexing::Result<Self> {
+        let (pass, known) = (Some(index.validity_pass()?), index.known().clone());
+        Ok(Self { index: index.published().get(), known, pass })
+    }
 }
 
 /// Looks at the log, and locks it.
@@ -198,12 +212,12 @@ impl World {
             }
         };
         let Opened { log, flushers, compactor, .. } = opened;
-        let pass = match log.knows_validity() {
+        let validity = match log.knows_validity() {
             true => None,
-            false => Some(index.validity_pass()?),
+            false => Some(Validity::of(&index)?),
         };
         let namer = Namer::new(hash_seed);
-        Ok(Self { rng, clock, log, flushers, compactor, scan, index, pass, unusable, namer })
+        Ok(Self { rng, clock, log, flushers, compactor, scan, index, validity, unusable, namer })
     }
 
     fn put(&mut self, record: &Record<'_>) {
@@ -354,15 +368,21 @@ impl World {
 
     /// Looks for what is live, if that is not known.
     fn find_live(&mut self) {
-        let Some(pass) = &mut self.pass else { return };
+        let Some(validity) = &mut self.validity else { return };
+        if validity.pass.is_none() {
+            validity.pass = ValidityPass::new(&validity.index, &validity.known).ok();
+        }
+        let Some(pass) = &mut validity.pass else { return };
         match pass.step(11) {
             Ok(Some((live, _))) => {
-                self.pass = None;
+                self.validity = None;
                 self.log.note_live(Arc::new(live)).unwrap();
             }
             Ok(None) => {}
-            // The disk has failed; the life ends soon.
-            Err(error) => assert!(!error.is_final(), "{error}"),
+            Err(error) => {
+                assert!(!error.is_final(), "{error}");
+                validity.pass = None;
+            }
         }
     }
 
