@@ -7,6 +7,7 @@ use base::Lsn;
 use env::Disk;
 
 use crate::cache::BlockCache;
+use crate::delta::Cut;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
 use crate::judge::Judge;
@@ -136,6 +137,21 @@ impl Index {
     /// A filter that is not in memory.
     pub(crate) fn missing_filter(&self) -> Option<FilterLoad> {
         self.list.runs.iter().find_map(Run::begin_loading_filter)
+    }
+}
+
+/// Returns the installed cut of the index in `dir`; `None` if there is none. Changes nothing.
+///
+/// Only the manifest is read: whether the runs are whole is not known yet.
+///
+/// # Errors
+/// Damage, a newer format, another database, or the error of the disk.
+pub fn installed_cut(disk: &dyn Disk, dir: &Path, database: [u8; 16]) -> Result<Option<Cut>> {
+    match Manifest::read(disk, dir)? {
+        Some(manifest) if manifest.database != database => {
+            Err(Error::OtherDatabase { path: dir.join(FILE_NAME) })
+        }
+        manifest => Ok(manifest.and_then(|manifest| manifest.cut)),
     }
 }
 

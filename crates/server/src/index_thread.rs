@@ -56,7 +56,7 @@ impl IndexPlan {
     /// The log must be locked, and not read yet.
     pub(crate) fn remove_unwanted(&self) -> Result<(), indexing::Error> {
         if !self.is_wanted {
-            logindex::discard(&*self.disk, &self.index_directory())?;
+            indexing::discard(&*self.disk, &self.index_directory())?;
         }
         Ok(())
     }
@@ -79,9 +79,11 @@ impl IndexPlan {
         let opened = LogIndex::open(disk, &directory, reader, database.0, seed, options);
         let (index, unusable) = match opened {
             Ok(opened) => opened,
+            // To remove the index would remove the only witness.
+            Err(error) if error.is_loss() => return Err(error),
             Err(error) => {
                 self.logger.warning(&format!("The log is not indexed: {error}"));
-                logindex::discard(&*self.disk, &directory).map_err(indexing::Error::from)?;
+                indexing::discard(&*self.disk, &directory)?;
                 bound.lift();
                 return Ok(None);
             }
