@@ -10,7 +10,7 @@
 //! # What is judged
 //! - An index that a start finds is of use: its cut is not above the end of the log, and no byte of
 //!   it is damaged, unless a bit was turned or the device has lied.
-//! - What is behind its cut is there: blocks are refused as compacted only while an index is built.
+//! - What is behind its cut is there: no block is refused as compacted.
 //! - Followed to the end of the log, it knows every record that is needed, at its address, and no
 //!   other; as many keys a database as the keyspace has; and every byte of its files is right.
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use base::{DbId, Lsn};
 use env_sim::{SimDisk, SimEntropy};
 use indexing::LogIndex;
-use logindex::{Entry, Judge, ScopeKind};
+use logindex::{Entry, ScopeKind};
 use redo::{Id, Reader, Step};
 
 use crate::machine::data_dir;
@@ -178,6 +178,7 @@ impl Keeper {
             LogIndex::open(shared, &index_dir(), reader, database.0, seed, shape.options());
         let (index, unusable) = match opened {
             Ok((index, unusable)) => (Some(index), unusable),
+            Err(error) if error.is_loss() => (None, Some(error.to_string())),
             Err(_) => {
                 remove(disk)?;
                 bound.lift();
@@ -189,7 +190,7 @@ impl Keeper {
             cut: index.as_ref().map_or(Lsn::ZERO, LogIndex::cut),
             index,
             failures: 0,
-            // A start that crashed has opened the log, and not come to the index.
+            // A start that was cut short has opened the log, and not come to the index.
             suspicion: unusable
                 .filter(|why| !why.contains("while it was built"))
                 .map(|why| format!("OF NO USE: {why}")),
@@ -232,12 +233,7 @@ impl Keeper {
         let Some(index) = &mut self.index else { return };
         self.failures += 1;
         if error.is_final() {
-            // What is built from a log that was compacted cannot go on behind a start.
-            let is_building = index.known().judge() == Judge::Relogging;
-            let is_refused = matches!(error, indexing::Error::Log(_));
-            if !(is_refused && is_building) {
-                self.suspicion.get_or_insert_with(|| format!("NOT TO BE FOLLOWED: {error}"));
-            }
+            self.suspicion.get_or_insert_with(|| format!("NOT TO BE FOLLOWED: {error}"));
         }
         if self.failures > FAILURES_MAX {
             self.figures.given_up += 1;

@@ -76,7 +76,7 @@ pub(crate) struct Open {
 }
 
 /// A log that is locked, and not read.
-fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Recovery> {
+pub(crate) fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Recovery> {
     let env = Env {
         disk: Arc::new(site.disk.clone()),
         clock: Arc::new(site.clock.clone()),

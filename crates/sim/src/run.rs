@@ -15,6 +15,7 @@ use redo::Summary;
 use server::config::Config;
 
 use crate::backup::Backup;
+use crate::behind::{self, Whole};
 use crate::damage::{self, Flip};
 use crate::index::Fate;
 use crate::ledger::Ledger;
@@ -366,6 +367,17 @@ impl Run {
         summary: &Summary,
         copy: &SimDisk,
     ) -> Result<(), String> {
+        let shape = self.shape.index.filter(|_| !self.index.is_damaged && self.index.one_in(2));
+        if let (Some(shape), Some(whole)) = (shape, Whole::of(machine, summary.last_lsn)) {
+            let (seed, clock) = (self.index.rng.next(), self.clock.fork());
+            let site = Site { disk: copy, clock: &clock, keeps_index: true, ..self.site(seed, 0) };
+            let is_believed = behind::compare(&site, &mut SimEntropy::new(seed), shape, &whole)?;
+            if is_believed {
+                self.tally.starts_behind_index += 1;
+                // What such a start has opened is durable, and what it has compacted.
+                copy.crash();
+            }
+        }
         let seed = self.index.rng.next();
         let site = Site { disk: copy, keeps_index: !self.index.is_kept, ..self.site(seed, 0) };
         let (twin, other) =

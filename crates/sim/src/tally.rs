@@ -117,6 +117,8 @@ tally! {
     log_switches,
     /// Recoveries that were repeated on a copy of the disk and compared.
     twin_recoveries,
+    /// Starts on a copy of the disk that have believed the index.
+    starts_behind_index,
     /// Starts refused because a device had lied.
     starts_refused,
     /// Broken promises: states that no recovery may come to.
