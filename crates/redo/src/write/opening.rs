@@ -180,7 +180,7 @@ impl Recovery {
     /// behind it. Sealed files that have none of them are not read. Which records are garbage is not
     /// known then until [`Log::note_live`].
     ///
-    /// REQUIRES: the index was durable when every block up to the cut was.
+    /// REQUIRES: every block up to the cut was durable before the index said that it knows them.
     ///
     /// # Errors
     /// When the cut is below [`Recovery::horizon`], when blocks up to it are missing, and as

@@ -154,6 +154,9 @@ fn garbage_holds_no_deletion_from_before_the_compaction_of_its_segment() {
     database.settle();
     let stats = database.log.stats();
     assert_eq!((stats.compactions, stats.records, stats.delete_records), (1, 50, 0), "{stats:?}");
+    let gone = RecordAddr::new(SegmentId(2), 0);
+    assert!(database.log.is_retired(gone), "its segment is gone");
+    database.log.retire(gone);
     let database = world.read_again(database);
     assert_eq!(database.keyspace.contents(), world.index.contents());
 }

@@ -161,6 +161,8 @@ impl World {
         };
         match current.scan.next() {
             Ok(Some(block)) => {
+                let durable = reader.blocks(block.lsn()).end();
+                assert!(block.lsn() <= durable, "block {} is not durable", block.lsn());
                 for record in block.records() {
                     let (addr, record) = record.unwrap();
                     assert!(current.met.insert(addr), "{addr} is met twice");
