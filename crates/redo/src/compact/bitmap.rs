@@ -143,8 +143,16 @@ impl Bitmap {
             && needed_count <= record_count / SPARSE_SHARE
         {
             words.resize((record_count as usize).div_ceil(64), 0);
-            let needed = (0..record_count)
-                .filter(|ordinal| words[*ordinal as usize / 64] & (1 << (ordinal % 64)) == 0);
+            // By words: most of them have nothing that is needed.
+            let needed = (0u32..).zip(&*words).flat_map(|(at, word)| {
+                let mut left = !word;
+                std::iter::from_fn(move || {
+                    let bit = (left != 0).then(|| left.trailing_zeros())?;
+                    left &= left - 1;
+                    Some(at * 64 + bit)
+                })
+            });
+            let needed = needed.take_while(|ordinal| *ordinal < record_count);
             *self = Self::Sparse(needed.collect());
         }
     }

@@ -56,9 +56,14 @@ pub(crate) fn find_segment(shared: &Shared, id: SegmentId) -> Result<Vec<Segment
     for _ in 0..ATTEMPTS_MAX {
         let mut listed = shared.manifest.listing().images();
         listed.retain(|(segment, ..)| *segment == id);
-        // Nearly every segment has a file of its own name.
-        for wanted in [Wanted::Named(id), Wanted::All] {
+        // Nearly every segment has a file of its own name, or is where it was seen last.
+        let seen = shared.leaders.find(id).map(Wanted::Named);
+        for wanted in seen.into_iter().chain([Wanted::Named(id), Wanted::All]) {
             let Look { mut images, error: met } = look(shared, wanted);
+            if wanted == Wanted::All {
+                let seen = images.iter().map(|image| (image.header.segment, image.leader));
+                shared.leaders.note_all(seen);
+            }
             match unmet(&images, &listed) {
                 None => {
                     images.retain(|image| image.header.segment == id);

@@ -40,7 +40,7 @@ const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
 const EVERY_SECOND_US: u64 = 1_000_000;
 
 /// Bitmaps of so many bytes take over in each tick what is live.
-const TAKEN_BYTES: usize = 1 << 20;
+const TAKEN_BYTES: usize = 256 << 10;
 
 /// A device as the executor sees it.
 #[derive(Default)]

@@ -25,6 +25,7 @@ impl World {
         let mut options = options(Path::new("/data"));
         options.segment_bytes = 1 << 20;
         options.reserve_bytes = 0;
+        options.compaction.gathered_min = 100;
         options.devices = devices.iter().map(PathBuf::from).collect();
         let disk = SimDisk::new(1, Faults::default());
         Self { disk, options, index: Keyspace::default(), cut: Lsn::ZERO }
@@ -91,16 +92,23 @@ fn only_what_is_behind_the_cut_is_applied_and_sealed_files_are_not_read() {
     assert!(reads + 9 <= reads_all, "{reads} reads, {reads_all} for everything");
 }
 
-#[test]
-fn a_needed_delete_among_garbage_is_not_dropped_after_a_start_behind() {
+/// A segment of one needed delete record and garbage is compacted after a start from the index; the
+/// first segment still has what was deleted, whether it was compacted before or not.
+fn keeps_a_needed_delete(is_compacted: bool) {
     let mut world = World::new(&[]);
     world.live(false, |database| fill(database, 0..50));
+    if is_compacted {
+        world.live(true, |database| {
+            fill(database, 0..10);
+            database.log.compact_all();
+        });
+    }
     world.live(false, |database| {
-        database.delete(&key(7));
+        database.delete(&key(20));
         fill(database, 60..70);
     });
     world.live(false, |database| fill(database, 60..70));
-    // Only the second segment is worth a compaction; the first one still has what was deleted.
+    // Only the segment with the deletion is worth a compaction.
     world.options.compaction.enabled = true;
     let mut database = world.open().unwrap();
     let live = database.live();
@@ -118,6 +126,36 @@ fn a_needed_delete_among_garbage_is_not_dropped_after_a_start_behind() {
     database.settle();
     let stats = database.log.stats();
     assert_eq!((stats.records, stats.delete_records), (59, 0), "{stats:?}");
+}
+
+#[test]
+fn a_needed_delete_among_garbage_is_not_dropped_after_a_start_behind() {
+    keeps_a_needed_delete(false);
+    keeps_a_needed_delete(true);
+}
+
+#[test]
+fn garbage_holds_no_deletion_from_before_the_compaction_of_its_segment() {
+    let mut world = World::new(&[]);
+    world.live(false, |database| fill(database, 0..50));
+    world.live(true, |database| {
+        fill(database, 0..45);
+        database.delete(&key(45));
+    });
+    // Four records are left of the first segment; what was deleted is not among them.
+    world.live(false, |database| fill(database, 46..47));
+    world.live(false, |database| fill(database, 0..45));
+    world.options.compaction.enabled = true;
+    let mut database = world.open().unwrap();
+    let stats = database.log.stats();
+    assert_eq!((stats.records, stats.delete_records), (4 + 46 + 1 + 45, 1), "{stats:?}");
+    let live = database.live();
+    database.log.note_live(live).unwrap();
+    database.settle();
+    let stats = database.log.stats();
+    assert_eq!((stats.compactions, stats.records, stats.delete_records), (1, 50, 0), "{stats:?}");
+    let database = world.read_again(database);
+    assert_eq!(database.keyspace.contents(), world.index.contents());
 }
 
 #[test]

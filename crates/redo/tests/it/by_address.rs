@@ -187,3 +187,43 @@ fn a_damaged_header_in_a_segment_that_takes_the_log_hides_nothing() {
         assert!((0..20).all(|at| read(at).unwrap()));
     }
 }
+
+/// Segments that share a file are looked for in all files once, and not by each reader.
+#[test]
+fn a_segment_in_the_file_of_another_is_found_there_the_next_time() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.compaction.gathered_min = 4;
+    let open = |options: &redo::Options| {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        Database::open_on(shared, options.clone()).unwrap()
+    };
+    for life in 0..4 {
+        options.compaction.enabled = life == 3;
+        let mut database = open(&options);
+        database.set(&key(life), &value(life));
+        database.settle();
+        assert!(database.close().entries.len() > life);
+    }
+    options.compaction.enabled = true;
+    let mut database = open(&options);
+    database.settle();
+    assert_eq!(database.log.stats().files, 1);
+    options.compaction.enabled = false;
+    drop(database);
+    for life in 4..24 {
+        let mut database = open(&options);
+        database.set(&key(life), &value(life));
+        database.settle();
+        drop(database);
+    }
+    let database = open(&options);
+    let (_, addr) = database.keyspace.entries[&key(2)];
+    let reads = || {
+        let before = disk.read_count();
+        assert!(database.log.reader().record(addr).unwrap().is_some());
+        disk.read_count() - before
+    };
+    let (first, second) = (reads(), reads());
+    assert!(second * 4 < first, "reads in 21 files: {first}, then {second}");
+}

@@ -201,10 +201,16 @@ fn a_recovery_can_itself_crash_at_every_single_io() {
                 invalid_share_min: 0.15,
                 changes_devices: false,
             };
+            // Some of these recoveries start from an index.
+            let new_world = || {
+                let mut world = World::new(seed, shape.clone());
+                world.index = (devices > 1).then(Indexed::new);
+                world
+            };
             let mut life = 5;
-            while life_until(&mut World::new(seed, shape.clone()), life) {
+            while life_until(&mut new_world(), life) {
                 for at in 1.. {
-                    let mut world = World::new(seed, shape.clone());
+                    let mut world = new_world();
                     life_until(&mut world, life);
                     world.disk.crash_after(at);
                     // What an interrupted recovery came to is not a promise yet.
