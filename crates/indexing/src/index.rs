@@ -261,7 +261,7 @@ impl LogIndex {
     fn restate(&mut self) -> Result<bool> {
         let Some(cut) = self.indexer.installed_cut() else { return Ok(false) };
         let state = self.known().encode();
-        if self.indexer.backlog() > 0 || cut.lsn != self.read() || cut.state == state {
+        if cut.lsn != self.read() || cut.state == state {
             return Ok(false);
         }
         let judge = self.known().judge();
@@ -299,6 +299,9 @@ impl LogIndex {
     }
 
     /// Removes the index and begins it anew with the first block.
+    ///
+    /// A compaction that was ordered before may still drop deletions of what the build has read: then a
+    /// step says so ([`crate::Error::is_final`]), and it is begun anew once more.
     ///
     /// # Errors
     /// The error of the disk; then the index goes on as it was, as far as it can.

@@ -59,15 +59,19 @@ impl IndexPlan {
         indexing::Options { cut_bytes: self.cut_bytes, ..indexing::Options::default() }
     }
 
-    /// What the index says before the log is read, which is a witness of what was durable; and whether
-    /// the log need not be read for that.
+    /// Looks at the index before the log is read. What was durable then is noted for the start, whether
+    /// the index is kept or not; returns whether the log need not be read for what the index says.
+    /// An index that this life of the log will not keep is removed: what it says is not true for long.
+    ///
+    /// The log must be locked, and not read yet.
     pub(crate) fn peek(&self, recovery: &mut Recovery) -> Result<Option<Believed>, indexing::Error> {
+        let directory = self.index_directory();
+        let peeked = indexing::peek(&*self.disk, &directory, recovery.database().0)?;
+        recovery.note_durable(peeked.durable());
         if !self.is_wanted {
+            indexing::discard(&*self.disk, &directory)?;
             return Ok(None);
         }
-        let peeked =
-            indexing::peek(&*self.disk, &self.index_directory(), recovery.database().0)?;
-        recovery.note_durable(peeked.durable());
         if !self.is_instant {
             return Ok(None);
         }
@@ -91,16 +95,7 @@ impl IndexPlan {
     /// Removes an index that cannot be read, so that the log can be read as a whole.
     pub(crate) fn distrust(&self, why: &indexing::Error) -> Result<(), indexing::Error> {
         self.logger.warning(&format!("The log index is of no use, and the log is read as a whole: {why}"));
-        Ok(logindex::discard(&*self.disk, &self.index_directory())?)
-    }
-
-    /// Removes an index that this life of the log will not keep: what it says is not true for long.
-    /// The log must be locked, and not read yet.
-    pub(crate) fn remove_unwanted(&self) -> Result<(), indexing::Error> {
-        if !self.is_wanted {
-            indexing::discard(&*self.disk, &self.index_directory())?;
-        }
-        Ok(())
+        indexing::discard(&*self.disk, &self.index_directory())
     }
 
     /// Opens the index of an opened log, before the log's other threads run; `None` if none is wanted.

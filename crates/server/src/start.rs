@@ -530,7 +530,6 @@ impl LogStart<'_> {
         mut recovery: redo::Recovery,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Loaded, OpenLogError> {
-        self.index.remove_unwanted()?;
         if let Some(believed) = self.index.peek(&mut recovery)? {
             let cut = believed.cut();
             let place = IndexPlace {
@@ -542,6 +541,8 @@ impl LogStart<'_> {
                 Ok(cold) => return self.start_cold(cold),
                 // What is wrong with the log itself is wrong whoever reads it.
                 Err(indexing::Error::Log(why)) => return Err(why.into()),
+                // And this is lost for whoever looks.
+                Err(why) if why.is_loss() => return Err(why.into()),
                 Err(why) => self.index.distrust(&why)?,
             }
             recovery = (self.reopen)()?;
@@ -568,11 +569,12 @@ impl LogStart<'_> {
 
 /// Opens a log for a keyspace that is there already, and starts its threads.
 fn survey_and_start(
-    recovery: redo::Recovery,
+    mut recovery: redo::Recovery,
     index: &IndexPlan,
 ) -> Result<OpenedLog, OpenLogError> {
     let (database, seed) = (recovery.database(), recovery.hash_seed());
-    index.remove_unwanted()?;
+    // The keyspace that is there is the newest: whatever the log holds is read.
+    index.peek(&mut recovery)?;
     let (survey, opened) = survey(recovery)?;
     let index = index.open(opened.log.reader(), database, seed)?;
     let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;

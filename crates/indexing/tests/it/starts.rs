@@ -208,6 +208,38 @@ fn a_build_that_missed_a_life_of_the_log_begins_again() {
 }
 
 #[test]
+fn a_count_that_fails_is_begun_again() {
+    let disk = SimDisk::new(SEED, Faults::default());
+    let mut world = interrupted_build(&disk);
+    let end = world.log.durable_lsn();
+    let fail_at = |reads: u64| {
+        let error_at_read = Some(disk.read_count() + reads);
+        disk.set_faults(Faults { error_at_read, ..Faults::default() });
+    };
+    let mut failures = 0;
+    for _ in 0..100_000 {
+        if world.index.cut() == end && world.index.known().keys().is_some() {
+            break;
+        }
+        if world.index.step(true).is_err() {
+            failures += 1;
+            disk.set_faults(Faults::default());
+            if failures < 20 {
+                fail_at(1 + failures % 5);
+            }
+        } else if failures == 0 && world.index.cut() == end {
+            fail_at(1);
+        }
+        if world.index.read() == end {
+            world.index.cut_now();
+        }
+    }
+    assert_eq!(failures, 20);
+    world.catch_up();
+    world.check(&world.scan, "counted");
+}
+
+#[test]
 fn an_index_that_cannot_be_removed_goes_on_until_it_can() {
     let disk = SimDisk::new(SEED, Faults::default());
     let mut world = World::open(&disk, SEED, 0).unwrap();

@@ -74,6 +74,9 @@ pub(crate) struct World {
     pub(crate) index: LogIndex,
     /// Finds what is live, after a start from the index.
     validity: Option<Validity>,
+    /// The index was begun anew in this life. A compaction that was ordered before may then drop what
+    /// the build has read: the build begins again.
+    is_begun_anew: bool,
     /// Why the index was begun anew at the start.
     pub(crate) unusable: Option<String>,
     pub(crate) namer: Namer,
@@ -152,7 +155,7 @@ fn index_options(cut_bytes: u64) -> Options {
         level_1_max: 2,
         cache_bytes: 2 << 10,
         step_entries: 5,
-        chunk_bytes: 512,
+        chunk_bytes: 256,
         sync_bytes: 1024,
         ..logindex::Options::default()
     };
@@ -217,7 +220,19 @@ impl World {
             false => Some(Validity::of(&index)?),
         };
         let namer = Namer::new(hash_seed);
-        Ok(Self { rng, clock, log, flushers, compactor, scan, index, validity, unusable, namer })
+        Ok(Self {
+            rng,
+            clock,
+            log,
+            flushers,
+            compactor,
+            scan,
+            index,
+            validity,
+            is_begun_anew: false,
+            unusable,
+            namer,
+        })
     }
 
     fn put(&mut self, record: &Record<'_>) {
@@ -391,6 +406,7 @@ impl World {
         if self.rng.below(1500) == 0 {
             // If it fails, the index goes on.
             _ = self.index.begin_anew();
+            self.is_begun_anew = true;
         }
         if self.rng.below(4) == 0 {
             self.find_live();
@@ -404,7 +420,12 @@ impl World {
             6..10 => {
                 // What fails is tried again.
                 let stepped = self.index.step(true);
-                assert!(!stepped.is_err_and(|error| error.is_final()), "nothing was missed");
+                if let Err(error) = stepped
+                    && error.is_final()
+                {
+                    assert!(self.is_begun_anew, "nothing is missed: {error}");
+                    _ = self.index.begin_anew();
+                }
             }
             10 => {
                 self.clock.0.fetch_add(200_000, Ordering::Relaxed);
@@ -471,6 +492,9 @@ impl World {
                 match self.index.step(true) {
                     Ok(Step::Worked) => {}
                     Ok(Step::Idle) => break,
+                    Err(error) if error.is_final() && self.is_begun_anew => {
+                        _ = self.index.begin_anew();
+                    }
                     Err(_) => return,
                 }
             }
