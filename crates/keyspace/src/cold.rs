@@ -94,11 +94,7 @@ impl Restored {
     ///
     /// # Errors
     /// [`BadRecord`] when it is not a record of a key.
-    pub fn of(
-        record: &Record<'_>,
-        addr: RecordAddr,
-        hasher: KeyHasher,
-    ) -> Result<Self, BadRecord> {
+    pub fn of(record: &Record<'_>, addr: RecordAddr, hasher: KeyHasher) -> Result<Self, BadRecord> {
         let bad = |what| BadRecord { kind: record.kind, what };
         record_check::check(record).map_err(bad)?;
         let mut object = None;

@@ -64,7 +64,10 @@ impl IndexPlan {
     /// An index that this life of the log will not keep is removed: what it says is not true for long.
     ///
     /// The log must be locked, and not read yet.
-    pub(crate) fn peek(&self, recovery: &mut Recovery) -> Result<Option<Believed>, indexing::Error> {
+    pub(crate) fn peek(
+        &self,
+        recovery: &mut Recovery,
+    ) -> Result<Option<Believed>, indexing::Error> {
         let directory = self.index_directory();
         let peeked = indexing::peek(&*self.disk, &directory, recovery.database().0)?;
         recovery.note_durable(peeked.durable());
@@ -94,7 +97,8 @@ impl IndexPlan {
 
     /// Removes an index that cannot be read, so that the log can be read as a whole.
     pub(crate) fn distrust(&self, why: &indexing::Error) -> Result<(), indexing::Error> {
-        self.logger.warning(&format!("The log index is of no use, and the log is read as a whole: {why}"));
+        self.logger
+            .warning(&format!("The log index is of no use, and the log is read as a whole: {why}"));
         indexing::discard(&*self.disk, &self.index_directory())
     }
 

@@ -539,9 +539,9 @@ impl LogStart<'_> {
             };
             match load_cold(recovery, believed, self.shape, &place, progress) {
                 Ok(cold) => return self.start_cold(cold),
-                // What is wrong with the log itself is wrong whoever reads it.
+                // What is wrong with the log itself is so for a start without an index, too.
                 Err(indexing::Error::Log(why)) => return Err(why.into()),
-                // And this is lost for whoever looks.
+                // And so is this.
                 Err(why) if why.is_loss() => return Err(why.into()),
                 Err(why) => self.index.distrust(&why)?,
             }

@@ -348,7 +348,9 @@ impl Machine {
         for db in keyspace.databases() {
             let (counted, there) = (keyspace.size(db).0, shadow.size(db).0);
             if counted != there {
-                return Err(format!("SIZE: {counted} keys are counted in database {db}, of {there}"));
+                return Err(format!(
+                    "SIZE: {counted} keys are counted in database {db}, of {there}"
+                ));
             }
         }
         Ok(())

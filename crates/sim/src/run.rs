@@ -240,10 +240,8 @@ impl Run {
             if self.shape.index.is_some() && !self.is_scripted {
                 self.index.is_kept = !self.index.one_in(4);
             }
-            self.index.is_instant = !self.is_betrayed
-                && !self.index.is_damaged
-                && !is_flipped
-                && !self.index.one_in(4);
+            self.index.is_instant =
+                !self.is_betrayed && !self.index.is_damaged && !is_flipped && !self.index.one_in(4);
             match boot(&self.site(seed, steps_per_million)) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
                     self.shape.devices = DEVICES_MAX;

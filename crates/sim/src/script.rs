@@ -93,7 +93,8 @@ impl Attempt<'_> {
         let shape = LogShape { devices, segment_bytes, in_flight_bytes: 1 << 20, index };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
         let rng = SimEntropy::new(self.seed);
-        let fate = Fate { rng: rng.clone(), is_kept: has_index, is_instant: has_index, is_damaged: false };
+        let fate =
+            Fate { rng: rng.clone(), is_kept: has_index, is_instant: has_index, is_damaged: false };
         let mut run = Run::shaped(plan, shape, fate, rng);
         run.policy = policy;
         run.is_scripted = true;

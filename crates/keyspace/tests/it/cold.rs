@@ -1,15 +1,16 @@
 //! Two keyspaces go on from the same log, with the same commands: one has read all of it, in the other
-//! all keys are cold. Nobody can tell them apart, whatever comes back when, and in the end both have
+//! all keys are cold. They cannot be told apart, whatever comes back when, and in the end both have
 //! retired the same records.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::{
-    ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, Look, RestoreError, Restored, Restorer,
+    ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, Look, RestoreError, Restored,
+    Restorer,
 };
 use proptest::prelude::*;
 
@@ -184,7 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nobody_can_tell_that_keys_are_cold(seed: u64, before in 0..200usize, after in 0..60usize) {
+    fn cold_keys_are_as_if_they_were_there(seed: u64, before in 0..200usize, after in 0..60usize) {
         live(seed, before, after);
     }
 }

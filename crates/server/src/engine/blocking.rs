@@ -219,11 +219,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause
-            | Wait::Room
-            | Wait::Cold
-            | Wait::Fetch { .. }
-            | Wait::HostRequest => {}
+            Wait::Pause | Wait::Room | Wait::Cold | Wait::Fetch { .. } | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }

@@ -62,7 +62,9 @@ impl Engine {
         self.shard.keyspace.begin_command(unix_us / 1000);
         let is_cold = self.shard.keyspace.is_cold();
         let (result, blocking) = match commands::executor(command) {
-            Some(Executor::Data(_)) if is_cold && let Err(error) = self.restore_keys(key, command, args) => {
+            Some(Executor::Data(_))
+                if is_cold && let Err(error) = self.restore_keys(key, command, args) =>
+            {
                 (Err(error), None)
             }
             Some(Executor::Data(handler)) => {
@@ -129,10 +131,7 @@ impl Engine {
     }
 
     /// Brings back these keys.
-    pub(super) fn restore_named(
-        &mut self,
-        names: &[(DbIndex, &[u8])],
-    ) -> Result<(), CommandError> {
+    pub(super) fn restore_named(&mut self, names: &[(DbIndex, &[u8])]) -> Result<(), CommandError> {
         let keyspace = &mut self.shard.keyspace;
         let mut restored = names.iter().map(|(db, name)| keyspace.restore(*db, name));
         restored.try_for_each(|restored| restored.map_err(|error| restore_error(&error)))

@@ -9,8 +9,8 @@ use command::table::Command;
 use resp::ProtocolError;
 
 use super::batch::{self, Batch, End};
-use super::client::{Closing, ReplyMode};
 use super::blocking::Wait;
+use super::client::{Closing, ReplyMode};
 use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
 

@@ -6,7 +6,7 @@
 //!      └──── executed again ◄── all of its keys were told of ◄── Comeback::Fetched
 //! ```
 //!
-//! Only who asks waits. What a request behind it in the same read will need is asked for, too, and
+//! Only the client that asks waits. What a request behind it in the same read will need is asked for, too, and
 //! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
 //! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
 
@@ -49,7 +49,12 @@ impl Fetches {
 impl Engine {
     /// Lets a client wait for the keys of its request that are not in memory. `false` if it can be
     /// executed.
-    pub(super) fn waits_for_keys(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) -> bool {
+    pub(super) fn waits_for_keys(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+    ) -> bool {
         let session = &mut self.sessions[key].session;
         if std::mem::take(&mut session.has_fetched) {
             return false;
@@ -187,7 +192,7 @@ impl Engine {
         names
     }
 
-    /// A key was read, or could not be: whoever waits for it goes on.
+    /// A key was read, or could not be: the clients that wait for it go on.
     pub(super) fn fetched(&mut self, db: DbId, key: Box<[u8]>, restored: Option<Restored>) {
         if let Some(restored) = restored {
             self.shard.keyspace.install(restored);

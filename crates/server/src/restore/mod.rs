@@ -9,7 +9,7 @@
 //! ```
 //!
 //! After paper 002, sections 4.1 and 4.2: the *Restorer* reads what is asked for at once, and
-//! everything else in the background. Here the two are not one thread: whoever asks reads by himself.
+//! everything else in the background. Here the two are not one thread.
 //!
 //! # Invariants
 //! - The index is the one of the start: a key that was changed since is in memory, and found there.

@@ -45,7 +45,7 @@ struct Asked {
 
 impl Asked {
     fn names(&self) -> MutexGuard<'_, VecDeque<Name>> {
-        // What is in it is whole, whoever has panicked.
+        // What is in it is whole, even if a thread has panicked.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,7 +69,7 @@ impl Asked {
 }
 
 impl RestoreThreads {
-    /// Starts them, `fetcher_count` for what is asked for; `waker` wakes whoever takes what they say.
+    /// Starts them, `fetcher_count` for what is asked for; `waker` wakes the thread that takes what they say.
     pub(crate) fn start(
         warmup: Warmup,
         fetcher_count: usize,
@@ -123,7 +123,7 @@ impl Restoration for RestoreThreads {
 impl Drop for RestoreThreads {
     fn drop(&mut self) {
         self.asked.is_ending.store(true, Ordering::Release);
-        // Whoever is about to wait has looked before, or looks behind this.
+        // A thread that is about to wait has looked before, or looks behind this.
         drop(self.asked.names());
         self.asked.news.notify_all();
         // Whatever they wait for comes to its end then.

@@ -170,6 +170,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["error"],
             &["index_thread"],
             &["owned_log", "reactor"],
+            &["restore"],
             &["load"],
             &["start"],
         ],

@@ -100,11 +100,7 @@ impl Restoring {
 
 impl Shard {
     /// Keys come back from `source` from now on.
-    pub(in crate::engine) fn begin_restoring(
-        &mut self,
-        source: Box<dyn Restoration>,
-        now_us: u64,
-    ) {
+    pub(in crate::engine) fn begin_restoring(&mut self, source: Box<dyn Restoration>, now_us: u64) {
         self.restoring = Some(Restoring {
             source,
             next: None,
@@ -213,7 +209,8 @@ impl Shard {
                 true
             }
             Err(left) => {
-                let why = format!("{left} keys that the index has counted were not found in the log");
+                let why =
+                    format!("{left} keys that the index has counted were not found in the log");
                 if let Some(restoring) = &mut self.restoring {
                     restoring.is_done = false;
                     restoring.fail(why, logger);
