@@ -45,7 +45,7 @@ fn image() -> Image {
     delta.push(Entry { name: key(3), what: What::At(place(3).with_expiry(1_800_000_000_000)) });
     delta.push(Entry { name: key(5), what: What::At(place(5).with_object(ObjectId(9))) });
     for n in 0..20 {
-        let name = Name::new(Scope::object(ObjectId(9)), Hash96::numbered(n.into()));
+        let name = Name::new(Scope::object(ObjectId(9)), Hash96::new(0, n));
         delta.push(Entry { name, what: What::At(place(n)) });
     }
     indexer.add(delta.cut(Lsn(4), b"state".to_vec(), Judge::Settled(Scopes::without_map())));

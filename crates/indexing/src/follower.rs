@@ -1,12 +1,10 @@
-//! From durable blocks to entries, and where to cut.
+//! From durable blocks to entries.
 
-use base::{Lsn, RecordKind};
-use logindex::{Batch, Cut, Delta, Entry};
-use redo::{Blocks, LogBlock, Reader};
+use base::Lsn;
+use redo::{Blocks, Reader};
 
 use crate::error::Result;
-use crate::known::Known;
-use crate::namer::Namer;
+use crate::tail::Tail;
 
 /// What a step has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,50 +15,29 @@ pub enum Followed {
     All,
 }
 
+/// What is not followed as it is written, but was there before.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Before {
+    /// What was durable at the start; `None` once all of that was read.
+    pub start: Option<Lsn>,
+    /// What was durable when the index was begun, unless it was built by then.
+    pub build: Option<Lsn>,
+}
+
 /// Reads a log from the block behind a cut on, as it becomes durable.
 pub struct Follower {
     reader: Reader,
     blocks: Option<Blocks>,
-    namer: Namer,
-    known: Known,
-    /// What was durable at the start; `None` once all of that was read.
-    started_at: Option<Lsn>,
-    delta: Delta,
-    /// Of the block that is being read.
-    entries: Vec<Entry>,
-    /// The last block that was read, or behind which nothing is missing.
-    last: Lsn,
-    last_cut: Lsn,
-    /// How many bytes of the log the delta stands for.
-    bytes: u64,
+    tail: Tail,
+    before: Before,
     step_bytes: u64,
 }
 
 impl Follower {
-    /// Goes on behind `cut`, or begins with the first block. `None` if a newer program has cut.
-    /// `started_at` is the last block that was logged before this start; a step reads about `step_bytes`.
+    /// Goes on behind `tail`; what is there `before` is not in it. A step reads about `step_bytes`.
     #[must_use]
-    pub fn new(
-        reader: Reader,
-        namer: Namer,
-        cut: Option<&Cut>,
-        started_at: Lsn,
-        step_bytes: u64,
-    ) -> Option<Self> {
-        let (known, last) = Known::at(cut)?;
-        Some(Self {
-            reader,
-            blocks: None,
-            namer,
-            known,
-            started_at: Some(started_at),
-            delta: Delta::new(),
-            entries: Vec::new(),
-            last,
-            last_cut: last,
-            bytes: 0,
-            step_bytes,
-        })
+    pub const fn new(reader: Reader, tail: Tail, before: Before, step_bytes: u64) -> Self {
+        Self { reader, blocks: None, tail, before, step_bytes }
     }
 
     /// Reads some blocks.
@@ -69,30 +46,45 @@ impl Follower {
     /// When the log cannot be read. The next step goes on behind the last block that was.
     pub fn step(&mut self) -> Result<Followed> {
         let followed = self.read();
-        self.note_start(self.last.next());
+        self.note_next(self.tail.last().next());
         followed
     }
 
     /// Blocks from `next` on are read next.
-    fn note_start(&mut self, next: Lsn) {
-        if self.started_at.take_if(|end| *end < next).is_some() {
-            self.known.note_start();
+    fn note_next(&mut self, next: Lsn) {
+        if self.before.start.take_if(|end| *end < next).is_some() {
+            self.tail.note_start();
+        }
+        if self.before.build.take_if(|end| *end < next).is_some() {
+            self.tail.note_built();
+        }
+    }
+
+    fn begin(&self) -> Blocks {
+        let next = self.tail.last().next();
+        // A build that goes on after a start comes to blocks from which deletions were dropped
+        // before it began: see the crate's top.
+        match self.tail.known().building() {
+            Some(_) => self.reader.blocks_of_index(next),
+            None => self.reader.blocks(next),
         }
     }
 
     fn read(&mut self) -> Result<Followed> {
-        let Self { blocks, reader, last, .. } = self;
-        let mut blocks = blocks.take().unwrap_or_else(|| reader.blocks(last.next()));
-        if blocks.end() <= self.last {
+        let mut blocks = self.blocks.take().unwrap_or_else(|| self.begin());
+        if blocks.end() <= self.tail.last() {
             return Ok(Followed::All);
         }
-        let begun_bytes = self.bytes;
-        while self.bytes - begun_bytes < self.step_bytes {
+        let (begun_bytes, _) = self.tail.pending();
+        while self.tail.pending().0 - begun_bytes < self.step_bytes {
             match blocks.next() {
-                Ok(Some(block)) => self.note(&block)?,
+                Ok(Some(block)) => {
+                    self.note_next(block.lsn());
+                    self.tail.note_block(&block)?;
+                }
                 Ok(None) => {
                     // What is missing up to the end is empty.
-                    self.last = blocks.end();
+                    self.tail.note_end(blocks.end());
                     return Ok(Followed::Some);
                 }
                 Err(error) => {
@@ -106,66 +98,19 @@ impl Follower {
         Ok(Followed::Some)
     }
 
-    fn note(&mut self, block: &LogBlock) -> Result<()> {
-        self.note_start(block.lsn());
-        // A cut has whole blocks, and is judged by what they say: nothing of one that turns out to be
-        // bad is taken over.
-        self.entries.clear();
-        let mut mapped = None;
-        for record in block.records() {
-            let (addr, record) = record?;
-            if record.kind == RecordKind::Databases {
-                mapped.get_or_insert_with(|| self.known.clone()).note(&record)?;
-            } else {
-                mapped.as_mut().unwrap_or(&mut self.known).note(&record)?;
-            }
-            self.entries.extend(self.namer.entry(&record, addr));
-            // At least one a record: a block of records without bytes must end a step, too.
-            self.bytes += 1 + (record.key.len() + record.sub.len() + record.value.len()) as u64;
-        }
-        self.known = mapped.unwrap_or_else(|| std::mem::take(&mut self.known));
-        self.entries.drain(..).for_each(|entry| self.delta.push(entry));
-        self.last = block.lsn();
-        Ok(())
-    }
-
-    /// The last block that was read.
-    #[must_use]
-    pub const fn last(&self) -> Lsn {
-        self.last
-    }
-
-    /// The last cut.
-    #[must_use]
-    pub const fn last_cut(&self) -> Lsn {
-        self.last_cut
-    }
-
     /// Whether files of the log are being read: the next step is cheap.
     #[must_use]
     pub const fn is_reading(&self) -> bool {
         self.blocks.is_some()
     }
 
-    /// What is known as of the last block that was read.
+    /// What was read since the last cut.
     #[must_use]
-    pub const fn known(&self) -> &Known {
-        &self.known
+    pub const fn tail(&self) -> &Tail {
+        &self.tail
     }
 
-    /// The bytes of the log that were read since the last cut, and the entries.
-    #[must_use]
-    pub fn pending(&self) -> (u64, usize) {
-        (self.bytes, self.delta.len())
-    }
-
-    /// Cuts behind the last block that was read; `None` if that is where the last cut is.
-    pub fn cut(&mut self) -> Option<Batch> {
-        if self.last == self.last_cut {
-            return None;
-        }
-        self.last_cut = self.last;
-        self.bytes = 0;
-        Some(self.delta.cut(self.last, self.known.encode(), self.known.judge()))
+    pub(crate) const fn tail_mut(&mut self) -> &mut Tail {
+        &mut self.tail
     }
 }

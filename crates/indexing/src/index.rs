@@ -1,6 +1,6 @@
 //! The index of a log, and the work that keeps it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use base::Lsn;
@@ -8,10 +8,14 @@ use env::Disk;
 use logindex::{Indexer, Published};
 use redo::{IndexBound, Reader};
 
-use crate::error::Result;
-use crate::follower::{Followed, Follower};
+use crate::counting::Counting;
+use crate::error::{Error, Result};
+use crate::follower::{Before, Followed, Follower};
 use crate::known::Known;
 use crate::namer::Namer;
+use crate::peek::{Unusable, is_of_no_use, peek};
+use crate::tail::Tail;
+use crate::validity::ValidityPass;
 
 /// So many batches may wait to be written before the log is read on.
 const BACKLOG_MAX: usize = 2;
@@ -47,9 +51,6 @@ pub enum Step {
 
 /// See the file's top. A step machine: a thread runs it in the product, a simulator interleaves it.
 pub struct LogIndex {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    database: [u8; 16],
     reader: Reader,
     namer: Namer,
     options: Options,
@@ -58,6 +59,9 @@ pub struct LogIndex {
     bound: Arc<IndexBound>,
     follower: Follower,
     indexer: Indexer,
+    counting: Counting,
+    /// Up to here a sync was asked for.
+    requested: Lsn,
 }
 
 impl LogIndex {
@@ -65,11 +69,11 @@ impl LogIndex {
     /// compacts nothing that is not indexed. Call it before the log's compactor runs, and
     /// before anything is logged.
     ///
-    /// An index that is of no use is begun anew: one that is damaged, of another database or of a
-    /// newer program, or that knows more than the log. Returns why with it.
+    /// An index that is of no use is begun anew: one that is damaged, or of another database or
+    /// program, or that was not kept while it was built. Returns why with it.
     ///
     /// # Errors
-    /// The error of the disk.
+    /// The error of the disk; or the index knows more than the log ([`Error::is_loss`]).
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -78,59 +82,100 @@ impl LogIndex {
         seed: [u8; 16],
         options: Options,
     ) -> Result<(Self, Option<String>)> {
-        let namer = Namer::new(seed);
+        let (namer, bound, epoch) = (Namer::new(seed), reader.index_bound(), reader.epoch());
+        bound.set(Lsn::ZERO);
+        let started_at = reader.blocks(Lsn(1)).end();
+        let peeked = peek(&*disk, dir, database)?;
+        peeked.check_end(started_at)?;
+        let open = || Indexer::open(Arc::clone(&disk), dir, database, options.runs);
+        let opened = peeked.go_on(epoch).and_then(|known| match open() {
+            Err(error) if is_of_no_use(&error) => Err(Unusable::Refused(error)),
+            opened => Ok(opened.map(|indexer| (indexer, known))),
+        });
+        let (opened, unusable) = match opened {
+            Ok(opened) => (opened.map_err(Error::unreadable(dir))?, None),
+            Err(why) => {
+                discard(&*disk, dir)?;
+                ((open().map_err(Error::unreadable(dir))?, None), Some(why.to_string()))
+            }
+        };
+        let (mut indexer, known) = opened;
+        let cut = indexer.installed_cut().map_or(Lsn::ZERO, |cut| cut.lsn);
+        let known = known.unwrap_or_else(|| Known::nothing(epoch));
+        if known.building().is_some() && cut > Lsn::ZERO {
+            // Before any compaction can run: the build has been there in this life of the log, too.
+            indexer.restate(known.encode(), known.judge())?;
+        }
+        let tail = Tail::behind(cut, known, namer);
+        let build = tail.known().building().map(|_| started_at);
+        let before = Before { start: Some(started_at), build };
+        let mut index = Self::with(reader, namer, options, indexer, tail, started_at, before);
+        index.raise_bound();
+        Ok((index, unusable))
+    }
+
+    /// Opens the index in `dir` of a log that was opened behind its cut, with the tail that recovery
+    /// has read. What is behind the cut is written and installed: afterwards the index knows all of
+    /// the log. Call it before the log's compactor runs, and before anything is logged.
+    ///
+    /// # Errors
+    /// The error of the disk, or damage: remove the index ([`discard`]), and read all of the log.
+    ///
+    /// # Panics
+    /// If the index has been written since it was looked at.
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        reader: Reader,
+        database: [u8; 16],
+        seed: [u8; 16],
+        options: Options,
+        mut tail: Tail,
+    ) -> Result<Self> {
         let bound = reader.index_bound();
         bound.set(Lsn::ZERO);
-        let durable = reader.blocks(Lsn(1)).end();
-        let opened = Indexer::open(Arc::clone(&disk), dir, database, options.runs);
-        let usable = |indexer: &Indexer| {
-            let Some((_, cut)) = Known::at(indexer.installed_cut()) else {
-                return Err("a newer program has cut it".to_owned());
-            };
-            if cut > durable {
-                return Err(format!("it knows the log up to block {cut}, which ends at {durable}"));
+        let started_at = reader.blocks(Lsn(1)).end();
+        let mut indexer = Indexer::open(disk, dir, database, options.runs)?;
+        let cut = indexer.installed_cut().map_or(Lsn::ZERO, |cut| cut.lsn);
+        assert_eq!(cut, tail.last_cut(), "the index is locked with the log");
+        if cut > started_at {
+            return Err(Error::AheadOfLog { dir: dir.to_owned(), cut, end: started_at });
+        }
+        tail.note_end(started_at);
+        tail.note_start();
+        if let Some(batch) = tail.cut() {
+            indexer.add(batch);
+            while indexer.backlog() > 0 {
+                indexer.step(started_at)?;
             }
-            Ok(())
-        };
-        let (indexer, unusable) = match opened {
-            Ok(indexer) => {
-                let unusable = usable(&indexer).err();
-                (Some(indexer), unusable)
-            }
-            Err(error) if is_of_no_use(&error) => (None, Some(error.to_string())),
-            Err(error) => return Err(error.into()),
-        };
-        let indexer = match (indexer, &unusable) {
-            (Some(indexer), None) => indexer,
-            (indexer, _) => {
-                drop(indexer);
-                logindex::discard(&*disk, dir)?;
-                Indexer::open(Arc::clone(&disk), dir, database, options.runs)?
-            }
-        };
-        let follower = Follower::new(
-            reader.another(),
-            namer,
-            indexer.installed_cut(),
-            durable,
-            options.step_bytes,
-        );
-        let follower = follower.expect("looked at above");
-        let dir = dir.to_owned();
-        let mut index = Self {
-            disk,
-            dir,
-            database,
+        }
+        let (namer, before) = (Namer::new(seed), Before::default());
+        let mut index = Self::with(reader, namer, options, indexer, tail, started_at, before);
+        index.raise_bound();
+        Ok(index)
+    }
+
+    fn with(
+        reader: Reader,
+        namer: Namer,
+        options: Options,
+        indexer: Indexer,
+        tail: Tail,
+        started_at: Lsn,
+        before: Before,
+    ) -> Self {
+        let follower = Follower::new(reader.another(), tail, before, options.step_bytes);
+        Self {
+            bound: reader.index_bound(),
             reader,
             namer,
             options,
-            started_at: durable,
-            bound,
+            started_at,
             follower,
             indexer,
-        };
-        index.raise_bound();
-        Ok((index, unusable))
+            counting: Counting::default(),
+            requested: Lsn::ZERO,
+        }
     }
 
     fn raise_bound(&mut self) {
@@ -147,54 +192,129 @@ impl LogIndex {
     /// until [`LogIndex::begin_anew`]; otherwise another step tries again.
     pub fn step(&mut self, may_look: bool) -> Result<Step> {
         let mut step = Step::Idle;
-        if self.indexer.backlog() < BACKLOG_MAX {
+        if self.waits_for_count() {
+            step = self.prepare_count()?;
+        } else if self.indexer.backlog() < BACKLOG_MAX {
             if self.is_cut_due() {
                 self.cut_now();
                 step = Step::Worked;
-            } else if (may_look || self.follower.is_reading() || self.is_cut_wanted())
-                && self.follower.step()? == Followed::Some
-            {
-                step = Step::Worked;
+            } else if may_look || self.follower.is_reading() || self.is_cut_wanted() {
+                match self.follower.step()? {
+                    Followed::Some => step = Step::Worked,
+                    Followed::All => self.request_sync(),
+                }
             }
         }
-        if self.indexer.step(self.follower.last())? == logindex::Step::Worked {
+        if self.indexer.step(self.read())? == logindex::Step::Worked {
             step = Step::Worked;
             self.raise_bound();
+        }
+        if self.counting.is_running() {
+            self.count()?;
+            step = Step::Worked;
+        }
+        if step == Step::Idle && self.restate()? {
+            step = Step::Worked;
         }
         Ok(step)
     }
 
+    /// Whether nothing may be read before a pass has begun that counts the keys.
+    fn waits_for_count(&self) -> bool {
+        !self.counting.is_running() && self.known().wants_count()
+    }
+
+    /// Begins the pass, once all that was read is installed: what it counts is then as of the last
+    /// block that was read.
+    fn prepare_count(&mut self) -> Result<Step> {
+        if self.follower.tail().last_cut() < self.read() {
+            self.cut_now();
+        } else if self.cut() == self.read() {
+            self.counting = Counting::begin(&self.indexer.index(), self.known().judge())?;
+            self.follower.tail_mut().known_mut().begin_count();
+        } else {
+            return Ok(Step::Idle);
+        }
+        Ok(Step::Worked)
+    }
+
+    fn count(&mut self) -> Result<()> {
+        let counted = self.counting.step(self.options.runs.step_entries);
+        let known = self.follower.tail_mut().known_mut();
+        match counted {
+            Ok(Some(counts)) => {
+                known.note_counted(&counts);
+                // It is to be known at the next start, too.
+                self.cut_now();
+            }
+            Ok(None) => {}
+            Err(error) => {
+                known.abandon_count();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps with the installed cut what is known, if that has changed and nothing else has: the start
+    /// is over, or the keys were counted. Returns whether it had.
+    fn restate(&mut self) -> Result<bool> {
+        let Some(cut) = self.indexer.installed_cut() else { return Ok(false) };
+        let state = self.known().encode();
+        if cut.lsn != self.read() || cut.state == state {
+            return Ok(false);
+        }
+        let judge = self.known().judge();
+        self.indexer.restate(state, judge)?;
+        Ok(true)
+    }
+
     fn is_cut_due(&self) -> bool {
-        let (bytes, entries) = self.follower.pending();
+        let (bytes, entries) = self.follower.tail().pending();
         bytes >= self.options.cut_bytes
             || entries >= self.options.cut_entries
-            || (self.is_cut_wanted() && self.follower.last() >= self.bound.wanted())
+            || (self.is_cut_wanted() && self.read() >= self.bound.wanted())
+    }
+
+    /// Asks for the sync that a wanted cut waits for. With `appendfsync no` nothing else does on a log
+    /// at rest: of several devices one may have older blocks that are not durable.
+    fn request_sync(&mut self) {
+        let wanted = self.bound.wanted();
+        if self.is_cut_wanted() && self.read() < wanted && self.requested < wanted {
+            self.reader.request_sync(wanted);
+            self.requested = wanted;
+        }
     }
 
     /// Whether a compaction waits for a cut that is not on its way.
     fn is_cut_wanted(&self) -> bool {
-        self.follower.last_cut() < self.bound.wanted()
+        self.follower.tail().last_cut() < self.bound.wanted()
     }
 
     /// Cuts behind what was read, if that is behind the last cut.
     pub fn cut_now(&mut self) {
-        if let Some(batch) = self.follower.cut() {
+        if let Some(batch) = self.follower.tail_mut().cut() {
             self.indexer.add(batch);
         }
     }
 
     /// Removes the index and begins it anew with the first block.
     ///
+    /// A compaction that was ordered before may still drop deletions of what the build has read: then a
+    /// step says so ([`crate::Error::is_final`]), and it is begun anew once more.
+    ///
     /// # Errors
-    /// The error of the disk; the index may be there still.
+    /// The error of the disk; then the index goes on as it was, as far as it can.
     pub fn begin_anew(&mut self) -> Result<()> {
         self.bound.set(Lsn::ZERO);
-        logindex::discard(&*self.disk, &self.dir)?;
-        let disk = Arc::clone(&self.disk);
-        self.indexer = Indexer::open(disk, &self.dir, self.database, self.options.runs)?;
-        let (reader, step_bytes) = (self.reader.another(), self.options.step_bytes);
-        let follower = Follower::new(reader, self.namer, None, self.started_at, step_bytes);
-        self.follower = follower.expect("there is no cut");
+        self.indexer.begin_anew()?;
+        let tail = Tail::behind(Lsn::ZERO, Known::nothing(self.reader.epoch()), self.namer);
+        let reader = self.reader.another();
+        // Compactions have taken what the index before knew: here, too, roots are behind their elements.
+        let build = Some(reader.blocks(Lsn(1)).end());
+        let before = Before { start: Some(self.started_at), build };
+        self.follower = Follower::new(reader, tail, before, self.options.step_bytes);
+        self.counting = Counting::default();
         Ok(())
     }
 
@@ -202,9 +322,8 @@ impl LogIndex {
     ///
     /// # Errors
     /// The error of the disk; the log then goes on as if there were an index.
-    pub fn give_up(self) -> Result<()> {
-        drop((self.follower, self.indexer));
-        logindex::discard(&*self.disk, &self.dir)?;
+    pub fn give_up(mut self) -> Result<()> {
+        self.indexer.begin_anew()?;
         self.bound.lift();
         Ok(())
     }
@@ -218,13 +337,24 @@ impl LogIndex {
     /// The last block that was read.
     #[must_use]
     pub const fn read(&self) -> Lsn {
-        self.follower.last()
+        self.follower.tail().last()
     }
 
-    /// What following the log has told.
+    /// What following the log has told, as of the last block that was read.
     #[must_use]
     pub const fn known(&self) -> &Known {
-        self.follower.known()
+        self.follower.tail().known()
+    }
+
+    /// Begins a pass that finds what is live at the installed cut.
+    ///
+    /// # Errors
+    /// When the index cannot be read, or is damaged.
+    pub fn validity_pass(&self) -> Result<ValidityPass> {
+        let cut = self.indexer.installed_cut();
+        let known = cut.map_or_else(|| Some(Known::nothing(0)), |cut| Known::decode(&cut.state));
+        let known = known.expect("it was read or written by this program");
+        ValidityPass::new(&self.indexer.index(), &known)
     }
 
     /// The handle by which other threads get the newest index.
@@ -234,11 +364,10 @@ impl LogIndex {
     }
 }
 
-/// Whether the way out is to remove the index.
-fn is_of_no_use(error: &logindex::Error) -> bool {
-    match error {
-        logindex::Error::OtherDatabase { .. } => true,
-        logindex::Error::File(env::FileError::NewerFormat { .. }) => true,
-        error => error.is_corrupt(),
-    }
+/// Removes the index in `dir`, durably.
+///
+/// # Errors
+/// The error of the disk, and what to do.
+pub fn discard(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    logindex::discard(disk, dir).map_err(Error::unreadable(dir))
 }

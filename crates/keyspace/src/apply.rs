@@ -393,7 +393,7 @@ fn holds(entry: &Entry, id: ObjectId) -> bool {
     entry.object().is_some_and(|object| object.id() == id)
 }
 
-const fn packed_kind(kind: RecordKind) -> Kind {
+pub(crate) const fn packed_kind(kind: RecordKind) -> Kind {
     match kind {
         RecordKind::ListPacked => Kind::ListPacked,
         RecordKind::HashPacked => Kind::HashPacked,

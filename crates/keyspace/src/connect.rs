@@ -37,6 +37,7 @@ impl<J: Journal> Keyspace<J> {
             awaited: self.awaited,
             access_tracked: self.access_tracked,
             is_frozen: self.is_frozen,
+            cold: self.cold,
             limbo: self.limbo,
             recorder: self.recorder.with_journal(journal),
         }

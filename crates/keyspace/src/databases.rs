@@ -31,7 +31,9 @@ impl Keyspace {
         self.effects.touched.extend(touched);
         for db in [a, b] {
             for key in self.awaited.keys_of(db) {
-                if self.dbs[db].keys.find(self.hash_of(&key), &key).is_some() {
+                let hash = self.hash_of(&key);
+                let is_there = self.dbs[db].keys.locate(hash, &key).is_some();
+                if is_there || self.locate_cold(db, hash, &key).is_some() {
                     self.effects.ready.push((db, key));
                 }
             }
@@ -44,7 +46,7 @@ impl Keyspace {
         self.recorder.note_read_all();
         let mut count = 0;
         for db in dbs {
-            if self.dbs[db].keys.is_empty() {
+            if self.dbs[db].is_empty() {
                 continue;
             }
             for key in self.watched.keys_of(db) {
@@ -52,12 +54,13 @@ impl Keyspace {
                     self.effects.touched.push((db, key));
                 }
             }
-            if self.dbs[db].keys.is_empty() {
+            if self.dbs[db].is_empty() {
                 // All that there was had expired and is deleted. A fresh id now would be one that
                 // no record tells of, and whatever is logged under it would not be found again.
                 continue;
             }
-            count += self.dbs[db].keys.len();
+            count += self.size(db).0;
+            self.note_dropped(db);
             let fresh = Db::new(DbId(self.next_db_id));
             self.next_db_id += 1;
             self.free.database(std::mem::replace(&mut self.dbs[db], fresh));

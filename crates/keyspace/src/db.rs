@@ -18,12 +18,19 @@ pub(crate) struct Db {
     pub(crate) id: DbId,
     pub(crate) keys: Table<Entry>,
     expiring: Vec<u64>,
+    /// How many keys are in the log and not in `keys`.
+    pub(crate) cold_count: u64,
 }
 
 impl Db {
     /// A database without keys.
     pub(crate) fn new(id: DbId) -> Self {
-        Self { id, keys: Table::new(), expiring: Vec::new() }
+        Self { id, keys: Table::new(), expiring: Vec::new(), cold_count: 0 }
+    }
+
+    /// Whether there is no key, wherever.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.cold_count == 0
     }
 
     /// How many keys expire.

@@ -27,7 +27,10 @@ impl Keyspace {
         if !self.is_frozen() {
             return self.locate(db, hash, key);
         }
-        let place = self.dbs[db].keys.locate(hash, key)?;
+        let place = match self.dbs[db].keys.locate(hash, key) {
+            Some(place) => place,
+            None => self.locate_cold(db, hash, key)?,
+        };
         let entry = self.dbs[db].keys.at(place);
         if self.is_expired(entry) {
             // That nothing is there is news of this entry: an older one may not have expired.

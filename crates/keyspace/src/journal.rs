@@ -17,6 +17,11 @@ pub trait Journal: Send {
     fn durable_lsn(&self) -> Lsn;
     /// The LSN of the block that has this record, when it is not durable yet.
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn>;
+    /// Whether [`Journal::retire`] was called for this record, in this life or before. A journal that
+    /// nothing can be brought back from need not know.
+    fn is_retired(&self, _addr: RecordAddr) -> bool {
+        false
+    }
 }
 
 /// A journal that does nothing: the database is a cache.
@@ -72,5 +77,9 @@ impl<T: Journal + ?Sized> Journal for Box<T> {
 
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
         (**self).undurable_lsn_of(addr)
+    }
+
+    fn is_retired(&self, addr: RecordAddr) -> bool {
+        (**self).is_retired(addr)
     }
 }

@@ -10,6 +10,7 @@
 use base::{DbId, DbIndex, ObjectId, RecordAddr};
 
 use crate::access;
+use crate::cold::Cold;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
 use crate::db::{Db, Dbs};
 use crate::effects::{Effects, Interest, Notify};
@@ -57,6 +58,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) awaited: Interest,
     pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
+    /// While keys may be in the log only.
+    pub(crate) cold: Option<Box<Cold>>,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
     /// The last field, as it has the journal.
@@ -86,6 +89,7 @@ impl<J: Journal> Keyspace<J> {
             awaited: Interest::default(),
             access_tracked: true,
             is_frozen: false,
+            cold: None,
             limbo: None,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),
         }
@@ -112,6 +116,7 @@ impl Keyspace {
     /// Begins a command: the time that it sees, and what its reply depends on.
     pub fn begin_command(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
+        self.forget_absent();
         self.recorder.begin_command();
     }
 
@@ -190,10 +195,12 @@ impl Keyspace {
     }
 
     /// How many keys a database has (expired ones that no command has met yet among them), and how many
-    /// of them expire.
+    /// of those in memory expire.
     #[must_use]
     pub fn size(&self, db: DbIndex) -> (usize, usize) {
-        (self.dbs[db].keys.len(), self.dbs[db].expiring_count())
+        let Db { keys, cold_count, .. } = &self.dbs[db];
+        let cold_count = usize::try_from(*cold_count).unwrap_or(usize::MAX);
+        (keys.len() + cold_count, self.dbs[db].expiring_count())
     }
 
     /// The running command read something that depends on every key.
@@ -220,7 +227,10 @@ impl Keyspace {
             self.limbo.is_none(),
             "what is fed from a log is changed by its records alone"
         );
-        let place = self.dbs[db].keys.locate(hash, key)?;
+        let place = match self.dbs[db].keys.locate(hash, key) {
+            Some(place) => place,
+            None => self.locate_cold(db, hash, key)?,
+        };
         if self.is_expired(self.dbs[db].keys.at(place)) {
             self.expire(db, hash, key);
             return None;

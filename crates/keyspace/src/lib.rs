@@ -28,6 +28,7 @@
 
 mod access;
 mod apply;
+mod cold;
 pub mod collection;
 mod connect;
 mod database_map;
@@ -65,6 +66,7 @@ mod value_type;
 pub mod zset;
 
 pub use apply::ApplyError;
+pub use cold::{ColdStart, ColdStats, Look, RestoreError, Restored, Restorer};
 pub use collection::Updated;
 pub use database_map::DatabaseMap;
 pub use effects::{Effects, Event, Notify};

@@ -155,7 +155,7 @@ mod tests {
         let mut delta = Delta::new();
         assert!(delta.is_empty());
         let names = 3 * CHUNK_ENTRIES as u64 / 2;
-        let name = |n: u64| Name::new(Scope::database(DbId(n % 3)), Hash96::numbered(n % names));
+        let name = |n: u64| Name::new(Scope::database(DbId(n % 3)), Hash96::new(n % names, 0));
         for n in 0..2 * names {
             delta.push(Entry { name: name(n), what: What::Gone });
         }

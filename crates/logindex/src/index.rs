@@ -7,6 +7,7 @@ use base::Lsn;
 use env::Disk;
 
 use crate::cache::BlockCache;
+use crate::delta::Cut;
 use crate::error::{Error, Result};
 use crate::filter::Probe;
 use crate::judge::Judge;
@@ -139,6 +140,21 @@ impl Index {
     }
 }
 
+/// Returns the installed cut of the index in `dir`; `None` if there is none. Changes nothing.
+///
+/// Only the manifest is read: whether the runs are whole is not known yet.
+///
+/// # Errors
+/// Damage, a newer format, another database, or the error of the disk.
+pub fn installed_cut(disk: &dyn Disk, dir: &Path, database: [u8; 16]) -> Result<Option<Cut>> {
+    match Manifest::read(disk, dir)? {
+        Some(manifest) if manifest.database != database => {
+            Err(Error::OtherDatabase { path: dir.join(FILE_NAME) })
+        }
+        manifest => Ok(manifest.and_then(|manifest| manifest.cut)),
+    }
+}
+
 /// Removes the manifest of the index in `dir`, durably: afterwards there is no index.
 ///
 /// Do this before anything that makes what the runs say untrue. No [`crate::Indexer`] of the
@@ -161,13 +177,21 @@ pub fn discard(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// Removes the files that the manifest does not name: unfinished, replaced, or never installed.
+///
+/// What was seen of the manifest, that it is there or not, is made durable before: if a crash took that
+/// back, the manifest before would name runs that are gone.
 pub(crate) fn remove_unnamed(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()> {
-    for name in disk.list(dir).map_err(Error::io(dir, "list"))? {
-        let path = dir.join(name);
+    let names = disk.list(dir).map_err(Error::io(dir, "list"))?;
+    let unnamed = names.into_iter().map(|name| dir.join(name)).filter(|path| {
         let is_ours = path.extension().is_some_and(|end| end == "run" || end == "tmp");
-        if is_ours && !manifest.runs.iter().any(|run| run.path(dir) == path) {
-            disk.remove(&path).map_err(Error::io(&path, "remove"))?;
-        }
+        is_ours && !manifest.runs.iter().any(|run| run.path(dir) == *path)
+    });
+    let mut unnamed = unnamed.peekable();
+    if unnamed.peek().is_some() {
+        disk.sync_dir(dir).map_err(Error::io(dir, "sync"))?;
+    }
+    for path in unnamed {
+        disk.remove(&path).map_err(Error::io(&path, "remove"))?;
     }
     Ok(())
 }

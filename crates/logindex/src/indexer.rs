@@ -27,7 +27,8 @@ use env::Disk;
 use crate::cache::BlockCache;
 use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
-use crate::index::{Index, open_runs, remove_unnamed};
+use crate::index::{Index, discard, open_runs, remove_unnamed};
+use crate::judge::Judge;
 use crate::manifest::{FILE_NAME, Manifest};
 use crate::merge_job::MergeJob;
 use crate::options::Options;
@@ -206,6 +207,41 @@ impl Indexer {
     fn last_written(&self) -> Lsn {
         let installed = self.manifest.cut.as_ref().map_or(Lsn::ZERO, |cut| cut.lsn);
         self.pending.back().map_or(installed, |pending| pending.cut.lsn)
+    }
+
+    /// Replaces what is kept with the installed cut. No cut may be on its way.
+    ///
+    /// REQUIRES: `judge` is as of the cut, as it was when the batch was cut, or says more.
+    ///
+    /// # Errors
+    /// The error of the disk; the old or the new state is kept then.
+    ///
+    /// # Panics
+    /// Without an installed cut, or with a later one on its way.
+    pub fn restate(&mut self, state: Vec<u8>, judge: Judge) -> Result<()> {
+        assert_eq!(self.backlog(), 0, "a later cut would have another state");
+        let lsn = self.manifest.cut.as_ref().expect("a cut is installed").lsn;
+        self.publish(self.index.run_list().to_vec(), Some(Cut { lsn, state, judge }))
+    }
+
+    /// Removes the index durably, and begins an empty one in its place.
+    ///
+    /// # Errors
+    /// The error of the disk; then nothing has changed but that the manifest may be gone.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        discard(&*self.disk, &self.dir)?;
+        self.disk.create_dir_all(&self.dir).map_err(Error::io(&self.dir, "create"))?;
+        // The numbers go on: a run that could not be removed is never taken for another one.
+        let next_run = self.next_run;
+        self.manifest = Manifest { next_run, ..Manifest::empty(self.manifest.database) };
+        self.index = Index::new(Vec::new(), None, self.cache.clone(), self.options.chunk_bytes);
+        *self.published.index.lock() = self.index.clone();
+        self.batches.clear();
+        self.pending.clear();
+        self.order.clear();
+        self.replaced.clear();
+        (self.writing, self.filter, self.merging) = (None, None, Merging::Idle);
+        Ok(())
     }
 
     /// Does some of what there is to do. `durable` is the last durable block of the log.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! An LSM tree of addresses, never of values. A **name** is a scope (a database or an object) and 96
-//! bits of a keyed hash, or a number in the place of the hash. An **entry** says of a name where its
+//! bits of a keyed hash. An **entry** says of a name where its
 //! newest record is, or that it is gone. A **cut** is a boundary between two blocks of the log: an
 //! index that is installed with a cut says of every name what the log says up to it, and nothing of
 //! what follows. A **run** is an immutable file of entries in the order of their names; the newest
@@ -103,7 +103,7 @@ mod verify;
 
 pub use delta::{Batch, Cut, Delta};
 pub use error::{Error, Result};
-pub use index::{Cached, Index, discard};
+pub use index::{Cached, Index, discard, installed_cut};
 pub use indexer::{Indexer, Published, Step};
 pub use judge::{Judge, Scopes};
 pub use name::{EXPIRY_MS_MAX, Entry, Hash96, Name, Place, Scope, ScopeKind, TAG_MAX, What};

@@ -67,7 +67,7 @@ impl Scope {
     }
 }
 
-/// 96 bits that identify a name in its scope: of a keyed hash, or a number.
+/// 96 bits of a keyed hash that identify a name in its scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash96 {
     high: u64,
@@ -84,13 +84,6 @@ impl Hash96 {
     #[must_use]
     pub const fn new(high: u64, low: u32) -> Self {
         Self { high, low }
-    }
-
-    /// Puts a number in the place of a hash: elements are then in the order of their numbers.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-    pub const fn numbered(number: u64) -> Self {
-        Self { high: number >> 32, low: number as u32 }
     }
 
     /// The upper 64 bits.
@@ -258,10 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_sort_as_numbers() {
-        let numbers = [0, 1, 1 << 31, 1 << 32, u64::MAX];
-        assert!(numbers.map(Hash96::numbered).is_sorted());
-        assert_eq!(Hash96::numbered(u64::MAX).to_u128(), u128::from(u64::MAX));
+    fn hashes_sort_as_numbers() {
+        let hashes = [Hash96::MIN, Hash96::new(0, u32::MAX), Hash96::new(1, 0), Hash96::MAX];
+        assert!(hashes.is_sorted() && hashes.map(Hash96::to_u128).is_sorted());
         for hash in [Hash96::MIN, Hash96::new(7, 9), Hash96::MAX] {
             assert_eq!(Hash96::from_u128(hash.to_u128()), Some(hash));
         }

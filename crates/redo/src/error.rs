@@ -137,6 +137,30 @@ pub enum Error {
         found: u32,
     },
 
+    /// An index of the log ends before what compactions have already changed.
+    #[error(
+        "the index knows the log up to block {cut}, and compactions have changed it up to block {horizon}: the index cannot be used; read the whole log"
+    )]
+    IndexTooOld {
+        /// The last block that the index knows.
+        cut: Lsn,
+        /// The newest block of a segment that was compacted.
+        horizon: Lsn,
+    },
+
+    /// An index of the log says of a segment what cannot be.
+    #[error(
+        "the index has {live} live records in segment {segment}, {what}: the index is not of this log or damaged; remove its directory and restart"
+    )]
+    Contradicted {
+        /// The segment.
+        segment: SegmentId,
+        /// How many of its records are live, as the index says.
+        live: u32,
+        /// What is the matter.
+        what: String,
+    },
+
     /// The directory belongs to another database.
     #[error(
         "{path} belongs to database {found}, not to {expected}; check log-devices and dir",

@@ -8,6 +8,7 @@
 //!   tick   ─► jobs ─────────────► Compactor ─► segment, smaller
 //!                                                            │
 //!   Recovery: catalog ─► merge of all blocks by LSN ◄────────┘─► Replay (the keyspace)
+//!             (or of those behind the cut of an index; then what is live comes by note_live)
 //! ```
 //!
 //! A *record* is the complete new state of one entry, or says that it is gone. A *block* is the
@@ -48,10 +49,13 @@
 //! 5. After a failed write or sync a device's unsynced bytes are never trusted again, nor what the
 //!    kernel shows of them after a restart (`flusher`, `cut`).
 //! 6. A gap in the log is an error unless it is known to be legitimate or never to have been
-//!    acknowledged (`replay`). Nothing on disk is changed before everything was read and judged.
+//!    acknowledged (`replay`). Nothing on disk is changed before everything was read and judged; after
+//!    [`Recovery::run_behind`] that is what an index does not know, and footers for the rest (`behind`).
 //! 7. The executor takes locks only for moments, never while one is held during I/O. Lock order:
 //!    `reroute`, then the inbox of a failing device, then that of its successor.
-//! 8. Nothing here starts a thread but parallel loaders, and those only if asked to: [`Flusher`]
+//! 8. Bits that are not set say nothing until it is known what is garbage (`validity`): nothing is
+//!    compacted, put aside, healed or marked before.
+//! 9. Nothing here starts a thread but parallel loaders, and those only if asked to: [`Flusher`]
 //!    and [`Compactor`] are stepped by their owners, in any order.
 //!
 //! # Use
@@ -91,6 +95,7 @@ mod write;
 
 pub use base::RecordAddr;
 pub use compact::compactor::Compactor;
+pub use compact::live_records::LiveRecords;
 pub use env::FileError;
 pub use error::{Error, Result};
 pub use format::listing::Listed;
@@ -107,6 +112,8 @@ pub use read::blocks::Blocks;
 pub use read::in_use::{is_in_use, is_there};
 pub use read::places::FoundRecord;
 pub use read::reader::{LogBlock, Reader, ReaderLimits};
+pub use read::segment_scan::SegmentScan;
+pub use recover::behind::StartPoint;
 pub use recover::replay::{Progress, Replay};
 pub use repair::offline::{Repair, RepairMode, repair};
 pub use repair::scrubber::Scrubber;

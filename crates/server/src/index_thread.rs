@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::Mutex;
+use base::{Lsn, Mutex};
 use env::Disk;
-use indexing::{LogIndex, Step};
-use redo::{Id, Reader};
+use indexing::{Believed, LogIndex, Step};
+use redo::{Id, Reader, Recovery};
 
 use crate::engine::IndexFigures;
 use crate::logger::Logger;
@@ -42,23 +42,64 @@ pub(crate) struct IndexPlan {
     pub(crate) directory: PathBuf,
     /// `log-index`.
     pub(crate) is_wanted: bool,
+    /// `recovery`: an index may be believed.
+    pub(crate) is_instant: bool,
     /// `log-index-cut-bytes`.
     pub(crate) cut_bytes: u64,
     pub(crate) logger: Logger,
 }
 
 impl IndexPlan {
-    fn index_directory(&self) -> PathBuf {
+    pub(crate) fn index_directory(&self) -> PathBuf {
         self.directory.join("index")
     }
 
-    /// Removes an index that this life of the log will not keep: what it says is not true for long.
+    /// How it is kept.
+    pub(crate) fn options(&self) -> indexing::Options {
+        indexing::Options { cut_bytes: self.cut_bytes, ..indexing::Options::default() }
+    }
+
+    /// Looks at the index before the log is read. What was durable then is noted for the start, whether
+    /// the index is kept or not; returns whether the log need not be read for what the index says.
+    /// An index that this life of the log will not keep is removed: what it says is not true for long.
+    ///
     /// The log must be locked, and not read yet.
-    pub(crate) fn remove_unwanted(&self) -> Result<(), indexing::Error> {
+    pub(crate) fn peek(
+        &self,
+        recovery: &mut Recovery,
+    ) -> Result<Option<Believed>, indexing::Error> {
+        let directory = self.index_directory();
+        let peeked = indexing::peek(&*self.disk, &directory, recovery.database().0)?;
+        recovery.note_durable(peeked.durable());
         if !self.is_wanted {
-            logindex::discard(&*self.disk, &self.index_directory())?;
+            indexing::discard(&*self.disk, &directory)?;
+            return Ok(None);
         }
-        Ok(())
+        if !self.is_instant {
+            return Ok(None);
+        }
+        let is_there = peeked.durable() > Lsn::ZERO;
+        match peeked.believe(recovery.horizon()) {
+            Ok(believed) => Ok(Some(believed)),
+            Err(why) => {
+                if is_there {
+                    self.logger.notice(&format!("The log is read as a whole: of its index, {why}"));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes over an index that was opened at the start.
+    pub(crate) fn take_over(&self, index: LogIndex) -> OpenIndex {
+        OpenIndex { index, logger: self.logger.clone(), directory: self.index_directory() }
+    }
+
+    /// Removes an index that cannot be read, so that the log can be read as a whole.
+    pub(crate) fn distrust(&self, why: &indexing::Error) -> Result<(), indexing::Error> {
+        self.logger
+            .warning(&format!("The log index is of no use, and the log is read as a whole: {why}"));
+        indexing::discard(&*self.disk, &self.index_directory())
     }
 
     /// Opens the index of an opened log, before the log's other threads run; `None` if none is wanted.
@@ -71,17 +112,18 @@ impl IndexPlan {
         if !self.is_wanted {
             return Ok(None);
         }
-        let options =
-            indexing::Options { cut_bytes: self.cut_bytes, ..indexing::Options::default() };
+        let options = self.options();
         let directory = self.index_directory();
         let disk = Arc::clone(&self.disk);
         let bound = reader.index_bound();
         let opened = LogIndex::open(disk, &directory, reader, database.0, seed, options);
         let (index, unusable) = match opened {
             Ok(opened) => opened,
+            // To remove the index would remove the only witness.
+            Err(error) if error.is_loss() => return Err(error),
             Err(error) => {
                 self.logger.warning(&format!("The log is not indexed: {error}"));
-                logindex::discard(&*self.disk, &directory).map_err(indexing::Error::from)?;
+                indexing::discard(&*self.disk, &directory)?;
                 bound.lift();
                 return Ok(None);
             }

@@ -30,6 +30,7 @@ pub mod network;
 pub mod owned_log;
 mod process;
 mod reactor;
+pub mod restore;
 mod start;
 
 pub use error::ServeError;

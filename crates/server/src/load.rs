@@ -2,19 +2,25 @@
 //!
 //! ```text
 //!   configuration ─► log_options ─► redo::Recovery ── records ──► Filling ─► Keyspace
-//!                                        └─► Opened: log, flushers, compactor
+//!                                        │  └─► Opened: log, flushers, compactor
+//!                                        └── records behind the index's cut ─► Tail ─► LogIndex
+//!                                                                  Keyspace, all cold ◄──┘
 //! ```
 //!
 //! No threads and no sockets: [`crate::serve`] runs this on a thread of its own, the simulator in
 //! its only one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr};
-use keyspace::{ApplyError, BadRecord, EvictionPolicy, Keyspace, NoJournal, Survey};
+use env::Disk;
+use indexing::{Believed, Known, LogIndex};
+use keyspace::{ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, NoJournal, Survey};
 
 use crate::config::{LogOptions, Options};
 use crate::owned_log;
+use crate::restore::{LogRestorer, Warmup};
 
 /// The log's options as the configuration has them, for the data directory `directory`.
 #[must_use]
@@ -45,6 +51,13 @@ impl Shape {
     pub const fn new(options: &Options, now_ms: i64) -> Self {
         Self { databases: options.databases, eviction: options.eviction, now_ms }
     }
+
+    fn keyspace(self, seed: [u8; 16]) -> Keyspace<NoJournal> {
+        let mut keyspace = Keyspace::new(NoJournal, seed, self.databases);
+        keyspace.settings_mut().eviction = self.eviction;
+        keyspace.begin_command(self.now_ms);
+        keyspace
+    }
 }
 
 /// Reads the log into a keyspace, which is not connected to the log yet. `progress` is told how
@@ -62,6 +75,67 @@ pub fn load(
     Ok((filling.into_keyspace(), opened))
 }
 
+/// Where the index of a log is, and how it is kept.
+pub struct IndexPlace<'a> {
+    /// The disk that it is on.
+    pub disk: &'a Arc<dyn Disk>,
+    /// Its directory.
+    pub directory: &'a Path,
+    /// How it is kept.
+    pub options: indexing::Options,
+}
+
+/// A log that was opened by its index: its keys are cold.
+pub struct ColdLoad {
+    /// Without a key in memory.
+    pub keyspace: Keyspace<NoJournal>,
+    /// The log.
+    pub opened: redo::Opened,
+    /// Its index, which knows all of it.
+    pub index: LogIndex,
+    /// Brings the keys back.
+    pub warmup: Warmup,
+}
+
+/// Opens a log by its index: only what is behind the index's cut is read.
+///
+/// # Errors
+/// When the log or the index is damaged or cannot be read; then the log can be read as a whole, once
+/// the index is removed.
+pub fn load_cold(
+    recovery: redo::Recovery,
+    believed: Believed,
+    shape: Shape,
+    place: &IndexPlace<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> indexing::Result<ColdLoad> {
+    let (database, seed) = (recovery.database().0, recovery.hash_seed());
+    let floor = recovery.object_floor();
+    let point =
+        redo::StartPoint { cut: believed.cut(), next_object: believed.known().next_object() };
+    let mut tail = believed.tail(seed);
+    let opened =
+        recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done))?;
+    let (disk, reader) = (Arc::clone(place.disk), opened.log.reader());
+    let index =
+        LogIndex::open_with(disk, place.directory, reader, database, seed, place.options, tail)?;
+    let known = index.known();
+    let restorer = LogRestorer::new(index.published().get(), opened.log.reader(), seed);
+    let warmup = Warmup::new(restorer.another(), known)?;
+    let mut keyspace = shape.keyspace(seed);
+    keyspace.skip_objects_below(floor.max(known.next_object()));
+    keyspace.begin_cold(&cold_start(known), Box::new(restorer));
+    Ok(ColdLoad { keyspace, opened, index, warmup })
+}
+
+fn cold_start(known: &Known) -> ColdStart {
+    ColdStart {
+        databases: known.map().cloned().zip(known.databases_addr()),
+        keys: known.keys().map(Iterator::collect).unwrap_or_default(),
+        databases_seen: known.databases_end().0,
+    }
+}
+
 /// A keyspace being filled, as the log sees it.
 pub struct Filling {
     keyspace: Keyspace<NoJournal>,
@@ -73,9 +147,7 @@ impl Filling {
     /// An empty keyspace, for the log that `recovery` reads.
     #[must_use]
     pub fn new(recovery: &redo::Recovery, shape: Shape) -> Self {
-        let mut keyspace = Keyspace::new(NoJournal, recovery.hash_seed(), shape.databases);
-        keyspace.settings_mut().eviction = shape.eviction;
-        keyspace.begin_command(shape.now_ms);
+        let mut keyspace = shape.keyspace(recovery.hash_seed());
         keyspace.skip_objects_below(recovery.object_floor());
         Self { keyspace, error: None }
     }

@@ -251,6 +251,10 @@ impl Journal for OwnedLog {
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
         self.log.undurable_lsn_of(addr)
     }
+
+    fn is_retired(&self, addr: RecordAddr) -> bool {
+        self.log.is_retired(addr)
+    }
 }
 
 impl ShardLog for OwnedLog {
@@ -294,6 +298,14 @@ impl ShardLog for OwnedLog {
     fn set_compaction(&mut self, options: &LogOptions) {
         self.log.set_compaction_options(compaction_options(options));
         self.log.set_scrub_rate(options.scrub_bytes_per_second);
+    }
+
+    fn note_live(&mut self, live: Arc<redo::LiveRecords>) -> Result<(), redo::Error> {
+        self.log.note_live(live)
+    }
+
+    fn knows_validity(&self) -> bool {
+        self.log.knows_validity()
     }
 
     fn thaw(&mut self) {

@@ -25,10 +25,11 @@ use crate::engine::{BoxedLog, Deps, Engine, HostRequest, OpenLogError, OpenedLog
 use crate::error::ServeError;
 use crate::host::Host;
 use crate::index_thread::IndexPlan;
-use crate::load::{Shape, load, log_options, survey};
+use crate::load::{ColdLoad, IndexPlace, Shape, load, load_cold, log_options, survey};
 use crate::logger::Logger;
 use crate::owned_log;
 use crate::reactor::{LoopHooks, Reactor};
+use crate::restore::RestoreThreads;
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -133,8 +134,15 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let index = log_place.index(&options, logger);
     let loader = recovery.map(|recovery| {
         let clock = Arc::clone(&log_place.clock);
+        let (reopen, waker_of_log) = (log_place.opening(&options), wake_by(waker));
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
-            load_and_start(recovery, Shape::new(&options, clock.now_ms()), &index, progress)
+            let start = LogStart {
+                shape: Shape::new(&options, clock.now_ms()),
+                index: &index,
+                reopen: &reopen,
+                waker: waker_of_log,
+            };
+            start.run(recovery, progress)
         };
         Loader::spawn(move || Ok(recovery), waker, read)
     });
@@ -261,15 +269,16 @@ impl LogPlace {
     fn opening(
         &self,
         options: &Options,
-    ) -> impl FnOnce() -> Result<redo::Recovery, OpenLogError> + Send + use<> {
-        let env = redo::Env {
-            disk: Arc::clone(&self.disk),
-            clock: Arc::clone(&self.clock),
-            entropy: (self.entropy)(),
-            waker: wake_by(&self.waker),
-        };
+    ) -> impl Fn() -> Result<redo::Recovery, OpenLogError> + Send + use<> {
+        let (disk, clock) = (Arc::clone(&self.disk), Arc::clone(&self.clock));
+        let (entropy, waker) = (self.entropy, wake_by(&self.waker));
         let options = log_options(options, self.directory.clone());
-        move || Ok(redo::Recovery::open(env, options)?)
+        move || {
+            let (disk, clock) = (Arc::clone(&disk), Arc::clone(&clock));
+            let (entropy, waker) = (entropy(), Arc::clone(&waker));
+            let env = redo::Env { disk, clock, entropy, waker };
+            Ok(redo::Recovery::open(env, options.clone())?)
+        }
     }
 
     /// What a start has to know of the log's index.
@@ -278,6 +287,7 @@ impl LogPlace {
             disk: Arc::clone(&self.disk),
             directory: self.directory.clone(),
             is_wanted: options.log.index_enabled,
+            is_instant: options.log.is_instant,
             cut_bytes: options.log.index_cut_bytes,
             logger: logger.clone(),
         }
@@ -368,10 +378,14 @@ impl LoopHooks for Outside {
                 let opening = self.log_place.opening(&options);
                 let clock = Arc::clone(&self.log_place.clock);
                 let index = self.log_place.index(&options, &self.logger);
+                let (reopen, waker) =
+                    (self.log_place.opening(&options), wake_by(&self.log_place.waker));
                 let read = move |recovery, progress: &mut dyn FnMut(u64)| {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
-                    load_and_start(recovery, Shape::new(&options, clock.now_ms()), &index, progress)
+                    let shape = Shape::new(&options, clock.now_ms());
+                    LogStart { shape, index: &index, reopen: &reopen, waker }
+                        .run(recovery, progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
                 loader.report(engine);
@@ -395,11 +409,17 @@ impl LoopHooks for Outside {
 
 impl Outside {
     fn loaded(&self, engine: &mut Engine, loaded: Loaded) {
-        let Loaded { keyspace, log, summary } = loaded;
+        let Loaded { keyspace, log, summary, restoration } = loaded;
         engine.loaded(keyspace, Some(log));
+        let is_cold = restoration.is_some();
+        if let Some(restoration) = restoration {
+            engine.restore_from(Box::new(restoration));
+        }
+        let (records, blocks) = (summary.records, summary.blocks);
+        let (bytes, segments) = (summary.bytes, summary.segments);
+        let how = if is_cold { "opened by its index" } else { "loaded" };
         self.logger.notice(&format!(
-            "DB loaded from the redo log: {} records in {} blocks, {} bytes in {} segments",
-            summary.records, summary.blocks, summary.bytes, summary.segments
+            "DB {how} from the redo log: {records} records in {blocks} blocks, {bytes} bytes in {segments} segments"
         ));
         if summary.cut_bytes > 0 {
             self.logger.warning(&format!(
@@ -421,6 +441,8 @@ struct Loaded {
     keyspace: Keyspace<NoJournal>,
     log: BoxedLog,
     summary: redo::Summary,
+    /// What brings the keys back, if they are cold.
+    restoration: Option<RestoreThreads>,
 }
 
 /// A thread that opens the log and reads it.
@@ -489,29 +511,70 @@ impl<T: Send + 'static> Loader<T> {
     }
 }
 
-/// Reads the log into a keyspace, and starts its threads.
-fn load_and_start(
-    recovery: redo::Recovery,
+/// How many threads read keys that are asked for.
+const FETCHERS: usize = 4;
+
+/// Reads the log, by its index or as a whole, and starts its threads.
+struct LogStart<'a> {
     shape: Shape,
-    index: &IndexPlan,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Loaded, OpenLogError> {
-    let (database, seed) = (recovery.database(), recovery.hash_seed());
-    index.remove_unwanted()?;
-    let (keyspace, opened) = load(recovery, shape, progress)?;
-    let index = index.open(opened.log.reader(), database, seed)?;
-    let summary = opened.summary.clone();
-    let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-    Ok(Loaded { keyspace, log, summary })
+    index: &'a IndexPlan,
+    /// Opens the log again, once it was dropped.
+    reopen: &'a dyn Fn() -> Result<redo::Recovery, OpenLogError>,
+    /// Wakes the event loop when keys have come back.
+    waker: redo::Waker,
+}
+
+impl LogStart<'_> {
+    fn run(
+        self,
+        mut recovery: redo::Recovery,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Loaded, OpenLogError> {
+        if let Some(believed) = self.index.peek(&mut recovery)? {
+            let cut = believed.cut();
+            let place = IndexPlace {
+                disk: &self.index.disk,
+                directory: &self.index.index_directory(),
+                options: self.index.options(),
+            };
+            match load_cold(recovery, believed, self.shape, &place, progress) {
+                Ok(cold) => return self.start_cold(cold),
+                // What is wrong with the log itself is so for a start without an index, too.
+                Err(indexing::Error::Log(why)) => return Err(why.into()),
+                // And so is this.
+                Err(why) if why.is_loss() => return Err(why.into()),
+                Err(why) => self.index.distrust(&why)?,
+            }
+            recovery = (self.reopen)()?;
+            recovery.note_durable(cut);
+        }
+        let (database, seed) = (recovery.database(), recovery.hash_seed());
+        let (keyspace, opened) = load(recovery, self.shape, progress)?;
+        let index = self.index.open(opened.log.reader(), database, seed)?;
+        let summary = opened.summary.clone();
+        let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
+        Ok(Loaded { keyspace, log, summary, restoration: None })
+    }
+
+    fn start_cold(self, cold: ColdLoad) -> Result<Loaded, OpenLogError> {
+        let ColdLoad { keyspace, opened, index, warmup } = cold;
+        let summary = opened.summary.clone();
+        let index = Some(self.index.take_over(index));
+        let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
+        let restoration =
+            RestoreThreads::start(warmup, FETCHERS, &self.waker).map_err(OpenLogError::NoThread)?;
+        Ok(Loaded { keyspace, log, summary, restoration: Some(restoration) })
+    }
 }
 
 /// Opens a log for a keyspace that is there already, and starts its threads.
 fn survey_and_start(
-    recovery: redo::Recovery,
+    mut recovery: redo::Recovery,
     index: &IndexPlan,
 ) -> Result<OpenedLog, OpenLogError> {
     let (database, seed) = (recovery.database(), recovery.hash_seed());
-    index.remove_unwanted()?;
+    // The keyspace that is there is the newest: whatever the log holds is read.
+    index.peek(&mut recovery)?;
     let (survey, opened) = survey(recovery)?;
     let index = index.open(opened.log.reader(), database, seed)?;
     let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;

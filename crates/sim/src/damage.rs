@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use env::{Access, Disk};
 use env_sim::{SimDisk, SimEntropy};
 
+use crate::index::index_dir;
 use crate::machine::{LogShape, data_dir, device_dir};
 
 /// The last bytes of a segment that takes no further block.
@@ -38,6 +39,22 @@ pub(crate) fn flip_below_server(
 ) -> Option<Flip> {
     let dirs: Vec<PathBuf> = (0..shape.devices).map(device_dir).collect();
     flip_in(disk, &dirs, rng)
+}
+
+/// Turns a bit of a file of the index. Whether there was one.
+pub(crate) fn flip_in_index(disk: &SimDisk, rng: &mut SimEntropy) -> bool {
+    let dir = index_dir();
+    let names = disk.list(&dir).unwrap_or_default();
+    let len_of = |path: &PathBuf| disk.open(path, Access::Read).ok()?.len().ok();
+    let files = names.into_iter().map(|name| dir.join(name));
+    let files: Vec<_> = files
+        .filter_map(|path| len_of(&path).filter(|len| *len > 0).map(|len| (path, len)))
+        .collect();
+    if files.is_empty() {
+        return false;
+    }
+    let (path, len) = &files[usize::try_from(rng.below(files.len() as u64)).expect("few")];
+    disk.flip_bit(path, rng.below(*len), u8::try_from(rng.below(8)).expect("eight"))
 }
 
 fn flip_in(disk: &SimDisk, dirs: &[PathBuf], rng: &mut SimEntropy) -> Option<Flip> {

@@ -32,6 +32,7 @@ impl Life<'_> {
             self.promise_of_everysec();
         }
         self.run.at_stake_us = self.at_stake_us();
+        self.end_index()?;
         self.check_descriptors()?;
         let is_crashed = self.run.disk.is_crashed();
         let how = self.run.rng.below(8);

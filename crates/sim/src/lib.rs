@@ -4,7 +4,7 @@
 //!   clients ── RESP bytes ──► Engine ──► keyspace ── Wiretap ──► redo::Log
 //!      ▲                        │                       │           │ blocks
 //!      └─ replies: promises     │          which call wrote what    ▼
-//!            │                  │                       │     Flushers, Compactor, stepped in
+//!            │                  │                       │     Flushers, Compactor, index, stepped in
 //!            ▼                  ▼                       ▼     random order ──► SimDisk
 //!          Ledger: the state after every block, and what was promised
 //!            ▲                                                       │ crash, EIO, kill …
@@ -29,6 +29,10 @@
 //! - **One block a command**: the records of a command or transaction lie in one block.
 //! - **What is not logged does not happen**: the state changes only with a record. It is that of a
 //!   second keyspace, to which every block is applied; and both retire the same records.
+//! - **The index** of the log, which is kept in some lives of one run in four, says what is needed and
+//!   nothing else (`index`), and so does a start that believes it (`behind`). What is read by its
+//!   address is the record that was logged there (`addresses`).
+//! - **Two recoveries** of copies of one disk come to the same.
 //!
 //! # Fault model
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
@@ -46,29 +50,41 @@
 //! | what | where |
 //! |---|---|
 //! | a run of several lives, and recovery | `run`, `life`, `ending` |
-//! | the server, stepped | `machine`, `wiretap` |
+//! | what a run with an index does besides | `indexed`, `switch` |
+//! | the server, stepped | `machine`, `opening`, `works`, `wiretap` |
 //! | a keyspace that follows the log | `shadow` |
 //! | what clients send | `workload`, `client`, [`reply`] |
 //! | the judge | `ledger`, `picture` |
 //! | a backup by hard links | `backup` |
+//! | where what is needed is, and what the index says of it | `addresses`, `index` |
+//! | another recovery of the same disk, as a whole or behind the index | `twin`, `behind` |
 //! | crashes everywhere in short traces | [`script`] |
 //! | running for minutes | [`soak`], [`tally`] |
 
+mod addresses;
 mod backup;
+mod behind;
 mod client;
 mod damage;
 mod ending;
+mod index;
+mod indexed;
+mod instant;
 mod ledger;
 mod life;
 mod machine;
+mod opening;
 mod picture;
 pub mod reply;
 mod run;
 pub mod script;
 mod shadow;
 pub mod soak;
+mod switch;
 pub mod tally;
+mod twin;
 mod wiretap;
 mod workload;
+mod works;
 
 pub use run::{Outcome, Plan, Violation, run};

@@ -11,6 +11,7 @@ use server::engine::{ClientKey, Engine, HostRequest, Peer};
 use crate::client::Client;
 use crate::damage;
 use crate::machine::{Machine, Wrote, device_dir};
+use crate::opening::Site;
 use crate::picture::Picture;
 use crate::reply::encode;
 use crate::run::Run;
@@ -51,9 +52,15 @@ pub(crate) struct Life<'a> {
     pub(crate) is_dead: bool,
 }
 
+/// A peer that may do everything.
+pub(crate) fn local_peer() -> Peer {
+    Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() }
+}
+
 impl<'a> Life<'a> {
     pub(crate) fn new(run: &'a mut Run, machine: Machine) -> Self {
         let now_us = env::Clock::monotonic_us(&run.clock);
+        run.tally.instant_starts += u64::from(machine.engine.keyspace().is_cold());
         let run_policy = run.policy;
         let everysec_since_us = (run_policy < 2).then_some(now_us);
         Self {
@@ -160,6 +167,12 @@ impl<'a> Life<'a> {
     }
 
     fn step(&mut self) -> Result<(), String> {
+        if self.run.shape.index.is_some() {
+            self.try_index()?;
+            if self.is_dead || self.run.disk.is_crashed() {
+                return Ok(());
+            }
+        }
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {
@@ -258,7 +271,10 @@ impl<'a> Life<'a> {
             Some(HostRequest::OpenLog) => return Err("nobody has turned the log off".to_owned()),
         }
         // Nothing is executed between here and the end of the log.
-        let state = Picture::of(self.machine.engine.keyspace());
+        let state = match self.machine.engine.keyspace() {
+            keyspace if keyspace.is_cold() => self.machine.look()?.clone(),
+            keyspace => Picture::of(keyspace),
+        };
         let (unloaded, _) = self.machine.call(Engine::unload)?;
         let (sealed, now_us) = (self.machine.sealed(), self.now_us());
         if sealed > self.run.ledger.last() {
@@ -275,7 +291,8 @@ impl<'a> Life<'a> {
         self.run.tally.reloads += 1;
         let (seed, steps_per_million) = self.run.site_numbers();
         let run = &*self.run;
-        let site = run.site(seed, steps_per_million);
+        let is_instant = run.index.is_instant && run.decayed.is_none();
+        let site = Site { is_instant, ..run.site(seed, steps_per_million) };
         let judge = |found: &Picture, summary: &redo::Summary| {
             run.ledger.judge(summary.last_lsn, found, run.is_betrayed)
         };
@@ -343,6 +360,13 @@ impl<'a> Life<'a> {
             self.run.ledger.note(sealed, self.machine.look()?, object, now_us);
             self.run.note(|| format!("block {sealed} is sealed"));
         }
+        if self.run.shape.index.is_some() {
+            let suspicion = lock(&self.machine.works).take_suspicion();
+            let is_excused = self.run.is_betrayed || self.run.index.is_damaged;
+            if let Some(what) = suspicion.filter(|_| !is_excused) {
+                return Err(what);
+            }
+        }
         let durable = self.machine.durable();
         if durable > sealed {
             return Err(format!("block {durable} is durable, {sealed} is the last"));
@@ -375,8 +399,7 @@ impl<'a> Life<'a> {
     }
 
     pub(crate) fn come(&mut self) -> Result<(), String> {
-        let peer = Peer { address: "127.0.0.1:1".to_owned(), is_loopback: true, ..Peer::default() };
-        let key = self.call(|engine| engine.connect(peer))?;
+        let key = self.call(|engine| engine.connect(local_peer()))?;
         let key = key.map_err(|refusal| refusal.escape_ascii().to_string())?;
         self.clients.push(Client::new(key, self.next_number));
         self.next_number += 1;

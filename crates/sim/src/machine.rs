@@ -8,28 +8,26 @@
 //! [`boot`] and [`Machine::reload`] are what `server::serve` does, without sockets, signals and
 //! threads.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use base::{Lsn, ObjectId};
+use base::{DbId, Lsn, ObjectId};
 use env::Clock;
-use env_sim::{SimClock, SimDisk, SimEntropy};
-use keyspace::{Keyspace, NoJournal};
-use redo::{
-    Compactor, DeviceState, Env, Flusher, Opened, PendingSync, Recovery, Scrubber, Step, Summary,
-    Turn,
-};
-use server::config::Config;
-use server::engine::{BoxedLog, CloseError, Deps, DevicesError, Engine, ShardLog};
+use env_sim::SimEntropy;
+use keyspace::Survey;
+use redo::{DeviceState, Summary};
+use server::engine::{BoxedLog, Deps, Engine, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
-use server::load::{Filling, Shape, log_options};
 use server::logger::Logger;
-use server::owned_log::{LogWorkers, own};
 
+use crate::index::{Expected, IndexShape};
+use crate::opening::{Data, Open, Site, recover, survey};
 use crate::picture::Picture;
-use crate::shadow::{Shadow, Twice};
-use crate::wiretap::{Tap, Wiretap, lock};
+use crate::shadow::{Logged, Shadow};
+use crate::wiretap::{Tap, lock};
+use crate::works::Works;
 
 /// What the log is made like beyond what the configuration can say.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +38,8 @@ pub(crate) struct LogShape {
     pub(crate) segment_bytes: u64,
     /// How much may wait for the devices.
     pub(crate) in_flight_bytes: u64,
+    /// What the log's index is like, if one is kept in some lives.
+    pub(crate) index: Option<IndexShape>,
 }
 
 /// `maxmemory`.
@@ -57,146 +57,6 @@ pub(crate) fn device_dir(index: usize) -> PathBuf {
     PathBuf::from(format!("/device-{index}"))
 }
 
-/// The flushers, the compactor and the scrubber, to be stepped.
-pub(crate) struct Works {
-    flushers: Vec<Flusher>,
-    /// By flusher, the sync that its thread waits for while the executor goes on writing.
-    syncing: Vec<Option<PendingSync>>,
-    /// None once the log is closed.
-    compactor: Option<Compactor>,
-    scrubber: Option<Scrubber>,
-    clock: SimClock,
-    /// When each flusher has stepped last, and the longest that any has not.
-    stepped_at_us: Vec<u64>,
-    longest_gap_us: u64,
-    /// Blocks that the executor has written itself.
-    pub(crate) written_now: u64,
-    /// A flusher that gets hardly any steps: its device is slow.
-    pub(crate) starved: Option<usize>,
-}
-
-impl Works {
-    /// One of them does something.
-    pub(crate) fn step_any(&mut self, rng: &mut SimEntropy) {
-        let count = self.flushers.len();
-        let index = usize::try_from(rng.below(count as u64 + 2)).expect("few");
-        if index == count {
-            self.step_compactor();
-        } else if index > count {
-            self.step_scrubber();
-        } else if self.starved != Some(index) || rng.below(40) == 0 {
-            let now_us = self.clock.monotonic_us();
-            let gap_us = now_us - self.stepped_at_us[index];
-            self.longest_gap_us = self.longest_gap_us.max(gap_us);
-            self.stepped_at_us[index] = now_us;
-            let is_long = rng.below(2) == 0;
-            self.step_flusher(index, is_long);
-        }
-    }
-
-    /// A flusher takes a turn, and the sync that this begins may last until its next one.
-    fn step_flusher(&mut self, index: usize, is_long: bool) -> Step {
-        let flusher = &mut self.flushers[index];
-        let sync = match self.syncing[index].take() {
-            Some(sync) => sync,
-            None => match flusher.turn() {
-                Turn::Step(step) => return step,
-                Turn::Sync(sync) if is_long => {
-                    self.syncing[index] = Some(sync);
-                    return Step::Worked;
-                }
-                Turn::Sync(sync) => sync,
-            },
-        };
-        let result = sync.run();
-        flusher.synced(&sync, result);
-        Step::Worked
-    }
-
-    /// The executor has a flusher write, unless its thread is just at it. Whether it has.
-    fn write_now(&mut self, device: usize, rng: &mut SimEntropy) -> bool {
-        if self.starved == Some(device) || rng.below(4) == 0 {
-            return false;
-        }
-        let mut flushers = self.flushers.iter_mut();
-        let has_written = flushers
-            .find(|flusher| flusher.device_index() == device)
-            .is_some_and(Flusher::write_now);
-        self.written_now += u64::from(has_written);
-        has_written
-    }
-
-    /// The longest time that any flusher had no step, and whether none is slow on purpose.
-    pub(crate) fn gap_us(&self, now_us: u64) -> (u64, bool) {
-        let open_us = self.stepped_at_us.iter().map(|at_us| now_us - at_us).max();
-        (self.longest_gap_us.max(open_us.unwrap_or(0)), self.starved.is_none())
-    }
-
-    /// All of them do something; whether any has.
-    pub(crate) fn step_all(&mut self) -> bool {
-        let mut has_worked = false;
-        for index in 0..self.flushers.len() {
-            has_worked |= self.step_flusher(index, false) == Step::Worked;
-        }
-        has_worked |= self.step_scrubber() == Step::Worked;
-        has_worked | (self.step_compactor() == Step::Worked)
-    }
-
-    fn step_scrubber(&mut self) -> Step {
-        self.scrubber.as_mut().map_or(Step::Finished, Scrubber::step)
-    }
-
-    pub(crate) fn step_compactor(&mut self) -> Step {
-        self.compactor.as_mut().map_or(Step::Finished, Compactor::step)
-    }
-}
-
-/// The handle by which the engine ends the works.
-struct Stepped {
-    works: Arc<Mutex<Works>>,
-    rng: SimEntropy,
-}
-
-/// How often everything is stepped for the log to come to its end.
-const FINISH_ROUNDS: usize = 2000;
-
-impl LogWorkers for Stepped {
-    fn add_flushers(
-        &mut self,
-        _count_max: usize,
-        add: &mut dyn FnMut() -> Result<Vec<Flusher>, DevicesError>,
-    ) -> Result<(), DevicesError> {
-        let added = add()?;
-        let mut works = lock(&self.works);
-        let now_us = works.clock.monotonic_us();
-        works.stepped_at_us.extend(added.iter().map(|_| now_us));
-        works.syncing.extend(added.iter().map(|_| None));
-        works.flushers.extend(added);
-        Ok(())
-    }
-
-    fn write_now(&mut self, device: usize) -> bool {
-        lock(&self.works).write_now(device, &mut self.rng)
-    }
-
-    fn finish(&mut self) -> Result<(), CloseError> {
-        let mut works = lock(&self.works);
-        let works = &mut *works;
-        for _ in 0..FINISH_ROUNDS {
-            let mut is_finished = works.step_compactor() == Step::Finished;
-            is_finished &= works.step_scrubber() == Step::Finished;
-            for index in 0..works.flushers.len() {
-                is_finished &= works.step_flusher(index, false) == Step::Finished;
-            }
-            if is_finished {
-                return Ok(());
-            }
-            works.clock.advance_ms(1);
-        }
-        Err(CloseError::Unfinished)
-    }
-}
-
 /// See the file's top.
 pub(crate) struct Machine {
     pub(crate) engine: Engine,
@@ -208,75 +68,6 @@ pub(crate) struct Machine {
     picture: Picture,
     /// What the host says is used.
     used_bytes: Arc<AtomicU64>,
-}
-
-/// The world that a machine is started in.
-pub(crate) struct Site<'a> {
-    pub(crate) disk: &'a SimDisk,
-    pub(crate) clock: &'a SimClock,
-    pub(crate) config: &'a Config,
-    pub(crate) shape: &'a LogShape,
-    pub(crate) seed: u64,
-    /// How often the works step inside a command, in a million.
-    pub(crate) steps_per_million: u32,
-}
-
-/// The data and the log, as recovery has brought them up.
-struct Data {
-    keyspace: Keyspace<NoJournal>,
-    log: BoxedLog,
-    works: Arc<Mutex<Works>>,
-    tap: Arc<Mutex<Tap>>,
-    shadow: Shadow,
-    picture: Picture,
-    summary: Summary,
-}
-
-/// What `server::serve` does on its recovery thread.
-fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
-    let env = Env {
-        disk: Arc::new(site.disk.clone()),
-        clock: Arc::new(site.clock.clone()),
-        entropy: Box::new(SimEntropy::new(rng.next())),
-        waker: Arc::new(|| {}),
-    };
-    let options = site.config.options();
-    let mut log = log_options(&options, data_dir());
-    log.devices = (0..site.shape.devices).map(device_dir).collect();
-    log.segment_bytes = site.shape.segment_bytes;
-    log.in_flight_bytes_max = site.shape.in_flight_bytes;
-    log.reserve_bytes = 2000;
-    log.parallel_loaders = false;
-    let recovery = Recovery::open(env, log)?;
-    let shape = Shape::new(&options, site.clock.now_ms());
-    let mut twice = Twice::new(|| Filling::new(&recovery, shape));
-    let opened = recovery.run(&mut twice, &mut |_| {})?;
-    let (keyspace, shadow, retired) = twice.finish().expect("the shadow is the server's keyspace");
-    let Opened { log, flushers, compactor, summary, .. } = opened;
-    let works = Works {
-        stepped_at_us: vec![site.clock.monotonic_us(); flushers.len()],
-        longest_gap_us: 0,
-        syncing: flushers.iter().map(|_| None).collect(),
-        flushers,
-        compactor: Some(compactor),
-        scrubber: Some(log.scrubber()),
-        clock: site.clock.clone(),
-        written_now: 0,
-        starved: None,
-    };
-    let works = Arc::new(Mutex::new(works));
-    let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
-    let picture = Picture::of(&keyspace);
-    assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
-    let tap = Arc::new(Mutex::new(Tap::new(&keyspace, retired)));
-    let log = Box::new(Wiretap {
-        log: own(log, Box::new(workers)),
-        tap: Arc::clone(&tap),
-        works: Arc::clone(&works),
-        rng: SimEntropy::new(rng.next()),
-        steps_per_million: site.steps_per_million,
-    });
-    Ok(Data { keyspace, log, works, tap, shadow, picture, summary })
 }
 
 /// Recovers the database and starts the server.
@@ -296,8 +87,10 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
         logger: Logger::to_nothing(clock),
     };
     let mut engine = Engine::new(site.config.clone(), deps);
-    let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
+    let Data { keyspace, open, picture, summary, source } = data;
+    let Open { log, works, tap, shadow } = open;
     engine.loaded(keyspace, Some(log));
+    source.into_iter().for_each(|source| engine.restore_from(Box::new(source)));
     Ok((Machine { engine, works, tap, shadow, picture, used_bytes }, summary))
 }
 
@@ -329,6 +122,14 @@ impl Host for SimHost {
 pub(crate) struct Wrote {
     /// The block, if there was a record.
     pub(crate) lsn: Option<Lsn>,
+}
+
+/// What a crash brings back after a block.
+pub(crate) struct AfterBlock {
+    pub(crate) lsn: Lsn,
+    pub(crate) picture: Picture,
+    /// The largest object that it names.
+    pub(crate) object_max: ObjectId,
 }
 
 impl Machine {
@@ -383,22 +184,69 @@ impl Machine {
         site: &Site<'_>,
         found: impl FnOnce(&Picture, &Summary) -> Result<(), String>,
     ) -> redo::Result<Result<(), String>> {
-        // Each part of the old log keeps it locked.
-        {
-            let mut works = lock(&self.works);
-            works.flushers.clear();
-            works.syncing.clear();
-            works.compactor = None;
-            works.scrubber = None;
-        }
+        self.let_go_of_log();
         let data = recover(site, &mut SimEntropy::new(site.seed))?;
-        let Data { keyspace, log, works, tap, shadow, picture, summary } = data;
+        let Data { keyspace, open, picture, summary, source } = data;
+        let Open { log, works, tap, shadow } = open;
         if let Err(wrong) = found(&picture, &summary) {
             return Ok(Err(wrong));
         }
         self.engine.loaded(keyspace, Some(log));
+        source.into_iter().for_each(|source| self.engine.restore_from(Box::new(source)));
         (self.works, self.tap, self.shadow, self.picture) = (works, tap, shadow, picture);
         Ok(Ok(()))
+    }
+
+    /// See [`Works::let_go`].
+    pub(crate) fn let_go_of_log(&self) {
+        lock(&self.works).let_go();
+    }
+
+    /// The last block of a log that was closed with all of it durable.
+    pub(crate) fn closed_at(&self) -> Option<Lsn> {
+        let tap = lock(&self.tap);
+        let closed = tap.closed.as_ref()?;
+        (closed.durable_lsn.next() == closed.open_lsn).then_some(closed.durable_lsn)
+    }
+
+    /// CONFIG SET appendonly yes: the log is opened for the keyspace that is there.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn open_log(&mut self, site: &Site<'_>) -> redo::Result<(BoxedLog, Survey)> {
+        let (open, survey) = survey(site, &mut SimEntropy::new(site.seed))?;
+        let Open { log, works, tap, shadow } = open;
+        self.picture = Picture::of(shadow.keyspace());
+        (self.works, self.tap, self.shadow) = (works, tap, shadow);
+        Ok((log, survey))
+    }
+
+    /// Follows the log to the last block that was sealed. Returns what a crash brings back after
+    /// each new one, and the largest object that it names.
+    ///
+    /// # Errors
+    /// What is wrong with what was logged.
+    pub(crate) fn follow(&mut self) -> Result<Vec<AfterBlock>, String> {
+        let sealed = self.sealed();
+        let mut tap = lock(&self.tap);
+        let _looked_at_below = tap.take_touched();
+        let sealed_count = tap.logged.partition_point(|logged| logged.lsn() <= sealed);
+        let open = tap.logged.split_off(sealed_count);
+        let logged = std::mem::replace(&mut tap.logged, open);
+        let _split = tap.take_blocks();
+        drop(tap);
+        let mut states = Vec::new();
+        for block in logged.chunk_by(|a, b| a.lsn() == b.lsn()) {
+            self.shadow.apply(block)?;
+            self.picture = Picture::of(self.shadow.keyspace());
+            let objects = block.iter().map(Logged::object);
+            states.push(AfterBlock {
+                lsn: block[0].lsn(),
+                picture: self.picture.clone(),
+                object_max: objects.max().unwrap_or_default(),
+            });
+        }
+        Ok(states)
     }
 
     /// What recovery has found.
@@ -476,17 +324,82 @@ impl Machine {
     /// What has, or was.
     pub(crate) fn look_thoroughly(&mut self) -> Result<(), String> {
         let whole = Picture::of(self.engine.keyspace());
+        let is_cold = self.engine.keyspace().is_cold();
         let known = self.look()?;
-        if *known != whole {
+        let is_same = if is_cold { known.has(&whole) } else { *known == whole };
+        if !is_same {
             let difference = known.difference(&whole);
             return Err(format!("UNLOGGED: changed without a record: {difference}"));
         }
+        self.check_sizes()?;
+        self.check_validity()?;
         if self.picture != Picture::of(self.shadow.keyspace()) {
             return Err("UNHEARD: records have changed a key that they do not name".to_owned());
         }
-        if self.engine.keyspace().freeing() > 0 {
+        if self.engine.keyspace().freeing() > 0 || is_cold {
             return Ok(());
         }
         self.shadow.compare_retired(&lock(&self.tap).retired)
+    }
+
+    /// Whether as many keys are counted as there are, wherever they are.
+    fn check_sizes(&self) -> Result<(), String> {
+        let (keyspace, shadow) = (self.engine.keyspace(), self.shadow.keyspace());
+        for db in keyspace.databases() {
+            let (counted, there) = (keyspace.size(db).0, shadow.size(db).0);
+            if counted != there {
+                return Err(format!(
+                    "SIZE: {counted} keys are counted in database {db}, of {there}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many keys each database has that has any.
+    pub(crate) fn keys(&self) -> BTreeMap<DbId, u64> {
+        let keyspace = self.engine.keyspace();
+        let mut keys = BTreeMap::new();
+        for db in keyspace.databases() {
+            let count = keyspace.size(db).0 as u64;
+            if count > 0 {
+                keys.insert(keyspace.database_id(db), count);
+            }
+        }
+        keys
+    }
+
+    /// Follows the log with the index to its end, and compares them, if the log is at rest. Returns
+    /// how many entries the index has.
+    ///
+    /// # Errors
+    /// What the index says and the log does not.
+    pub(crate) fn compare_index(&mut self, is_damaged: bool) -> Result<Option<u64>, String> {
+        let is_at_rest = !self.has_open_records()
+            && self.durable() == self.sealed()
+            && self.engine.keyspace().freeing() == 0;
+        let Some(addresses) = lock(&self.tap).addresses.clone() else { return Ok(None) };
+        if !is_at_rest || addresses.newest() > self.durable() {
+            return Ok(None);
+        }
+        let expected = Expected { entries: addresses.entries(), keys: self.keys() };
+        let mut works = lock(&self.works);
+        works.index.as_mut().map_or(Ok(None), |index| index.compare(&expected, is_damaged))
+    }
+
+    /// Reads a record by its address. Whether there was one to read.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read_by_address(
+        &self,
+        rng: &mut SimEntropy,
+        is_damaged: bool,
+    ) -> Result<bool, String> {
+        let (durable, mut works, tap) = (self.durable(), lock(&self.works), lock(&self.tap));
+        match (&mut works.reader, &tap.addresses) {
+            (Some(reader), Some(addresses)) => addresses.read_any(reader, rng, durable, is_damaged),
+            _ => Ok(false),
+        }
     }
 }

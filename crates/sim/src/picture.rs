@@ -37,6 +37,11 @@ impl Picture {
         self.total
     }
 
+    /// Whether it has all of another one.
+    pub(crate) fn has(&self, other: &Self) -> bool {
+        other.keys.iter().all(|(name, digest)| self.keys.get(name) == Some(digest))
+    }
+
     /// Looks at a key again.
     pub(crate) fn look(&mut self, keyspace: &Keyspace, db: DbIndex, key: &[u8]) {
         let digest = keyspace.inspect_key(db, key).map(|entry| digest(&entry));

@@ -15,12 +15,16 @@ use redo::Summary;
 use server::config::Config;
 
 use crate::backup::Backup;
+use crate::behind::{self, Whole};
 use crate::damage::{self, Flip};
+use crate::index::Fate;
 use crate::ledger::Ledger;
 use crate::life::Life;
-use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, Site, boot, data_dir, device_dir};
+use crate::machine::{LogShape, MEMORY_MAX_BYTES, Machine, boot, data_dir, device_dir};
+use crate::opening::Site;
 use crate::picture::{Hash, Picture};
 use crate::tally::Tally;
+use crate::twin::Found;
 use crate::wiretap::lock;
 use crate::workload::{DATABASES, Workload};
 
@@ -98,6 +102,7 @@ pub(crate) struct Run {
     /// One for each policy.
     configs: Vec<Config>,
     pub(crate) shape: LogShape,
+    pub(crate) index: Fate,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Tally,
     pub(crate) workload: Workload,
@@ -121,16 +126,18 @@ pub(crate) struct Run {
 impl Run {
     fn new(plan: Plan) -> Self {
         let mut rng = SimEntropy::new(plan.seed ^ 0x51b0_5eed);
+        let (index, index_shape) = Fate::of_run(plan.seed);
         let shape = LogShape {
             devices: 1 + usize::try_from(rng.below(3)).expect("few"),
             segment_bytes: 400 + rng.below(6000),
             in_flight_bytes: if rng.below(4) == 0 { 3000 } else { 1 << 20 },
+            index: index_shape,
         };
-        Self::shaped(plan, shape, rng)
+        Self::shaped(plan, shape, index, rng)
     }
 
     /// A run on a log of this shape.
-    pub(crate) fn shaped(plan: Plan, shape: LogShape, mut rng: SimEntropy) -> Self {
+    pub(crate) fn shaped(plan: Plan, shape: LogShape, index: Fate, mut rng: SimEntropy) -> Self {
         let compaction = rng.below(3);
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
@@ -143,6 +150,7 @@ impl Run {
             clock: SimClock::new(1_700_000_000_000),
             configs: (0..3).map(|policy| configuration(policy, compaction)).collect(),
             shape,
+            index,
             ledger: Ledger::new(plan.is_traced),
             tally: Tally { seeds: 1, ..Tally::default() },
             workload: Workload::new(SimEntropy::new(rng.next()), is_large),
@@ -165,6 +173,7 @@ impl Run {
             disk: self.disk.fork(),
             clock: self.clock.fork(),
             rng: self.rng.clone(),
+            index: self.index.clone(),
             configs: self.configs.clone(),
             ledger: self.ledger.clone(),
             workload: self.workload.clone(),
@@ -223,9 +232,16 @@ impl Run {
 
     /// Starts the server; one that misses a device that was added in an earlier life is told of it,
     /// as its operator would.
-    pub(crate) fn boot(&mut self) -> redo::Result<(Machine, Summary)> {
+    ///
+    /// A file may be damaged if `is_flipped`: then the log is read as a whole.
+    pub(crate) fn boot(&mut self, is_flipped: bool) -> redo::Result<(Machine, Summary)> {
         loop {
             let (seed, steps_per_million) = self.site_numbers();
+            if self.shape.index.is_some() && !self.is_scripted {
+                self.index.is_kept = !self.index.one_in(4);
+            }
+            self.index.is_instant =
+                !self.is_betrayed && !self.index.is_damaged && !is_flipped && !self.index.one_in(4);
             match boot(&self.site(seed, steps_per_million)) {
                 Err(redo::Error::MissingDevice { .. }) if self.shape.devices < DEVICES_MAX => {
                     self.shape.devices = DEVICES_MAX;
@@ -247,6 +263,8 @@ impl Run {
             clock: &self.clock,
             config: &self.configs[usize::from(self.policy)],
             shape: &self.shape,
+            keeps_index: self.index.is_kept,
+            is_instant: self.index.is_instant,
             seed,
             steps_per_million,
         }
@@ -272,16 +290,18 @@ impl Run {
             self.back_up();
         }
         let is_quiet = crashes == 0 && flipped.is_none() && !self.is_betrayed;
+        let copy = (self.shape.index.is_some() && is_quiet && self.index.one_in(3))
+            .then(|| self.copy_disk());
         let verified = if is_quiet && self.rng.below(8) == 0 { self.verify()? } else { None };
         loop {
             if crashes > 0 && flipped.is_none() {
                 crashes -= 1;
                 self.disk.crash_after(1 + self.rng.below(30));
             }
-            let booted = self.boot();
+            let booted = self.boot(flipped.is_some());
             let is_crashed = self.disk.is_crashed();
             match booted {
-                Ok((machine, summary)) if !is_crashed => {
+                Ok((mut machine, summary)) if !is_crashed => {
                     self.disk.crash_after(u64::MAX / 4);
                     self.disk.set_faults(Faults::default());
                     if let Some(flip) = flipped {
@@ -294,6 +314,10 @@ impl Run {
                     }
                     self.judge(machine.recovered(), &summary)?;
                     lock(&machine.tap).used = self.ledger.object_max(summary.last_lsn);
+                    if let Some(copy) = copy {
+                        self.judge_twin(&machine, &summary, &copy)?;
+                    }
+                    self.judge_index(&mut machine)?;
                     return Ok(Some(machine));
                 }
                 _ if is_crashed => {
@@ -323,6 +347,65 @@ impl Run {
                     }
                 }
             }
+        }
+    }
+
+    /// A copy of the disk as it is between two lives, which works well.
+    fn copy_disk(&self) -> SimDisk {
+        let copy = self.disk.fork();
+        copy.set_faults(Faults::default());
+        (0..DEVICES_MAX).for_each(|at| copy.mend_dir(&device_dir(at)));
+        copy
+    }
+
+    /// Starts another server on a copy of the disk: it must come to the same as this machine.
+    fn judge_twin(
+        &mut self,
+        machine: &Machine,
+        summary: &Summary,
+        copy: &SimDisk,
+    ) -> Result<(), String> {
+        let shape = self.shape.index.filter(|_| !self.index.is_damaged && self.index.one_in(2));
+        if let (Some(shape), Some(whole)) = (shape, Whole::of(machine, summary.last_lsn)) {
+            let (seed, clock) = (self.index.rng.next(), self.clock.fork());
+            let site = Site { disk: copy, clock: &clock, keeps_index: true, ..self.site(seed, 0) };
+            let is_believed = behind::compare(&site, &mut SimEntropy::new(seed), shape, &whole)?;
+            if is_believed {
+                self.tally.starts_behind_index += 1;
+                // What such a start has opened is durable, and what it has compacted.
+                copy.crash();
+            }
+        }
+        let seed = self.index.rng.next();
+        let site = Site { disk: copy, keeps_index: !self.index.is_kept, ..self.site(seed, 0) };
+        let (twin, other) =
+            boot(&site).map_err(|error| format!("TWINS: one does not start: {error}"))?;
+        self.tally.twin_recoveries += 1;
+        let other = Found::of(&twin, other.last_lsn);
+        Found::of(machine, summary.last_lsn).compare(&other)
+    }
+
+    /// What is wrong with the index that a start has found, if one is kept.
+    pub(crate) fn judge_index(&mut self, machine: &mut Machine) -> Result<(), String> {
+        let suspicion = lock(&machine.works).take_suspicion();
+        if self.shape.index.is_none() || self.is_betrayed {
+            return Ok(());
+        }
+        if let Some(what) = suspicion.filter(|_| !self.index.is_damaged) {
+            return Err(what);
+        }
+        if self.is_scripted || self.index.one_in(2) {
+            let compared = machine.compare_index(self.index.is_damaged)?;
+            self.note_comparison(compared);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_comparison(&mut self, compared: Option<u64>) {
+        if let Some(entries) = compared {
+            self.note(|| format!("the index says the same of {entries} entries"));
+            self.tally.index_comparisons += 1;
+            self.tally.index_entries += entries;
         }
     }
 

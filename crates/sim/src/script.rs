@@ -7,11 +7,13 @@
 //!
 //! - `@together` to `@apart`: what is in between is one iteration, and so one block;
 //! - `@rest`: the flushers and the compactor step until there is nothing to do;
+//! - `@off` to `@on`: the log is turned off, and on again;
 //! - `@pass MS`: time passes; `@wall MS`: the wall clock is moved by so much.
 
 use env::Clock;
 use env_sim::SimEntropy;
 
+use crate::index::{Fate, IndexShape};
 use crate::life::Life;
 use crate::machine::{LogShape, Machine};
 use crate::reply::encode;
@@ -28,6 +30,8 @@ pub struct Trace<'a> {
     pub segment_bytes: u64,
     /// `appendfsync`: 0 for always, 1 for everysec, 2 for no.
     pub policy: u8,
+    /// Whether an index of the log is kept, which is compared after each recovery.
+    pub has_index: bool,
     /// What happens.
     pub lines: &'a [&'a str],
 }
@@ -84,10 +88,14 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn run(&self) -> Run {
-        let Trace { devices, segment_bytes, policy, .. } = *self.trace;
-        let shape = LogShape { devices, segment_bytes, in_flight_bytes: 1 << 20 };
+        let Trace { devices, segment_bytes, policy, has_index, .. } = *self.trace;
+        let index = has_index.then_some(IndexShape::SMALL);
+        let shape = LogShape { devices, segment_bytes, in_flight_bytes: 1 << 20, index };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
-        let mut run = Run::shaped(plan, shape, SimEntropy::new(self.seed));
+        let rng = SimEntropy::new(self.seed);
+        let fate =
+            Fate { rng: rng.clone(), is_kept: has_index, is_instant: has_index, is_damaged: false };
+        let mut run = Run::shaped(plan, shape, fate, rng);
         run.policy = policy;
         run.is_scripted = true;
         run
@@ -96,7 +104,7 @@ impl Attempt<'_> {
     /// The trace without a crash: how many I/Os and compactions it has.
     fn uninterrupted(&self) -> Result<(u64, u64), Violation> {
         let mut run = self.run();
-        let played = start(&mut run).and_then(|machine| {
+        let played = start(&mut run).and_then(|(machine, _)| {
             let mut life = Life::new(&mut run, machine);
             life.play(self.trace.lines)?;
             Ok(life.compactions())
@@ -135,7 +143,7 @@ impl Attempt<'_> {
             let mut run = run.fork();
             run.disk.crash_at(at_again, is_after_again);
             // What an interrupted recovery came to is not a promise yet.
-            drop(run.boot());
+            drop(run.boot(false));
             run.note(|| "CRASH in the recovery".to_owned());
             run.disk.restart();
             let recovered = start(&mut run).map_err(|what| {
@@ -152,13 +160,15 @@ impl Attempt<'_> {
     /// Plays the trace until it crashes, and gives the power back.
     fn crash_once(&self, run: &mut Run, at: u64, is_after: bool) -> Result<(), String> {
         run.disk.crash_at(at, is_after);
-        if let Ok((machine, summary)) = run.boot()
+        if let Ok((machine, summary)) = run.boot(false)
             && !run.disk.is_crashed()
         {
             run.judge(machine.recovered(), &summary)?;
             let mut life = Life::new(run, machine);
             life.play(self.trace.lines)?;
-            life.check_memory()?;
+            if !life.is_dead {
+                life.check_memory()?;
+            }
         }
         run.note(|| "CRASH".to_owned());
         run.disk.restart();
@@ -182,20 +192,21 @@ impl Attempt<'_> {
     }
 }
 
-/// Recovers and judges.
-fn start(run: &mut Run) -> Result<Machine, String> {
-    let (machine, summary) =
-        run.boot().map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
+/// Recovers and judges. Returns how many I/Os the recovery had, too.
+fn start(run: &mut Run) -> Result<(Machine, u64), String> {
+    let before = run.disk.io_count();
+    let (mut machine, summary) =
+        run.boot(false).map_err(|error| format!("REFUSED: the server does not start: {error}"))?;
+    let recovery_ios = run.disk.io_count() - before;
     run.judge(machine.recovered(), &summary)?;
-    Ok(machine)
+    run.judge_index(&mut machine)?;
+    Ok((machine, recovery_ios))
 }
 
 /// Recovers, judges, and sees whether the database is good for more: a few commands, a compaction
 /// and another crash. How many I/Os the first recovery had.
 fn recover_and_go_on(run: &mut Run) -> Result<u64, String> {
-    let before = run.disk.io_count();
-    let machine = start(run)?;
-    let recovery_ios = run.disk.io_count() - before;
+    let (machine, recovery_ios) = start(run)?;
     let mut life = Life::new(run, machine);
     life.play(&EPILOGUE)?;
     drop(life);
@@ -208,9 +219,9 @@ fn recover_and_go_on(run: &mut Run) -> Result<u64, String> {
 impl Life<'_> {
     /// Plays a trace until its end or a crash.
     fn play(&mut self, lines: &[&str]) -> Result<(), String> {
-        let mut is_together = false;
+        let (mut is_together, mut is_off) = (false, false);
         for line in lines {
-            if self.is_crashed() {
+            if self.is_crashed() || self.is_dead {
                 return Ok(());
             }
             match line.split_once(' ').unwrap_or((line, "")) {
@@ -220,6 +231,12 @@ impl Life<'_> {
                     self.turn()?;
                 }
                 ("@rest", _) => self.rest()?,
+                ("@off", _) => is_off = self.turn_log_off()?,
+                ("@on", _) => {
+                    is_off = false;
+                    self.turn_log_on()?;
+                }
+                _ if is_off => self.change_unlogged(&Op::parse(line)),
                 ("@pass", ms) => {
                     let ms: u64 = ms.parse().expect("milliseconds");
                     self.clock().advance_us(ms * 1000);

@@ -12,8 +12,10 @@
 use std::collections::BTreeSet;
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
-use keyspace::{Keyspace, NoJournal};
+use keyspace::{Keyspace, NoJournal, Survey};
 use server::load::Filling;
+
+use crate::addresses::Addresses;
 
 /// A record that was logged, and where.
 #[derive(Debug)]
@@ -44,6 +46,14 @@ impl Logged {
         }
     }
 
+    pub(crate) const fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    pub(crate) const fn object(&self) -> ObjectId {
+        self.object
+    }
+
     fn record(&self) -> Record<'_> {
         Record {
             kind: self.kind,
@@ -65,11 +75,19 @@ pub(crate) struct Shadow {
     superseded: Vec<RecordAddr>,
     /// What nothing needs any more, as the shadow knows, without what it has not freed yet.
     retired: BTreeSet<RecordAddr>,
+    /// What the server's keyspace had retired at the start and the shadow not: a whole keyspace was
+    /// being logged when the life before ended, and what follows a log frees that with the next map.
+    left_over: BTreeSet<RecordAddr>,
 }
 
 impl Shadow {
     fn new(keyspace: Keyspace<NoJournal>) -> Self {
-        Self { keyspace, superseded: Vec::new(), retired: BTreeSet::new() }
+        Self {
+            keyspace,
+            superseded: Vec::new(),
+            retired: BTreeSet::new(),
+            left_over: BTreeSet::new(),
+        }
     }
 
     pub(crate) const fn keyspace(&self) -> &Keyspace<NoJournal> {
@@ -114,7 +132,10 @@ impl Shadow {
         }
         self.keyspace.free_all(&mut self.superseded);
         self.end_block()?;
-        match self.retired.symmetric_difference(retired).next() {
+        let is_left_over =
+            |addr: &&RecordAddr| self.left_over.contains(addr) && !self.retired.contains(addr);
+        let mut difference = self.retired.symmetric_difference(retired);
+        match difference.find(|addr| !is_left_over(addr)) {
             None => Ok(()),
             Some(addr) => {
                 let whose = if retired.contains(addr) { "the server's" } else { "the shadow's" };
@@ -130,29 +151,48 @@ pub(crate) struct Twice {
     shadow: Shadow,
     /// What the server's has retired.
     retired: BTreeSet<RecordAddr>,
+    addresses: Option<Addresses>,
+}
+
+/// What a log was read into.
+pub(crate) struct Filled {
+    /// The server's.
+    pub(crate) keyspace: Keyspace<NoJournal>,
+    pub(crate) shadow: Shadow,
+    /// What both have retired.
+    pub(crate) retired: BTreeSet<RecordAddr>,
+    pub(crate) addresses: Option<Addresses>,
 }
 
 impl Twice {
-    pub(crate) fn new(new: impl Fn() -> Filling) -> Self {
+    /// Fills keyspaces that `new` makes, and `addresses`, if there are any.
+    pub(crate) fn new(new: impl Fn() -> Filling, addresses: Option<Addresses>) -> Self {
         let shadow = Shadow::new(new().into_keyspace());
-        Self { filling: new(), shadow, retired: BTreeSet::new() }
+        Self { filling: new(), shadow, retired: BTreeSet::new(), addresses }
     }
 
-    /// The server's keyspace, its shadow, and what both have retired.
+    /// Ends the reading.
     ///
     /// # Errors
     /// What is wrong with the shadow.
-    pub(crate) fn finish(
-        self,
-    ) -> Result<(Keyspace<NoJournal>, Shadow, BTreeSet<RecordAddr>), String> {
-        let Self { filling, mut shadow, retired } = self;
+    pub(crate) fn into_filled(self) -> Result<Filled, String> {
+        let Self { filling, mut shadow, retired, addresses } = self;
         shadow.end_block()?;
+        if addresses.is_some() {
+            // Only runs with an index turn the log on.
+            shadow.keyspace.free_all(&mut shadow.superseded);
+            shadow.end_block()?;
+            shadow.left_over = retired.difference(&shadow.retired).copied().collect();
+        }
         shadow.compare_retired(&retired)?;
-        Ok((filling.into_keyspace(), shadow, retired))
+        Ok(Filled { keyspace: filling.into_keyspace(), shadow, retired, addresses })
     }
 
     fn note(&mut self, retired: &[RecordAddr]) {
         self.retired.extend(retired);
+        if let Some(addresses) = &mut self.addresses {
+            retired.iter().for_each(|addr| addresses.retire(*addr));
+        }
     }
 }
 
@@ -166,6 +206,9 @@ impl redo::Replay for Twice {
     ) {
         let before = retired.len();
         self.filling.apply(record, addr, lsn, retired);
+        if let Some(addresses) = &mut self.addresses {
+            addresses.note(record, addr, Lsn::ZERO);
+        }
         self.note(&retired[before..]);
         let superseded = &mut self.shadow.superseded;
         // What is wrong with it the server's keyspace says.
@@ -184,5 +227,37 @@ impl redo::Replay for Twice {
 
     fn rejected(&self) -> Option<(RecordAddr, String)> {
         self.filling.rejected()
+    }
+}
+
+/// Recovery fills a shadow, and looks for what must be known of a log that is turned on.
+pub(crate) struct Surveying {
+    pub(crate) survey: Survey,
+    pub(crate) twice: Twice,
+    /// What the shadow alone calls garbage: the log is not told.
+    garbage: Vec<RecordAddr>,
+}
+
+impl Surveying {
+    pub(crate) const fn new(survey: Survey, twice: Twice) -> Self {
+        Self { survey, twice, garbage: Vec::new() }
+    }
+}
+
+impl redo::Replay for Surveying {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        _retired: &mut Vec<RecordAddr>,
+    ) {
+        self.survey.apply(record, addr).expect("the keyspace has logged it");
+        redo::Replay::apply(&mut self.twice, record, addr, lsn, &mut self.garbage);
+    }
+
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {
+        self.survey.check().map_err(|(error, _)| error).expect("its databases have ids");
+        redo::Replay::finish(&mut self.twice, &mut self.garbage);
     }
 }

@@ -30,6 +30,10 @@ tally! {
     seeds,
     /// Lives of a server, from its start to its end.
     lives,
+    /// Starts by the index of the log.
+    instant_starts,
+    /// Keys brought back while the executor waited.
+    cold_fetches,
     /// Power failures, those in recoveries among them.
     crashes,
     /// Power failures in the middle of a recovery.
@@ -93,6 +97,28 @@ tally! {
     decays,
     /// Damage that the scrubber has found and the engine healed from memory.
     decays_healed,
+    /// Lives in which an index of the log was kept.
+    lives_with_index,
+    /// Cuts of the log that an index has installed.
+    index_cuts,
+    /// Times that an index was followed to the end of the log and compared with it.
+    index_comparisons,
+    /// Entries that were compared so.
+    index_entries,
+    /// Indexes that were begun anew while the server ran.
+    indexes_begun_anew,
+    /// Indexes that were given up because their disk failed.
+    indexes_given_up,
+    /// Bits turned in files of an index.
+    index_decays,
+    /// Records read by their addresses.
+    records_by_address,
+    /// Times that the log was turned off and on again.
+    log_switches,
+    /// Recoveries that were repeated on a copy of the disk and compared.
+    twin_recoveries,
+    /// Starts on a copy of the disk that have believed the index.
+    starts_behind_index,
     /// Starts refused because a device had lied.
     starts_refused,
     /// Broken promises: states that no recovery may come to.

@@ -18,12 +18,14 @@ use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, Segment
 use env::Entropy;
 use env_sim::SimEntropy;
 use keyspace::{Journal, Keyspace};
+use redo::LiveRecords;
 use server::config::{FsyncPolicy, LogOptions};
 use server::engine::{BoxedLog, CloseError, DevicesError, LogHealth, Reach, ShardLog};
 
-use crate::machine::Works;
+use crate::addresses::Addresses;
 use crate::picture::Name;
 use crate::shadow::Logged;
+use crate::works::Works;
 
 type LoggedKey = (DbId, Box<[u8]>);
 
@@ -54,6 +56,12 @@ pub(crate) struct Tap {
     pub(crate) logged: Vec<Logged>,
     /// What the server's keyspace says that nothing needs any more.
     pub(crate) retired: BTreeSet<RecordAddr>,
+    /// Where what is needed is, in a run with an index.
+    pub(crate) addresses: Option<Addresses>,
+    /// A whole keyspace is logged, and each of its blocks has few records.
+    pub(crate) is_copying: bool,
+    /// It was told that what it was turned on for is in it.
+    pub(crate) is_thawed: bool,
     /// How the log was when it was closed.
     pub(crate) closed: Option<Closed>,
 }
@@ -69,8 +77,12 @@ pub(crate) struct Closed {
 
 impl Tap {
     /// Before a life: what recovery found depends on nothing, and it has retired this.
-    pub(crate) fn new(keyspace: &Keyspace, retired: BTreeSet<RecordAddr>) -> Self {
-        let mut tap = Self { retired, ..Self::default() };
+    pub(crate) fn new(
+        keyspace: &Keyspace,
+        retired: BTreeSet<RecordAddr>,
+        addresses: Option<Addresses>,
+    ) -> Self {
+        let mut tap = Self { retired, addresses, ..Self::default() };
         for db in keyspace.databases() {
             let id = keyspace.database_id(db);
             tap.databases.push((id, Lsn::ZERO));
@@ -170,7 +182,17 @@ impl Journal for Wiretap {
         let addr = self.log.append(record)?;
         let mut tap = lock(&self.tap);
         tap.hear(record, lsn);
+        if let Some(addresses) = &mut tap.addresses {
+            addresses.note(record, addr, lsn);
+        }
+        // Not behind the last one: its command asks which block it is in.
+        let is_block_full =
+            tap.is_copying && record.kind != RecordKind::Databases && self.rng.below(6) == 0;
         tap.logged.push(Logged::new(record, addr, lsn));
+        drop(tap);
+        if is_block_full {
+            self.log.seal();
+        }
         Some(addr)
     }
 
@@ -178,8 +200,12 @@ impl Journal for Wiretap {
         if self.rng.chance(self.steps_per_million) {
             lock(&self.works).step_any(&mut self.rng);
         }
-        let is_new = lock(&self.tap).retired.insert(addr);
-        assert!(is_new, "{addr} is retired twice");
+        let mut tap = lock(&self.tap);
+        assert!(tap.retired.insert(addr), "{addr} is retired twice");
+        if let Some(addresses) = &mut tap.addresses {
+            addresses.retire(addr);
+        }
+        drop(tap);
         self.log.retire(addr);
     }
 
@@ -197,6 +223,10 @@ impl Journal for Wiretap {
 
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
         self.log.undurable_lsn_of(addr)
+    }
+
+    fn is_retired(&self, addr: RecordAddr) -> bool {
+        self.log.is_retired(addr)
     }
 }
 
@@ -233,7 +263,18 @@ impl ShardLog for Wiretap {
         self.log.set_compaction(options);
     }
 
+    fn note_live(&mut self, live: Arc<LiveRecords>) -> Result<(), redo::Error> {
+        self.log.note_live(live)
+    }
+
+    fn knows_validity(&self) -> bool {
+        self.log.knows_validity()
+    }
+
     fn thaw(&mut self) {
+        let mut tap = lock(&self.tap);
+        (tap.is_copying, tap.is_thawed) = (false, true);
+        drop(tap);
         self.log.thaw();
     }
 

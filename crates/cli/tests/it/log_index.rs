@@ -24,7 +24,7 @@ fn figure(server: &Server, name: &str) -> u64 {
 }
 
 /// Has the index know all that is logged by now: a compaction of everything waits for that.
-fn wait_for_a_cut(server: &Server) {
+pub(crate) fn wait_for_a_cut(server: &Server) {
     let logged = figure(server, "redo_open_lsn") - 1;
     assert_eq!(server.connect().words("SET any thing").text(), "OK");
     assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));

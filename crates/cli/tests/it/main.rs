@@ -50,6 +50,7 @@ mod fault_injection;
 mod full_disk;
 mod grammar;
 mod hard_links;
+mod instant_start;
 mod io_errors;
 mod kill;
 mod lcs;

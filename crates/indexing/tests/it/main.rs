@@ -4,4 +4,5 @@
 
 mod lives;
 mod scan;
+mod starts;
 mod world;

@@ -72,6 +72,21 @@ impl Scan {
         dead.iter().map(|thing| self.newest.remove(thing).expect("it is there").addr).collect()
     }
 
+    /// How many keys each database has.
+    pub(crate) fn keys(&self) -> BTreeMap<DbId, u64> {
+        let mut keys = BTreeMap::new();
+        for thing in self.newest.keys().filter(|thing| !thing.0) {
+            *keys.entry(DbId(thing.1)).or_default() += 1;
+        }
+        keys
+    }
+
+    /// The addresses of all records that are needed.
+    pub(crate) fn live(&self) -> BTreeSet<RecordAddr> {
+        let map = self.map.iter().map(|(addr, _, _)| *addr);
+        self.newest.values().map(|newest| newest.addr).chain(map).collect()
+    }
+
     /// What an index must say.
     pub(crate) fn names(&self, namer: &Namer) -> BTreeSet<(Name, RecordAddr)> {
         let name = |(thing, newest): (&Thing, &Newest)| {

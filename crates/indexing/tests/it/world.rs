@@ -1,17 +1,17 @@
 //! A log with everything that works on it, one step at a time, and its index.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
-use indexing::{LogIndex, Namer, Options, Step};
-use logindex::{Entry, Name};
-use redo::{Compactor, Env, Flusher, Log, Opened, Recovery, SyncPolicy};
+use indexing::{Known, LogIndex, Namer, Options, Step, ValidityPass};
+use logindex::{Entry, Index, Name};
+use redo::{Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, SyncPolicy};
 
-use crate::scan::Scan;
+use crate::scan::{Scan, thing_of};
 
 /// A clock that moves when told to.
 #[derive(Default)]
@@ -27,8 +27,42 @@ impl env::Clock for ManualClock {
     }
 }
 
+/// Compares names and their addresses.
+fn assert_same(
+    indexed: &BTreeSet<(Name, RecordAddr)>,
+    scanned: &BTreeSet<(Name, RecordAddr)>,
+    what: &str,
+) {
+    let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).copied().collect::<Vec<_>>();
+    let (more, less) = (only(indexed, scanned), only(scanned, indexed));
+    assert!(
+        more.is_empty() && less.is_empty(),
+        "{what}: only indexed {more:?}, only scanned {less:?} of {}",
+        scanned.len()
+    );
+}
+
+/// Where the index is.
+pub(crate) const INDEX: &str = "/data/index";
+
+/// Reads the log from its first block on.
+fn scan_all(reader: &Reader, scan: &mut Scan) -> redo::Result<()> {
+    let mut blocks = reader.blocks(Lsn(1));
+    while let Some(block) = blocks.next()? {
+        for record in block.records() {
+            let (addr, record) = record?;
+            scan.note(&record, addr);
+        }
+    }
+    scan.bury();
+    Ok(())
+}
+
 /// How many keys and fields there are.
 const NAMES: u64 = 12;
+
+/// Their ids are one byte each in a map.
+const DATABASES_MAX: u64 = 124;
 
 pub(crate) struct World {
     pub(crate) rng: SimEntropy,
@@ -38,6 +72,11 @@ pub(crate) struct World {
     compactor: Compactor,
     pub(crate) scan: Scan,
     pub(crate) index: LogIndex,
+    /// Finds what is live, after a start from the index.
+    validity: Option<Validity>,
+    /// The index was begun anew in this life. A compaction that was ordered before may then drop what
+    /// the build has read: the build begins again.
+    is_begun_anew: bool,
     /// Why the index was begun anew at the start.
     pub(crate) unusable: Option<String>,
     pub(crate) namer: Namer,
@@ -58,6 +97,56 @@ fn log_options(seed: u64) -> redo::Options {
     options
 }
 
+/// The index as it was at the start, and a pass over it.
+struct Validity {
+    index: Index,
+    known: Known,
+    pass: Option<ValidityPass>,
+}
+
+impl Validity {
+    fn of(index: &LogIndex) -> indexing::Result<Self> {
+        let (pass, known) = (Some(index.validity_pass()?), index.known().clone());
+        Ok(Self { index: index.published().get(), known, pass })
+    }
+}
+
+/// Looks at the log, and locks it.
+fn recovery(disk: &SimDisk, seed: u64, clock: &Arc<ManualClock>) -> redo::Result<Recovery> {
+    let env = Env {
+        disk: Arc::new(disk.clone()),
+        clock: clock.clone(),
+        entropy: Box::new(SimEntropy::new(seed)),
+        waker: Arc::new(|| {}),
+    };
+    Recovery::open(env, log_options(seed))
+}
+
+/// Opens the log and its index as a program does that asks the index nothing before.
+pub(crate) fn open_unasked(disk: &SimDisk, seed: u64) -> indexing::Result<LogIndex> {
+    let recovery = recovery(disk, seed, &Arc::default())?;
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let opened = recovery.run(&mut Scan::default(), &mut |_| {})?;
+    let (reader, dir, options) = (opened.log.reader(), Path::new(INDEX), index_options(500));
+    let disk = Arc::new(disk.clone());
+    Ok(LogIndex::open(disk, dir, reader, database, hash_seed, options)?.0)
+}
+
+/// Opens the log and its index, whose tail is given all records of the log.
+pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Scan) {
+    let recovery = recovery(disk, seed, &Arc::default()).unwrap();
+    let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
+    let (dir, options) = (Path::new(INDEX), index_options(500));
+    let believed = indexing::peek(disk, dir, database).unwrap().believe(recovery.horizon());
+    let mut tail = believed.unwrap().tail(hash_seed);
+    let opened = recovery.run(&mut tail, &mut |_| {}).unwrap();
+    let mut scan = Scan::default();
+    scan_all(&opened.log.reader(), &mut scan).unwrap();
+    let (disk, reader) = (Arc::new(disk.clone()), opened.log.reader());
+    let index = LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail);
+    (index.unwrap(), scan)
+}
+
 /// Tiny blocks, runs and cuts.
 fn index_options(cut_bytes: u64) -> Options {
     let runs = logindex::Options {
@@ -66,7 +155,7 @@ fn index_options(cut_bytes: u64) -> Options {
         level_1_max: 2,
         cache_bytes: 2 << 10,
         step_entries: 5,
-        chunk_bytes: 512,
+        chunk_bytes: 256,
         sync_bytes: 1024,
         ..logindex::Options::default()
     };
@@ -95,34 +184,62 @@ impl World {
         cut_bytes: u64,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let clock = Arc::new(ManualClock::default());
+        let mut rng = SimEntropy::new(seed ^ (life << 32));
+        let mut recovery = recovery(disk, seed, &clock)?;
         let disk: Arc<dyn env::Disk> = Arc::new(disk.clone());
-        let env = Env {
-            disk: Arc::clone(&disk),
-            clock: clock.clone(),
-            entropy: Box::new(SimEntropy::new(seed)),
-            waker: Arc::new(|| {}),
-        };
-        let mut scan = Scan::default();
-        let recovery = Recovery::open(env, log_options(seed))?;
         let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
-        let opened = recovery.run(&mut scan, &mut |_| {})?;
+        let (dir, options) = (Path::new(INDEX), index_options(cut_bytes));
+        let peeked = indexing::peek(&*disk, dir, database)?;
+        recovery.note_durable(peeked.durable());
+        let mut scan = Scan::default();
+        let believed = peeked.believe(recovery.horizon()).ok().filter(|_| rng.below(2) == 0);
+        let (opened, index, unusable) = match believed {
+            Some(believed) => {
+                let next_object = believed.known().next_object();
+                let point = StartPoint { cut: believed.cut(), next_object };
+                let mut tail = believed.tail(hash_seed);
+                let opened = recovery.run_behind(point, &mut tail, &mut |_| {})?;
+                let reader = opened.log.reader();
+                scan_all(&reader, &mut scan)?;
+                let index =
+                    LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail)?;
+                assert_eq!(index.cut(), opened.log.durable_lsn(), "it is complete at once");
+                (opened, index, None)
+            }
+            None => {
+                let opened = recovery.run(&mut scan, &mut |_| {})?;
+                let reader = opened.log.reader();
+                let (index, unusable) =
+                    LogIndex::open(disk, dir, reader, database, hash_seed, options)?;
+                (opened, index, unusable)
+            }
+        };
         let Opened { log, flushers, compactor, .. } = opened;
-        let (index, unusable) = LogIndex::open(
-            disk,
-            Path::new("/data/index"),
-            log.reader(),
-            database,
-            hash_seed,
-            index_options(cut_bytes),
-        )?;
-        let rng = SimEntropy::new(seed ^ (life << 32));
+        let validity = match log.knows_validity() {
+            true => None,
+            false => Some(Validity::of(&index)?),
+        };
         let namer = Namer::new(hash_seed);
-        Ok(Self { rng, clock, log, flushers, compactor, scan, index, unusable, namer })
+        Ok(Self {
+            rng,
+            clock,
+            log,
+            flushers,
+            compactor,
+            scan,
+            index,
+            validity,
+            is_begun_anew: false,
+            unusable,
+            namer,
+        })
     }
 
     fn put(&mut self, record: &Record<'_>) {
-        let addr = self.log.append(record);
-        let old = self.scan.note(record, addr);
+        let is_new = !self.scan.newest.contains_key(&thing_of(record));
+        let record = record.new_entry(is_new && !record.kind.is_delete());
+        let addr = self.log.append(&record);
+        let old = self.scan.note(&record, addr);
         self.retire(old);
     }
 
@@ -174,7 +291,7 @@ impl World {
             14..17 => self.change_object(&value),
             17 => self.expire(),
             18 => self.rename(db, &key),
-            _ if self.rng.below(4) == 0 && self.scan.next_db < 200 => {
+            _ if self.rng.below(4) == 0 && self.scan.next_db < DATABASES_MAX => {
                 let ids = self.new_databases();
                 self.map(&ids);
             }
@@ -226,7 +343,7 @@ impl World {
 
     /// Logs everything anew under ids that no map names until the end, over several blocks.
     pub(crate) fn relog(&mut self) {
-        if self.scan.next_db >= 200 {
+        if self.scan.next_db >= DATABASES_MAX {
             return;
         }
         let old: Vec<u64> = self.scan.map.as_ref().map_or(vec![0, 1], |(_, ids, _)| ids.clone());
@@ -264,8 +381,36 @@ impl World {
         }
     }
 
+    /// Looks for what is live, if that is not known.
+    fn find_live(&mut self) {
+        let Some(validity) = &mut self.validity else { return };
+        if validity.pass.is_none() {
+            validity.pass = ValidityPass::new(&validity.index, &validity.known).ok();
+        }
+        let Some(pass) = &mut validity.pass else { return };
+        match pass.step(11) {
+            Ok(Some((live, _))) => {
+                self.validity = None;
+                self.log.note_live(Arc::new(live)).unwrap();
+            }
+            Ok(None) => {}
+            Err(error) => {
+                assert!(!error.is_final(), "{error}");
+                validity.pass = None;
+            }
+        }
+    }
+
     /// Something goes on.
     pub(crate) fn work(&mut self) {
+        if self.rng.below(1500) == 0 {
+            // If it fails, the index goes on.
+            _ = self.index.begin_anew();
+            self.is_begun_anew = true;
+        }
+        if self.rng.below(4) == 0 {
+            self.find_live();
+        }
         match self.rng.below(12) {
             0..4 => {
                 let at = self.rng.below(self.flushers.len() as u64);
@@ -275,7 +420,12 @@ impl World {
             6..10 => {
                 // What fails is tried again.
                 let stepped = self.index.step(true);
-                assert!(!stepped.is_err_and(|error| error.is_final()), "nothing was missed");
+                if let Err(error) = stepped
+                    && error.is_final()
+                {
+                    assert!(self.is_begun_anew, "nothing is missed: {error}");
+                    _ = self.index.begin_anew();
+                }
             }
             10 => {
                 self.clock.0.fetch_add(200_000, Ordering::Relaxed);
@@ -293,12 +443,20 @@ impl World {
 
     /// Everything comes to rest. Returns whether it did: compactions, too, that wait for a cut.
     pub(crate) fn rest(&mut self) -> bool {
+        self.rest_as(true)
+    }
+
+    /// The same; only the index may ask for a sync if `is_synced` is not set.
+    pub(crate) fn rest_as(&mut self, is_synced: bool) -> bool {
         self.log.seal();
         for _ in 0..3000 {
             self.clock.0.fetch_add(200_000, Ordering::Relaxed);
-            self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            if is_synced {
+                self.log.request_sync(Lsn(self.log.open_lsn().0 - 1));
+            }
             self.log.tick();
-            let mut is_at_rest = true;
+            self.find_live();
+            let mut is_at_rest = self.log.knows_validity();
             for flusher in &mut self.flushers {
                 is_at_rest &= flusher.step() != redo::Step::Worked;
             }
@@ -334,6 +492,9 @@ impl World {
                 match self.index.step(true) {
                     Ok(Step::Worked) => {}
                     Ok(Step::Idle) => break,
+                    Err(error) if error.is_final() && self.is_begun_anew => {
+                        _ = self.index.begin_anew();
+                    }
                     Err(_) => return,
                 }
             }
@@ -342,6 +503,26 @@ impl World {
             }
             self.index.cut_now();
         }
+    }
+
+    /// Compares the index, which must be up to date, with a scan that is.
+    pub(crate) fn check(&self, scan: &Scan, what: &str) {
+        assert_same(&self.indexed(), &scan.names(&self.namer), what);
+        let known = self.index.known();
+        let keys: Option<BTreeMap<DbId, u64>> = known.keys().map(Iterator::collect);
+        assert_eq!(keys, Some(scan.keys()), "{what}: keys");
+        assert_eq!(known.databases_addr(), scan.map.as_ref().map(|map| map.0), "{what}");
+        let mut pass = self.index.validity_pass().unwrap();
+        let (live, counts) = loop {
+            if let Some(found) = pass.step(7).unwrap() {
+                break found;
+            }
+        };
+        let expected = scan.live();
+        let missed = expected.iter().find(|addr| !live.contains(**addr));
+        assert_eq!(missed, None, "{what}: live");
+        assert_eq!(live.count(), expected.len() as u64, "{what}: live");
+        assert_eq!(counts.databases, scan.keys().into_iter().collect::<Vec<_>>(), "{what}");
     }
 
     /// Every living entry of the index. It must be up to date.

@@ -18,12 +18,12 @@ use proptest::prelude::*;
 use crate::journal::{LoggedKeyspace, MemoryLog, addr};
 use crate::{DB0, DB1};
 
-const DB_COUNT: usize = 3;
-const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+pub(crate) const DB_COUNT: usize = 3;
+pub(crate) const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
 /// Everything that can be seen of a key.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seen {
+pub(crate) struct Seen {
     db: DbIndex,
     key: Vec<u8>,
     expires_at_ms: Option<i64>,
@@ -58,7 +58,7 @@ fn seen(db: DbIndex, entry: &Inspected<'_>) -> Seen {
     Seen { db, key: entry.key.to_vec(), expires_at_ms: entry.expires_at_ms, object, parts }
 }
 
-fn all(keyspace: &Keyspace) -> Vec<Seen> {
+pub(crate) fn all(keyspace: &Keyspace) -> Vec<Seen> {
     let mut all = Vec::new();
     for db in keyspace.databases() {
         keyspace.inspect(db, |entry| all.push(seen(db, &entry)));
@@ -220,6 +220,16 @@ fn element(rng: &mut fastrand::Rng) -> Vec<u8> {
 
 /// One change by any type's command.
 fn change(keyspace: &mut LoggedKeyspace, rng: &mut fastrand::Rng, now_ms: i64) {
+    change_by(keyspace, rng, now_ms, true);
+}
+
+/// As [`change`]; unless `may_pop`, what it does depends on nothing but the data and `rng`.
+pub(crate) fn change_by(
+    keyspace: &mut LoggedKeyspace,
+    rng: &mut fastrand::Rng,
+    now_ms: i64,
+    may_pop: bool,
+) {
     let dbs: Vec<DbIndex> = keyspace.databases().collect();
     let (db, other) = (dbs[rng.usize(..dbs.len())], dbs[rng.usize(..dbs.len())]);
     let key = KEYS[rng.usize(..KEYS.len())];
@@ -259,7 +269,10 @@ fn change(keyspace: &mut LoggedKeyspace, rng: &mut fastrand::Rng, now_ms: i64) {
         13..15 => {
             let _ = keyspace.update::<Set, _>(db, key, false, |set| {
                 elements.iter().for_each(|name| _ = set.remove(name));
-                set.pop(rng.usize(..30));
+                let count = rng.usize(..30);
+                if may_pop {
+                    set.pop(count);
+                }
             });
         }
         15..18 => {

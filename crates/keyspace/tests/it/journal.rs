@@ -197,4 +197,8 @@ impl Journal for MemoryLog {
     fn undurable_lsn_of(&self, _addr: RecordAddr) -> Option<Lsn> {
         None
     }
+
+    fn is_retired(&self, addr: RecordAddr) -> bool {
+        self.records()[addr.ordinal() as usize].is_retired
+    }
 }

@@ -212,10 +212,10 @@ impl Writer {
         matches!(self.picture.newest.get(&name), Some(What::At(_)))
     }
 
-    /// Elements of odd objects are numbered.
+    /// Elements of odd objects lie close together.
     fn element(object: ObjectId, element: u8) -> Name {
-        let number = element.into();
-        let hash = if object.0 % 2 == 1 { Hash96::numbered(number) } else { hash(number) };
+        let is_close = object.0 % 2 == 1;
+        let hash = if is_close { Hash96::new(0, element.into()) } else { hash(element.into()) };
         Name::new(Scope::object(object), hash)
     }
 

@@ -80,7 +80,7 @@ fn threads_read_while_the_indexer_works() {
     let mut indexer = Indexer::open(disk.clone(), directory.path(), DATABASE, options).unwrap();
     let names = 5_000_u64;
     let name = |n: u64| match n % 3 {
-        0 => Name::new(Scope::object(ObjectId(1 + n % 7)), Hash96::numbered(n)),
+        0 => Name::new(Scope::object(ObjectId(1 + n % 7)), Hash96::new(n, 7)),
         _ => Name::new(Scope::database(DbId(n % 2)), hash(n)),
     };
     let place = |round: u32, n: u64| {
@@ -121,12 +121,12 @@ fn threads_read_while_the_indexer_works() {
     });
     assert!(indexer.index().runs().any(|run| run.level == Level::Bottom));
     let mut range =
-        indexer.index().scope_range(Scope::object(ObjectId(1)), Hash96::numbered(100)).unwrap();
+        indexer.index().scope_range(Scope::object(ObjectId(1)), Hash96::new(100, 0)).unwrap();
     let mut numbers = Vec::new();
     while let Some(entry) = range.next().unwrap() {
         numbers.push(entry.name.hash);
     }
-    let expected = (100..names).filter(|n| n % 3 == 0 && n % 7 == 0).map(Hash96::numbered);
+    let expected = (100..names).filter(|n| n % 3 == 0 && n % 7 == 0).map(|n| Hash96::new(n, 7));
     assert_eq!(numbers, expected.collect::<Vec<_>>());
     logindex::verify(&*disk, directory.path()).unwrap();
 }

@@ -65,6 +65,37 @@ impl Bitmap {
         }
     }
 
+    /// Marks all of `record_count` records as garbage that are not in `live`, a set of `live_count` of
+    /// them. Returns how many of these were garbage already.
+    pub(crate) fn retire_all_but(
+        &mut self,
+        live: &[u64],
+        live_count: u32,
+        record_count: u32,
+    ) -> u32 {
+        let is_live = |ordinal: u32| {
+            live.get(ordinal as usize / 64).is_some_and(|word| word & (1 << (ordinal % 64)) != 0)
+        };
+        match self {
+            Self::Dense(words) => {
+                words.resize((record_count as usize).div_ceil(64), 0);
+                let mut both_count = 0;
+                for (at, word) in words.iter_mut().enumerate() {
+                    let live = live.get(at).copied().unwrap_or(0);
+                    both_count += (*word & live).count_ones();
+                    *word |= !live;
+                }
+                both_count
+            }
+            Self::Sparse(needed) => {
+                let kept: RoaringBitmap = needed.iter().filter(|at| is_live(*at)).collect();
+                let kept_count = u32::try_from(kept.len()).expect("no more than ordinals");
+                *needed = kept;
+                live_count - kept_count
+            }
+        }
+    }
+
     /// Takes back that a record is garbage; whether it was.
     pub(crate) fn take_back(&mut self, ordinal: u32) -> bool {
         match self {
@@ -112,8 +143,16 @@ impl Bitmap {
             && needed_count <= record_count / SPARSE_SHARE
         {
             words.resize((record_count as usize).div_ceil(64), 0);
-            let needed = (0..record_count)
-                .filter(|ordinal| words[*ordinal as usize / 64] & (1 << (ordinal % 64)) == 0);
+            // By words: most of them have nothing that is needed.
+            let needed = (0u32..).zip(&*words).flat_map(|(at, word)| {
+                let mut left = !word;
+                std::iter::from_fn(move || {
+                    let bit = (left != 0).then(|| left.trailing_zeros())?;
+                    left &= left - 1;
+                    Some(at * 64 + bit)
+                })
+            });
+            let needed = needed.take_while(|ordinal| *ordinal < record_count);
             *self = Self::Sparse(needed.collect());
         }
     }
@@ -166,6 +205,19 @@ mod tests {
             for ordinal in (0..len).step_by(97) {
                 let below = model.range(..ordinal).count();
                 prop_assert_eq!(bitmap.retired_below(ordinal) as usize, below);
+            }
+            let mut live = vec![0u64; 80];
+            let mut live_count = 0;
+            for ordinal in (0..len).step_by(5) {
+                live[ordinal as usize / 64] |= 1 << (ordinal % 64);
+                live_count += 1;
+            }
+            let both = model.iter().filter(|ordinal| *ordinal % 5 == 0).count();
+            let mut taken = bitmap.clone();
+            prop_assert_eq!(taken.retire_all_but(&live, live_count, len) as usize, both);
+            for ordinal in 0..len {
+                let is_needed = ordinal % 5 == 0 && !model.contains(&ordinal);
+                prop_assert_eq!(taken.is_retired(ordinal), !is_needed);
             }
             for ordinal in (0..len).step_by(3) {
                 prop_assert_eq!(bitmap.take_back(ordinal), model.remove(&ordinal));

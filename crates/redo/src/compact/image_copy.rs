@@ -86,7 +86,8 @@ pub(crate) struct Keep {
 
 impl Keep {
     fn stays(&self, lsn: Lsn, ordinal: u32, is_delete: bool) -> bool {
-        !(self.bitmap.is_retired(ordinal) || (is_delete && lsn < self.delete_floor))
+        // The bit of a delete record means nothing (`segments`).
+        if is_delete { lsn >= self.delete_floor } else { !self.bitmap.is_retired(ordinal) }
     }
 }
 

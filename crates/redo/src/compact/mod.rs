@@ -1,6 +1,7 @@
 //! Garbage: what it is, when it goes, and how.
 //!
-//! `segments` knows the garbage of each (`bitmap`) and when delete records may go. `schedule` chooses
+//! `segments` knows the garbage of each (`bitmap`) and when delete records may go. After a start from an
+//! index that has to become known: `validity`, from `live_records`. `schedule` chooses
 //! what is compacted by its `figures`, and `compactor` does each `job`: file by file, segment by segment
 //! (`image_copy`). `debt` is about what happens when it does not keep up. `marks` are bitmaps as of an
 //! LSN, handed over by a `mark_slot`; `holds` knows the files that they need, and `history` keeps them.
@@ -13,7 +14,9 @@ pub(crate) mod history;
 pub(crate) mod holds;
 pub(crate) mod image_copy;
 pub(crate) mod job;
+pub(crate) mod live_records;
 pub(crate) mod mark_slot;
 pub(crate) mod marks;
 pub(crate) mod schedule;
 pub(crate) mod segments;
+pub(crate) mod validity;

@@ -394,6 +394,7 @@ impl Schedule {
         for (id, delete_floor) in segments.iter().zip(floors) {
             let Some(segment) = scene.segments.get_mut(*id) else { continue };
             bytes_before += segment.bytes;
+            let needs_deletes = segment.delete_count > 0 && segment.max_lsn >= delete_floor;
             members.push(Member {
                 segment: *id,
                 device: segment.device,
@@ -402,7 +403,7 @@ impl Schedule {
                 keep: Keep { bitmap: segment.copy_bitmap(scene.open_lsn), delete_floor },
                 horizon: segment.max_lsn,
                 has_deletes: segment.delete_count > 0,
-                drops_all: aside.is_some() || segment.invalid_count == segment.present_count,
+                drops_all: aside.is_some() || (segment.live_count() == 0 && !needs_deletes),
             });
         }
         self.running = segments;

@@ -26,9 +26,19 @@
 //! compaction works with (D's block is sealed, so T is past): R is dropped in the same rename as
 //! D, or earlier.
 //!
-//! After a recovery the LSNs are rebuilt: R is retired when its next record that is still there is
-//! applied, which is D at the latest, so at an LSN ≤ T, which is all that the argument uses.
-//! Retirements of the end of recovery (elements without a root) count as LSN 0: they forbid.
+//! After a recovery that reads everything the LSNs are rebuilt: R is retired when its next record that
+//! is still there is applied, which is D at the latest, so at an LSN ≤ T, which is all that the argument
+//! uses. Retirements of the end of recovery (elements without a root) count as LSN 0: they forbid.
+//!
+//! After a start from an index nothing says when R was retired, only later that it is not live
+//! (`validity`); until then nothing is compacted. Then the first invalidation of a segment with garbage
+//! is its *oldest block*, or, if it was compacted before, the LSN that was open when the bitmap for
+//! that was copied. Both are ≤ U: R's block is older than its successor's, and what was retired before
+//! the copy is not in the file. A segment whose records are all live has no R, and no first
+//! invalidation. What is retired after the start counts as ever, whichever is less.
+//!
+//! Delete records are not live in an index, so their bits may be set, and mean nothing: whether a delete
+//! record stays is for the floor alone to say, and `invalid_count` counts others only.
 //!
 //! For all T at once: D may go when T is below [`Segments::delete_floor`], the smallest
 //! `max(oldest block + 1, first invalidation)` of the other segments.
@@ -36,6 +46,8 @@
 use base::{Lsn, RecordAddr, SegmentId};
 
 use crate::compact::bitmap::Bitmap;
+use crate::compact::live_records::LiveSegment;
+use crate::format::segment::Footer;
 use crate::shared::device::Part;
 
 /// What the executor knows of one segment.
@@ -55,7 +67,7 @@ pub(crate) struct Segment {
     pub(crate) record_count: u32,
     /// How many of them are in the file.
     pub(crate) present_count: u32,
-    /// How many of those are garbage.
+    /// How many of those are garbage, without delete records.
     pub(crate) invalid_count: u32,
     /// How many of those in the file say that an entry is gone.
     pub(crate) delete_count: u32,
@@ -141,6 +153,32 @@ impl Segment {
         self.record_count = self.record_count.max(next_ordinal);
         self.present_count += records;
         self.delete_count += deletes;
+    }
+
+    /// Counts in a sealed file that recovery has not read, all that there is of the segment.
+    pub(crate) fn note_unread(&mut self, footer: &Footer) {
+        self.min_lsn = footer.min_lsn;
+        self.max_lsn = self.max_lsn.max(footer.max_lsn);
+        self.record_count = self.record_count.max(footer.survivors.len());
+        self.present_count = footer.survivors.count();
+        self.delete_count = footer.delete_count;
+    }
+
+    /// Takes over which of its records are live, apart from what was retired since the start; so far
+    /// nothing else counts as garbage. See `validity`.
+    pub(crate) fn take_live(&mut self, live: Option<&LiveSegment>) {
+        let (words, live_count) = live.map_or((&[][..], 0), |live| (&live.words[..], live.count));
+        let retired_count = self.bitmap.retire_all_but(words, live_count, self.record_count);
+        // Delete records are neither live nor garbage.
+        let other_count = self.present_count.saturating_sub(self.delete_count);
+        let invalid_at_start = other_count.saturating_sub(live_count);
+        if invalid_at_start > 0 {
+            let oldest = self.min_lsn.max(self.compaction_lsn);
+            let first = self.first_invalidation.map_or(oldest, |first| first.min(oldest));
+            self.first_invalidation = Some(first);
+        }
+        self.invalid_count = (invalid_at_start + retired_count).min(other_count);
+        self.bitmap.compress(self.record_count, self.present_count - self.invalid_count);
     }
 
     /// The bitmap for a compaction; from now on invalidations are counted anew.
@@ -282,16 +320,20 @@ impl Segments {
         }
     }
 
-    /// Says that a record is no longer needed. Whether that is news.
-    ///
-    /// # Panics
-    /// When there is no such segment: then an entry had an address that it was never given.
+    /// Says that a record is no longer needed. Whether that is news: not in a segment that is gone, as
+    /// when what an index has called garbage was compacted before it is retired.
     #[inline]
     pub(crate) fn retire(&mut self, addr: RecordAddr, lsn: Lsn) -> bool {
-        let slot = self.slots[addr.segment().0 as usize] as usize;
-        let is_new = self.segments[slot].retire(addr.ordinal(), lsn);
+        let Some(segment) = self.get_mut(addr.segment()) else { return false };
+        let is_new = segment.retire(addr.ordinal(), lsn);
         self.retired_total += u64::from(is_new);
         is_new
+    }
+
+    /// Whether a record is garbage, or its segment gone.
+    pub(crate) fn is_retired(&self, addr: RecordAddr) -> bool {
+        let segment = self.get(addr.segment());
+        segment.is_none_or(|segment| segment.bitmap.is_retired(addr.ordinal()))
     }
 
     /// How many records were ever retired in this life of the log.
@@ -309,6 +351,7 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::live_records::LiveRecords;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -363,6 +406,31 @@ mod tests {
         segments.insert(segment(2, 11, 20));
         segments.retire(addr(1, 3), Lsn::ZERO);
         assert_eq!(segments.delete_floor(SegmentId(2)), Lsn(6));
+    }
+
+    #[test]
+    fn after_a_start_from_an_index_garbage_holds_deletes_and_live_records_do_not() {
+        let live = |ordinals: std::ops::Range<u32>| -> LiveRecords {
+            ordinals.map(|ordinal| addr(1, ordinal)).collect()
+        };
+        let taken = |compaction_lsn: u64, live: &LiveRecords| {
+            let mut segments = Segments::default();
+            segments.insert(segment(1, 5, 10));
+            segments.insert(segment(2, 11, 20));
+            let first = segments.get_mut(SegmentId(1)).unwrap();
+            first.compaction_lsn = Lsn(compaction_lsn);
+            first.delete_count = 20;
+            segments.retire(addr(1, 3), Lsn(30));
+            segments.retire(addr(1, 199), Lsn(31));
+            let first = segments.get_mut(SegmentId(1)).unwrap();
+            first.take_live(live.of(SegmentId(1)));
+            (first.invalid_count, first.live_count(), segments.delete_floor(SegmentId(2)))
+        };
+        // Of 200 records 20 are deletions; of the 180 others two are retired, one of them was live.
+        assert_eq!(taken(0, &live(0..180)), (1, 179, Lsn(30)), "all were live at the start");
+        assert_eq!(taken(0, &live(0..100)), (81, 99, Lsn(6)), "some older than its blocks");
+        assert_eq!(taken(25, &live(0..100)), (81, 99, Lsn(25)), "what is older is not in the file");
+        assert_eq!(taken(0, &live(0..0)), (180, 0, Lsn(6)));
     }
 
     proptest! {

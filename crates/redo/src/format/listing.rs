@@ -127,6 +127,15 @@ impl Listing {
         self.0.iter().map(|((segment, part), facts)| (*segment, *part, facts.is_sealed)).collect()
     }
 
+    /// The last block of an image that is not sealed which it must have, as everything up to `durable`
+    /// is durable.
+    pub(crate) fn last_block(&self, segment: SegmentId, part: u32, durable: Lsn) -> Lsn {
+        self.0.get(&(segment, part)).map_or(Lsn::ZERO, |facts| {
+            let beyond = facts.beyond.iter().take_while(|lsn| **lsn <= durable);
+            beyond.copied().fold(facts.durable, Lsn::max)
+        })
+    }
+
     /// The list, when everything up to `durable` is durable.
     pub(crate) fn list(&mut self, durable: Lsn) -> Vec<Listed> {
         let list = self.0.iter_mut().map(|((segment, part), facts)| {
@@ -162,6 +171,8 @@ mod tests {
         listing.note_made(id.0, id.1);
         assert_eq!(listed(&mut listing, 0), [(1, 0, 0)]);
         listing.note_synced(id, [Lsn(3), Lsn(5)].into_iter(), Lsn(3));
+        let last = |listing: &Listing, durable| listing.last_block(id.0, id.1, Lsn(durable));
+        assert_eq!([0, 4, 5, 9].map(|durable| last(&listing, durable)), [3, 3, 5, 5].map(Lsn));
         assert_eq!(listed(&mut listing, 4), [(1, 0, 3)]);
         assert_eq!(listed(&mut listing, 5), [(1, 0, 5)]);
         listing.note_sealed(id.0, id.1);

@@ -4,17 +4,32 @@
 //! survivors before it. A segment that was never compacted has all its records, and says so in one
 //! byte. Otherwise the footer holds the bitmap, raw or as runs, whichever is shorter.
 
+use std::sync::OnceLock;
+
 use base::bytes::u64_at;
 use base::varint;
 
 /// A set of ordinals below `len`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Survivors {
     len: u32,
     count: u32,
     /// `None` when all are there.
     bits: Option<Vec<u64>>,
+    /// How many there are before every so many words, once a rank was asked for.
+    ranks: OnceLock<Box<[u32]>>,
 }
+
+/// Every how many words the survivors before them are known.
+const RANK_WORDS: usize = 16;
+
+impl PartialEq for Survivors {
+    fn eq(&self, other: &Self) -> bool {
+        (self.len, self.count, &self.bits) == (other.len, other.count, &other.bits)
+    }
+}
+
+impl Eq for Survivors {}
 
 const ALL: u8 = 0;
 const RAW: u8 = 1;
@@ -24,13 +39,14 @@ impl Survivors {
     /// All of `len` records.
     #[must_use]
     pub const fn all(len: u32) -> Self {
-        Self { len, count: len, bits: None }
+        Self { len, count: len, bits: None, ranks: OnceLock::new() }
     }
 
     /// None of `len` records, to [`Survivors::insert`] into.
     #[must_use]
     pub fn none(len: u32) -> Self {
-        Self { len, count: 0, bits: Some(vec![0; (len as usize).div_ceil(64)]) }
+        let bits = Some(vec![0; (len as usize).div_ceil(64)]);
+        Self { len, count: 0, bits, ranks: OnceLock::new() }
     }
 
     /// How many records the segment ever had.
@@ -57,12 +73,19 @@ impl Survivors {
         self.bits.is_none()
     }
 
+    /// How much memory the set takes.
+    #[must_use]
+    pub(crate) fn bitmap_bytes(&self) -> usize {
+        self.bits.as_ref().map_or(0, |bits| bits.len() * 8)
+    }
+
     /// Adds `ordinal`.
     ///
     /// # Panics
     /// When `ordinal` is not below `len`.
     pub fn insert(&mut self, ordinal: u32) {
         assert!(ordinal < self.len, "an ordinal lies within its segment");
+        self.ranks.take();
         let Some(bits) = &mut self.bits else { return };
         let word = &mut bits[ordinal as usize / 64];
         let mask = 1 << (ordinal % 64);
@@ -75,6 +98,7 @@ impl Survivors {
     /// Adds the ordinals from `first` to before `end`, none of which is there, a word at a time:
     /// a run of four billion is two bytes long.
     fn insert_run(&mut self, first: u32, end: u32) {
+        self.ranks.take();
         let Some(bits) = &mut self.bits else { return };
         let (from, to) = (first as usize, end as usize);
         let words = bits.iter_mut().enumerate().take(to.div_ceil(64)).skip(from / 64);
@@ -119,7 +143,10 @@ impl Survivors {
         let ordinal = ordinal.min(self.len);
         let Some(bits) = &self.bits else { return ordinal };
         let whole = ordinal as usize / 64;
-        let before: u32 = bits[..whole].iter().map(|word| word.count_ones()).sum();
+        let ranks = self.ranks.get_or_init(|| ranks_of(bits));
+        let counted = whole / RANK_WORDS;
+        let words = &bits[counted * RANK_WORDS..whole];
+        let before = ranks[counted] + words.iter().map(|word| word.count_ones()).sum::<u32>();
         match ordinal % 64 {
             0 => before,
             rest => before + (bits[whole] & !(u64::MAX << rest)).count_ones(),
@@ -174,7 +201,7 @@ impl Survivors {
                     return None;
                 }
                 let count = bits.iter().map(|word| word.count_ones()).sum();
-                Some(Self { len, count, bits: Some(bits) })
+                Some(Self { len, count, bits: Some(bits), ranks: OnceLock::new() })
             }
             RUNS => {
                 let mut set = Self::none(len);
@@ -193,6 +220,17 @@ impl Survivors {
     }
 }
 
+/// How many ordinals are before every [`RANK_WORDS`] words, and before the end.
+fn ranks_of(bits: &[u64]) -> Box<[u32]> {
+    let mut ranks = vec![0];
+    let mut before = 0;
+    for words in bits.chunks(RANK_WORDS) {
+        before += words.iter().map(|word| word.count_ones()).sum::<u32>();
+        ranks.push(before);
+    }
+    ranks.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,12 +239,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_set(len in 0u32..500, picks: Vec<proptest::sample::Index>) {
+        fn behaves_like_a_set(len in 0u32..2500, picks: Vec<proptest::sample::Index>) {
             let mut set = Survivors::none(len);
             let mut model = BTreeSet::new();
             if len > 0 {
                 for pick in picks {
                     let ordinal = u32::try_from(pick.index(len as usize)).unwrap();
+                    prop_assert_eq!(set.rank(len) as usize, model.len());
                     set.insert(ordinal);
                     model.insert(ordinal);
                 }

@@ -35,7 +35,8 @@ pub fn get(
     for image in images.filter(|image| image.may_have(addr.ordinal())) {
         let file = disk.open(&image.path, Access::Read).at(&image.path, "open")?;
         // No process writes it: what is there is all there is.
-        let source = Source { disk: &**disk, file: &*file, image, durable: Lsn::MAX };
+        let (durable, last_block) = (Lsn::MAX, Lsn::ZERO);
+        let source = Source { disk: &**disk, file: &*file, image, durable, last_block };
         if let Some(found) = Places::Unknown.find(&source, &mut group, addr.ordinal())? {
             Printer::new(format, out).record(None, addr, &found.record())?;
             return Ok(true);

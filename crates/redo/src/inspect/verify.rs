@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Lsn, Record, RecordAddr};
+use base::Lsn;
 use env::{Access, Disk};
 
 use crate::error::{Error, IoContext, Result};
@@ -22,7 +22,8 @@ use crate::format::segment::Footer;
 use crate::read::catalog::Catalog;
 use crate::read::in_use::{is_in_use, lock_path};
 use crate::read::scan::{BlockCursor, Next, SegmentFile};
-use crate::recover::replay::{Replay, read_log};
+use crate::recover::behind::KnownBefore;
+use crate::recover::replay::{Nothing, Reading};
 
 /// What [`verify`] has found.
 #[derive(Debug, Default)]
@@ -124,7 +125,15 @@ pub(crate) fn verify_unlocked(disk: &Arc<dyn Disk>, dir: &Path, devices: &[PathB
         }
     }
     if report.is_good() {
-        match read_log(disk, dir, &catalog, false, GROUP_BYTES, &mut Nothing, &mut |_| {}) {
+        let reading = Reading {
+            disk,
+            dir,
+            catalog: &catalog,
+            is_parallel: false,
+            group_bytes: GROUP_BYTES,
+            before: KnownBefore::default(),
+        };
+        match reading.run(&mut Nothing, &mut |_| {}) {
             Ok(state) => {
                 report.last_lsn = state.last_lsn;
                 report.durable_lsn = state.durable;
@@ -215,12 +224,4 @@ pub(crate) fn check_file(disk: &dyn Disk, file: &SegmentFile, report: &mut Repor
         return Err(file.corrupt(footer.data_end, what));
     }
     Ok(())
-}
-
-/// A replay that keeps nothing.
-pub(crate) struct Nothing;
-
-impl Replay for Nothing {
-    fn apply(&mut self, _: &Record<'_>, _: RecordAddr, _: Lsn, _: &mut Vec<RecordAddr>) {}
-    fn finish(&mut self, _: &mut Vec<RecordAddr>) {}
 }

@@ -23,12 +23,10 @@ use crate::format::record;
 use crate::mark::handle::Hold;
 use crate::mark::validity::{SegmentValidity, as_of};
 use crate::read::images::{self, ATTEMPTS_MAX};
+use crate::read::parts::Parts;
 use crate::read::reader::LogBlock;
-use crate::read::scan::{Block, BlockCursor, Next, SegmentFile};
+use crate::read::scan::SegmentFile;
 use crate::shared::device::Shared;
-
-/// How much of a file is read at a time.
-const CHUNK_BYTES: usize = 256 << 10;
 
 /// See the file's top.
 pub struct MarkReader {
@@ -38,28 +36,12 @@ pub struct MarkReader {
     segments: Vec<SegmentValidity>,
     /// The segment that is read.
     at: usize,
-    parts: Option<Vec<Part>>,
+    parts: Option<Parts>,
     /// The last block of it that was given out, or passed over.
     last: Lsn,
     /// How many of its valid records were met.
     met_count: u32,
     failures: usize,
-}
-
-struct Part {
-    cursor: BlockCursor,
-    source: Arc<SegmentFile>,
-    next: Option<Block>,
-}
-
-impl Part {
-    fn advance(&mut self) -> Result<()> {
-        self.next = match self.cursor.next()? {
-            Next::Block(block) => Some(block),
-            Next::End | Next::Tail(_) => None,
-        };
-        Ok(())
-    }
 }
 
 /// A block, of which only what was valid at the mark is shown.
@@ -170,41 +152,28 @@ impl MarkReader {
         }
         let segment = &self.segments[self.at];
         let parts = self.parts.as_mut().expect("opened above");
-        loop {
-            let heads = parts.iter().enumerate();
-            let lsns = heads.filter_map(|(at, part)| Some((part.next.as_ref()?.header.lsn, at)));
-            let Some((lsn, at)) = lsns.min().filter(|(lsn, _)| *lsn <= self.lsn) else {
-                return Ok(None);
-            };
-            let part = &mut parts[at];
-            let block = part.next.take().expect("it has the smallest LSN");
-            part.advance()?;
-            // A block may be in two parts; and after a file was replaced, what comes first is known.
-            if lsn <= self.last {
-                continue;
-            }
-            let corrupt = |what: &str| part.source.corrupt(block.offset, what);
+        while let Some(block) = parts.next(self.last, self.lsn)? {
             let mut valid = Vec::new();
-            let payload_at = block.payload().as_ptr() as usize;
-            for body in block.bodies() {
-                let (ordinal, _, body) = body.map_err(corrupt)?;
-                let record = record::decode_body(body).map_err(corrupt)?;
+            let payload_at = block.block.payload().as_ptr() as usize;
+            for body in block.block.bodies() {
+                let (ordinal, _, body) = body.map_err(|what| block.corrupt(what))?;
+                let record = record::decode_body(body).map_err(|what| block.corrupt(what))?;
                 if segment.is_valid(ordinal) && !record.kind.is_delete() {
                     let start = body.as_ptr() as usize - payload_at;
                     valid.push((ordinal, start..start + body.len()));
                 }
             }
-            self.last = lsn;
+            self.last = block.lsn();
             if !valid.is_empty() {
                 self.met_count += u32::try_from(valid.len()).expect("no more than ordinals");
-                let source = Arc::clone(&part.source);
-                return Ok(Some(MarkedBlock { block: LogBlock { block, source }, valid }));
+                return Ok(Some(MarkedBlock { block, valid }));
             }
         }
+        Ok(None)
     }
 
     /// Opens the files that the mark needs of the segment.
-    fn open(&self) -> Result<Vec<Part>> {
+    fn open(&self) -> Result<Parts> {
         let id = self.segments[self.at].segment();
         for _ in 0..ATTEMPTS_MAX {
             let whereabouts = self.hold.holds.find(self.hold.id, id);
@@ -224,21 +193,12 @@ impl MarkReader {
                     images
                 }
             };
-            let parts: Result<Vec<Part>> =
-                images.into_iter().map(|image| self.open_part(image)).collect();
+            let parts = Parts::open(&self.shared, images, self.lsn);
             // Of a file that was opened before this, no word of a replacement means: it is the one.
             if self.hold.holds.find(self.hold.id, id) == whereabouts {
                 return parts;
             }
         }
         Err(Error::Changing { path: crate::format::manifest::path_in(self.shared.manifest.dir()) })
-    }
-
-    fn open_part(&self, image: SegmentFile) -> Result<Part> {
-        let cursor = BlockCursor::open(&*self.shared.disk, image.clone(), CHUNK_BYTES)?;
-        cursor.check_same()?;
-        let mut part = Part { cursor, source: Arc::new(image), next: None };
-        part.advance()?;
-        Ok(part)
     }
 }

@@ -42,7 +42,12 @@ impl BlockIndex {
         Some(self.blocks[after.checked_sub(1)?].1)
     }
 
-    /// Goes on to the last block that is not above `durable`.
+    /// Where a block is damaged that must be there, as all up to `last_block` are: behind what is known.
+    pub(crate) fn damage(&self, last_block: Lsn) -> Option<u64> {
+        (self.last_lsn < last_block).then_some(self.end)
+    }
+
+    /// Goes on to the last block that is not above `durable`, or to what is no block.
     pub(crate) fn extend(
         &mut self,
         file: &dyn File,

@@ -51,6 +51,11 @@ impl Blocks {
         Self { shared, next: from.max(Lsn(1)), end, pass: None, failures: 0, drops_seen: None }
     }
 
+    /// See [`crate::Reader::blocks_of_index`].
+    pub(crate) fn of_index(shared: Arc<Shared>, from: Lsn) -> Self {
+        Self { drops_seen: Some(DropCount::default()), ..Self::new(shared, from) }
+    }
+
     /// Returns the last block that will be given out: what was durable when the reading began.
     #[must_use]
     pub const fn end(&self) -> Lsn {

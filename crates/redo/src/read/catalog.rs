@@ -61,6 +61,12 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// The horizon: no compaction ever removed anything of a block above it.
+    pub(crate) fn horizon(&self) -> Lsn {
+        let claimed = self.manifest.as_ref().map_or(Lsn::ZERO, |manifest| manifest.horizon);
+        self.files.iter().map(|file| file.header.horizon).fold(claimed, Lsn::max)
+    }
+
     /// The files that the manifest lists as kept, and that are not there.
     pub(crate) fn missing_history(&self) -> Vec<PathBuf> {
         let listed = self.manifest.iter().flat_map(|manifest| &manifest.history);

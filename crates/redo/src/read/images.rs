@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 
-use base::SegmentId;
+use base::{Lsn, SegmentId};
 
 use crate::error::{Error, IoContext, Result};
 use crate::format::manifest;
@@ -56,9 +56,14 @@ pub(crate) fn find_segment(shared: &Shared, id: SegmentId) -> Result<Vec<Segment
     for _ in 0..ATTEMPTS_MAX {
         let mut listed = shared.manifest.listing().images();
         listed.retain(|(segment, ..)| *segment == id);
-        // Nearly every segment has a file of its own name.
-        for wanted in [Wanted::Named(id), Wanted::All] {
+        // Nearly every segment has a file of its own name, or is where it was seen last.
+        let seen = shared.leaders.find(id).map(Wanted::Named);
+        for wanted in seen.into_iter().chain([Wanted::Named(id), Wanted::All]) {
             let Look { mut images, error: met } = look(shared, wanted);
+            if wanted == Wanted::All {
+                let seen = images.iter().map(|image| (image.header.segment, image.leader));
+                shared.leaders.note_all(seen);
+            }
             match unmet(&images, &listed) {
                 None => {
                     images.retain(|image| image.header.segment == id);
@@ -69,6 +74,16 @@ pub(crate) fn find_segment(shared: &Shared, id: SegmentId) -> Result<Vec<Segment
         }
     }
     Err(error.unwrap_or_else(|| keeps_changing(shared)))
+}
+
+/// The last block up to `durable` that the image must have if it has no footer yet: behind that its
+/// end may be torn, before it is damage what is no block. REQUIRES: everything up to `durable` was
+/// durable before the image was looked up.
+pub(crate) fn last_block(shared: &Shared, image: &SegmentFile, durable: Lsn) -> Lsn {
+    if image.footer.is_some() {
+        return Lsn::ZERO;
+    }
+    shared.manifest.listing().last_block(image.header.segment, image.header.part, durable)
 }
 
 /// Whether something that is listed is not among the images, and why if they say so.

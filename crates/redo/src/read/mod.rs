@@ -4,8 +4,8 @@
 //! by block, `large_block` a block piece by piece, and `merge` brings all blocks into the order of
 //! their LSNs. Of a log that goes on, `images` says what there is at a moment; `reader` reads single
 //! records (`places` knows where: in a group, by `group_read`, or in a block, by
-//! `block_index`; `handles` keeps files open), and `blocks`
-//! all of it in order.
+//! `block_index`; `handles` keeps files open), `segment_scan` all of a segment (from its `parts`), and
+//! `blocks` all of the log in order.
 
 pub(crate) mod block_index;
 pub(crate) mod blocks;
@@ -16,6 +16,8 @@ pub(crate) mod images;
 pub(crate) mod in_use;
 pub(crate) mod large_block;
 pub(crate) mod merge;
+pub(crate) mod parts;
 pub(crate) mod places;
 pub(crate) mod reader;
 pub(crate) mod scan;
+pub(crate) mod segment_scan;

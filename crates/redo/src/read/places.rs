@@ -37,6 +37,8 @@ pub(crate) struct Source<'a> {
     pub(crate) image: &'a SegmentFile,
     /// Blocks above this one are not shown.
     pub(crate) durable: Lsn,
+    /// The last block that the image must have.
+    pub(crate) last_block: Lsn,
 }
 
 /// See the file's top.
@@ -64,7 +66,7 @@ impl Places {
         group: &mut GroupRead,
         ordinal: u32,
     ) -> Result<Option<FoundRecord>> {
-        let Source { disk, file, image, .. } = *source;
+        let Source { disk, file, image, last_block, .. } = *source;
         self.learn(source)?;
         match self {
             Self::Groups(groups) => {
@@ -72,7 +74,14 @@ impl Places {
                 record::decode_body(body).map_err(|what| image.corrupt(0, what))?;
                 Ok(Some(FoundRecord { body: body.to_vec() }))
             }
-            Self::Blocks(index) => in_its_block(file, image, index, ordinal),
+            Self::Blocks(index) => {
+                let found = in_its_block(file, image, index, ordinal)?;
+                match index.damage(last_block).filter(|_| found.is_none()) {
+                    // The record may be behind it, and durable.
+                    Some(offset) => Err(image.corrupt(offset, "a block's header is damaged")),
+                    None => Ok(found),
+                }
+            }
             Self::Unknown => Ok(None),
         }
     }

@@ -21,7 +21,7 @@
 //!
 //! What is known of where the records of an image are is kept: see `places`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::{Lsn, Record, RecordAddr, SegmentId};
@@ -35,6 +35,7 @@ use crate::read::handles::Handles;
 use crate::read::images::{self, ATTEMPTS_MAX};
 use crate::read::places::{FoundRecord, Places, Source};
 use crate::read::scan::{Block, SegmentFile};
+use crate::read::segment_scan::SegmentScan;
 use crate::shared::device::Shared;
 use crate::shared::index_bound::IndexBound;
 
@@ -43,7 +44,8 @@ use crate::shared::index_bound::IndexBound;
 pub struct ReaderLimits {
     /// So many files are kept open; each may take two descriptors.
     pub open_files: usize,
-    /// So many groups and blocks are known by their place: 16 bytes each.
+    /// So many groups and blocks are known by their place: 16 bytes each. What else is known of
+    /// segments counts by its bytes.
     pub places: usize,
 }
 
@@ -52,6 +54,10 @@ impl Default for ReaderLimits {
         Self { open_files: 8, places: 1 << 20 }
     }
 }
+
+/// How much memory a place takes, and about how much an image, apart from its survivors.
+const PLACE_BYTES: usize = 16;
+const IMAGE_BYTES: usize = 512;
 
 /// See the file's top.
 pub struct Reader {
@@ -137,6 +143,40 @@ impl Reader {
         Blocks::new(Arc::clone(&self.shared), from)
     }
 
+    /// As [`Reader::blocks`], for an index that has bounded every compaction since it read block 1.
+    ///
+    /// What was dropped before this start does not make it refuse blocks then: the bound has kept the
+    /// delete records behind the last cut, in the lives before this one, too.
+    #[must_use]
+    pub fn blocks_of_index(&self, from: Lsn) -> Blocks {
+        Blocks::of_index(Arc::clone(&self.shared), from)
+    }
+
+    /// Returns how many times the log was opened, this time included.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.shared.manifest.get().epoch
+    }
+
+    /// Asks for everything up to `lsn` to be synced, whatever the policy.
+    pub fn request_sync(&self, lsn: Lsn) {
+        self.shared.request_sync(lsn);
+    }
+
+    /// Returns the segments that there are now, newest first.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentId> {
+        let listed = self.shared.manifest.listing().images();
+        let ids: BTreeSet<SegmentId> = listed.into_iter().map(|(segment, ..)| segment).collect();
+        ids.into_iter().rev().collect()
+    }
+
+    /// Reads all that is durable of a segment, block by block; nothing of one that is gone.
+    #[must_use]
+    pub fn scan(&self, segment: SegmentId) -> SegmentScan {
+        SegmentScan::new(Arc::clone(&self.shared), segment)
+    }
+
     /// Another reader of the same log.
     #[must_use]
     pub fn another(&self) -> Self {
@@ -158,8 +198,10 @@ impl Reader {
             if !image.may_have(ordinal) {
                 continue;
             }
-            let file = self.handles.get(&*self.shared.disk, image)?;
-            let source = Source { disk: &*self.shared.disk, file: &*file, image, durable };
+            let disk = &*self.shared.disk;
+            let last_block = images::last_block(&self.shared, image, durable);
+            let file = self.handles.get(disk, image)?;
+            let source = Source { disk, file: &*file, image, durable, last_block };
             let found = places.find(&source, &mut self.group, ordinal)?;
             if found.is_some() {
                 return Ok(found);
@@ -195,18 +237,30 @@ impl Reader {
         Ok(())
     }
 
-    /// Forgets places of the segments that were used least recently, if there are too many.
+    /// Forgets the segments that were used least recently, if too much is known.
     fn keep_to_limit(&mut self) {
-        let count = |known: &Known| -> usize {
-            known.images.iter().map(|located| located.places.count()).sum()
-        };
-        let mut places: usize = self.segments.values().map(count).sum();
+        let mut places: usize = self.segments.values().map(Known::cost).sum();
         while places > self.limits.places {
-            let used = self.segments.values_mut().filter(|known| count(known) > 0);
-            let Some(oldest) = used.min_by_key(|known| known.used) else { return };
-            places -= count(oldest);
-            oldest.images.iter_mut().for_each(|located| located.places = Places::Unknown);
+            let oldest = self.segments.iter().min_by_key(|(_, known)| known.used);
+            let Some((id, cost)) = oldest.map(|(id, known)| (*id, known.cost())) else { return };
+            places -= cost;
+            self.segments.remove(&id);
         }
+    }
+}
+
+impl Known {
+    /// How much it takes, in places.
+    fn cost(&self) -> usize {
+        self.images.iter().map(Located::cost).sum()
+    }
+}
+
+impl Located {
+    fn cost(&self) -> usize {
+        let footer = self.image.footer.as_ref();
+        let bits = footer.map_or(0, |footer| footer.survivors.bitmap_bytes());
+        self.places.count() + (IMAGE_BYTES + bits) / PLACE_BYTES
     }
 }
 
@@ -248,7 +302,7 @@ impl LogBlock {
         })
     }
 
-    fn corrupt(&self, what: &str) -> Error {
+    pub(crate) fn corrupt(&self, what: &str) -> Error {
         self.source.corrupt(self.block.offset, what)
     }
 }

@@ -29,6 +29,9 @@
 //! witnesses of what came after it. And a block below M could be damaged without leaving a gap
 //! that counts: a damaged block that names its LSN, or any good block behind the damage, at or
 //! below K, is an error too.
+//!
+//! A start from an index does not read all of this: `behind` says what of it, and why a loss is found
+//! all the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -42,9 +45,11 @@ use crate::compact::segments::{Segment, Segments};
 use crate::error::{Error, Result};
 use crate::format::footer::{FooterBuilder, Ordinals, WrittenBlock};
 use crate::format::record;
+use crate::format::segment::Footer;
 use crate::read::catalog::Catalog;
 use crate::read::merge::{DeviceStream, Merge};
 use crate::read::scan::{Block, SegmentFile, Tail, find_block_after};
+use crate::recover::behind::{Behind, KnownBefore};
 use crate::shared::device::Part;
 
 /// So many LSNs are left behind the end of a log that can go on: more than are written until it is opened
@@ -79,6 +84,14 @@ pub trait Replay {
     }
 }
 
+/// A replay that keeps nothing.
+pub(crate) struct Nothing;
+
+impl Replay for Nothing {
+    fn apply(&mut self, _: &Record<'_>, _: RecordAddr, _: Lsn, _: &mut Vec<RecordAddr>) {}
+    fn finish(&mut self, _: &mut Vec<RecordAddr>) {}
+}
+
 /// How far recovery is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
@@ -109,6 +122,27 @@ pub(crate) struct FileState {
     pub(crate) tail: Option<Tail>,
 }
 
+impl FileState {
+    fn new(file: &SegmentFile, group_bytes: u32) -> Self {
+        Self {
+            end: crate::format::segment::HEADER_BYTES as u64,
+            last_lsn: Lsn::ZERO,
+            block_count: 0,
+            cut_block_count: 0,
+            undurable: VecDeque::new(),
+            footer: FooterBuilder::of_version(file.header.version, group_bytes),
+            tail: None,
+        }
+    }
+
+    /// The file stays as it is, unread.
+    fn note_unread(&mut self, footer: &Footer) {
+        self.end = footer.data_end;
+        self.last_lsn = footer.max_lsn;
+        self.block_count = footer.block_count;
+    }
+}
+
 /// The whole log, read.
 pub(crate) struct LogState {
     /// The last block that stays.
@@ -124,41 +158,67 @@ pub(crate) struct LogState {
     pub(crate) record_count: u64,
 }
 
-/// Reads the log that `catalog` lists, in order, into `replay`. Changes nothing. Files that have no
-/// footer yet are to get groups of `group_bytes`.
-pub(crate) fn read_log(
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    catalog: &Catalog,
-    is_parallel: bool,
-    group_bytes: u32,
-    replay: &mut dyn Replay,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<LogState> {
-    let mut by_device: Vec<Vec<(usize, SegmentFile)>> = vec![Vec::new(); catalog.devices.len()];
-    for (index, file) in catalog.files.iter().enumerate() {
-        by_device[file.device].push((index, file.clone()));
-    }
-    let streams: Vec<DeviceStream> = by_device
-        .into_iter()
-        .map(|files| DeviceStream::new(disk.clone(), files))
-        .collect::<Result<_>>()?;
-    let mut reader = Reader::new(catalog, group_bytes);
-    let bytes_total = catalog.files.iter().map(|file| file.len).sum();
-    let mut run = |merge: Result<Merge>| -> Result<()> {
-        let mut merge = merge?;
-        reader.run(&mut merge, replay, progress, bytes_total)?;
-        for (file, tail) in merge.tails {
-            reader.state.files[file].tail = Some(tail);
+/// The log that is read, and how. Files that have no footer yet are to get groups of `group_bytes`.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) disk: &'a Arc<dyn Disk>,
+    pub(crate) dir: &'a Path,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) is_parallel: bool,
+    pub(crate) group_bytes: u32,
+    pub(crate) before: KnownBefore,
+}
+
+impl Reading<'_> {
+    /// Reads what is not known before, in order, into `replay`. Changes nothing.
+    pub(crate) fn run(
+        self,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<LogState> {
+        let Self { disk, catalog, .. } = self;
+        let mut reader = Reader::new(&self);
+        let mut by_device: Vec<Vec<(usize, SegmentFile)>> = vec![Vec::new(); catalog.devices.len()];
+        let files = catalog.files.iter().enumerate();
+        for (index, file) in files.filter(|(index, _)| !reader.behind.is_unread(*index)) {
+            by_device[file.device].push((index, file.clone()));
         }
-        Ok(())
-    };
-    if is_parallel {
-        std::thread::scope(|scope| run(Merge::parallel(scope, streams)))?;
-    } else {
-        run(Merge::sequential(streams))?;
+        let bytes_total = by_device.iter().flatten().map(|(_, file)| file.len).sum();
+        let streams: Vec<DeviceStream> = by_device
+            .into_iter()
+            .map(|files| DeviceStream::new(disk.clone(), files))
+            .collect::<Result<_>>()?;
+        let mut run = |merge: Result<Merge>| -> Result<()> {
+            let mut merge = merge?;
+            reader.run(&mut merge, replay, progress, bytes_total)?;
+            for (file, tail) in merge.tails {
+                reader.state.files[file].tail = Some(tail);
+            }
+            Ok(())
+        };
+        if self.is_parallel {
+            std::thread::scope(|scope| run(Merge::parallel(scope, streams)))?;
+        } else {
+            run(Merge::sequential(streams))?;
+        }
+        if !reader.behind.is_complete() {
+            return Err(self.find_loss());
+        }
+        reader.finish(disk, self.dir, replay)
     }
-    reader.finish(disk, dir, replay)
+
+    /// What is missing up to the cut.
+    fn find_loss(self) -> Error {
+        let cut = self.before.point.cut;
+        let durable = self.before.durable.max(cut);
+        let before = KnownBefore { durable, ..KnownBefore::default() };
+        let read = Self { before, ..self }.run(&mut Nothing, &mut |_| {});
+        read.err().unwrap_or_else(|| {
+            let what =
+                format!("the footers of segments count other blocks up to {cut} than there are");
+            Error::corrupt(&crate::format::manifest::path_in(self.dir), 0, what)
+        })
+    }
 }
 
 fn check_accepted(replay: &dyn Replay, file: &Path) -> Result<()> {
@@ -208,6 +268,7 @@ const ANNOUNCED_TOGETHER: usize = 32;
 
 struct Reader<'a> {
     catalog: &'a Catalog,
+    behind: Behind,
     state: LogState,
     /// The first missing block, once one was found.
     missing: Option<Missing>,
@@ -236,39 +297,39 @@ struct Missing {
 }
 
 impl<'a> Reader<'a> {
-    fn new(catalog: &'a Catalog, group_bytes: u32) -> Self {
-        let headers = || catalog.files.iter().map(|file| &file.header);
+    fn new(reading: &Reading<'a>) -> Self {
+        let Reading { catalog, group_bytes, before, .. } = *reading;
         let manifest = catalog.manifest.as_ref();
-        let (mut horizon, mut durable) = manifest
-            .map_or((Lsn::ZERO, Lsn::ZERO), |manifest| (manifest.horizon, manifest.durable_lsn));
-        horizon = headers().map(|header| header.horizon).fold(horizon, Lsn::max);
-        durable = headers().map(|header| header.durable_lsn).fold(durable, Lsn::max);
-        let files = catalog
-            .files
-            .iter()
-            .map(|file| FileState {
-                end: crate::format::segment::HEADER_BYTES as u64,
-                last_lsn: Lsn::ZERO,
-                block_count: 0,
-                cut_block_count: 0,
-                undurable: VecDeque::new(),
-                footer: FooterBuilder::of_version(file.header.version, group_bytes),
-                tail: None,
-            })
-            .collect();
-        let segments = list_segments(catalog);
+        let headers = catalog.files.iter().map(|file| &file.header);
+        let known = manifest.map_or(Lsn::ZERO, |manifest| manifest.durable_lsn).max(before.durable);
+        let durable = headers.map(|header| header.durable_lsn).fold(known, Lsn::max);
+        let horizon = catalog.horizon();
+        let behind = Behind::new(catalog, before.point.cut, horizon);
+        let mut segments = list_segments(catalog);
+        let mut files = Vec::new();
+        for (index, file) in catalog.files.iter().enumerate() {
+            let mut state = FileState::new(file, group_bytes);
+            if let Some(footer) = &file.footer
+                && behind.is_unread(index)
+            {
+                state.note_unread(footer);
+                segments.get_mut(file.header.segment).expect("listed").note_unread(footer);
+            }
+            files.push(state);
+        }
+        let object_floor = manifest.map_or(ObjectId::NONE.next(), |manifest| manifest.object_floor);
         let state = LogState {
             last_lsn: Lsn::ZERO,
             horizon,
             durable,
             files,
-            object_end: manifest.map_or(ObjectId::NONE.next(), |manifest| manifest.object_floor),
+            object_end: object_floor.max(before.point.next_object),
             segments,
             block_count: 0,
             record_count: 0,
         };
         let (retired, offsets) = (Vec::new(), Vec::new());
-        Self { catalog, state, missing: None, last: None, retired, offsets, bytes_done: 0 }
+        Self { catalog, behind, state, missing: None, last: None, retired, offsets, bytes_done: 0 }
     }
 
     fn run(
@@ -284,7 +345,7 @@ impl<'a> Reader<'a> {
             let lsn = block.header.lsn;
             self.bytes_done += block.header.block_bytes();
             self.state.durable = self.state.durable.max(block.header.durable_lsn);
-            let expected = self.state.last_lsn.max(self.state.horizon).next();
+            let expected = self.state.last_lsn.max(self.behind.floor()).next();
             if self.missing.is_none() && lsn > expected {
                 self.missing = Some(Missing { lsn: expected, next: lsn, next_file: index });
             }
@@ -310,6 +371,7 @@ impl<'a> Reader<'a> {
         let corrupt = |what: &str| source.corrupt(block.offset, what);
         // A block is twice there when its device failed after writing it and before syncing it.
         let is_repeated = lsn == self.state.last_lsn;
+        let is_applied = !is_repeated && self.behind.note_block(lsn);
         let keeps_offsets = source.footer.is_none();
         let segment_id = source.header.segment;
         let identity = BlockIdentity {
@@ -324,7 +386,7 @@ impl<'a> Reader<'a> {
         }
         let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
         self.offsets.clear();
-        let mut ahead = block.bodies().filter(|_| !is_repeated);
+        let mut ahead = block.bodies().filter(|_| is_applied);
         for (index_in_block, body) in block.bodies().enumerate() {
             if index_in_block % ANNOUNCED_TOGETHER == 0 {
                 for (_, _, body) in ahead.by_ref().take(ANNOUNCED_TOGETHER).flatten() {
@@ -342,7 +404,7 @@ impl<'a> Reader<'a> {
             if keeps_offsets {
                 self.offsets.push((ordinal, (crate::format::block::HEADER_BYTES + at) as u64));
             }
-            if !is_repeated {
+            if is_applied {
                 let addr = RecordAddr::new(segment_id, ordinal);
                 replay.apply(&record, addr, lsn, &mut self.retired);
             }
@@ -354,6 +416,8 @@ impl<'a> Reader<'a> {
             let segment = self.state.segments.get_mut(segment_id).expect("listed");
             segment.note_replayed(lsn, record_count, delete_count, next_ordinal);
             self.state.last_lsn = lsn;
+        }
+        if is_applied {
             self.state.block_count += 1;
             self.state.record_count += u64::from(record_count);
         }
@@ -394,8 +458,8 @@ impl<'a> Reader<'a> {
         replay: &mut dyn Replay,
     ) -> Result<LogState> {
         self.collect_durable_evidence(&**disk)?;
-        self.check_tails(&**disk)?;
-        let end = self.state.last_lsn.max(self.state.horizon);
+        let end = self.state.last_lsn.max(self.behind.floor());
+        self.check_tails(&**disk, end)?;
         if self.state.durable > end {
             let (next, file) = match self.missing {
                 Some(missing) => (missing.next, self.catalog.files[missing.next_file].path.clone()),
@@ -455,9 +519,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Looks behind the ends of files without a footer for what should not be damaged.
-    fn check_tails(&self, disk: &dyn Disk) -> Result<()> {
+    fn check_tails(&self, disk: &dyn Disk, end: Lsn) -> Result<()> {
         let durable = self.state.durable;
-        let end = self.state.last_lsn.max(self.state.horizon);
         for (source, file) in self.catalog.files.iter().zip(&self.state.files) {
             let Some(tail) = &file.tail else { continue };
             // A file that a failed device has left behind may be damaged: its blocks are elsewhere.

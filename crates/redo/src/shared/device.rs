@@ -26,6 +26,7 @@ use crate::shared::devices::Devices;
 use crate::shared::dropped_deletes::DroppedDeletes;
 use crate::shared::durability::Durability;
 use crate::shared::index_bound::IndexBound;
+use crate::shared::leaders::Leaders;
 use crate::shared::sealed_block::SealedBlock;
 
 /// What a flusher is to do.
@@ -340,6 +341,7 @@ pub(crate) struct Shared {
     pub(crate) durability: Durability,
     pub(crate) dropped_deletes: DroppedDeletes,
     pub(crate) index_bound: Arc<IndexBound>,
+    pub(crate) leaders: Leaders,
     pub(crate) devices: Devices,
     pub(crate) segment_bytes: u64,
     /// How long the groups of new files are.
@@ -390,6 +392,7 @@ impl Shared {
             durability,
             dropped_deletes: DroppedDeletes::new(horizon),
             index_bound: Arc::default(),
+            leaders: Leaders::default(),
             devices: Devices::new(devices),
             segment_bytes,
             group_bytes,

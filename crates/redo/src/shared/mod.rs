@@ -4,12 +4,13 @@
 //! `devices` the devices in their order. `durability` is how far the log is written and synced,
 //! `sealed_block` what goes from the executor to a flusher, `step` what step machines say, and
 //! `dropped_deletes` what the compactor tells readers of blocks. `index_bound` keeps from compaction what
-//! a log index does not know yet.
+//! a log index does not know yet, and `leaders` remembers which segments share a file.
 
 pub(crate) mod device;
 pub(crate) mod devices;
 pub(crate) mod dropped_deletes;
 pub(crate) mod durability;
 pub(crate) mod index_bound;
+pub(crate) mod leaders;
 pub(crate) mod sealed_block;
 pub(crate) mod step;

@@ -17,11 +17,10 @@ use std::sync::atomic::Ordering;
 use base::{Lsn, ObjectId, Record, RecordAddr, SegmentId};
 
 use crate::compact::job::JobQueue;
-use crate::compact::mark_slot::Slot;
-use crate::compact::marks::{Growing, Marks};
+use crate::compact::marks::Marks;
 use crate::compact::schedule::{Scene, Schedule, adapt_roll_bytes};
 use crate::compact::segments::{Segment, Segments};
-use crate::mark::handle::Mark;
+use crate::compact::validity::Validity;
 use crate::options::{CompactionOptions, Options, SyncPolicy};
 use crate::read::reader::Reader;
 use crate::repair::healing::{Healing, SegmentToEnd, scrub_targets};
@@ -40,6 +39,9 @@ const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
 
 const EVERY_SECOND_US: u64 = 1_000_000;
 
+/// Bitmaps of so many bytes take over in each tick what is live.
+const TAKEN_BYTES: usize = 256 << 10;
+
 /// A device as the executor sees it.
 #[derive(Default)]
 pub(crate) struct Lane {
@@ -49,25 +51,36 @@ pub(crate) struct Lane {
     pub(crate) pending: VecDeque<(RecordAddr, Lsn)>,
 }
 
+/// Where a log begins in this life.
+pub(crate) struct Begin {
+    pub(crate) segments: Segments,
+    pub(crate) validity: Validity,
+    pub(crate) last_lsn: Lsn,
+    pub(crate) next_segment: SegmentId,
+    pub(crate) object_end: ObjectId,
+}
+
 /// The log, as the executor has it.
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
     pub(crate) segments: Segments,
+    /// Whether the bits of their bitmaps can be believed.
+    pub(crate) validity: Validity,
     pub(crate) schedule: Schedule,
     /// Nothing of what is on disk may be replaced: see [`Log::set_frozen`].
-    is_frozen: bool,
+    pub(crate) is_frozen: bool,
     scrub: Arc<ScrubQueue>,
     healing: Healing,
-    marks: Marks,
+    pub(crate) marks: Marks,
     mark_copy_bytes: usize,
     open: OpenBlock,
-    open_lsn: Lsn,
+    pub(crate) open_lsn: Lsn,
     pub(crate) lanes: Vec<Lane>,
-    next_segment: SegmentId,
+    pub(crate) next_segment: SegmentId,
     /// One above every object that a record has ever named.
     pub(crate) object_end: ObjectId,
     next_device: usize,
-    durable: Lsn,
+    pub(crate) durable: Lsn,
     written: Lsn,
     policy: SyncPolicy,
     in_flight_bytes: u64,
@@ -80,16 +93,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log behind block `last_lsn`, which goes on in segment `next_segment`.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        segments: Segments,
         jobs: Arc<JobQueue>,
-        last_lsn: Lsn,
-        next_segment: SegmentId,
-        object_end: ObjectId,
+        begin: Begin,
         options: &Options,
     ) -> Self {
+        let Begin { segments, validity, last_lsn, next_segment, object_end } = begin;
         let lanes = shared.devices.iter().map(|_| Lane::default()).collect();
         let synced_at_us = shared.clock.monotonic_us();
         let mut spare = Buffers::default();
@@ -98,6 +108,7 @@ impl Log {
             written: shared.durability.written_lsn(),
             shared,
             segments,
+            validity,
             marks: Marks::new(Arc::clone(&jobs.holds)),
             mark_copy_bytes: options.mark_copy_bytes,
             schedule: Schedule::new(options.compaction, jobs),
@@ -140,10 +151,8 @@ impl Log {
     ///
     /// When an entry is *deleted or replaced*, its old record must be retired before the open
     /// block is sealed: `segments` builds on it. What becomes garbage by other means
-    /// (elements of an object that is gone) may be retired whenever there is time.
-    ///
-    /// # Panics
-    /// When `addr` is of no segment of this log.
+    /// (elements of an object that is gone) may be retired whenever there is time, also when its
+    /// segment is gone by then.
     #[inline]
     pub fn retire(&mut self, addr: RecordAddr) {
         if self.segments.retire(addr, self.open_lsn) && self.marks.notes_retirements() {
@@ -346,6 +355,7 @@ impl Log {
         self.release_drained_devices();
         self.marks.forget_dropped();
         self.copy_marks(self.mark_copy_bytes);
+        self.validity.take_some(&mut self.segments, TAKEN_BYTES);
         if self.scrub.wants_targets.load(Ordering::Acquire) {
             self.scrub.give_targets(scrub_targets(&self.segments, &self.schedule, &self.shared));
         }
@@ -427,57 +437,11 @@ impl Log {
     }
 
     /// Segments that are damaged. Every entry with its record in one of them must be logged anew;
-    /// the list is empty as soon as nothing needs that.
+    /// the list is empty as soon as nothing needs that, and while what is needed is not known.
     #[must_use]
     pub fn rewrites(&self) -> Vec<SegmentId> {
-        self.healing.rewrites(&self.segments)
-    }
-
-    /// Makes a mark: what is valid at one LSN, to be read while the log goes on. That is the last
-    /// block, or the open one if it has records: then the mark is made when that is sealed, which
-    /// nothing does for its sake, so that it lies between transactions. `None` while the log is
-    /// frozen: then its bitmaps say nothing ([`Log::set_frozen`]).
-    ///
-    /// What a thawed log retires as garbage from before it was frozen counts as valid until then.
-    pub fn mark(&mut self) -> Option<Mark> {
-        if self.is_frozen {
-            return None;
-        }
-        let slot = Arc::new(Slot::default());
-        let holds = Arc::clone(self.marks.holds());
-        let mark = Mark::new(Arc::clone(&slot), holds, Arc::clone(&self.shared));
-        if self.has_open_records() {
-            self.marks.wait_for_seal(slot);
-        } else {
-            self.begin_mark(slot);
-        }
-        Some(mark)
-    }
-
-    /// Makes a mark at the last block; the open one is empty.
-    fn begin_mark(&mut self, slot: Arc<Slot>) {
-        let lsn = Lsn(self.open_lsn.0 - 1);
-        let active = self.lanes.iter().filter_map(|lane| self.segments.get(lane.active?));
-        let growing = active.map(|segment| Growing {
-            segment: segment.id,
-            record_count: segment.record_count,
-            delete_count: segment.delete_count,
-        });
-        let growing = growing.collect();
-        self.marks.begin(slot, lsn, &self.segments, self.next_segment, growing);
-    }
-
-    /// Whether files on the device are kept for marks.
-    pub(crate) fn has_kept_on(&self, device: usize) -> bool {
-        self.marks.holds().has_on(device)
-    }
-
-    /// Copies bitmaps of marks, about `budget_bytes` of them: [`Log::tick`] does too.
-    pub fn copy_marks(&mut self, budget_bytes: usize) {
-        if self.marks.notes_retirements() {
-            self.marks.copy_some(&self.segments, budget_bytes);
-        }
-        self.marks.publish(self.durable);
+        let is_known = self.validity.is_known();
+        if is_known { self.healing.rewrites(&self.segments) } else { Vec::new() }
     }
 
     /// Healing, compaction, and what they work on.
@@ -501,7 +465,8 @@ impl Log {
 
     /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
     fn schedule_compaction(&mut self, now_us: u64) {
-        if !self.is_frozen && self.schedule.is_due(now_us) {
+        let may_replace = !self.is_frozen && self.validity.is_known();
+        if may_replace && self.schedule.is_due(now_us) {
             adapt_roll_bytes(&self.segments, &self.shared);
             let (healing, schedule, mut scene) = self.background();
             if let Some(SegmentToEnd { device, segment }) = healing.heal(schedule, &mut scene)

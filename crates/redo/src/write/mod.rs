@@ -4,8 +4,10 @@
 //! to the `flusher` of a device, which writes it (`segment_writer`) and says when it is durable. `devices`
 //! come and go; each keeps room for when its disk is full (`reserve`). The blocks' memory is used
 //! again (`buffers`) after they are durable (`unsynced`, `pending_sync`); blocks that take too long
-//! make writers wait (`lateness`). `stats` are the figures of all that.
+//! make writers wait (`lateness`). `bitmaps` is what the log is asked of them; `stats` are the figures of
+//! all that.
 
+pub(crate) mod bitmaps;
 pub(crate) mod buffers;
 pub(crate) mod devices;
 pub(crate) mod flusher;

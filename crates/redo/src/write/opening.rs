@@ -3,6 +3,7 @@
 //! ```text
 //!   open   lock · manifest · devices · headers and footers      nothing is changed
 //!   run    read everything in LSN order into Replay             nothing is changed
+//!          (run_behind: what an index does not know, and what has no footer)
 //!          cut what nothing shows to have been durable, seal, remove leftovers
 //!          new manifest (epoch + 1) ─► Log, Flushers, Compactor
 //! ```
@@ -19,18 +20,21 @@ use env::Lock;
 
 use crate::compact::compactor::Compactor;
 use crate::compact::job::JobQueue;
+use crate::compact::segments::Segments;
+use crate::compact::validity::Validity;
 use crate::error::{Error, IoContext, Result};
 use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
 use crate::read::catalog::Catalog;
+use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::cut;
-use crate::recover::replay::{LogState, Progress, Replay, read_log};
+use crate::recover::replay::{LogState, Progress, Reading, Replay};
 use crate::shared::device::{Device, DeviceState, Service, Shared};
 use crate::shared::durability::Durability;
 use crate::write::flusher::Flusher;
-use crate::write::log::Log;
+use crate::write::log::{Begin, Log};
 use crate::write::reserve;
 
 /// What recovery has found.
@@ -76,6 +80,8 @@ pub struct Recovery {
     catalog: Catalog,
     manifest: Manifest,
     lock: Box<dyn Lock>,
+    /// Something else than the log knows that it was durable up to this block.
+    witnessed: Lsn,
 }
 
 impl Recovery {
@@ -116,7 +122,7 @@ impl Recovery {
                 manifest
             }
         };
-        Ok(Self { env, options, catalog, manifest, lock })
+        Ok(Self { env, options, catalog, manifest, lock, witnessed: Lsn::ZERO })
     }
 
     /// The seed of the keyspace's hashes: it belongs to the database and never changes.
@@ -144,24 +150,71 @@ impl Recovery {
         self.catalog.files.iter().map(|file| file.len).sum()
     }
 
+    /// Returns the horizon: compactions have removed nothing of any block above it. An index that ends
+    /// below it knows the log as it is no more.
+    #[must_use]
+    pub fn horizon(&self) -> Lsn {
+        self.catalog.horizon()
+    }
+
+    /// Notes that the log was durable up to `lsn`, as an index of it knows. A start that finds less
+    /// refuses then, whether it believes the rest of that index or not: blocks are lost.
+    pub fn note_durable(&mut self, lsn: Lsn) {
+        self.witnessed = self.witnessed.max(lsn);
+    }
+
     /// Reads the log into `replay`, puts its end in order, and makes it ready to go on.
     ///
     /// # Errors
     /// When it is damaged (nothing was changed then), or the disk refuses.
     pub fn run(
-        mut self,
+        self,
         replay: &mut dyn Replay,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Opened> {
-        let mut state = read_log(
-            &self.env.disk,
-            &self.options.dir,
-            &self.catalog,
-            self.options.parallel_loaders,
-            self.options.group_bytes,
-            replay,
-            progress,
-        )?;
+        let before = KnownBefore { durable: self.witnessed, ..KnownBefore::default() };
+        self.run_with(before, replay, progress, |_, _| Validity::Known)
+    }
+
+    /// Does the same for an owner whose index knows all blocks up to the cut: `replay` gets the blocks
+    /// behind it. Sealed files that have none of them are not read. Which records are garbage is not
+    /// known then until [`Log::note_live`].
+    ///
+    /// REQUIRES: every block up to the cut was durable before the index said that it knows them.
+    ///
+    /// # Errors
+    /// When the cut is below [`Recovery::horizon`], when blocks up to it are missing, and as
+    /// [`Recovery::run`] for what is read.
+    pub fn run_behind(
+        self,
+        point: StartPoint,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Opened> {
+        let (cut, horizon) = (point.cut, self.horizon());
+        if cut < horizon {
+            return Err(Error::IndexTooOld { cut, horizon });
+        }
+        let before = KnownBefore { durable: self.witnessed.max(cut), point };
+        self.run_with(before, replay, progress, Validity::unknown)
+    }
+
+    fn run_with(
+        mut self,
+        before: KnownBefore,
+        replay: &mut dyn Replay,
+        progress: &mut dyn FnMut(Progress),
+        validity: fn(&Segments, SegmentId) -> Validity,
+    ) -> Result<Opened> {
+        let reading = Reading {
+            disk: &self.env.disk,
+            dir: &self.options.dir,
+            catalog: &self.catalog,
+            is_parallel: self.options.parallel_loaders,
+            group_bytes: self.options.group_bytes,
+            before,
+        };
+        let mut state = reading.run(replay, progress)?;
         self.make_room(&state);
         self.settle_devices()?;
         self.sync_observed_names(&state)?;
@@ -176,7 +229,8 @@ impl Recovery {
                 }
             }
         }
-        self.start(state, &cut)
+        let validity = validity(&state.segments, self.manifest.next_segment);
+        self.start(state, validity, &cut)
     }
 
     /// Gives up what was kept for this start where the disk is full.
@@ -274,12 +328,12 @@ impl Recovery {
         self.manifest.write(&*self.env.disk, &self.options.dir)
     }
 
-    fn start(self, state: LogState, cut: &cut::Tidied) -> Result<Opened> {
+    fn start(self, state: LogState, validity: Validity, cut: &cut::Tidied) -> Result<Opened> {
         if self.keeps_room_for_manifest() {
             let reserve_bytes = self.options.reserve_bytes;
             reserve::make_for_start(&*self.env.disk, &self.options.dir, reserve_bytes);
         }
-        let Self { env, options, catalog, manifest, lock } = self;
+        let Self { env, options, catalog, manifest, lock, .. } = self;
         let next_segment = manifest.next_segment;
         let segments = state.segments;
         let devices = catalog.devices.iter();
@@ -330,15 +384,14 @@ impl Recovery {
         let jobs = Arc::new(JobQueue::default());
         let compactor = Compactor::new(shared.clone(), jobs.clone());
         let missing = catalog.missing_history();
-        let mut log = Log::new(
-            shared,
+        let begin = Begin {
             segments,
-            jobs,
-            state.last_lsn,
+            validity,
+            last_lsn: state.last_lsn,
             next_segment,
-            state.object_end,
-            &options,
-        );
+            object_end: state.object_end,
+        };
+        let mut log = Log::new(shared, jobs, begin, &options);
         if let Some(path) = missing.first() {
             log.tell(format!(
                 "{} files that were kept for a mark are missing, {} the first of them: nothing needs \

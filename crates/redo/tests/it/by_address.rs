@@ -13,7 +13,7 @@ use env::Disk;
 use env_sim::{Faults, SimDisk};
 use redo::{Error, FileError, Reader, ReaderLimits};
 
-use crate::harness::{Database, key, options};
+use crate::harness::{Database, key, options, value};
 
 /// Another one for each byte.
 fn bit(at: u64) -> u8 {
@@ -143,4 +143,87 @@ fn damage_is_an_error_of_the_records_of_its_group_alone() {
     }
     assert!(alone > 500, "{alone} times a group was damaged and its neighbours were not");
     assert!(sealed.read_all(&mut sealed.database.log.reader()).is_empty());
+}
+
+/// A segment that takes the log has no footer: its blocks are found by walking over their headers.
+#[test]
+fn a_damaged_header_in_a_segment_that_takes_the_log_hides_nothing() {
+    let disk = SimDisk::new(1, Faults::default());
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut database = Database::open_on(shared, options(Path::new("/data"))).unwrap();
+    for number in 0..20 {
+        database.set(&key(number), &value(number));
+        database.flush();
+    }
+    let addrs: Vec<RecordAddr> =
+        (0..20).map(|number| database.keyspace.entries[&key(number)].1).collect();
+    let segment = addrs[0].segment();
+    let read = |at: usize| database.log.reader().record(addrs[at]).map(|found| found.is_some());
+    let scan = || {
+        let mut scan = database.log.reader().scan(segment);
+        let mut count = 0;
+        while scan.next()?.is_some() {
+            count += 1;
+        }
+        Ok::<_, Error>(count)
+    };
+    assert_eq!(scan().unwrap(), 20);
+    let path = Path::new("/data/redo/0000000001.redo");
+    let bytes = crate::sweep::read_all(&disk)[path].clone();
+    let mark = &bytes[128..132];
+    let headers: Vec<usize> =
+        (128..bytes.len() - 4).filter(|at| &bytes[*at..at + 4] == mark).collect();
+    assert_eq!(headers.len(), 20);
+    for (block, offset) in headers.into_iter().enumerate() {
+        assert!(disk.flip_bit(path, offset as u64 + 9, 2));
+        assert!((0..block).all(|at| read(at).unwrap()), "those before are found");
+        for at in block..20 {
+            let error = read(at).expect_err("a header before it is damaged");
+            assert!(error.to_string().contains("damaged"), "block {block}, record {at}: {error}");
+        }
+        let error = scan().expect_err("blocks behind the damage were durable");
+        assert!(matches!(error, Error::File(FileError::Corrupt { .. })), "{error}");
+        assert!(disk.flip_bit(path, offset as u64 + 9, 2));
+        assert!((0..20).all(|at| read(at).unwrap()));
+    }
+}
+
+/// Segments that share a file are looked for in all files once, and not by each reader.
+#[test]
+fn a_segment_in_the_file_of_another_is_found_there_the_next_time() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.compaction.gathered_min = 4;
+    let open = |options: &redo::Options| {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        Database::open_on(shared, options.clone()).unwrap()
+    };
+    for life in 0..4 {
+        options.compaction.enabled = life == 3;
+        let mut database = open(&options);
+        database.set(&key(life), &value(life));
+        database.settle();
+        assert!(database.close().entries.len() > life);
+    }
+    options.compaction.enabled = true;
+    let mut database = open(&options);
+    database.settle();
+    assert_eq!(database.log.stats().files, 1);
+    options.compaction.enabled = false;
+    drop(database);
+    for life in 4..24 {
+        let mut database = open(&options);
+        database.set(&key(life), &value(life));
+        database.settle();
+        drop(database);
+    }
+    let database = open(&options);
+    let (_, addr) = database.keyspace.entries[&key(2)];
+    let reads = || {
+        let before = disk.read_count();
+        assert!(database.log.reader().record(addr).unwrap().is_some());
+        disk.read_count() - before
+    };
+    let (first, second) = (reads(), reads());
+    assert!(second * 4 < first, "reads in 21 files: {first}, then {second}");
 }

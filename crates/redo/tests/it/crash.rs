@@ -29,6 +29,8 @@
 mod harness;
 #[path = "crash/image.rs"]
 mod image;
+#[path = "crash/indexed.rs"]
+mod indexed;
 #[path = "crash/model.rs"]
 mod model;
 #[path = "crash/workload.rs"]
@@ -42,6 +44,7 @@ use redo::{Health, SyncPolicy};
 
 use harness::{Running, Shape, World};
 use image::{Image, is_segment};
+use indexed::Indexed;
 
 /// The length of a segment's header, which the format document gives.
 const HEADER_BYTES: usize = 128;
@@ -92,6 +95,46 @@ fn what_survives_random_crashes_is_a_prefix_with_all_that_was_acknowledged() {
     assert!(count < 100 || device_changes > count / 2, "devices came and went: {device_changes}");
     assert!(count < 100 || marks_read > count, "marks were read: {marks_read}");
     assert!(count < 100 || cut_blocks > 0, "blocks behind a missing one were part of it");
+}
+
+/// Several lives of a database with an index, from which some of them start. Each recovery is done
+/// both ways on copies of the disk.
+fn indexed_lives(seed: u64) -> World {
+    let mut rng = SimEntropy::new(seed);
+    let shape = Shape::random(&mut rng);
+    let mut world = World::new(seed, shape);
+    world.index = Some(Indexed::new());
+    for _ in 0..6 {
+        let crashes = if rng.below(3) == 0 { 2 } else { 0 };
+        let mut running = world.recover(crashes);
+        let ios = 1 + rng.below(120);
+        world.disk.crash_after(if rng.below(2) == 0 { u64::MAX / 4 } else { ios });
+        world.live(&mut running, 250);
+        if !world.disk.is_crashed() && rng.coin() {
+            world.check_validity(&mut running);
+        }
+        world.end_life(running);
+    }
+    drop(world.recover(0));
+    world
+}
+
+#[test]
+fn a_start_behind_the_cut_of_an_index_is_as_good_as_one_that_reads_everything() {
+    let (mut compactions, mut starts, mut validities, mut marks_read) = (0, 0, 0, 0);
+    let seeds = seeds(300);
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
+        let world = indexed_lives(seed);
+        compactions += world.compactions;
+        starts += world.starts_behind;
+        validities += world.validities;
+        marks_read += world.marks_read;
+    }
+    assert!(count < 100 || compactions > count / 2, "compactions were part of it: {compactions}");
+    assert!(count < 100 || starts > count, "starts from the index were: {starts}");
+    assert!(count < 100 || validities > count, "validity became known: {validities}");
+    assert!(count < 100 || marks_read > count / 2, "marks were read: {marks_read}");
 }
 
 #[test]
@@ -158,10 +201,16 @@ fn a_recovery_can_itself_crash_at_every_single_io() {
                 invalid_share_min: 0.15,
                 changes_devices: false,
             };
+            // Some of these recoveries start from an index.
+            let new_world = || {
+                let mut world = World::new(seed, shape.clone());
+                world.index = (devices > 1).then(Indexed::new);
+                world
+            };
             let mut life = 5;
-            while life_until(&mut World::new(seed, shape.clone()), life) {
+            while life_until(&mut new_world(), life) {
                 for at in 1.. {
-                    let mut world = World::new(seed, shape.clone());
+                    let mut world = new_world();
                     life_until(&mut world, life);
                     world.disk.crash_after(at);
                     // What an interrupted recovery came to is not a promise yet.
@@ -186,6 +235,7 @@ fn failing_lives(seed: u64) -> (u32, u32) {
     let mut rng = SimEntropy::new(seed);
     let shape = Shape::random(&mut rng);
     let mut world = World::new(seed, shape);
+    world.index = seed.is_multiple_of(2).then(Indexed::new);
     for _ in 0..4 {
         let mut running = world.recover(0);
         world.live(&mut running, 60);
@@ -238,6 +288,7 @@ fn the_log_goes_on_without_a_device_that_has_failed() {
             changes_devices: false,
         };
         let mut world = World::new(seed, shape);
+        world.index = seed.is_multiple_of(2).then(Indexed::new);
         let mut running = world.recover(0);
         world.live(&mut running, 100);
         world.disk.break_dir(&World::device(0));

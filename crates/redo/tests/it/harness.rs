@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{DbId, Lsn, Record, RecordAddr, RecordKind};
-use redo::{Compactor, Env, Flusher, Log, Opened, Options, Recovery, Replay, Step, Summary};
+use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use redo::{
+    Compactor, Env, Flusher, LiveRecords, Log, Opened, Options, Recovery, Replay, StartPoint, Step,
+    Summary,
+};
 
 /// What the log is for: keys with values, each knowing where its record is.
 #[derive(Default, Clone)]
@@ -39,6 +42,27 @@ impl Replay for Keyspace {
             self.entries.insert(name, (record.value.to_vec(), addr))
         };
         retired.extend(old.map(|(_, addr)| addr));
+    }
+
+    fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
+}
+
+/// What is behind a cut, for a keyspace as of it: it does not know what is garbage now.
+struct Tail {
+    keyspace: Keyspace,
+    cut: Lsn,
+}
+
+impl Replay for Tail {
+    fn apply(
+        &mut self,
+        record: &Record<'_>,
+        addr: RecordAddr,
+        lsn: Lsn,
+        _retired: &mut Vec<RecordAddr>,
+    ) {
+        assert!(lsn > self.cut, "block {lsn} is not behind {}", self.cut);
+        self.keyspace.apply(record, addr, lsn, &mut Vec::new());
     }
 
     fn finish(&mut self, _retired: &mut Vec<RecordAddr>) {}
@@ -112,6 +136,40 @@ impl Database {
     }
 
     pub(crate) fn open_on(disk: Arc<dyn env::Disk>, options: Options) -> redo::Result<Self> {
+        Self::open_witnessed(disk, options, Lsn::ZERO)
+    }
+
+    /// Opens it by reading all of it, which must have been durable up to `durable`.
+    pub(crate) fn open_witnessed(
+        disk: Arc<dyn env::Disk>,
+        options: Options,
+        durable: Lsn,
+    ) -> redo::Result<Self> {
+        let (mut recovery, clock) = Self::look(disk, options)?;
+        recovery.note_durable(durable);
+        let mut keyspace = Keyspace::default();
+        let opened = recovery.run(&mut keyspace, &mut |_| {})?;
+        Ok(Self::of(opened, keyspace, clock))
+    }
+
+    /// Opens it from an index that has `keyspace`, the state of the block `cut`.
+    pub(crate) fn open_behind(
+        disk: Arc<dyn env::Disk>,
+        options: Options,
+        cut: Lsn,
+        keyspace: Keyspace,
+    ) -> redo::Result<Self> {
+        let (recovery, clock) = Self::look(disk, options)?;
+        let mut tail = Tail { keyspace, cut };
+        let point = StartPoint { cut, next_object: ObjectId::NONE.next() };
+        let opened = recovery.run_behind(point, &mut tail, &mut |_| {})?;
+        Ok(Self::of(opened, tail.keyspace, clock))
+    }
+
+    fn look(
+        disk: Arc<dyn env::Disk>,
+        options: Options,
+    ) -> redo::Result<(Recovery, Arc<ManualClock>)> {
         let clock = Arc::new(ManualClock::default());
         let env = Env {
             disk,
@@ -119,11 +177,17 @@ impl Database {
             entropy: Box::new(Counter(3)),
             waker: Arc::new(|| {}),
         };
-        let mut keyspace = Keyspace::default();
-        let recovery = Recovery::open(env, options)?;
-        let Opened { log, flushers, compactor, summary } =
-            recovery.run(&mut keyspace, &mut |_| {})?;
-        Ok(Self { keyspace, log, flushers, compactor, summary, clock })
+        Ok((Recovery::open(env, options)?, clock))
+    }
+
+    fn of(opened: Opened, keyspace: Keyspace, clock: Arc<ManualClock>) -> Self {
+        let Opened { log, flushers, compactor, summary } = opened;
+        Self { keyspace, log, flushers, compactor, summary, clock }
+    }
+
+    /// What is live, as the keyspace knows it.
+    pub(crate) fn live(&self) -> Arc<LiveRecords> {
+        Arc::new(self.keyspace.entries.values().map(|(_, addr)| *addr).collect())
     }
 
     pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) {

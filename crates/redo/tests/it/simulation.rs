@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use base::{Lsn, RecordAddr};
 use env_sim::{Faults, SimDisk, SimEntropy};
-use redo::{Error, FileError, Health, Options, Reader, ReaderLimits, Step, SyncPolicy};
+use redo::{
+    Error, FileError, Health, Options, Reader, ReaderLimits, SegmentScan, Step, SyncPolicy,
+};
 
 use crate::harness::{Database, index, key, options, value};
 
@@ -38,6 +40,16 @@ struct World {
     /// The blocks of what was written in this life.
     blocks: HashMap<RecordAddr, Lsn>,
     has_faults: bool,
+    /// How many segments were scanned to their ends.
+    scans: u64,
+}
+
+/// A segment that is scanned.
+struct Scanning {
+    scan: SegmentScan,
+    /// What was in it and durable at the beginning, with keys and values.
+    needed: BTreeMap<RecordAddr, (Vec<u8>, Vec<u8>)>,
+    met: BTreeSet<RecordAddr>,
 }
 
 impl World {
@@ -57,7 +69,7 @@ impl World {
             _ => SyncPolicy::Always,
         };
         let ledger = Ledger { states: vec![Contents::new()], durable: Lsn::ZERO };
-        Self { disk, rng, options, ledger, blocks: HashMap::new(), has_faults }
+        Self { disk, rng, options, ledger, blocks: HashMap::new(), has_faults, scans: 0 }
     }
 
     /// Opens, crashing now and then in the middle of it.
@@ -128,6 +140,53 @@ impl World {
         }
     }
 
+    /// Goes on with a scan of a segment, or begins one, while whatever goes on.
+    fn scan(&mut self, database: &Database, reader: &Reader, scanning: &mut Option<Scanning>) {
+        let Some(current) = scanning else {
+            let segments = reader.segments();
+            assert!(segments.is_sorted_by(|a, b| a > b), "newest first");
+            if let Some(segment) = segments.get(index(self.rng.below(segments.len() as u64 + 1))) {
+                let scan = reader.scan(*segment);
+                let is_durable = |addr: &RecordAddr| {
+                    self.blocks.get(addr).is_none_or(|lsn| *lsn <= self.ledger.durable)
+                };
+                let entries = database.keyspace.entries.iter();
+                let ours = entries.filter(|(_, (_, addr))| addr.segment() == *segment);
+                let needed = ours.filter(|(_, (_, addr))| is_durable(addr));
+                let needed = needed.map(|(key, (value, at))| (*at, (key.clone(), value.clone())));
+                let needed = needed.collect();
+                *scanning = Some(Scanning { scan, needed, met: BTreeSet::new() });
+            }
+            return;
+        };
+        match current.scan.next() {
+            Ok(Some(block)) => {
+                let durable = reader.blocks(block.lsn()).end();
+                assert!(block.lsn() <= durable, "block {} is not durable", block.lsn());
+                for record in block.records() {
+                    let (addr, record) = record.unwrap();
+                    assert!(current.met.insert(addr), "{addr} is met twice");
+                    if let Some((key, value)) = current.needed.get(&addr) {
+                        assert_eq!((record.key, record.value), (&key[..], &value[..]), "{addr}");
+                    }
+                }
+            }
+            Ok(None) => {
+                for (addr, (key, _)) in &current.needed {
+                    let found = database.keyspace.entries.get(key);
+                    let is_needed = found.is_some_and(|(_, current)| current == addr);
+                    assert!(!is_needed || current.met.contains(addr), "{addr} is not met");
+                }
+                self.scans += 1;
+                *scanning = None;
+            }
+            Err(error) => {
+                assert!(self.has_faults || self.disk.is_crashed(), "{error}");
+                *scanning = None;
+            }
+        }
+    }
+
     /// One life, from an opening to a crash, a death or a clean stop.
     fn live(&mut self) {
         let mut database = self.open();
@@ -147,9 +206,13 @@ impl World {
             places: index(self.rng.below(60)),
         };
         let mut reader = database.log.reader().with_limits(limits);
+        let mut scanning = None;
         for _ in 0..self.rng.below(400) {
             if self.rng.coin() {
                 self.read_by_address(&database, &mut reader);
+            }
+            if self.rng.coin() {
+                self.scan(&database, &reader, &mut scanning);
             }
             match self.rng.below(10) {
                 0..4 => self.some_writes(&mut database),
@@ -180,7 +243,7 @@ impl World {
                 self.disk.crash_after(1 + self.rng.below(20));
             }
         }
-        drop(reader);
+        drop((reader, scanning));
         self.end(database);
         self.disk.set_faults(Faults::default());
     }
@@ -219,6 +282,7 @@ fn run(seed: u64, has_faults: bool) -> u64 {
     for _ in 0..6 {
         world.live();
     }
+    assert!(has_faults || world.scans > 0, "segments were scanned");
     world.disk.trace_hash()
 }
 

@@ -338,6 +338,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     yes_no("log-index", false).immutable(),
     memory("log-index-cut-bytes", MB..=(1 << 36), 64 * MB).immutable(),
+    choice("recovery", &["instant", "full"], "instant").immutable(),
     yes_no("log-compaction", true),
     integer("log-compaction-invalid-percentage", 1..=100, 40),
     integer("log-compaction-garbage-percentage", 0..=100, 45),

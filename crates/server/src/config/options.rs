@@ -85,6 +85,8 @@ pub struct LogOptions {
     pub compaction_invalid_min: u64,
     /// Whether the log is indexed.
     pub index_enabled: bool,
+    /// `recovery`: an index may be believed at the start.
+    pub is_instant: bool,
     /// How much of the log is read before what it says is written to the index.
     pub index_cut_bytes: u64,
     /// Whether segments are compacted without being asked to.
@@ -169,6 +171,7 @@ impl Config {
                 compaction_garbage_percentage: self.number("log-compaction-garbage-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
                 index_enabled: self.is_yes("log-index"),
+                is_instant: self.value("recovery") == "instant",
                 index_cut_bytes: self.number("log-index-cut-bytes"),
                 compaction_enabled: self.is_yes("log-compaction"),
                 compaction_bytes_per_second: self.number("log-compaction-bytes-per-second"),

@@ -36,6 +36,15 @@ pub(crate) enum Wait {
     Pause,
     /// That the log keeps up with what is written.
     Room,
+    /// That every key is in memory.
+    Cold,
+    /// That so many of its request's keys are.
+    Fetch {
+        /// Which wait it is: a client's place may be another one's by now.
+        wait: u64,
+        /// How many.
+        left: usize,
+    },
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
 }
@@ -65,7 +74,10 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Room | Self::HostRequest)
+        !matches!(
+            self,
+            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest
+        )
     }
 
     /// The memory that it points to, in bytes.
@@ -78,7 +90,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::HostRequest => None,
+            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest => None,
         }
     }
 }
@@ -94,7 +106,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room);
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold | Wait::Fetch { .. });
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -161,7 +173,11 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. } | Wait::Pause | Wait::HostRequest => {}
+            Wait::Replicas { .. }
+            | Wait::Pause
+            | Wait::Cold
+            | Wait::Fetch { .. }
+            | Wait::HostRequest => {}
         }
         Some(wait)
     }
@@ -203,7 +219,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::HostRequest => {}
+            Wait::Pause | Wait::Room | Wait::Cold | Wait::Fetch { .. } | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }
@@ -254,8 +270,17 @@ impl Sessions {
 
     /// Lets the clients go on that waited for the end of the pause.
     pub(super) fn resume_paused(&mut self, keyspace: &mut Keyspace) {
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Pause));
+    }
+
+    /// Lets the clients go on that waited for every key to be in memory.
+    pub(super) fn resume_cold(&mut self, keyspace: &mut Keyspace) {
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold | Wait::Fetch { .. }));
+    }
+
+    fn resume_all(&mut self, keyspace: &mut Keyspace, is_over: impl Fn(&Wait) -> bool) {
         for key in self.clients.keys() {
-            if matches!(self.clients[key].session.wait.as_deref(), Some(Wait::Pause)) {
+            if self.clients[key].session.wait.as_deref().is_some_and(&is_over) {
                 self.stop_waiting(key, keyspace);
                 let before = self.clients[key].connection.output.len();
                 self.resume(key, before);

@@ -1,11 +1,12 @@
 //! Executes one command and does everything that follows from it: statistics, the slow log,
 //! monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
 
-use base::Lsn;
+use base::{DbIndex, Lsn};
 use command::context::{Blocking, Context};
 use command::error::CommandError;
 use command::spec::Flags;
 use command::table::Command;
+use keyspace::RestoreError;
 use resp::{SharedBytes, Writer};
 
 use super::client::Closing;
@@ -59,7 +60,13 @@ impl Engine {
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         self.shard.keyspace.begin_command(unix_us / 1000);
+        let is_cold = self.shard.keyspace.is_cold();
         let (result, blocking) = match commands::executor(command) {
+            Some(Executor::Data(_))
+                if is_cold && let Err(error) = self.restore_keys(key, command, args) =>
+            {
+                (Err(error), None)
+            }
             Some(Executor::Data(handler)) => {
                 let client = &mut self.sessions[key];
                 let mut context = Context {
@@ -77,6 +84,11 @@ impl Engine {
             }
             Some(Executor::Server(handler)) => (handler(self, key, args), None),
             None => (Err(CommandError::other("ERR this command is not supported")), None),
+        };
+        let result = match self.shard.keyspace.take_restore_failure() {
+            // What the command saw was not all that there is.
+            Some(error) if is_cold => Err(restore_error(&error)),
+            _ => result,
         };
         let failed = match result {
             Ok(()) => false,
@@ -105,6 +117,24 @@ impl Engine {
             self.settle(lsn);
         }
         blocking
+    }
+
+    /// Brings back the keys that a command names, so that it is not executed if one cannot be read.
+    pub(super) fn restore_keys(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+    ) -> Result<(), CommandError> {
+        let names = self.named_keys(self.sessions[key].session.db, command, args);
+        self.restore_named(&names)
+    }
+
+    /// Brings back these keys.
+    pub(super) fn restore_named(&mut self, names: &[(DbIndex, &[u8])]) -> Result<(), CommandError> {
+        let keyspace = &mut self.shard.keyspace;
+        let mut restored = names.iter().map(|(db, name)| keyspace.restore(*db, name));
+        restored.try_for_each(|restored| restored.map_err(|error| restore_error(&error)))
     }
 
     /// Makes the reply that begins at `start` wait for a block, if its client's policy is to wait.
@@ -294,4 +324,13 @@ impl Engine {
             self.deliver(monitor, Lsn::ZERO, |writer| writer.raw(&line));
         }
     }
+}
+
+/// What a client is told whose key cannot be brought back.
+pub(super) fn restore_error(error: &RestoreError) -> CommandError {
+    let code = match error {
+        RestoreError::Io(_) => "IOERR",
+        RestoreError::Corrupt(_) => "CORRUPT",
+    };
+    CommandError::Other(format!("{code} a key cannot be brought back into memory: {error}").into())
 }

@@ -100,6 +100,8 @@ pub(crate) struct Session {
     /// A watched key has changed: EXEC will execute nothing.
     pub(crate) is_watch_dirty: bool,
     pub(crate) wait: Option<Box<Wait>>,
+    /// Its next request has waited for its keys already.
+    pub(crate) has_fetched: bool,
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pub(crate) is_monitor: bool,
     /// Its commands are no use of the keys that they read (CLIENT NO-TOUCH).

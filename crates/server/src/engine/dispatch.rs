@@ -9,6 +9,7 @@ use command::table::Command;
 use resp::ProtocolError;
 
 use super::batch::{self, Batch, End};
+use super::blocking::Wait;
 use super::client::{Closing, ReplyMode};
 use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
@@ -110,6 +111,7 @@ impl Engine {
                 return (done_bytes, true);
             }
             if !args.is_empty() && self.answer(key, request.command, args) == Flow::Postponed {
+                self.fetch_behind(key, batch, index + 1);
                 return (done_bytes, true);
             }
             done_bytes += request.len;
@@ -183,14 +185,41 @@ impl Engine {
         } else if self.waits_for_room(key, command) {
             self.hold_back(key);
             return Flow::Postponed;
+        } else if self.shard.keyspace.is_cold() && self.needs_every_key(key, command, args) {
+            match self.shard.restore_failure() {
+                Some(why) => {
+                    let error = format!("IOERR not every key can be brought into memory: {why}");
+                    self.refuse(key, Some(command), &error);
+                }
+                None => {
+                    self.sessions.start_wait(key, Wait::Cold);
+                    return Flow::Postponed;
+                }
+            }
         } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
+            if self.shard.keyspace.is_cold() {
+                self.fetch_ahead(key, command, args);
+            }
             let client = &mut self.sessions[key];
             client.session.enqueue(command, args);
             client.connection.output.writer().simple("QUEUED");
+        } else if self.shard.keyspace.is_cold() && self.waits_for_keys(key, command, args) {
+            return Flow::Postponed;
         } else {
             self.execute(key, command, args);
         }
         Flow::Done
+    }
+
+    /// Whether a command looks at every key of a database, so that none may be missing in memory.
+    fn needs_every_key(&self, key: ClientKey, command: Command, args: &[&[u8]]) -> bool {
+        match &self.sessions[key].session.transaction {
+            None => looks_at_every_key(command, args.get(1).copied()),
+            Some(transaction) if command.name == "exec" => transaction.queue.iter().any(|queued| {
+                looks_at_every_key(queued.command, queued.args.get(1).map(Vec::as_slice))
+            }),
+            Some(_) => false,
+        }
     }
 
     /// There is no such command.
@@ -290,6 +319,17 @@ impl Engine {
         } else {
             client.connection.output.writer().error(error);
         }
+    }
+}
+
+/// Whether a command with this first argument looks at every key.
+fn looks_at_every_key(command: Command, argument: Option<&[u8]>) -> bool {
+    match command.name {
+        "keys" | "scan" | "randomkey" => true,
+        "debug" => argument.is_some_and(|name| {
+            name.eq_ignore_ascii_case(b"digest") || name.eq_ignore_ascii_case(b"populate")
+        }),
+        _ => false,
     }
 }
 

@@ -13,7 +13,7 @@ use keyspace::{Keyspace, NoJournal};
 use thiserror::Error;
 
 use super::blocking::Wait;
-use super::shard::{BoxedLog, CloseError, LogState};
+use super::shard::{BoxedLog, CloseError, LogState, Restoration};
 use super::{ClientKey, Engine};
 
 /// See the file's top.
@@ -79,10 +79,29 @@ impl Engine {
                 self.sessions.mark_watch_dirty(&place);
             }
         }
+        // What clients have waited for is asked for again, if it is still missing.
+        self.fetches.clear();
+        self.sessions.resume_cold(&mut self.shard.keyspace);
         self.apply_settings();
         self.request_done(Ok(()));
         // Clients that waited for a log that was being turned on.
         self.sessions.resume_paused(&mut self.shard.keyspace);
+    }
+
+    /// Keys that are cold in what was loaded come back from `source`.
+    pub fn restore_from(&mut self, source: Box<dyn Restoration>) {
+        self.shard.begin_restoring(source, self.time.now_us);
+    }
+
+    /// Takes over some of the keys that have come.
+    pub(super) fn restore_slice(&mut self) {
+        while let Some((db, key, restored)) = self.shard.take_fetched() {
+            self.fetched(db, key, restored);
+        }
+        if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger) {
+            self.fetches.clear();
+            self.sessions.resume_cold(&mut self.shard.keyspace);
+        }
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

@@ -26,6 +26,7 @@ mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
+mod fetches;
 mod held;
 mod histogram;
 mod host_request;
@@ -65,8 +66,8 @@ pub use host_request::HostRequest;
 pub use log_switch::{OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
-    BoxedLog, CloseError, DataState, DevicesError, IndexFigures, LogHealth, LogState, Progress,
-    Reach, ShardLog,
+    BoxedLog, CloseError, Comeback, DataState, DevicesError, IndexFigures, LogHealth, LogState,
+    Progress, Reach, Restoration, ShardLog,
 };
 pub use slab::ClientKey;
 
@@ -138,6 +139,7 @@ pub struct Engine {
 
     pause: Option<commands::client_pause::Pause>,
     sleep: sleep::Sleep,
+    fetches: fetches::Fetches,
     in_transaction: bool,
     /// A command inside the transaction wants a checkpoint.
     checkpoint_after_exec: bool,
@@ -181,6 +183,7 @@ impl Engine {
             run_id,
             pause: None,
             sleep: sleep::Sleep::default(),
+            fetches: fetches::Fetches::default(),
             in_transaction: false,
             checkpoint_after_exec: false,
             shutdown: None,
@@ -371,6 +374,7 @@ impl Engine {
             return next_us.saturating_sub(self.deps.clock.monotonic_us());
         }
         let has_more = !self.sessions.resumed.is_empty() || !self.sessions.noted.is_empty();
+        let has_more = has_more || self.shard.has_comeback();
         if has_more || self.shard.keyspace.freeing() > 0 || self.shard.can_copy() {
             return 0;
         }
@@ -400,6 +404,7 @@ impl Engine {
         let now_ms = self.time.unix_ms();
         self.sessions.end_waits(now_ms, self.shard.reach.durable, &mut self.shard.keyspace);
         self.end_pause();
+        self.restore_slice();
         let (clock, logger) = (&self.deps.clock, &self.deps.logger);
         self.shard.heal(self.time.now_us, clock.as_ref(), logger, self.options.log.block_bytes);
         if self.time.now_us >= self.next_tick_us {

@@ -7,7 +7,7 @@ use sim::script::{Coverage, Trace, crash_everywhere};
 const SEEDS: u64 = 1;
 
 fn everywhere(lines: &[&str]) -> Coverage {
-    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, lines };
+    let trace = Trace { devices: 1, segment_bytes: 900, policy: 0, has_index: false, lines };
     everywhere_with(&trace)
 }
 
@@ -15,7 +15,10 @@ fn everywhere_with(trace: &Trace<'_>) -> Coverage {
     let times: Option<u64> =
         std::env::var("INDELIBLE_SEEDS").ok().and_then(|value| value.parse().ok());
     let seeds = 0..SEEDS * times.unwrap_or(1);
-    let coverage = crash_everywhere(trace, seeds, true).unwrap_or_else(|wrong| panic!("{wrong}"));
+    // What an index does in a recovery is little, and in a trace much.
+    let in_recovery = !trace.has_index;
+    let coverage =
+        crash_everywhere(trace, seeds, in_recovery).unwrap_or_else(|wrong| panic!("{wrong}"));
     eprintln!("{coverage:?}");
     coverage
 }
@@ -183,6 +186,7 @@ fn what_survives_of_segments_that_end_and_are_compacted() {
         devices: 1,
         segment_bytes: 400,
         policy: 0,
+        has_index: false,
         lines: &[
             "@together",
             "SET b 1",
@@ -219,6 +223,7 @@ fn what_survives_on_several_devices_whose_blocks_take_turns() {
         devices: 3,
         segment_bytes: 700,
         policy: 0,
+        has_index: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -249,6 +254,7 @@ fn what_survives_of_devices_that_are_added_and_drained() {
         devices: 2,
         segment_bytes: 700,
         policy: 0,
+        has_index: false,
         lines: &[
             "SET a 1",
             "SET b 1",
@@ -279,6 +285,7 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
             devices: 2,
             segment_bytes: 700,
             policy,
+            has_index: false,
             lines: &[
                 "SET a 1",
                 "SET b 1",
@@ -298,4 +305,62 @@ fn what_waitaof_has_confirmed_survives_and_the_rest_is_a_prefix() {
         };
         everywhere_with(&trace);
     }
+}
+
+#[test]
+fn what_an_index_says_of_what_survives() {
+    let trace = Trace {
+        devices: 2,
+        segment_bytes: 700,
+        policy: 0,
+        has_index: true,
+        lines: &[
+            "HSET h {30 f value}",
+            "SET a 1 PX 5000",
+            "DEL h",
+            "HSET h {26 g value}",
+            "PEXPIRE h 9000",
+            "RENAME h i",
+            "BGREWRITEAOF",
+            "@rest",
+            "HDEL i g1 g2",
+            "DEL a",
+            "1> SELECT 1",
+            "1> SET b other",
+            "SWAPDB 0 1",
+            "FLUSHDB",
+            "SET a 2",
+            "BGREWRITEAOF",
+            "@rest",
+            "DEL a",
+            "@rest",
+        ],
+    };
+    let coverage = everywhere_with(&trace);
+    assert!(coverage.compactions > 2, "{coverage:?}");
+}
+
+#[test]
+fn what_an_index_says_of_a_log_that_is_turned_off_and_on() {
+    let trace = Trace {
+        devices: 1,
+        segment_bytes: 900,
+        policy: 0,
+        has_index: true,
+        lines: &[
+            "HSET h {20 f value}",
+            "SET a 1",
+            "SET b 1",
+            "@off",
+            "HSET i {20 g value}",
+            "DEL a",
+            "SET b 2",
+            "@on",
+            "@rest",
+            "DEL b",
+            "BGREWRITEAOF",
+            "@rest",
+        ],
+    };
+    everywhere_with(&trace);
 }

@@ -58,7 +58,7 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "sim",
-        may_use: &["base", "env", "env-sim", "keyspace", "redo", "server"],
+        may_use: &["base", "env", "env-sim", "keyspace", "redo", "logindex", "indexing", "server"],
         tests_may_use: &[],
     },
     Place {
@@ -170,6 +170,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["error"],
             &["index_thread"],
             &["owned_log", "reactor"],
+            &["restore"],
             &["load"],
             &["start"],
         ],

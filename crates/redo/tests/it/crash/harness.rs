@@ -16,10 +16,12 @@ use std::sync::Arc;
 use base::{Lsn, Record, RecordAddr};
 use env_sim::{Faults, SimClock, SimDisk, SimEntropy};
 use redo::{
-    CompactionOptions, Compactor, Env, Error, FileError, Flusher, Health, Log, Mark, MarkReader,
-    Opened, Options, Recovery, Replay, Step, SyncPolicy,
+    CompactionOptions, Compactor, Env, Error, FileError, Flusher, Health, LiveRecords, Log, Mark,
+    MarkReader, Opened, Options, Recovery, Replay, Stats, Step, Summary, SyncPolicy,
 };
 
+use super::image::Image;
+use super::indexed::{Indexed, live_records};
 use super::model::{Model, Visible};
 use super::workload::{Executor, Journal};
 
@@ -38,6 +40,8 @@ impl Journal for Log {
 struct Replayed {
     model: Model,
     last: Lsn,
+    /// It began with what an index has, and does not know what its records make garbage.
+    is_tail: bool,
 }
 
 impl Replay for Replayed {
@@ -50,11 +54,13 @@ impl Replay for Replayed {
     ) {
         assert!(lsn >= self.last, "block {lsn} is replayed after block {}", self.last);
         self.last = lsn;
-        retired.extend(self.model.apply(record, addr));
+        let old = self.model.apply(record, addr);
+        retired.extend(old.filter(|_| !self.is_tail));
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
-        retired.extend(self.model.collect_garbage());
+        let garbage = self.model.collect_garbage();
+        retired.extend(garbage.into_iter().filter(|_| !self.is_tail));
     }
 }
 
@@ -226,6 +232,11 @@ pub(crate) struct World {
     pub(crate) marks_read: u64,
     /// Whether the verifier is asked before each recovery, and must agree with it.
     pub(crate) verifies: bool,
+    /// An index of the log, if one is kept: some recoveries start from it, and all must agree.
+    pub(crate) index: Option<Indexed>,
+    /// How many recoveries have started from it, and in how many of these lives validity became known.
+    pub(crate) starts_behind: u64,
+    pub(crate) validities: u64,
 }
 
 /// The database while it is up.
@@ -235,6 +246,8 @@ pub(crate) struct Running {
     pub(crate) compactor: Compactor,
     pub(crate) executor: Executor,
     pub(crate) marks: Vec<Mark>,
+    /// After a start from an index: what was live then, until the log is told.
+    pub(crate) live: Option<Arc<LiveRecords>>,
 }
 
 impl World {
@@ -259,6 +272,9 @@ impl World {
             device_changes: 0,
             marks_read: 0,
             verifies: false,
+            index: None,
+            starts_behind: 0,
+            validities: 0,
         }
     }
 
@@ -272,21 +288,97 @@ impl World {
 
     /// Opens the log and reads it, without a judgement.
     pub(crate) fn open(&mut self) -> redo::Result<(Running, Lsn)> {
+        let is_behind = self.index.is_some() && self.rng.coin();
+        let entropy = [self.rng.next(), self.rng.next()];
+        let opened = Self::open_on(
+            &self.disk,
+            &self.clock,
+            self.shape.options(self.listed.last().expect("never empty")),
+            self.index.as_ref(),
+            is_behind,
+            entropy,
+        )?;
+        self.cut_blocks += opened.1.cut_blocks;
+        self.starts_behind += u64::from(is_behind);
+        if let Some(index) = &mut self.index {
+            index.forget_next();
+        }
+        Ok((opened.0, opened.1.last_lsn))
+    }
+
+    /// Opens the log on any disk, from the index if that is wanted.
+    fn open_on(
+        disk: &SimDisk,
+        clock: &SimClock,
+        options: Options,
+        index: Option<&Indexed>,
+        is_behind: bool,
+        entropy: [u64; 2],
+    ) -> redo::Result<(Running, Summary)> {
         let env = Env {
-            disk: Arc::new(self.disk.clone()),
-            clock: Arc::new(self.clock.clone()),
-            entropy: Box::new(SimEntropy::new(self.rng.next())),
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(clock.clone()),
+            entropy: Box::new(SimEntropy::new(entropy[0])),
             waker: Arc::new(|| {}),
         };
         let mut replayed = Replayed::default();
+        let mut recovery = Recovery::open(env, options)?;
+        if let Some(index) = index {
+            assert!(recovery.horizon() <= index.cut, "compaction keeps to the bound");
+            recovery.note_durable(index.cut);
+        }
+        let opened = match index.filter(|_| is_behind) {
+            Some(index) => {
+                let model = index.model.clone();
+                replayed = Replayed { model, last: index.cut.next(), is_tail: true };
+                recovery.run_behind(index.point(), &mut replayed, &mut |_| {})?
+            }
+            None => recovery.run(&mut replayed, &mut |_| {})?,
+        };
+        let Opened { log, flushers, compactor, summary } = opened;
+        if let Some(index) = index {
+            log.reader().index_bound().set(index.cut);
+        }
+        let live = live_records(replayed.model.live_addresses());
+        let live = Some(live).filter(|_| !log.knows_validity());
+        let executor = Executor::new(replayed.model, entropy[1]);
+        let marks = Vec::new();
+        Ok((Running { log, flushers, compactor, executor, marks, live }, summary))
+    }
+
+    /// Recovers copies of the disk by reading everything and from the index: what they find and leave
+    /// must be the same, and so must validity be once it is known.
+    fn check_starts(&mut self) {
         let listed = self.listed.last().expect("never empty");
         let options = self.shape.options(listed);
-        let opened = Recovery::open(env, options)?.run(&mut replayed, &mut |_| {})?;
-        let Opened { log, flushers, compactor, summary } = opened;
-        self.cut_blocks += summary.cut_blocks;
-        let executor = Executor::new(replayed.model, self.rng.next());
-        let marks = Vec::new();
-        Ok((Running { log, flushers, compactor, executor, marks }, summary.last_lsn))
+        let entropy = [self.rng.next(), self.rng.next()];
+        let (disks, clock) = ([self.disk.fork(), self.disk.fork()], self.clock.fork());
+        disks.iter().for_each(|disk| disk.set_faults(Faults::default()));
+        let opened = [false, true].map(|is_behind| {
+            let (disk, index) = (&disks[usize::from(is_behind)], self.index.as_ref());
+            Self::open_on(disk, &clock, options.clone(), index, is_behind, entropy)
+        });
+        let seed = self.seed;
+        let [Ok((scanned, summary)), Ok((mut behind, summary_behind))] = opened else {
+            let [scanned, behind] = opened.map(|opened| opened.err().map(|e| e.to_string()));
+            assert_eq!(scanned, behind, "seed {seed}: only one of two starts fails");
+            return;
+        };
+        let unread = Summary { blocks: 0, records: 0, ..summary };
+        let summary_behind = Summary { blocks: 0, records: 0, ..summary_behind };
+        assert_eq!(unread, summary_behind, "seed {seed}: scanned | behind");
+        let snapshots = [&scanned, &behind].map(|one| Snapshot::of(&one.executor.model));
+        assert_eq!(snapshots[0], snapshots[1], "seed {seed}: scanned | behind");
+        let images = disks.each_ref().map(Image::take_all);
+        assert!(images[0] == images[1], "seed {seed}: the files are not the same afterwards");
+        let expected = Stats { bitmap_bytes: 0, ..scanned.log.stats() };
+        if let Some(live) = behind.live.take() {
+            behind.log.note_live(live).expect("the live set is that of the log");
+            (0..2).for_each(|_| behind.log.tick());
+        }
+        assert!(behind.log.knows_validity(), "seed {seed}");
+        let found = Stats { bitmap_bytes: 0, compacting: None, ..behind.log.stats() };
+        assert_eq!(expected, found, "seed {seed}: scanned | behind");
     }
 
     /// Brings the database up and judges what it has found. While `crashes` says so, the recovery
@@ -294,6 +386,9 @@ impl World {
     pub(crate) fn recover(&mut self, mut crashes: u32) -> Running {
         loop {
             let report = (self.verifies && crashes == 0).then(|| self.verify());
+            if self.index.is_some() && crashes == 0 {
+                self.check_starts();
+            }
             if crashes > 0 {
                 crashes -= 1;
                 let at = 1 + self.rng.below(12);
@@ -339,6 +434,9 @@ impl World {
     fn check_counts(&mut self, running: &Running) {
         let stats = running.log.stats();
         self.gathered += u64::from(stats.files < stats.segments);
+        if !running.log.knows_validity() {
+            return;
+        }
         let needed = running.executor.model.live_addresses().len() as u64;
         let accounted = needed + stats.invalid_records + stats.delete_records;
         assert_eq!(stats.records, accounted, "seed {}: {stats:?}", self.seed);
@@ -373,11 +471,44 @@ impl World {
             }
         }
         self.poll(running);
+        if running.live.is_some() && self.rng.below(20) == 0 {
+            self.tell_live(running);
+        }
+    }
+
+    /// Tells the log what is live, as of the start or of now.
+    fn tell_live(&mut self, running: &mut Running) {
+        assert!(!running.log.knows_validity() && running.log.rewrites().is_empty());
+        assert_eq!(running.log.stats().compactions, 0, "nothing is compacted before");
+        let Some(mut live) = running.live.take() else { return };
+        if self.rng.coin() {
+            live = live_records(running.executor.model.live_addresses());
+        }
+        if let Err(error) = running.log.note_live(live) {
+            panic!("seed {}: {error}", self.seed);
+        }
+        self.validities += 1;
+    }
+
+    /// Every record in the files is needed, garbage, or a delete record, once all garbage is retired.
+    pub(crate) fn check_validity(&mut self, running: &mut Running) {
+        if running.log.health() != Health::Writable || running.log.is_congested() {
+            return;
+        }
+        if running.live.is_some() {
+            self.tell_live(running);
+        }
+        self.block(running);
+        self.tick(running);
+        running.executor.retire_all(&mut running.log);
+        self.check_counts(running);
     }
 
     /// Makes a mark, and reads or drops older ones.
     fn mark(&mut self, running: &mut Running) {
-        running.marks.extend(running.log.mark());
+        let mark = running.log.mark();
+        assert!(running.live.is_none() || mark.is_none(), "a mark of what is not known");
+        running.marks.extend(mark);
         for mark in std::mem::take(&mut running.marks) {
             match self.rng.below(4) {
                 0 => drop(mark),
@@ -434,6 +565,11 @@ impl World {
 
     fn note(&mut self, running: &Running, lsn: Lsn) {
         self.ledger.note(lsn, &running.executor.model);
+        if let Some(index) = &mut self.index
+            && self.rng.below(4) == 0
+        {
+            index.begin(lsn, &running.executor.model);
+        }
     }
 
     /// Runs commands and seals the block, unless the log says that it takes none.
@@ -462,6 +598,9 @@ impl World {
         let durable = running.log.durable_lsn();
         assert!(durable <= self.ledger.last(), "seed {}: durable before written", self.seed);
         self.ledger.acknowledge(durable);
+        if let Some(index) = &mut self.index {
+            index.install(durable, &running.log.reader().index_bound());
+        }
     }
 
     /// Steps everything until there is nothing to do.

@@ -7,6 +7,9 @@ use env_sim::{Faults, SimDisk};
 
 use super::harness::World;
 
+/// Worlds have devices below this one.
+const DEVICES_MAX: usize = 8;
+
 /// Every file of the data directory and the devices, but the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
@@ -33,6 +36,13 @@ impl Image {
             }
         }
         Self { devices, files }
+    }
+
+    /// The same with every device that any world may have.
+    pub(crate) fn take_all(disk: &SimDisk) -> Self {
+        let devices = (0..DEVICES_MAX).rev();
+        devices.for_each(|device| disk.create_dir_all(&World::device(device)).unwrap());
+        Self::take(disk, DEVICES_MAX)
     }
 
     fn dirs(devices: usize) -> Vec<PathBuf> {

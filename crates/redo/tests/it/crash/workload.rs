@@ -69,6 +69,11 @@ impl Executor {
         }
     }
 
+    /// Retires what waits for it.
+    pub(crate) fn retire_all(&mut self, journal: &mut impl Journal) {
+        self.garbage.drain(..).for_each(|addr| journal.retire(addr));
+    }
+
     fn collect(&mut self) {
         let garbage = self.model.collect_garbage();
         self.garbage.extend(garbage);

@@ -75,6 +75,11 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         }
     }
     let turns_log = is_new("appendonly");
+    if turns_log && engine.shard.keyspace.is_cold() {
+        return Err(error(
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - keys are still coming back from the log, try again when that is done (see INFO, recovery_state)",
+        ));
+    }
     let changes_devices = is_new("log-devices");
     let listens = is_new("port") || is_new("bind");
     if listens {

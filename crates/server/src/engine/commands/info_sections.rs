@@ -170,6 +170,35 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
     line(out, "lazyfreed_objects", 0);
 }
 
+/// How far the comeback of keys is, after a start by the log's index.
+fn recovery(engine: &Engine, out: &mut String) {
+    let keyspace = &engine.shard.keyspace;
+    let figures = engine.shard.restore_figures(engine.time.now_us);
+    let state = match figures {
+        _ if engine.shard.is_loading() => "loading",
+        Some(_) if engine.shard.restore_failure().is_some() => "on_demand",
+        Some(figures) if !figures.is_done => "restoring",
+        _ => "done",
+    };
+    line(out, "recovery_state", state);
+    let Some(figures) = figures else { return };
+    let elapsed_ms = figures.elapsed_us / 1000;
+    let restored = figures.keys_total.saturating_sub(figures.keys_cold);
+    let per_second = restored * 1000 / elapsed_ms.max(1);
+    line(out, "recovery_elapsed_ms", elapsed_ms);
+    line(out, "recovery_keys_total", figures.keys_total);
+    line(out, "recovery_keys_cold", figures.keys_cold);
+    line(out, "recovery_keys_per_sec", per_second);
+    line(out, "recovery_eta_seconds", figures.keys_cold / per_second.max(1));
+    line(out, "recovery_log_garbage_known", u8::from(engine.shard.knows_validity()));
+    if let Some(stats) = keyspace.cold_stats() {
+        line(out, "cold_lookups", stats.lookups);
+        line(out, "cold_blocking_fetches", stats.fetched);
+        line(out, "cold_failures", stats.failed);
+        line(out, "cold_fetches_waiting", engine.fetches.len());
+    }
+}
+
 pub(super) fn persistence(engine: &Engine, out: &mut String) {
     line(out, "loading", u8::from(engine.shard.is_loading()));
     if let Some(progress) = engine.shard.data.progress() {
@@ -186,6 +215,7 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
         );
         line(out, "loading_eta_seconds", left_bytes / per_second);
     }
+    recovery(engine, out);
     constants(
         out,
         &[

@@ -5,7 +5,7 @@
 use command::error::{CommandError, Done};
 use command::spec::Flags;
 
-use super::super::call::Attempt;
+use super::super::call::{Attempt, restore_error};
 use super::super::client::Closing;
 use super::super::transaction::{Queued, Transaction};
 use super::super::{ClientKey, Engine};
@@ -37,6 +37,9 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         return Err(CommandError::other("ERR EXEC without MULTI"));
     }
     meet_expired_watched(engine, key);
+    if let Some(failure) = engine.shard.keyspace.take_restore_failure() {
+        return abandon(engine, key, restore_error(&failure));
+    }
     let client = &mut engine.sessions[key];
     let is_watch_dirty = client.session.is_watch_dirty;
     let transaction = client.session.transaction.take().expect("just seen");
@@ -49,6 +52,11 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     if is_watch_dirty {
         engine.reply(key).null_array();
         return Ok(());
+    }
+    if engine.shard.keyspace.is_cold() {
+        // All of them are executed, or none is.
+        let names = engine.queued_keys(engine.sessions[key].session.db, &transaction);
+        engine.restore_named(&names)?;
     }
     engine.reply(key).array(transaction.queue.len());
     engine.in_transaction = true;
@@ -73,6 +81,12 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
     let now_ms = engine.time.unix_ms();
     engine.shard.keyspace.begin_command(now_ms);
     Ok(())
+}
+
+/// Ends a transaction that cannot be executed.
+fn abandon(engine: &mut Engine, key: ClientKey, why: CommandError) -> Done {
+    engine.sessions.discard(key, &mut engine.shard.keyspace);
+    Err(why)
 }
 
 /// WATCH.

@@ -47,8 +47,10 @@ impl Shard {
             self.healing.walk = None;
             return;
         }
-        // While the log is being turned on, what was in it before must stay what it is.
-        let is_busy = self.log_state().is_turning_on() || self.is_loading();
+        // While the log is being turned on, what was in it before must stay what it is. And what is cold
+        // is not in the tables that are walked.
+        let is_cold = self.keyspace.is_cold();
+        let is_busy = self.log_state().is_turning_on() || self.is_loading() || is_cold;
         if is_busy || self.log_health() != LogHealth::Good {
             return;
         }

@@ -68,6 +68,7 @@ impl Shard {
         if let Some(log) = self.log_mut() {
             self.reach = log.reach();
         }
+        (self.restoring, self.restored) = (None, None);
         let before = std::mem::replace(&mut self.data, DataState::Ready);
         !matches!(before, DataState::Reloading(_))
     }
@@ -80,6 +81,9 @@ impl Shard {
         empty.succeed(&mut self.keyspace);
         let progress = Progress { started_unix_s: unix_s, ..Progress::default() };
         self.data = DataState::Reloading(progress);
+        // Both read the log, which is opened again.
+        self.restoring = None;
+        self.keyspace.forget_cold();
         std::mem::replace(&mut self.keyspace, empty)
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::{Lsn, SegmentId};
 use env::Entropy;
 use keyspace::Journal;
+use redo::LiveRecords;
 use thiserror::Error;
 
 use super::reach::Reach;
@@ -110,6 +112,19 @@ pub trait ShardLog: Journal {
 
     /// Lets the log be compacted: it has the whole keyspace, and what is garbage in it is known.
     fn thaw(&mut self);
+
+    /// Which records are needed, once that is known: the log may be compacted then.
+    ///
+    /// # Errors
+    /// What is wrong with that: it does not fit what is in the log.
+    fn note_live(&mut self, _live: Arc<LiveRecords>) -> Result<(), redo::Error> {
+        Ok(())
+    }
+
+    /// Whether it is known which records are garbage.
+    fn knows_validity(&self) -> bool {
+        true
+    }
 
     /// Changes the directories of the log; none for the default one. New ones are taken into use at
     /// once, those that are missing are drained.

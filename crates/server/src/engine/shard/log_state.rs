@@ -133,4 +133,8 @@ impl Journal for LogState {
     fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
         self.journal()?.undurable_lsn_of(addr)
     }
+
+    fn is_retired(&self, addr: RecordAddr) -> bool {
+        self.journal().is_some_and(|log| log.is_retired(addr))
+    }
 }

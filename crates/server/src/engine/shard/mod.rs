@@ -28,6 +28,7 @@ mod loading;
 mod log;
 mod log_state;
 mod reach;
+mod restoring;
 mod sealing;
 
 use keyspace::Keyspace;
@@ -41,9 +42,12 @@ pub use log::{CloseError, DevicesError, IndexFigures, LogHealth, ShardLog};
 pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
+pub(super) use restoring::RestoreFigures;
+pub use restoring::{Comeback, Restoration};
 
 use checkpoints::Checkpoints;
 use healing::Healing;
+use restoring::Restoring;
 use sealing::Sealing;
 
 /// See the file's top.
@@ -58,6 +62,10 @@ pub(crate) struct Shard {
     pub(super) checkpoints: Checkpoints,
     pub(super) expiry: expiry::Cycle,
     healing: Healing,
+    /// While keys are cold.
+    restoring: Option<Restoring>,
+    /// How the comeback of keys was, once it has ended.
+    restored: Option<RestoreFigures>,
 }
 
 impl Shard {
@@ -72,6 +80,8 @@ impl Shard {
             checkpoints: Checkpoints::new(unix_s),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
+            restoring: None,
+            restored: None,
         }
     }
 

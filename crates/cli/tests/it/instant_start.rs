@@ -1,0 +1,203 @@
+//! A start by the index of the log: the first commands meet keys that are in no memory yet.
+
+use crate::log_index::wait_for_a_cut;
+use crate::process::{Program, Server, wait_until};
+use crate::reload::fill;
+use crate::wire::Connection;
+
+const OPTIONS: [&str; 6] =
+    ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--enable-debug-command", "yes"];
+
+fn info(server: &Server, name: &str) -> String {
+    let info = server.connect().words("INFO everything").text();
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} in {info}")).trim().to_owned()
+}
+
+/// A server with data and an index that a start can believe, killed.
+fn filled() -> Server {
+    let mut server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    server.kill();
+    server
+}
+
+fn is_by_index(server: &Server) -> bool {
+    server.log().contains("DB opened by its index")
+}
+
+fn wait_until_warm(server: &Server) {
+    wait_until(|| info(server, "recovery_state") == "done");
+    assert_eq!(info(server, "recovery_keys_cold"), "0");
+    wait_until(|| info(server, "recovery_log_garbage_known") == "1");
+}
+
+/// What a client is told by the first commands after a start.
+fn first_replies(connection: &mut Connection) -> Vec<String> {
+    let commands = [
+        "DBSIZE",
+        "GET string:7",
+        "GET none",
+        "EXISTS string:1 string:2 none",
+        "HGET hash f8",
+        "HLEN hash",
+        "SISMEMBER set m9",
+        "ZSCORE zset m10",
+        "ZRANK zset m10",
+        "LINDEX list -1",
+        "GETRANGE large 19999 20010",
+        "HGETALL small",
+        "TYPE zset",
+        "TTL string:5",
+        "INCR string:none",
+        "APPEND string:3 x",
+        "SETNX string:4 y",
+        "DEL hash none",
+        "HSET hash again 1",
+        "HLEN hash",
+        "RENAME set other",
+        "SCARD other",
+        "EXISTS set",
+        "COPY zset copied",
+        "ZCARD copied",
+        "MOVE list 9",
+        "LLEN list",
+        "PERSIST expiring",
+        "TTL expiring",
+        "SORT other BY none LIMIT 0 1",
+        "DBSIZE",
+        "SWAPDB 0 5",
+        "DBSIZE",
+        "HLEN hash",
+        "SELECT 5",
+        "HLEN hash",
+        "GET string:8",
+        "DBSIZE",
+        "SELECT 9",
+        "LLEN list",
+        "FLUSHDB",
+        "DBSIZE",
+        "SELECT 0",
+        "RANDOMKEY",
+        "DEBUG DIGEST",
+    ];
+    let mut replies = Vec::new();
+    for command in commands {
+        let reply = connection.words(command);
+        let is_random = matches!(command, "RANDOMKEY") || command.starts_with("SORT");
+        let text = if is_random { format!("{}", reply.is_error()) } else { format!("{reply:?}") };
+        replies.push(format!("{command}: {text}"));
+    }
+    replies
+}
+
+#[test]
+fn it_cannot_be_told_how_the_server_has_started() {
+    let mut server = filled();
+    // The same data, read as a whole.
+    let directory = server.directory();
+    let copy = tempfile::tempdir().unwrap();
+    let status = std::process::Command::new("cp")
+        .args(["-r", &format!("{}/.", directory.display())])
+        .arg(copy.path())
+        .status();
+    assert!(status.unwrap().success());
+    let full = Program::indelible().start_on(
+        copy.path(),
+        &["--log-index", "yes", "--recovery", "full", "--enable-debug-command", "yes"],
+    );
+    assert!(full.log().contains("DB loaded from the redo log"), "{}", full.log());
+    server.restart();
+    assert!(is_by_index(&server), "{}", server.log());
+    let (replies, expected) =
+        (first_replies(&mut server.connect()), first_replies(&mut full.connect()));
+    assert_eq!(replies, expected);
+    wait_until_warm(&server);
+    // And how it goes on.
+    let digest = server.connect().words("DEBUG DIGEST").text();
+    for _ in 0..3 {
+        server.kill();
+        server.restart();
+        assert!(is_by_index(&server), "{}", server.log());
+        assert_eq!(server.connect().words("DEBUG DIGEST").text(), digest);
+        wait_until_warm(&server);
+        assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
+    }
+    server.kill();
+    server.restart_with(&[&OPTIONS[..], &["--recovery", "full"]].concat());
+    assert!(server.log().contains("DB loaded from the redo log"), "{}", server.log());
+    assert_eq!(server.connect().words("DEBUG DIGEST").text(), digest);
+}
+
+#[test]
+fn all_is_gone_after_a_flush_as_the_first_command() {
+    let mut server = filled();
+    server.restart();
+    assert_eq!(server.connect().words("FLUSHALL").text(), "OK");
+    assert_eq!(server.connect().words("DBSIZE").text(), "0");
+    server.kill();
+    server.restart();
+    assert_eq!(server.connect().words("DBSIZE").text(), "0");
+    assert_eq!(server.connect().words("EXISTS string:7").text(), "0");
+    wait_until_warm(&server);
+    assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
+    wait_until(|| info(&server, "aof_rewrite_in_progress") == "0");
+    server.kill();
+    server.restart_with(&["--recovery", "full"]);
+    assert_eq!(server.connect().words("DBSIZE").text(), "0");
+}
+
+#[test]
+fn transactions_watchers_and_waiters_do_not_notice() {
+    let mut server = filled();
+    server.restart();
+    let (mut watcher, mut waiter, mut other) =
+        (server.connect(), server.connect(), server.connect());
+    assert_eq!(watcher.words("WATCH string:9").text(), "OK");
+    assert_eq!(other.words("APPEND string:9 x").text(), "4");
+    assert_eq!(watcher.words("MULTI").text(), "OK");
+    assert_eq!(watcher.words("GET string:9").text(), "QUEUED");
+    assert!(watcher.words("EXEC").elements().is_empty(), "it was changed");
+    assert_eq!(watcher.words("MULTI").text(), "OK");
+    for command in ["SELECT 5", "GET string:10", "MOVE string:11 3", "KEYS expiring", "SELECT 3"] {
+        assert_eq!(watcher.words(command).text(), "QUEUED");
+    }
+    assert_eq!(watcher.words("GET string:11").text(), "QUEUED");
+    let replies = watcher.words("EXEC");
+    let replies = replies.elements();
+    assert_eq!((replies[1].text(), replies[5].text()), ("5:10".to_owned(), "5:11".to_owned()));
+    waiter.send(&["BLPOP", "list", "0"]).unwrap();
+    assert_eq!(waiter.receive().unwrap().elements()[1].text(), "e0");
+}
+
+#[test]
+fn a_reload_is_a_start_by_the_index_too() {
+    let server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    let digest = server.connect().words("DEBUG DIGEST").text();
+    for _ in 0..3 {
+        assert_eq!(server.connect().words("DEBUG RELOAD").text(), "OK");
+        assert_eq!(server.connect().words("GET string:7").text(), "0:7");
+        assert_eq!(server.connect().words("DEBUG DIGEST").text(), digest);
+    }
+    assert!(is_by_index(&server), "{}", server.log());
+}
+
+#[test]
+fn a_damaged_index_is_told_and_does_no_harm() {
+    let mut server = filled();
+    let directory = server.directory().join("index");
+    let runs = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let runs: Vec<_> = runs.filter(|path| path.extension().is_some_and(|it| it == "run")).collect();
+    assert!(!runs.is_empty());
+    for run in runs {
+        let bytes = std::fs::read(&run).unwrap();
+        std::fs::write(&run, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    server.restart();
+    assert!(server.log().contains("The log index is of no use"), "{}", server.log());
+    assert_eq!(server.connect().words("DBSIZE").text(), "208");
+    assert_eq!(server.connect().words("GET string:7").text(), "0:7");
+}

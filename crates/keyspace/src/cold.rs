@@ -1,0 +1,433 @@
+//! Keys that are not in memory, and how they come back.
+//!
+//! ```text
+//!   a command ─► locate ─► not in the table ─► Restorer: where is its record? ─► retired? ─► absent
+//!                                                                 │ no
+//!                                                                 ▼
+//!   other threads ─► Restored (built there) ─► install ─► entry in the table, as if it had always been
+//! ```
+//!
+//! After a start from an index all keys are *cold*: the log has them, and memory does not. A key comes
+//! back as a whole, with all elements, before a command sees it; so nothing but this file and
+//! [`Keyspace::locate`] knows that a key can be elsewhere. After the *Restorer* of paper 002 (section
+//! 4.1), which restores on demand and step by step.
+//!
+//! # Why no older state is seen
+//! The index says what the log said at the start. A key that was changed since is in the table, and is
+//! found there first. One that was deleted since was brought back before; its record is retired then,
+//! and what is retired is absent. A database that was emptied has another id, which the index does
+//! not know. So no list of what was deleted is kept.
+//!
+//! # Invariants
+//! - What is in the table is never replaced by what is brought back.
+//! - A database's count of cold keys is how many are in the log and not in its table.
+//! - While keys are cold, whatever looks at all of them ([`Keyspace::scan`] and its like, a full
+//!   rewrite, healing) waits for the last one: the caller sees to that.
+
+use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
+
+use crate::access;
+use crate::apply::packed_kind;
+use crate::database_map::{DatabaseMap, database_ids};
+use crate::db::Db;
+use crate::entry::Entry;
+use crate::hasher::KeyHasher;
+use crate::journal::Journal;
+use crate::keyspace::Keyspace;
+use crate::object::Object;
+use crate::record_check::{self, BadRecord};
+use crate::string;
+use crate::table::{Keyed, Place};
+
+/// Why a key could not be brought back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The device did not give its bytes; it may the next time.
+    #[error("{0}")]
+    Io(String),
+    /// What is there is not what was written.
+    #[error("{0}")]
+    Corrupt(String),
+}
+
+/// What is known of a key without reading anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It was not there at the start.
+    Absent,
+    /// Its newest record is here.
+    At(RecordAddr),
+    /// Only reading can tell.
+    Unknown,
+}
+
+/// Finds and reads the records of keys that are not in memory.
+pub trait Restorer: Send {
+    /// Where the newest record of a key was at the start; `None` if there was none.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError>;
+
+    /// As [`Restorer::find`], from memory alone.
+    fn look(&mut self, db: DbId, key: &[u8]) -> Look;
+
+    /// The key whose newest record is at `addr`, with all its elements.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or does not have that key there.
+    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError>;
+}
+
+/// A key that was built from its records, and belongs to no keyspace yet.
+pub struct Restored {
+    db: DbId,
+    hash: u64,
+    entry: Entry,
+    expires_at_ms: Option<i64>,
+    object: Option<Box<Object>>,
+    hasher: KeyHasher,
+}
+
+impl Restored {
+    /// Begins with the record of the key entry, read at `addr`.
+    ///
+    /// # Errors
+    /// [`BadRecord`] when it is not a record of a key.
+    pub fn of(record: &Record<'_>, addr: RecordAddr, hasher: KeyHasher) -> Result<Self, BadRecord> {
+        let bad = |what| BadRecord { kind: record.kind, what };
+        record_check::check(record).map_err(bad)?;
+        let mut object = None;
+        let mut entry = match record.kind {
+            kind if kind.is_element() || kind.is_delete() || kind == RecordKind::Databases => {
+                return Err(bad("not the record of a key"));
+            }
+            RecordKind::String => string::entry_of(record),
+            kind if kind.is_root() => {
+                let mut root = Object::of_record(record.object, kind).ok_or(bad("no object"))?;
+                root.apply_root(record.value);
+                object = Some(Box::new(root));
+                // Eight bytes, as the pointer that takes their place.
+                Entry::with_int(record.key, 0)
+            }
+            kind => Entry::with_bytes(record.key, packed_kind(kind), record.value),
+        };
+        entry.set_addr(Some(addr));
+        Ok(Self {
+            db: record.db,
+            hash: hasher.hash(record.key),
+            entry,
+            expires_at_ms: record.expires_at_ms,
+            object,
+            hasher,
+        })
+    }
+
+    /// The object whose elements are to be gathered; none for a value that is in its entry.
+    #[must_use]
+    pub fn object(&self) -> ObjectId {
+        self.object.as_ref().map_or(ObjectId::NONE, |object| object.id())
+    }
+
+    /// The database that the key is in.
+    #[must_use]
+    pub const fn database(&self) -> DbId {
+        self.db
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        self.entry.key()
+    }
+
+    /// Takes over an element of the object; each of them once, in any order.
+    ///
+    /// # Errors
+    /// [`BadRecord`] when it is none of this object's.
+    pub fn gather(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), BadRecord> {
+        let bad = |what| BadRecord { kind: record.kind, what };
+        record_check::check(record).map_err(bad)?;
+        let object = self.object.as_mut().ok_or(bad("the key has no elements"))?;
+        if record.object != object.id() || !object.is_of(record.kind) || record.kind.is_root() {
+            return Err(bad("an element of something else"));
+        }
+        match object.apply_element(self.hasher, record.sub, record.value, addr, true) {
+            None => Ok(()),
+            Some(_) => Err(bad("an element is there twice")),
+        }
+    }
+
+    /// Ends the gathering: what is cheaper to build at once is built.
+    ///
+    /// # Errors
+    /// [`BadRecord`] for an object without elements: no command leaves one.
+    pub fn arrange(mut self) -> Result<Self, BadRecord> {
+        let Some(mut object) = self.object.take() else { return Ok(self) };
+        if object.len() == 0 {
+            return Err(BadRecord { kind: object.root_kind(), what: "it has no elements" });
+        }
+        object.arrange(self.hasher);
+        self.entry.replace_object(object);
+        Ok(self)
+    }
+
+    /// About how many bytes it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let object = self.entry.object().map_or(0, |object| object.allocated_bytes(16));
+        self.entry.block_bytes() + object
+    }
+}
+
+/// What an index knows of a keyspace whose keys are all cold.
+#[derive(Debug, Clone, Default)]
+pub struct ColdStart {
+    /// The newest record of the databases, and where it is.
+    pub databases: Option<(DatabaseMap, RecordAddr)>,
+    /// How many keys each database has, by its id.
+    pub keys: Vec<(DbId, u64)>,
+    /// One above the largest database that a key was ever logged in; 0 for none.
+    pub databases_seen: u64,
+}
+
+/// What a keyspace with cold keys has in addition.
+pub(crate) struct Cold {
+    restorer: Box<dyn Restorer>,
+    /// Why the running command does not see a key that is there.
+    failure: Option<RestoreError>,
+    /// What the running command has learned not to be there: it is not looked up again, and so cannot
+    /// turn out to be unreadable when the command has begun.
+    absent: Vec<(DbId, Box<[u8]>)>,
+    /// Databases that were emptied: what they held is retired when someone lists it.
+    dropped: Vec<DbId>,
+    stats: ColdStats,
+}
+
+/// What was brought back since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ColdStats {
+    /// Names that were looked up because the table did not have them.
+    pub lookups: u64,
+    /// Keys that were brought back because a command asked for them.
+    pub fetched: u64,
+    /// Keys that were brought back unasked.
+    pub warmed: u64,
+    /// Lookups that failed.
+    pub failed: u64,
+}
+
+impl<J: Journal> Keyspace<J> {
+    /// Makes all keys cold that `start` counts, for `restorer` to find. The keyspace is empty.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn begin_cold(&mut self, start: &ColdStart, restorer: Box<dyn Restorer>) {
+        let is_empty = self.dbs.iter().all(|db| db.keys.is_empty());
+        assert!(is_empty && self.limbo.is_none(), "keys are cold from the beginning on");
+        let map = start.databases.as_ref().map(|(map, _)| map);
+        let (ids, next) = database_ids(map, self.dbs.len(), start.databases_seen);
+        self.next_db_id = next;
+        self.databases_addr = start.databases.as_ref().map(|(_, addr)| *addr);
+        self.dbs = ids.into_iter().map(Db::new).collect();
+        for (id, count) in &start.keys {
+            if let Some(index) = self.dbs.index_of(*id) {
+                self.dbs[index].cold_count = *count;
+            }
+        }
+        self.cold = Some(Box::new(Cold {
+            restorer,
+            failure: None,
+            absent: Vec::new(),
+            dropped: Vec::new(),
+            stats: ColdStats::default(),
+        }));
+    }
+}
+
+impl Keyspace {
+    /// Whether keys may be cold.
+    #[must_use]
+    #[inline]
+    pub const fn is_cold(&self) -> bool {
+        self.cold.is_some()
+    }
+
+    /// How many keys are cold, in all databases.
+    #[must_use]
+    pub fn cold_keys(&self) -> u64 {
+        self.dbs.iter().map(|db| db.cold_count).sum()
+    }
+
+    /// What was brought back; `None` when nothing is cold any more.
+    #[must_use]
+    pub fn cold_stats(&self) -> Option<ColdStats> {
+        self.cold.as_ref().map(|cold| cold.stats)
+    }
+
+    /// Why the command that has just run did not see a key that is there.
+    pub fn take_restore_failure(&mut self) -> Option<RestoreError> {
+        self.cold.as_mut()?.failure.take()
+    }
+
+    /// Databases that were emptied since the last call while keys of theirs were cold: the records of
+    /// those are garbage, and [`Keyspace::retire_cold`] is to be told of them. Those that were not cold
+    /// are freed first, so that no record is retired twice.
+    pub fn take_dropped(&mut self) -> Vec<DbId> {
+        if self.free.len() > 0 {
+            return Vec::new();
+        }
+        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.dropped)).unwrap_or_default()
+    }
+
+    /// Whether [`Keyspace::take_dropped`] has something, or will have.
+    #[must_use]
+    pub fn has_dropped(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| !cold.dropped.is_empty())
+    }
+
+    /// Retires the record of a cold key of an emptied database, which is at `addr`, and those of its
+    /// elements, little by little. A key that was brought back before is none of those: its object may
+    /// be another key's by now, and its records are retired with it.
+    pub fn retire_cold(&mut self, addr: RecordAddr, elements: Vec<RecordAddr>) {
+        if !self.recorder.journal.is_retired(addr) {
+            self.recorder.retire(Some(addr));
+            if !elements.is_empty() {
+                self.free.addrs(elements.into_iter());
+            }
+        }
+    }
+
+    /// The name of a key under which the log may have it, and the table does not.
+    pub fn cold_name(&mut self, db: DbIndex, key: &[u8]) -> Option<(DbId, Box<[u8]>)> {
+        let hash = self.hash_of(key);
+        let Self { cold, dbs, recorder, .. } = self;
+        let cold = cold.as_mut()?;
+        if dbs[db].keys.locate(hash, key).is_some() {
+            return None;
+        }
+        let id = dbs[db].id;
+        let may_be_there = match cold.restorer.look(id, key) {
+            Look::Absent => false,
+            Look::At(addr) => !recorder.journal.is_retired(addr),
+            Look::Unknown => true,
+        };
+        may_be_there.then(|| (id, key.into()))
+    }
+
+    /// Brings a key back if it is cold.
+    ///
+    /// # Errors
+    /// When it may be there and cannot be read.
+    pub fn restore(&mut self, db: DbIndex, key: &[u8]) -> Result<(), RestoreError> {
+        if self.cold.is_none() {
+            return Ok(());
+        }
+        let hash = self.hash_of(key);
+        if self.dbs[db].keys.locate(hash, key).is_none() {
+            self.restore_key(db, hash, key);
+        }
+        self.take_restore_failure().map_or(Ok(()), Err)
+    }
+
+    /// Where a key is that the table does not have, if it is cold.
+    #[inline]
+    pub(crate) fn locate_cold(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+        if self.cold.is_none() { None } else { self.restore_key(db, hash, key) }
+    }
+
+    #[cold]
+    fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+        let Self { cold, dbs, recorder, .. } = self;
+        let cold = cold.as_mut()?;
+        let id = dbs[db].id;
+        if cold.absent.iter().any(|(db, name)| *db == id && **name == *key) {
+            return None;
+        }
+        cold.stats.lookups += 1;
+        let restored = cold.restorer.find(id, key).and_then(|addr| {
+            let addr = addr.filter(|addr| !recorder.journal.is_retired(*addr));
+            addr.map(|addr| cold.restorer.read(id, key, addr)).transpose()
+        });
+        match restored {
+            Ok(None) => {
+                cold.absent.push((id, key.into()));
+                None
+            }
+            Ok(Some(restored)) => {
+                cold.stats.fetched += 1;
+                self.install_restored(db, restored);
+                self.dbs[db].keys.locate(hash, key)
+            }
+            Err(error) => {
+                cold.stats.failed += 1;
+                cold.failure.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// Puts a key that was read elsewhere in its place, unless something has happened to it since.
+    /// Whether it was put there.
+    pub fn install(&mut self, restored: Restored) -> bool {
+        let Some(db) = self.dbs.index_of(restored.db) else { return false };
+        let Some(cold) = &mut self.cold else { return false };
+        let addr = restored.entry.addr();
+        let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
+        if is_gone || self.dbs[db].keys.locate(restored.hash, restored.entry.key()).is_some() {
+            return false;
+        }
+        cold.stats.warmed += 1;
+        self.install_restored(db, restored);
+        true
+    }
+
+    fn install_restored(&mut self, db: DbIndex, restored: Restored) {
+        debug_assert!(restored.object.is_none(), "it was arranged");
+        let Restored { hash, mut entry, expires_at_ms, .. } = restored;
+        entry.set_access(access::fresh(&self.settings, self.now_ms));
+        let hasher = self.recorder.hasher;
+        let db = &mut self.dbs[db];
+        let place = db.insert(hasher, hash, entry);
+        db.set_expiry(place, hash, expires_at_ms);
+        debug_assert!(db.cold_count > 0, "more keys were cold than were counted");
+        db.cold_count = db.cold_count.saturating_sub(1);
+    }
+
+    /// Everything was brought back. Returns how many keys were counted and did not come: then nothing
+    /// is ended.
+    ///
+    /// # Errors
+    /// That number.
+    pub fn end_cold(&mut self) -> Result<(), u64> {
+        match self.cold_keys() {
+            0 => {
+                self.cold = None;
+                Ok(())
+            }
+            left => Err(left),
+        }
+    }
+
+    /// Cold keys do not come back any more: the keyspace is about to be dropped.
+    pub fn forget_cold(&mut self) {
+        self.cold = None;
+    }
+
+    /// Another command begins.
+    pub(crate) fn forget_absent(&mut self) {
+        if let Some(cold) = &mut self.cold {
+            cold.absent.clear();
+        }
+    }
+
+    /// Notes that a database with cold keys gets another id, under which none are.
+    pub(crate) fn note_dropped(&mut self, db: DbIndex) {
+        let id = self.dbs[db].id;
+        if let Some(cold) = &mut self.cold
+            && self.dbs[db].cold_count > 0
+        {
+            cold.dropped.push(id);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Keys that come back by themselves after a start from the index.
+//!
+//! ```text
+//!   a thread:  which records are needed ─► every key, newest first, from its records ─► the end
+//!                         │                              │
+//!   executor:     bitmaps; compaction begins     install, a slice each iteration     nothing is cold
+//! ```
+//!
+//! What a command asks for is brought back at once, by the keyspace itself; what is described here only
+//! makes that rarer. A slice is a fifth of a millisecond, so that clients notice it little.
+
+use std::sync::Arc;
+
+use base::{DbId, RecordAddr};
+use env::Clock;
+use keyspace::Restored;
+use redo::LiveRecords;
+
+use super::{Shard, ShardLog};
+use crate::logger::Logger;
+
+/// How long the executor takes over keys in one iteration, in microseconds.
+const SLICE_US: u64 = 200;
+
+/// How often it is told how far it is.
+const TOLD_EVERY_US: u64 = 10_000_000;
+
+/// What a restoration has to say.
+pub enum Comeback {
+    /// Which records of the log are needed.
+    Live(Arc<LiveRecords>),
+    /// Some keys.
+    Keys(Vec<Restored>),
+    /// A key of a database that was emptied, and its elements: garbage, if it is there still.
+    Garbage {
+        /// The record of the key.
+        addr: RecordAddr,
+        /// Those of its elements.
+        elements: Vec<RecordAddr>,
+    },
+    /// All keys of a database that was emptied were told of.
+    Listed,
+    /// Every key was told of.
+    Done,
+    /// It cannot go on. What was not told of comes back when it is asked for.
+    Failed(String),
+}
+
+/// Restores keys unasked, on another thread.
+pub trait Restoration: Send {
+    /// What it has to say next, if it has.
+    fn take(&mut self) -> Option<Comeback>;
+
+    /// Asks for a key, out of turn: [`Restoration::take_fetched`] tells of it, whatever becomes of it.
+    fn fetch(&mut self, db: DbId, key: &[u8]);
+
+    /// A key that was asked for; without a value if it is not there, or cannot be read.
+    fn take_fetched(&mut self) -> Option<(DbId, Box<[u8]>, Option<Restored>)>;
+
+    /// Asks for [`Comeback::Garbage`] of a database that was emptied, and for [`Comeback::Listed`].
+    fn list(&mut self, db: DbId);
+}
+
+/// How far the comeback is, for INFO.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RestoreFigures {
+    /// How many keys were cold at the start.
+    pub keys_total: u64,
+    /// How many are still.
+    pub keys_cold: u64,
+    /// How long it took so far, or took in all, in microseconds.
+    pub elapsed_us: u64,
+    /// Whether every key is in memory.
+    pub is_done: bool,
+}
+
+/// See the file's top.
+pub(crate) struct Restoring {
+    source: Box<dyn Restoration>,
+    /// Taken, and not yet taken over.
+    next: Option<Comeback>,
+    /// Databases that were emptied and are still to be listed.
+    listing_count: usize,
+    is_done: bool,
+    /// Why no more comes unasked.
+    pub(in crate::engine) failure: Option<String>,
+    since_us: u64,
+    told_us: u64,
+    keys_total: u64,
+}
+
+impl Restoring {
+    fn fail(&mut self, why: String, logger: &Logger) {
+        logger.warning(&format!(
+            "Keys come back only when they are asked for, until the next start: {why}"
+        ));
+        self.failure = Some(why);
+    }
+}
+
+impl Shard {
+    /// Keys come back from `source` from now on.
+    pub(in crate::engine) fn begin_restoring(&mut self, source: Box<dyn Restoration>, now_us: u64) {
+        self.restoring = Some(Restoring {
+            source,
+            next: None,
+            listing_count: 0,
+            is_done: false,
+            failure: None,
+            since_us: now_us,
+            told_us: now_us,
+            keys_total: self.keyspace.cold_keys(),
+        });
+        self.restored = None;
+    }
+
+    /// Asks for a key.
+    pub(in crate::engine) fn fetch(&mut self, db: DbId, key: &[u8]) {
+        if let Some(restoring) = &mut self.restoring {
+            restoring.source.fetch(db, key);
+        }
+    }
+
+    /// See [`Restoration::take_fetched`].
+    pub(in crate::engine) fn take_fetched(
+        &mut self,
+    ) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
+        self.restoring.as_mut()?.source.take_fetched()
+    }
+
+    /// Whether there is something to take over now.
+    pub(in crate::engine) fn has_comeback(&self) -> bool {
+        self.restoring.as_ref().is_some_and(|restoring| restoring.next.is_some())
+    }
+
+    /// Why nothing comes back unasked any more.
+    pub(in crate::engine) fn restore_failure(&self) -> Option<&str> {
+        self.restoring.as_ref()?.failure.as_deref()
+    }
+
+    /// How far it is; `None` if no key was cold at the start.
+    pub(in crate::engine) fn restore_figures(&self, now_us: u64) -> Option<RestoreFigures> {
+        let Some(restoring) = &self.restoring else { return self.restored };
+        Some(RestoreFigures {
+            keys_total: restoring.keys_total,
+            keys_cold: self.keyspace.cold_keys(),
+            elapsed_us: now_us.saturating_sub(restoring.since_us),
+            is_done: false,
+        })
+    }
+
+    /// Whether it is known which records of the log are garbage.
+    pub(in crate::engine) fn knows_validity(&self) -> bool {
+        self.log().is_none_or(ShardLog::knows_validity)
+    }
+
+    /// Takes over some of what has come. Whether that was the last of it.
+    pub(in crate::engine) fn restore_slice(&mut self, clock: &dyn Clock, logger: &Logger) -> bool {
+        let Some(restoring) = &mut self.restoring else { return false };
+        for db in self.keyspace.take_dropped() {
+            restoring.listing_count += 1;
+            restoring.source.list(db);
+        }
+        let start_us = clock.monotonic_us();
+        while let Some(comeback) = restoring.next.take().or_else(|| restoring.source.take()) {
+            if clock.monotonic_us() - start_us >= SLICE_US {
+                restoring.next = Some(comeback);
+                break;
+            }
+            match comeback {
+                Comeback::Live(live) => {
+                    let log = self.keyspace.journal_mut().log_mut();
+                    if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
+                        restoring.fail(format!("the index contradicts the log: {why}"), logger);
+                    }
+                }
+                Comeback::Keys(keys) => {
+                    keys.into_iter().for_each(|key| _ = self.keyspace.install(key));
+                }
+                Comeback::Garbage { addr, elements } => self.keyspace.retire_cold(addr, elements),
+                Comeback::Listed => restoring.listing_count -= 1,
+                Comeback::Done => restoring.is_done = true,
+                Comeback::Failed(why) => restoring.fail(why, logger),
+            }
+        }
+        let left = self.keyspace.cold_keys();
+        let now_us = clock.monotonic_us();
+        if restoring.is_done && restoring.listing_count == 0 && !self.keyspace.has_dropped() {
+            return self.end_restoring(now_us, logger);
+        }
+        if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure.is_none() {
+            restoring.told_us = now_us;
+            let done = restoring.keys_total.saturating_sub(left);
+            let percent = done * 100 / restoring.keys_total.max(1);
+            logger.notice(&format!("{done} keys are back in memory ({percent} %)"));
+        }
+        false
+    }
+
+    fn end_restoring(&mut self, now_us: u64, logger: &Logger) -> bool {
+        let Some(figures) = self.restore_figures(now_us) else { return false };
+        match self.keyspace.end_cold() {
+            Ok(()) => {
+                let ms = figures.elapsed_us / 1000;
+                let keys = figures.keys_total;
+                logger.notice(&format!("All {keys} keys are back in memory, after {ms} ms"));
+                self.restored = Some(RestoreFigures { keys_cold: 0, is_done: true, ..figures });
+                self.restoring = None;
+                true
+            }
+            Err(left) => {
+                let why =
+                    format!("{left} keys that the index has counted were not found in the log");
+                if let Some(restoring) = &mut self.restoring {
+                    restoring.is_done = false;
+                    restoring.fail(why, logger);
+                }
+                false
+            }
+        }
+    }
+}

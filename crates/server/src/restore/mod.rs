@@ -1,0 +1,26 @@
+//! Bringing keys back from the log by its index, when they are asked for and when they are not.
+//!
+//! ```text
+//!              name ──► Index ──► address ──► Reader ──► records ──► Restored
+//!                         │  an object: all of its elements' addresses, in the order of the log
+//!   LogRestorer   one key, now, on the executor's thread
+//!   Warmup        which records are needed, then all keys, the newest segments first; a step machine
+//!   RestoreThreads runs a Warmup; what it says waits in a short queue
+//! ```
+//!
+//! After paper 002, sections 4.1 and 4.2: the *Restorer* reads what is asked for at once, and
+//! everything else in the background. Here the two are not one thread.
+//!
+//! # Invariants
+//! - The index is the one of the start: a key that was changed since is in memory, and found there.
+//! - A record is given out only after its checksum and its name were compared.
+//! - What a compaction has dropped meanwhile was changed meanwhile: it is left out, and whether
+//!   that was right shows in the end, when all keys are counted.
+
+mod log_restorer;
+mod restore_threads;
+mod warmup;
+
+pub use log_restorer::LogRestorer;
+pub(crate) use restore_threads::RestoreThreads;
+pub use warmup::Warmup;

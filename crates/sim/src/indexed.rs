@@ -1,0 +1,67 @@
+//! What happens besides in the lives of a run with an index.
+
+use crate::damage;
+use crate::life::Life;
+use crate::wiretap::lock;
+
+impl Life<'_> {
+    /// What else happens in a run with an index: records are read by address, bits of its files turn,
+    /// and the log is turned off and on.
+    pub(crate) fn try_index(&mut self) -> Result<(), String> {
+        let run = &mut *self.run;
+        if run.index.one_in(5) {
+            let is_damaged = self.is_impaired
+                || run.is_betrayed
+                || run.decayed.is_some()
+                || run.disk.is_crashed();
+            let is_read = self.machine.read_by_address(&mut run.index.rng, is_damaged)?;
+            run.tally.records_by_address += u64::from(is_read);
+        }
+        if run.index.is_kept
+            && !self.is_impaired
+            && run.index.one_in(1500)
+            && damage::flip_in_index(&run.disk, &mut run.index.rng)
+        {
+            run.index.is_damaged = true;
+            run.tally.index_decays += 1;
+            run.note(|| "DECAY: a bit of the index".to_owned());
+        }
+        let is_well = !self.is_impaired
+            && !run.is_betrayed
+            && run.decayed.is_none()
+            && !self.machine.engine.is_asleep()
+            && !self.machine.engine.keyspace().is_cold();
+        if is_well && run.index.one_in(150) {
+            self.switch_log()?;
+        }
+        Ok(())
+    }
+
+    /// The index says at any time what is needed, if the log is at rest.
+    pub(crate) fn end_index(&mut self) -> Result<(), String> {
+        if let Some(stats) = self.machine.engine.keyspace().cold_stats() {
+            self.run.tally.cold_fetches += stats.fetched;
+        }
+        if let Some(index) = &lock(&self.machine.works).index {
+            let tally = &mut self.run.tally;
+            tally.lives_with_index += 1;
+            tally.index_cuts += index.figures.cuts;
+            tally.indexes_begun_anew += index.figures.begun_anew;
+            tally.indexes_given_up += index.figures.given_up;
+        }
+        let run = &mut *self.run;
+        let is_disturbed = self.is_dead
+            || self.is_impaired
+            || run.is_betrayed
+            || run.decayed.is_some()
+            || run.disk.is_crashed();
+        if run.shape.index.is_none() || is_disturbed || run.index.one_in(3) {
+            return Ok(());
+        }
+        let compared = self.machine.compare_index(run.index.is_damaged);
+        if !run.disk.is_crashed() {
+            run.note_comparison(compared?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! Starts by the index of the log, and how keys come back after them.
+//!
+//! ```text
+//!   disk ─┬─ copy ── read as a whole ──► shadow, addresses, what is garbage: what must be
+//!         └─ opened by its index ──────► the server's keyspace, all cold
+//!                                             ▲ Comebacks, stepped as threads would
+//! ```
+//!
+//! Everything that is judged is judged by what the copy was read into: the state, the counts of keys
+//! at once, and, once the log knows what is garbage, every bit of that.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use base::DbId;
+use env_sim::{SimDisk, SimEntropy};
+use keyspace::Restored;
+use redo::Step;
+use server::engine::{Comeback, Restoration};
+use server::restore::{LogRestorer, Warmup};
+
+use crate::machine::Machine;
+use crate::wiretap::lock;
+
+/// How much may wait for the executor.
+const QUEUE_LEN: usize = 3;
+
+/// A key, by its database.
+type Name = (DbId, Box<[u8]>);
+
+/// The threads that bring keys back, as one step machine.
+pub(crate) struct Comebacks {
+    warmup: Option<Warmup>,
+    fetcher: Option<LogRestorer>,
+    queue: VecDeque<Comeback>,
+    asked: VecDeque<Name>,
+    fetched: VecDeque<(DbId, Box<[u8]>, Option<Restored>)>,
+}
+
+impl Comebacks {
+    pub(crate) fn new(warmup: Warmup) -> Self {
+        Self {
+            fetcher: Some(warmup.fetcher()),
+            warmup: Some(warmup),
+            queue: VecDeque::new(),
+            asked: VecDeque::new(),
+            fetched: VecDeque::new(),
+        }
+    }
+
+    /// The log is closed, and each of its readers keeps it locked.
+    pub(crate) fn let_go(&mut self) {
+        (self.warmup, self.fetcher) = (None, None);
+    }
+
+    /// One of the threads does something.
+    pub(crate) fn step(&mut self, rng: &mut SimEntropy) -> Step {
+        if rng.coin()
+            && let Some(fetcher) = &mut self.fetcher
+            && !self.asked.is_empty()
+        {
+            let at = usize::try_from(rng.below(self.asked.len() as u64)).expect("few");
+            let (db, key) = self.asked.remove(at).expect("there are so many");
+            let restored = fetcher.fetch(db, &key);
+            self.fetched.push_back((db, key, restored));
+            return Step::Worked;
+        }
+        if self.queue.len() >= QUEUE_LEN {
+            return Step::Idle;
+        }
+        let Some(warmup) = &mut self.warmup else { return Step::Idle };
+        match warmup.step() {
+            Ok(Some(comeback)) => self.queue.push_back(comeback),
+            Ok(None) => return Step::Idle,
+            Err(error) => {
+                self.warmup = None;
+                self.queue.push_back(Comeback::Failed(error.to_string()));
+            }
+        }
+        Step::Worked
+    }
+}
+
+/// What the engine has of it.
+pub(crate) struct Source(pub(crate) Arc<Mutex<Comebacks>>);
+
+impl Restoration for Source {
+    fn take(&mut self) -> Option<Comeback> {
+        lock(&self.0).queue.pop_front()
+    }
+
+    fn fetch(&mut self, db: DbId, key: &[u8]) {
+        lock(&self.0).asked.push_back((db, key.into()));
+    }
+
+    fn take_fetched(&mut self) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
+        lock(&self.0).fetched.pop_front()
+    }
+
+    fn list(&mut self, db: DbId) {
+        lock(&self.0).warmup.iter_mut().for_each(|warmup| warmup.list(db));
+    }
+}
+
+/// A copy of a disk that works well.
+pub(crate) fn copy_of(disk: &SimDisk) -> SimDisk {
+    let copy = disk.fork();
+    copy.set_faults(env_sim::Faults::default());
+    copy.crash_after(u64::MAX / 4);
+    copy
+}
+
+impl Machine {
+    /// Whether every bit of what is garbage is right, once the log knows it.
+    ///
+    /// # Errors
+    /// A record whose bit is wrong.
+    pub(crate) fn check_validity(&self) -> Result<(), String> {
+        let Some(log) = self.engine.log() else { return Ok(()) };
+        let tap = lock(&self.tap);
+        let Some(addresses) = &tap.addresses else { return Ok(()) };
+        if let Some(addr) = addresses.needed().into_iter().find(|addr| log.is_retired(*addr)) {
+            return Err(format!("VALIDITY: {addr} is needed, and the log calls it garbage"));
+        }
+        // What was retired while a keyspace was being logged anew the log is told later.
+        if !log.knows_validity() || tap.is_copying || self.engine.keyspace().is_cold() {
+            return Ok(());
+        }
+        match tap.retired.iter().find(|addr| !log.is_retired(**addr)) {
+            Some(addr) => Err(format!("VALIDITY: {addr} is garbage, and the log needs it")),
+            None => Ok(()),
+        }
+    }
+}

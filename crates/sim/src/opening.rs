@@ -1,0 +1,224 @@
+//! How a log is opened: with the data that it brings up, or for a keyspace that is there already.
+//!
+//! ```text
+//!   find_log ─► locked; an index that is not wanted is removed
+//!      ├─ recover ─► keyspace, shadow ─┐
+//!      └─ survey ──► shadow, survey ───┴─► start_log ─► index, works, wiretap
+//! ```
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use env::{Clock, Disk};
+use env_sim::{SimClock, SimDisk, SimEntropy};
+use indexing::{Believed, LogIndex};
+use keyspace::{Keyspace, NoJournal, Survey};
+use redo::{Env, Opened, Recovery, Summary};
+use server::config::Config;
+use server::engine::BoxedLog;
+use server::load::{ColdLoad, Filling, IndexPlace, Shape, load_cold, log_options};
+use server::owned_log::own;
+
+use crate::addresses::Addresses;
+use crate::index::{self, IndexShape, Keeper, index_dir};
+use crate::instant::{Comebacks, Source, copy_of};
+use crate::machine::{LogShape, data_dir, device_dir};
+use crate::picture::Picture;
+use crate::shadow::{Filled, Shadow, Surveying, Twice};
+use crate::wiretap::{Tap, Wiretap, lock};
+use crate::works::{Stepped, Works};
+
+/// The world that a machine is started in.
+pub(crate) struct Site<'a> {
+    pub(crate) disk: &'a SimDisk,
+    pub(crate) clock: &'a SimClock,
+    pub(crate) config: &'a Config,
+    pub(crate) shape: &'a LogShape,
+    /// `log-index`.
+    pub(crate) keeps_index: bool,
+    /// `recovery instant`: the index may be believed.
+    pub(crate) is_instant: bool,
+    pub(crate) seed: u64,
+    /// How often the works step inside a command, in a million.
+    pub(crate) steps_per_million: u32,
+}
+
+impl Site<'_> {
+    /// What an index is like that is kept in this life.
+    fn index(&self) -> Option<IndexShape> {
+        self.shape.index.filter(|_| self.keeps_index)
+    }
+
+    /// What the log is read into.
+    fn twice(&self, recovery: &Recovery) -> Twice {
+        let shape = Shape::new(&self.config.options(), self.clock.now_ms());
+        let addresses = self.shape.index.map(|_| Addresses::new(recovery.hash_seed()));
+        Twice::new(|| Filling::new(recovery, shape), addresses)
+    }
+}
+
+/// The data and the log, as recovery has brought them up.
+pub(crate) struct Data {
+    pub(crate) keyspace: Keyspace<NoJournal>,
+    pub(crate) open: Open,
+    pub(crate) picture: Picture,
+    pub(crate) summary: Summary,
+    /// What brings the keys back, if they are cold.
+    pub(crate) source: Option<Source>,
+}
+
+/// A log that is open, and what is needed to watch and step it.
+pub(crate) struct Open {
+    pub(crate) log: BoxedLog,
+    pub(crate) works: Arc<Mutex<Works>>,
+    pub(crate) tap: Arc<Mutex<Tap>>,
+    pub(crate) shadow: Shadow,
+}
+
+/// A log that is locked, and not read.
+pub(crate) fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Recovery> {
+    let env = Env {
+        disk: Arc::new(site.disk.clone()),
+        clock: Arc::new(site.clock.clone()),
+        entropy: Box::new(SimEntropy::new(rng.next())),
+        waker: Arc::new(|| {}),
+    };
+    let mut log = log_options(&site.config.options(), data_dir());
+    log.devices = (0..site.shape.devices).map(device_dir).collect();
+    log.segment_bytes = site.shape.segment_bytes;
+    log.in_flight_bytes_max = site.shape.in_flight_bytes;
+    log.reserve_bytes = 2000;
+    log.parallel_loaders = false;
+    let recovery = Recovery::open(env, log)?;
+    if site.index().is_none() {
+        index::remove(site.disk)?;
+    }
+    Ok(recovery)
+}
+
+/// The database and the seed of its hashes.
+type Identity = (redo::Id, [u8; 16]);
+
+/// What `server::serve` does with a log that was read: its index is opened, and all starts to work.
+fn start_log(
+    site: &Site<'_>,
+    rng: &mut SimEntropy,
+    (database, hash_seed): Identity,
+    opened: Opened,
+    tap: Tap,
+    shadow: Shadow,
+    kept: Option<LogIndex>,
+) -> redo::Result<Open> {
+    let Opened { log, flushers, compactor, .. } = opened;
+    let open = |shape| Keeper::open(site.disk, log.reader(), database, hash_seed, shape);
+    let index = match kept {
+        Some(index) => Some(Keeper::of(site.disk, index)),
+        None => site.index().map(open).transpose()?,
+    };
+    let works = Works::new(&log, flushers, compactor, index, site.clock);
+    let works = Arc::new(Mutex::new(works));
+    let workers = Stepped { works: Arc::clone(&works), rng: SimEntropy::new(rng.next()) };
+    let tap = Arc::new(Mutex::new(tap));
+    let log = Box::new(Wiretap {
+        log: own(log, Box::new(workers)),
+        tap: Arc::clone(&tap),
+        works: Arc::clone(&works),
+        rng: SimEntropy::new(rng.next()),
+        steps_per_million: site.steps_per_million,
+    });
+    Ok(Open { log, works, tap, shadow })
+}
+
+/// What `server::serve` does on its recovery thread.
+pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Data> {
+    let copy = (site.is_instant && site.index().is_some()).then(|| copy_of(site.disk));
+    let mut recovery = find_log(site, rng)?;
+    if site.index().is_some() {
+        let peeked = indexing::peek(site.disk, &index_dir(), recovery.database().0);
+        let peeked = peeked.map_err(as_log_error)?;
+        let witness = peeked.durable();
+        recovery.note_durable(witness);
+        if let (Some(copy), Ok(believed)) = (&copy, peeked.believe(recovery.horizon())) {
+            match recover_cold(site, rng, recovery, believed, copy) {
+                Err(indexing::Error::Log(error)) => return Err(error),
+                Ok(data) => return Ok(data),
+                Err(_) => index::remove(site.disk)?,
+            }
+            recovery = find_log(site, rng)?;
+            recovery.note_durable(witness);
+        }
+    }
+    let identity = (recovery.database(), recovery.hash_seed());
+    let mut twice = site.twice(&recovery);
+    let opened = recovery.run(&mut twice, &mut |_| {})?;
+    let filled = twice.into_filled().expect("the shadow is the server's keyspace");
+    let Filled { keyspace, shadow, retired, addresses } = filled;
+    let picture = Picture::of(&keyspace);
+    assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
+    let (tap, summary) = (Tap::new(&keyspace, retired, addresses), opened.summary.clone());
+    let open = start_log(site, rng, identity, opened, tap, shadow, None)?;
+    Ok(Data { keyspace, open, picture, summary, source: None })
+}
+
+/// As [`recover`], by the index; `copy` is read as a whole.
+fn recover_cold(
+    site: &Site<'_>,
+    rng: &mut SimEntropy,
+    recovery: Recovery,
+    believed: Believed,
+    copy: &SimDisk,
+) -> indexing::Result<Data> {
+    let identity = (recovery.database(), recovery.hash_seed());
+    let disk: Arc<dyn Disk> = Arc::new(site.disk.clone());
+    let options = site.index().expect("it is kept").options();
+    let place = IndexPlace { disk: &disk, directory: &index_dir(), options };
+    let shape = Shape::new(&site.config.options(), site.clock.now_ms());
+    let cold = load_cold(recovery, believed, shape, &place, &mut |_| {})?;
+    let ColdLoad { keyspace, opened, index, warmup } = cold;
+
+    let whole = Site { disk: copy, keeps_index: false, ..*site };
+    let recovery = find_log(&whole, &mut SimEntropy::new(0)).expect("the copy works well");
+    let mut twice = whole.twice(&recovery);
+    let read = recovery.run(&mut twice, &mut |_| {});
+    let read = read.expect("what is opened by its index can be read as a whole");
+    assert_eq!(read.summary.last_lsn, opened.summary.last_lsn, "both logs end with one block");
+    let filled = twice.into_filled().expect("the shadow is the server's keyspace");
+    let Filled { keyspace: full, shadow, retired, addresses } = filled;
+    for db in full.databases() {
+        assert_eq!(keyspace.database_id(db), full.database_id(db), "database {db}");
+        assert_eq!(keyspace.size(db).0, full.size(db).0, "keys of database {db}");
+    }
+    let picture = Picture::of(&full);
+    let (tap, summary) = (Tap::new(&full, retired, addresses), opened.summary.clone());
+    let open = start_log(site, rng, identity, opened, tap, shadow, Some(index))?;
+    let comebacks = Arc::new(Mutex::new(Comebacks::new(warmup)));
+    lock(&open.works).comebacks = Some(Arc::clone(&comebacks));
+    Ok(Data { keyspace, open, picture, summary, source: Some(Source(comebacks)) })
+}
+
+/// An error that keeps the server from starting.
+fn as_log_error(error: indexing::Error) -> redo::Error {
+    match error {
+        indexing::Error::Log(error) => error,
+        indexing::Error::Index(logindex::Error::File(error))
+        | indexing::Error::Unreadable { source: logindex::Error::File(error), .. } => error.into(),
+        other => unreachable!("a look at the index ends with an error of the disk: {other}"),
+    }
+}
+
+/// The same for a log that is turned on.
+pub(crate) fn survey(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<(Open, Survey)> {
+    let recovery = find_log(site, rng)?;
+    let identity = (recovery.database(), recovery.hash_seed());
+    let survey = Survey::new(recovery.object_floor());
+    let mut surveying = Surveying::new(survey, site.twice(&recovery));
+    let mut opened = recovery.run(&mut surveying, &mut |_| {})?;
+    opened.log.set_frozen(true);
+    let Surveying { survey, twice, .. } = surveying;
+    let filled = twice.into_filled().expect("the shadow is what the log holds");
+    let Filled { shadow, addresses, .. } = filled;
+    // What is garbage the log is told when all is logged anew, and so is the tap.
+    let mut tap = Tap::new(shadow.keyspace(), BTreeSet::new(), addresses);
+    tap.is_copying = true;
+    Ok((start_log(site, rng, identity, opened, tap, shadow, None)?, survey))
+}
