@@ -268,6 +268,9 @@ impl<'a> Life<'a> {
         match self.machine.engine.take_request() {
             None => return Ok(()),
             Some(HostRequest::Reload) => {}
+            Some(HostRequest::ReloadAll) => {
+                return Err("DISTRUSTED: the index says what the log does not".to_owned());
+            }
             Some(HostRequest::OpenLog) => return Err("nobody has turned the log off".to_owned()),
         }
         // Nothing is executed between here and the end of the log.
