@@ -16,9 +16,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// For the listeners, the event loop, the log file and the like.
 const FOR_THE_PROCESS: u64 = 32;
 
-/// For the log: manifest, compaction, scrubbing, recovery; and what brings keys back, and the index's
-/// runs.
-const FOR_THE_LOG: u64 = 96;
+/// For the log: manifest, compaction, scrubbing, recovery.
+const FOR_THE_LOG: u64 = 32;
 
 /// For each log device: the open segment and the next one.
 const FOR_A_DEVICE: u64 = 2;

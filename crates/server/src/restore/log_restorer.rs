@@ -8,7 +8,7 @@ use env::FileError;
 use indexing::Namer;
 use keyspace::{BadRecord, KeyHasher, Look, RestoreError, Restored, Restorer};
 use logindex::{Cached, Hash96, Index, Name, Scope};
-use redo::{FoundRecord, Reader};
+use redo::{FoundRecord, Reader, ReaderLimits};
 
 /// Reads keys by an index of the log, blocking. See the module's top.
 pub struct LogRestorer {
@@ -37,7 +37,9 @@ impl LogRestorer {
     /// Another one of the same.
     #[must_use]
     pub fn another(&self) -> Self {
-        let reader = self.reader.another();
+        // There are some of them, and each file may take two descriptors.
+        let limits = ReaderLimits { open_files: 2, ..ReaderLimits::default() };
+        let reader = self.reader.another().with_limits(limits);
         let (index, is_ending) = (self.index.clone(), Arc::clone(&self.is_ending));
         Self { index, reader, namer: self.namer, hasher: self.hasher, is_ending }
     }
