@@ -308,10 +308,14 @@ impl LogIndex {
     pub fn begin_anew(&mut self) -> Result<()> {
         self.bound.set(Lsn::ZERO);
         self.indexer.begin_anew()?;
-        let tail = Tail::behind(Lsn::ZERO, Known::nothing(self.reader.epoch()), self.namer);
+        // A compaction that still runs may take a deletion that the build has not read yet. In this life that
+        // is noticed; a start after it goes on with no such build, which epoch 0 says.
+        let epoch = if self.bound.is_compacting() { 0 } else { self.reader.epoch() };
+        let tail = Tail::behind(Lsn::ZERO, Known::nothing(epoch), self.namer);
         let reader = self.reader.another();
-        // Compactions have taken what the index before knew: here, too, roots are behind their elements.
-        let build = Some(reader.blocks(Lsn(1)).end());
+        // Compactions have taken what the index before knew: here, too, roots are behind their elements. And
+        // those that still run take what was superseded by blocks that need not be durable yet.
+        let build = Some(reader.blocks(Lsn(1)).end().max(self.bound.ordered()));
         let before = Before { start: Some(self.started_at), build };
         self.follower = Follower::new(reader, tail, before, self.options.step_bytes);
         self.counting = Counting::default();

@@ -25,6 +25,7 @@
 //!   rewrite, healing) waits for the last one: the caller sees to that.
 
 use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
+use hashbrown::HashSet;
 
 use crate::access;
 use crate::apply::packed_kind;
@@ -198,7 +199,7 @@ pub(crate) struct Cold {
     failure: Option<RestoreError>,
     /// What the running command has learned not to be there: it is not looked up again, and so cannot
     /// turn out to be unreadable when the command has begun.
-    absent: Vec<(DbId, Box<[u8]>)>,
+    absent: HashSet<(DbId, Box<[u8]>)>,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
     stats: ColdStats,
@@ -238,7 +239,7 @@ impl<J: Journal> Keyspace<J> {
         self.cold = Some(Box::new(Cold {
             restorer,
             failure: None,
-            absent: Vec::new(),
+            absent: HashSet::new(),
             dropped: Vec::new(),
             stats: ColdStats::default(),
         }));
@@ -263,6 +264,12 @@ impl Keyspace {
     #[must_use]
     pub fn cold_stats(&self) -> Option<ColdStats> {
         self.cold.as_ref().map(|cold| cold.stats)
+    }
+
+    /// Whether the running command does not see a key that is there.
+    #[must_use]
+    pub fn has_restore_failure(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.failure.is_some())
     }
 
     /// Why the command that has just run did not see a key that is there.
@@ -341,7 +348,8 @@ impl Keyspace {
         let Self { cold, dbs, recorder, .. } = self;
         let cold = cold.as_mut()?;
         let id = dbs[db].id;
-        if cold.absent.iter().any(|(db, name)| *db == id && **name == *key) {
+        let name = (id, Box::from(key));
+        if cold.absent.contains(&name) {
             return None;
         }
         cold.stats.lookups += 1;
@@ -351,7 +359,7 @@ impl Keyspace {
         });
         match restored {
             Ok(None) => {
-                cold.absent.push((id, key.into()));
+                cold.absent.insert(name);
                 None
             }
             Ok(Some(restored)) => {
@@ -414,8 +422,8 @@ impl Keyspace {
         self.cold = None;
     }
 
-    /// Another command begins.
-    pub(crate) fn forget_absent(&mut self) {
+    /// Another command or transaction begins: keys may be looked up again.
+    pub fn forget_absent(&mut self) {
         if let Some(cold) = &mut self.cold {
             cold.absent.clear();
         }

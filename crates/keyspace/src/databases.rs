@@ -33,7 +33,8 @@ impl Keyspace {
             for key in self.awaited.keys_of(db) {
                 let hash = self.hash_of(&key);
                 let is_there = self.dbs[db].keys.locate(hash, &key).is_some();
-                if is_there || self.locate_cold(db, hash, &key).is_some() {
+                let is_there = is_there || self.locate_cold(db, hash, &key).is_some();
+                if is_there || self.take_restore_failure().is_some() {
                     self.effects.ready.push((db, key));
                 }
             }
@@ -72,9 +73,10 @@ impl Keyspace {
         count
     }
 
-    /// Whether the key is there; one that has expired is deleted and told of.
+    /// Whether the key is there, or cannot be looked for; one that has expired is deleted and told of.
     fn is_live(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        self.locate(db, self.hash_of(key), key).is_some()
+        let is_there = self.locate(db, self.hash_of(key), key).is_some();
+        is_there || self.take_restore_failure().is_some()
     }
 
     /// The value of a `Databases` record that maps the indexes to these ids.

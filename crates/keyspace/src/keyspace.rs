@@ -116,7 +116,6 @@ impl Keyspace {
     /// Begins a command: the time that it sees, and what its reply depends on.
     pub fn begin_command(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
-        self.forget_absent();
         self.recorder.begin_command();
     }
 

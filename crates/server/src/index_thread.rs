@@ -44,6 +44,8 @@ pub(crate) struct IndexPlan {
     pub(crate) is_wanted: bool,
     /// `recovery`: an index may be believed.
     pub(crate) is_instant: bool,
+    /// What the index says has turned out to be wrong, or cannot be read.
+    pub(crate) is_distrusted: bool,
     /// `log-index-cut-bytes`.
     pub(crate) cut_bytes: u64,
     pub(crate) logger: Logger,
@@ -61,7 +63,6 @@ impl IndexPlan {
 
     /// Looks at the index before the log is read. What was durable then is noted for the start, whether
     /// the index is kept or not; returns whether the log need not be read for what the index says.
-    /// An index that this life of the log will not keep is removed: what it says is not true for long.
     ///
     /// The log must be locked, and not read yet.
     pub(crate) fn peek(
@@ -71,11 +72,7 @@ impl IndexPlan {
         let directory = self.index_directory();
         let peeked = indexing::peek(&*self.disk, &directory, recovery.database().0)?;
         recovery.note_durable(peeked.durable());
-        if !self.is_wanted {
-            indexing::discard(&*self.disk, &directory)?;
-            return Ok(None);
-        }
-        if !self.is_instant {
+        if !self.is_wanted || !self.is_instant || self.is_distrusted {
             return Ok(None);
         }
         let is_there = peeked.durable() > Lsn::ZERO;
@@ -95,20 +92,20 @@ impl IndexPlan {
         OpenIndex { index, logger: self.logger.clone(), directory: self.index_directory() }
     }
 
-    /// Removes an index that cannot be read, so that the log can be read as a whole.
-    pub(crate) fn distrust(&self, why: &indexing::Error) -> Result<(), indexing::Error> {
-        self.logger
-            .warning(&format!("The log index is of no use, and the log is read as a whole: {why}"));
-        indexing::discard(&*self.disk, &self.index_directory())
-    }
-
     /// Opens the index of an opened log, before the log's other threads run; `None` if none is wanted.
+    ///
+    /// One that this life of the log will not keep is removed, because what it says is not true for long,
+    /// and one that is distrusted. Not before: until the log was judged, the index may be the only
+    /// witness of what was durable.
     pub(crate) fn open(
         &self,
         reader: Reader,
         database: Id,
         seed: [u8; 16],
     ) -> Result<Option<OpenIndex>, indexing::Error> {
+        if !self.is_wanted || self.is_distrusted {
+            indexing::discard(&*self.disk, &self.index_directory())?;
+        }
         if !self.is_wanted {
             return Ok(None);
         }

@@ -234,7 +234,9 @@ impl Reactor {
 
     /// How long nothing has to be done unless something happens.
     fn timeout(&self, engine: &mut Engine) -> Duration {
-        if !self.readable.is_empty() {
+        let is_let_go = |key: &ClientKey| !engine.is_held_back(*key);
+        let is_more = !engine.is_congested() && self.held_back.iter().any(is_let_go);
+        if is_more || !self.readable.is_empty() {
             return Duration::ZERO;
         }
         let timeout = Duration::from_micros(engine.until_next_event_us());

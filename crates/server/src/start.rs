@@ -288,6 +288,7 @@ impl LogPlace {
             directory: self.directory.clone(),
             is_wanted: options.log.index_enabled,
             is_instant: options.log.is_instant,
+            is_distrusted: false,
             cut_bytes: options.log.index_cut_bytes,
             logger: logger.clone(),
         }
@@ -373,11 +374,12 @@ impl LoopHooks for Outside {
     fn run_request(&mut self, engine: &mut Engine, request: HostRequest) -> Result<(), ServeError> {
         let options = engine.config().options();
         match request {
-            HostRequest::Reload => {
+            HostRequest::Reload | HostRequest::ReloadAll => {
                 let before = engine.unload()?;
                 let opening = self.log_place.opening(&options);
                 let clock = Arc::clone(&self.log_place.clock);
-                let index = self.log_place.index(&options, &self.logger);
+                let mut index = self.log_place.index(&options, &self.logger);
+                index.is_distrusted = request == HostRequest::ReloadAll;
                 let (reopen, waker) =
                     (self.log_place.opening(&options), wake_by(&self.log_place.waker));
                 let read = move |recovery, progress: &mut dyn FnMut(u64)| {
@@ -530,7 +532,8 @@ impl LogStart<'_> {
         mut recovery: redo::Recovery,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Loaded, OpenLogError> {
-        if let Some(believed) = self.index.peek(&mut recovery)? {
+        let mut index = self.index.clone();
+        if let Some(believed) = index.peek(&mut recovery)? {
             let cut = believed.cut();
             let place = IndexPlace {
                 disk: &self.index.disk,
@@ -543,14 +546,20 @@ impl LogStart<'_> {
                 Err(indexing::Error::Log(why)) => return Err(why.into()),
                 // And so is this.
                 Err(why) if why.is_loss() => return Err(why.into()),
-                Err(why) => self.index.distrust(&why)?,
+                Err(why) => {
+                    index.is_distrusted = why.is_final();
+                    let what = format!(
+                        "The log index is of no use, and the log is read as a whole: {why}"
+                    );
+                    index.logger.warning(&what);
+                }
             }
             recovery = (self.reopen)()?;
             recovery.note_durable(cut);
         }
         let (database, seed) = (recovery.database(), recovery.hash_seed());
         let (keyspace, opened) = load(recovery, self.shape, progress)?;
-        let index = self.index.open(opened.log.reader(), database, seed)?;
+        let index = index.open(opened.log.reader(), database, seed)?;
         let summary = opened.summary.clone();
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, restoration: None })

@@ -17,7 +17,7 @@ use env_sim::{SimDisk, SimEntropy};
 use keyspace::Restored;
 use redo::Step;
 use server::engine::{Comeback, Restoration};
-use server::restore::{LogRestorer, Warmup};
+use server::restore::{LogRestorer, WarmStep, Warmup};
 
 use crate::machine::Machine;
 use crate::wiretap::lock;
@@ -70,8 +70,11 @@ impl Comebacks {
         }
         let Some(warmup) = &mut self.warmup else { return Step::Idle };
         match warmup.step() {
-            Ok(Some(comeback)) => self.queue.push_back(comeback),
-            Ok(None) => return Step::Idle,
+            Ok(WarmStep::Comeback(comeback)) => self.queue.push_back(comeback),
+            Ok(WarmStep::Worked) => {}
+            Ok(WarmStep::Idle) => return Step::Idle,
+            // It is tried again, or is not any more.
+            Err(_) if rng.below(8) > 0 => {}
             Err(error) => {
                 self.warmup = None;
                 self.queue.push_back(Comeback::Failed(error.to_string()));

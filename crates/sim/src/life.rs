@@ -265,9 +265,14 @@ impl<'a> Life<'a> {
 
     /// What the engine asks its owner for: to load the data again.
     fn run_request(&mut self) -> Result<(), String> {
-        match self.machine.engine.take_request() {
+        let request = self.machine.engine.take_request();
+        match request {
             None => return Ok(()),
             Some(HostRequest::Reload) => {}
+            Some(HostRequest::ReloadAll) if self.run.index.is_damaged => {}
+            Some(HostRequest::ReloadAll) => {
+                return Err("DISTRUSTED: the index says what the log does not".to_owned());
+            }
             Some(HostRequest::OpenLog) => return Err("nobody has turned the log off".to_owned()),
         }
         // Nothing is executed between here and the end of the log.
@@ -291,7 +296,8 @@ impl<'a> Life<'a> {
         self.run.tally.reloads += 1;
         let (seed, steps_per_million) = self.run.site_numbers();
         let run = &*self.run;
-        let is_instant = run.index.is_instant && run.decayed.is_none();
+        let is_instant =
+            run.index.is_instant && run.decayed.is_none() && request == Some(HostRequest::Reload);
         let site = Site { is_instant, ..run.site(seed, steps_per_million) };
         let judge = |found: &Picture, summary: &redo::Summary| {
             run.ledger.judge(summary.last_lsn, found, run.is_betrayed)

@@ -70,6 +70,15 @@ impl LiveRecords {
         self.count
     }
 
+    /// The records of one segment, in order.
+    pub fn in_segment(&self, segment: SegmentId) -> impl Iterator<Item = RecordAddr> + use<'_> {
+        let words = self.of(segment).map_or(&[][..], |found| &found.words);
+        let bits = words.iter().zip(0u32..).flat_map(|(word, at)| {
+            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| at * 64 + bit)
+        });
+        bits.map(move |ordinal| RecordAddr::new(segment, ordinal))
+    }
+
     /// The records of one segment; `None` without any.
     pub(crate) fn of(&self, segment: SegmentId) -> Option<&LiveSegment> {
         let slot = *self.slots.get(segment.0 as usize)?;

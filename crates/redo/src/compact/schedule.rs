@@ -379,8 +379,10 @@ impl Schedule {
         target: usize,
         aside: Option<String>,
     ) {
+        scene.shared.index_bound.note_order(scene.last_lsn);
         if !leaders.iter().all(|leader| is_indexed(scene, *leader)) {
             // The index is begun anew: the bound has gone back since they were chosen.
+            scene.shared.index_bound.note_ended();
             return;
         }
         let files = leaders.iter().flat_map(|leader| scene.segments.file(*leader));
@@ -424,6 +426,7 @@ impl Schedule {
     /// Takes note of how a compaction has ended.
     pub(crate) fn finish(&mut self, scene: &mut Scene<'_>, outcome: Outcome) {
         self.running.clear();
+        scene.shared.index_bound.note_ended();
         self.look_at_us = 0;
         let tally = &mut self.tally;
         match outcome.result {

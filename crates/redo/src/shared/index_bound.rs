@@ -13,7 +13,7 @@
 //! What cannot be compacted for this reason is wanted in the index: else, on a log that has come to
 //! rest, a compaction of its newest segments would wait for ever for a cut that has no other reason.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::Lsn;
 
@@ -22,11 +22,19 @@ use base::Lsn;
 pub struct IndexBound {
     installed: AtomicU64,
     wanted: AtomicU64,
+    /// The last block that there was when a compaction was ordered last.
+    ordered: AtomicU64,
+    is_compacting: AtomicBool,
 }
 
 impl Default for IndexBound {
     fn default() -> Self {
-        Self { installed: AtomicU64::new(u64::MAX), wanted: AtomicU64::new(0) }
+        Self {
+            installed: AtomicU64::new(u64::MAX),
+            wanted: AtomicU64::new(0),
+            ordered: AtomicU64::new(0),
+            is_compacting: AtomicBool::new(false),
+        }
     }
 }
 
@@ -36,7 +44,7 @@ impl IndexBound {
     ///
     /// REQUIRES: the index is durable up to there.
     pub fn set(&self, installed: Lsn) {
-        self.installed.store(installed.0, Ordering::Release);
+        self.installed.store(installed.0, Ordering::SeqCst);
     }
 
     /// There is no index any more: everything may be compacted.
@@ -52,9 +60,35 @@ impl IndexBound {
         Lsn(self.wanted.load(Ordering::Relaxed))
     }
 
+    /// A compaction is about to be ordered, when `last` is the last block that there is. Called before
+    /// the bound is asked.
+    pub(crate) fn note_order(&self, last: Lsn) {
+        self.ordered.fetch_max(last.0, Ordering::SeqCst);
+        self.is_compacting.store(true, Ordering::SeqCst);
+    }
+
+    /// It was not ordered, or has ended.
+    pub(crate) fn note_ended(&self) {
+        self.is_compacting.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether a compaction runs that may have been ordered under an earlier bound; see
+    /// [`IndexBound::ordered`].
+    #[must_use]
+    pub fn is_compacting(&self) -> bool {
+        self.is_compacting.load(Ordering::SeqCst)
+    }
+
+    /// All that compactions which were ordered under an earlier bound took for garbage was superseded up
+    /// to here. Call it after [`IndexBound::set`]: what is ordered later knows that bound.
+    #[must_use]
+    pub fn ordered(&self) -> Lsn {
+        Lsn(self.ordered.load(Ordering::SeqCst))
+    }
+
     /// Whether a segment whose newest block is `max_lsn` may be compacted.
     pub(crate) fn allows(&self, max_lsn: Lsn) -> bool {
-        max_lsn.0 <= self.installed.load(Ordering::Acquire)
+        max_lsn.0 <= self.installed.load(Ordering::SeqCst)
     }
 
     /// Whether it may be; if not, a cut behind it is wanted.

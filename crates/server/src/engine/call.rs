@@ -59,6 +59,9 @@ impl Engine {
         let is_monitored = !self.sessions.monitors.is_empty()
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
+        if !self.in_transaction {
+            self.shard.keyspace.forget_absent();
+        }
         self.shard.keyspace.begin_command(unix_us / 1000);
         let is_cold = self.shard.keyspace.is_cold();
         let (result, blocking) = match commands::executor(command) {
@@ -85,10 +88,10 @@ impl Engine {
             Some(Executor::Server(handler)) => (handler(self, key, args), None),
             None => (Err(CommandError::other("ERR this command is not supported")), None),
         };
-        let result = match self.shard.keyspace.take_restore_failure() {
+        let (result, blocking) = match self.shard.keyspace.take_restore_failure() {
             // What the command saw was not all that there is.
-            Some(error) if is_cold => Err(restore_error(&error)),
-            _ => result,
+            Some(error) if is_cold => (Err(restore_error(&error)), None),
+            _ => (result, blocking),
         };
         let failed = match result {
             Ok(()) => false,

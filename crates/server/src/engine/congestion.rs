@@ -45,13 +45,13 @@ impl Engine {
         self.sessions.congestion.is_congested
     }
 
-    /// Whether a client has sent a command that waits for the log to keep up: it is not to be read
-    /// from meanwhile.
+    /// Whether a client has sent a command that waits for the log to keep up, or for keys: it is not to
+    /// be read from meanwhile.
     #[must_use]
     pub fn is_held_back(&self, key: ClientKey) -> bool {
         matches!(
             self.sessions.clients.get(key).and_then(|client| client.session.wait.as_deref()),
-            Some(Wait::Room)
+            Some(Wait::Room | Wait::Cold | Wait::Fetch { .. })
         )
     }
 

@@ -150,6 +150,7 @@ impl Engine {
         let client = &mut self.sessions[key];
         client.connection.output.unmute();
         if flow == Flow::Done {
+            client.session.has_fetched = false;
             client.session.reply_mode = match client.session.reply_mode {
                 ReplyMode::SkipNext => ReplyMode::Skip,
                 ReplyMode::Skip => ReplyMode::On,

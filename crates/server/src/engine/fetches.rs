@@ -56,7 +56,7 @@ impl Engine {
         args: &[&[u8]],
     ) -> bool {
         let session = &mut self.sessions[key].session;
-        if std::mem::take(&mut session.has_fetched) {
+        if session.has_fetched {
             return false;
         }
         let names = match &session.transaction {

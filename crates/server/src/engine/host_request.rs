@@ -21,6 +21,8 @@ use super::{ClientKey, Engine};
 pub enum HostRequest {
     /// Fill the keyspace from the log again: [`Engine::unload`], then what is done at the start.
     Reload,
+    /// The same, without the log's index: it is not to be believed.
+    ReloadAll,
     /// Open the log in the directory that the configuration names, or make one:
     /// [`Engine::log_looked_at`], then [`Engine::log_opened`].
     OpenLog,
@@ -97,6 +99,15 @@ impl Engine {
     pub(super) fn restore_slice(&mut self) {
         while let Some((db, key, restored)) = self.shard.take_fetched() {
             self.fetched(db, key, restored);
+        }
+        if let Some(why) = self.shard.take_distrust() {
+            self.deps.logger.warning(&format!(
+                "The log index is of no use, and the log is read again as a whole: {why}"
+            ));
+            // A log that has failed must not be closed: what is in memory is all that there is.
+            if self.shard.is_writable() && !self.shard.is_loading() && self.host_request.is_none() {
+                self.host_request = Some(HostRequest::ReloadAll);
+            }
         }
         if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger) {
             self.fetches.clear();

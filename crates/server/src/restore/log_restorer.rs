@@ -1,11 +1,14 @@
 //! One key, read by its name.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use base::{DbId, ObjectId, RecordAddr};
 use env::FileError;
 use indexing::Namer;
 use keyspace::{BadRecord, KeyHasher, Look, RestoreError, Restored, Restorer};
 use logindex::{Cached, Hash96, Index, Name, Scope};
-use redo::Reader;
+use redo::{FoundRecord, Reader, ReaderLimits};
 
 /// Reads keys by an index of the log, blocking. See the module's top.
 pub struct LogRestorer {
@@ -13,13 +16,16 @@ pub struct LogRestorer {
     reader: Reader,
     namer: Namer,
     hasher: KeyHasher,
+    /// What is read is not wanted any more.
+    is_ending: Arc<AtomicBool>,
 }
 
 impl LogRestorer {
     /// For the log that `reader` reads, as `index` knows it; `seed` is the database's.
     #[must_use]
     pub fn new(index: Index, reader: Reader, seed: [u8; 16]) -> Self {
-        Self { index, reader, namer: Namer::new(seed), hasher: KeyHasher::new(seed) }
+        let (namer, hasher) = (Namer::new(seed), KeyHasher::new(seed));
+        Self { index, reader, namer, hasher, is_ending: Arc::default() }
     }
 
     /// The key, if the index has it and it can be read.
@@ -31,8 +37,28 @@ impl LogRestorer {
     /// Another one of the same.
     #[must_use]
     pub fn another(&self) -> Self {
-        let reader = self.reader.another();
-        Self { index: self.index.clone(), reader, namer: self.namer, hasher: self.hasher }
+        // There are some of them, and each file may take two descriptors.
+        let limits = ReaderLimits { open_files: 2, ..ReaderLimits::default() };
+        let reader = self.reader.another().with_limits(limits);
+        let (index, is_ending) = (self.index.clone(), Arc::clone(&self.is_ending));
+        Self { index, reader, namer: self.namer, hasher: self.hasher, is_ending }
+    }
+
+    /// Tells all that were made of this one to end what they read.
+    pub(super) fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+    }
+
+    fn check_ending(&self) -> Result<(), RestoreError> {
+        match self.is_ending.load(Ordering::Relaxed) {
+            true => Err(RestoreError::Io("the log is being closed".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads a record.
+    pub(super) fn record(&mut self, addr: RecordAddr) -> Result<Option<FoundRecord>, RestoreError> {
+        self.reader.record(addr).map_err(|error| of_log(&error))
     }
 
     pub(super) const fn index(&self) -> &Index {
@@ -53,6 +79,7 @@ impl LogRestorer {
             self.index.scope_range(Scope::object(object), Hash96::MIN).map_err(of_index)?;
         let mut addrs = Vec::new();
         while let Some(entry) = range.next().map_err(of_index)? {
+            self.check_ending()?;
             addrs.extend(entry.place().map(|place| place.addr()));
         }
         addrs.sort_unstable();
@@ -67,9 +94,8 @@ impl LogRestorer {
         let object = restored.object();
         if object != ObjectId::NONE {
             for addr in self.elements(object)? {
-                let Some(found) = self.reader.record(addr).map_err(|error| of_log(&error))? else {
-                    return Ok(None);
-                };
+                self.check_ending()?;
+                let Some(found) = self.record(addr)? else { return Ok(None) };
                 restored.gather(&found.record(), addr).map_err(bad_record)?;
             }
         }
@@ -95,7 +121,7 @@ impl Restorer for LogRestorer {
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         let gone = || RestoreError::Corrupt(format!("the record at {addr} is not in the log"));
-        let found = self.reader.record(addr).map_err(|error| of_log(&error))?.ok_or_else(gone)?;
+        let found = self.record(addr)?.ok_or_else(gone)?;
         let record = found.record();
         if (record.db, record.key) != (db, key) {
             let what = format!("the index says that the record at {addr} is that of another key");

@@ -23,4 +23,4 @@ mod warmup;
 
 pub use log_restorer::LogRestorer;
 pub(crate) use restore_threads::RestoreThreads;
-pub use warmup::Warmup;
+pub use warmup::{WarmStep, Warmup};

@@ -3,22 +3,29 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use base::DbId;
 use keyspace::Restored;
 use redo::Waker;
 
 use super::log_restorer::LogRestorer;
-use super::warmup::Warmup;
+use super::warmup::{WarmStep, Warmup};
 use crate::engine::{Comeback, Restoration};
 use crate::process::in_background;
 
 /// How much of what comes unasked may wait for the executor, and of what was asked for.
 const QUEUE_LEN: usize = 16;
 const FETCHED_LEN: usize = 256;
+
+/// So many errors of the disk in a row, and this long apart, end what comes unasked.
+const FAILURES_MAX: u32 = 30;
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A key, by its database.
 type Name = (DbId, Box<[u8]>);
@@ -33,6 +40,8 @@ pub(crate) struct RestoreThreads {
     orders: Option<Sender<DbId>>,
     asked: Arc<Asked>,
     threads: Vec<JoinHandle<()>>,
+    /// By it, all that read are told to end.
+    restorer: LogRestorer,
 }
 
 /// What was asked for and was not begun.
@@ -85,6 +94,7 @@ impl RestoreThreads {
             orders: Some(orders),
             asked: Arc::clone(&asked),
             threads: Vec::new(),
+            restorer: warmup.fetcher(),
         };
         for number in 0..fetcher_count {
             let restorer = warmup.fetcher();
@@ -102,7 +112,15 @@ impl RestoreThreads {
 
 impl Restoration for RestoreThreads {
     fn take(&mut self) -> Option<Comeback> {
-        self.comebacks.as_ref()?.try_recv().ok()
+        match self.comebacks.as_ref()?.try_recv() {
+            Ok(comeback) => Some(comeback),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                self.comebacks = None;
+                // After a failure that was told this changes nothing.
+                Some(Comeback::Failed("the thread that brings them back has ended".to_owned()))
+            }
+        }
     }
 
     fn fetch(&mut self, db: DbId, key: &[u8]) {
@@ -123,6 +141,7 @@ impl Restoration for RestoreThreads {
 impl Drop for RestoreThreads {
     fn drop(&mut self) {
         self.asked.is_ending.store(true, Ordering::Release);
+        self.restorer.end();
         // A thread that is about to wait has looked before, or looks behind this.
         drop(self.asked.names());
         self.asked.news.notify_all();
@@ -149,6 +168,7 @@ fn warm_up(
     waker: &Waker,
     asked: &Asked,
 ) {
+    let mut failures = 0;
     while !asked.is_ending() {
         loop {
             match orders.try_recv() {
@@ -158,15 +178,31 @@ fn warm_up(
             }
         }
         let comeback = match warmup.step() {
-            Ok(Some(comeback)) => comeback,
-            Ok(None) => match orders.recv() {
+            Ok(WarmStep::Comeback(comeback)) => {
+                failures = 0;
+                comeback
+            }
+            Ok(WarmStep::Worked) => continue,
+            Ok(WarmStep::Idle) => match orders.recv() {
                 Ok(db) => {
                     warmup.list(db);
                     continue;
                 }
                 Err(_) => return,
             },
-            Err(error) => Comeback::Failed(error.to_string()),
+            Err(error) => {
+                failures += 1;
+                if failures <= FAILURES_MAX {
+                    // Dropping the orders is the end, and ends this wait.
+                    match orders.recv_timeout(AGAIN_AFTER) {
+                        Ok(db) => warmup.list(db),
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    }
+                    continue;
+                }
+                Comeback::Failed(error.to_string())
+            }
         };
         let is_over = matches!(comeback, Comeback::Failed(_));
         if sender.send(comeback).is_err() || is_over {

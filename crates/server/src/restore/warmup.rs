@@ -6,15 +6,22 @@
 //!   Done
 //!   between any two steps: a database that was emptied is listed        ─► Garbage, …, Listed
 //! ```
+//!
+//! A step is short: an index block, a block of the log, a large object at most.
+//!
+//! # What fails
+//! An error of the disk is told, and the next step tries again. Of a segment that is damaged each key is
+//! read by itself, so that only those are left out that lie in the damage: they come when they are asked
+//! for, or cannot. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{DbId, RecordKind, SegmentId};
+use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use indexing::{Known, ValidityPass};
 use keyspace::{RestoreError, Restored};
 use logindex::{Hash96, Scope, ScopeRange};
-use redo::{LiveRecords, SegmentScan};
+use redo::{LiveRecords, LogBlock, SegmentScan};
 
 use super::log_restorer::{LogRestorer, bad_record, of_index, of_log};
 use crate::engine::Comeback;
@@ -26,34 +33,69 @@ const PASS_ENTRIES: usize = 4096;
 const BATCH_KEYS: usize = 128;
 const BATCH_BYTES: usize = 256 << 10;
 
+/// What a step has done.
+pub enum WarmStep {
+    /// Something that the executor must know.
+    Comeback(Comeback),
+    /// Something.
+    Worked,
+    /// Nothing: until something is to be listed there is nothing to be done.
+    Idle,
+}
+
 /// See the file's top. A step machine: a thread runs it in the product, a simulator interleaves it.
 pub struct Warmup {
     restorer: LogRestorer,
+    known: Known,
     /// What was there at the start, the oldest segment first.
     segments: Vec<SegmentId>,
     stage: Stage,
+    /// Keys that are not handed over yet, and their bytes.
+    keys: Vec<Restored>,
+    bytes: usize,
     /// Databases that were emptied and are still to be listed.
     dropped: VecDeque<DbId>,
-    listing: Option<ScopeRange>,
+    listing: Option<Listing>,
 }
 
 enum Stage {
     Validity(Box<ValidityPass>),
-    Segments { live: Arc<LiveRecords>, scan: Option<SegmentScan> },
+    Segments { live: Arc<LiveRecords>, reading: Reading },
     Done,
+}
+
+/// How a segment is read.
+enum Reading {
+    Nothing,
+    Blocks(SegmentScan),
+    /// It is damaged: these are left.
+    Records(VecDeque<RecordAddr>),
+}
+
+struct Listing {
+    db: DbId,
+    range: ScopeRange,
 }
 
 impl Warmup {
     /// Of the log and the index of `restorer`, whose cut has told `known`.
     ///
     /// # Errors
-    /// When the log or the index cannot be read.
+    /// When the index cannot be read.
     pub fn new(restorer: LogRestorer, known: &Known) -> indexing::Result<Self> {
         let mut segments = restorer.reader().segments();
         segments.reverse();
         let pass = ValidityPass::new(restorer.index(), known)?;
-        let (stage, dropped) = (Stage::Validity(Box::new(pass)), VecDeque::new());
-        Ok(Self { restorer, segments, stage, dropped, listing: None })
+        Ok(Self {
+            restorer,
+            known: known.clone(),
+            segments,
+            stage: Stage::Validity(Box::new(pass)),
+            keys: Vec::new(),
+            bytes: 0,
+            dropped: VecDeque::new(),
+            listing: None,
+        })
     }
 
     /// What reads single keys by the same index.
@@ -67,83 +109,169 @@ impl Warmup {
         self.dropped.push_back(db);
     }
 
-    /// Does a step. `None` in the end, until something is to be listed.
+    /// Does a step.
     ///
     /// # Errors
-    /// When the log or the index cannot be read, or is damaged: nothing more comes.
-    pub fn step(&mut self) -> Result<Option<Comeback>, RestoreError> {
-        loop {
-            if self.listing.is_some() || !self.dropped.is_empty() {
-                return self.list_step().map(Some);
+    /// When the log or the index cannot be read: the next step tries again.
+    pub fn step(&mut self) -> Result<WarmStep, RestoreError> {
+        if self.listing.is_some() || !self.dropped.is_empty() {
+            return self.list_step();
+        }
+        match &mut self.stage {
+            Stage::Validity(_) => self.pass_step(),
+            Stage::Segments { .. } => self.segment_step(),
+            Stage::Done => Ok(WarmStep::Idle),
+        }
+    }
+
+    fn pass_step(&mut self) -> Result<WarmStep, RestoreError> {
+        let Stage::Validity(pass) = &mut self.stage else { return Ok(WarmStep::Idle) };
+        match pass.step(PASS_ENTRIES) {
+            Ok(None) => Ok(WarmStep::Worked),
+            Ok(Some((live, _))) => {
+                let live = Arc::new(live);
+                let reading = Reading::Nothing;
+                self.stage = Stage::Segments { live: Arc::clone(&live), reading };
+                Ok(WarmStep::Comeback(Comeback::Live(live)))
             }
-            match &mut self.stage {
-                Stage::Validity(pass) => {
-                    let ended = pass.step(PASS_ENTRIES);
-                    let ended = ended.map_err(|error| RestoreError::Io(error.to_string()))?;
-                    if let Some((live, _)) = ended {
-                        let live = Arc::new(live);
-                        self.stage = Stage::Segments { live: Arc::clone(&live), scan: None };
-                        return Ok(Some(Comeback::Live(live)));
+            Err(error) if error.is_final() => {
+                self.stage = Stage::Done;
+                Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
+            }
+            Err(error) => {
+                // A pass that has failed once does not go on.
+                if let Ok(again) = ValidityPass::new(self.restorer.index(), &self.known) {
+                    **pass = again;
+                }
+                Err(RestoreError::Io(error.to_string()))
+            }
+        }
+    }
+
+    fn list_step(&mut self) -> Result<WarmStep, RestoreError> {
+        let Some(Listing { db, range }) = &mut self.listing else {
+            let Some(db) = self.dropped.front().copied() else { return Ok(WarmStep::Idle) };
+            let range = self.restorer.index().scope_range(Scope::database(db), Hash96::MIN);
+            self.listing = Some(Listing { db, range: range.map_err(of_index)? });
+            self.dropped.pop_front();
+            return Ok(WarmStep::Worked);
+        };
+        let listed = match range.next() {
+            Ok(None) => {
+                self.listing = None;
+                return Ok(WarmStep::Comeback(Comeback::Listed));
+            }
+            Ok(Some(entry)) => {
+                let place = entry.place().expect("ranges have what is there");
+                let elements = place.object().map(|object| self.restorer.elements(object));
+                elements.transpose().map(|elements| (place.addr(), elements.unwrap_or_default()))
+            }
+            Err(error) => Err(of_index(error)),
+        };
+        match listed {
+            Ok((addr, elements)) => Ok(WarmStep::Comeback(Comeback::Garbage { addr, elements })),
+            Err(error) => {
+                // From the beginning: what was told of is garbage already.
+                self.dropped.push_front(*db);
+                self.listing = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn segment_step(&mut self) -> Result<WarmStep, RestoreError> {
+        if self.keys.len() >= BATCH_KEYS || self.bytes >= BATCH_BYTES {
+            return Ok(self.hand_over());
+        }
+        let Stage::Segments { live, reading } = &mut self.stage else { return Ok(WarmStep::Idle) };
+        match reading {
+            Reading::Nothing => match self.segments.pop() {
+                Some(segment) => {
+                    *reading = Reading::Blocks(self.restorer.reader().scan(segment));
+                }
+                None if self.keys.is_empty() => {
+                    self.stage = Stage::Done;
+                    return Ok(WarmStep::Comeback(Comeback::Done));
+                }
+                None => return Ok(self.hand_over()),
+            },
+            Reading::Blocks(scan) => match scan.next().map_err(|error| of_log(&error)) {
+                Ok(None) => *reading = Reading::Nothing,
+                Ok(Some(block)) => {
+                    let (live, segment) = (Arc::clone(live), scan.segment());
+                    let taken = self.take_block(&block, &live);
+                    if taken.is_err() {
+                        // The scan is past this block. What has come of it does no harm a second time.
+                        self.read_records(segment);
+                    }
+                    return taken;
+                }
+                Err(RestoreError::Corrupt(_)) => {
+                    let segment = scan.segment();
+                    self.read_records(segment);
+                }
+                Err(error) => return Err(error),
+            },
+            Reading::Records(left) => match left.front().copied() {
+                None => *reading = Reading::Nothing,
+                Some(addr) => {
+                    match self.restorer.record(addr) {
+                        Err(error @ RestoreError::Io(_)) => return Err(error),
+                        Ok(Some(found)) => self.take(&found.record(), addr)?,
+                        Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+                    }
+                    if let Stage::Segments { reading: Reading::Records(left), .. } = &mut self.stage
+                    {
+                        left.pop_front();
                     }
                 }
-                Stage::Segments { .. } => return self.segment_step().map(Some),
-                Stage::Done => return Ok(None),
-            }
+            },
+        }
+        Ok(WarmStep::Worked)
+    }
+
+    /// Reads what is needed of a segment record by record.
+    fn read_records(&mut self, segment: SegmentId) {
+        if let Stage::Segments { live, reading } = &mut self.stage {
+            *reading = Reading::Records(live.in_segment(segment).collect());
         }
     }
 
-    fn list_step(&mut self) -> Result<Comeback, RestoreError> {
-        let restorer = &self.restorer;
-        let range = match &mut self.listing {
-            Some(range) => range,
-            none => {
-                let db = self.dropped.pop_front().expect("seen by the caller");
-                let range = restorer.index().scope_range(Scope::database(db), Hash96::MIN);
-                none.insert(range.map_err(of_index)?)
-            }
-        };
-        let Some(entry) = range.next().map_err(of_index)? else {
-            self.listing = None;
-            return Ok(Comeback::Listed);
-        };
-        let place = entry.place().expect("ranges have what is there");
-        let elements = place.object().map(|object| restorer.elements(object)).transpose()?;
-        Ok(Comeback::Garbage { addr: place.addr(), elements: elements.unwrap_or_default() })
+    fn hand_over(&mut self) -> WarmStep {
+        self.bytes = 0;
+        WarmStep::Comeback(Comeback::Keys(std::mem::take(&mut self.keys)))
     }
 
-    fn segment_step(&mut self) -> Result<Comeback, RestoreError> {
-        let Self { restorer, segments, stage, .. } = self;
-        let Stage::Segments { live, scan } = stage else { return Ok(Comeback::Done) };
-        let (mut keys, mut bytes) = (Vec::new(), 0);
-        while keys.len() < BATCH_KEYS && bytes < BATCH_BYTES {
-            let Some(current) = scan else {
-                let Some(segment) = segments.pop() else { break };
-                *scan = Some(restorer.reader().scan(segment));
-                continue;
-            };
-            let Some(block) = current.next().map_err(|error| of_log(&error))? else {
-                *scan = None;
-                continue;
-            };
-            for record in block.records() {
-                let (addr, record) = record.map_err(|error| of_log(&error))?;
-                let kind = record.kind;
-                let is_key =
-                    !kind.is_element() && !kind.is_delete() && kind != RecordKind::Databases;
-                if !is_key || !live.contains(addr) {
-                    continue;
-                }
-                let begun = Restored::of(&record, addr, restorer.hasher()).map_err(bad_record)?;
-                if let Some(restored) = restorer.gather(begun)? {
-                    bytes += restored.bytes();
-                    keys.push(restored);
-                }
+    fn take_block(
+        &mut self,
+        block: &LogBlock,
+        live: &LiveRecords,
+    ) -> Result<WarmStep, RestoreError> {
+        for record in block.records() {
+            let (addr, record) = record.map_err(|error| of_log(&error))?;
+            if live.contains(addr) {
+                self.take(&record, addr)?;
             }
         }
-        if keys.is_empty() {
-            *stage = Stage::Done;
-            return Ok(Comeback::Done);
+        Ok(WarmStep::Worked)
+    }
+
+    /// Takes a key, if the record is one's, and if it can be read.
+    fn take(&mut self, record: &Record<'_>, addr: RecordAddr) -> Result<(), RestoreError> {
+        let kind = record.kind;
+        if kind.is_element() || kind.is_delete() || kind == RecordKind::Databases {
+            return Ok(());
         }
-        Ok(Comeback::Keys(keys))
+        let begun = Restored::of(record, addr, self.restorer.hasher()).map_err(bad_record);
+        match begun.and_then(|begun| self.restorer.gather(begun)) {
+            Ok(Some(restored)) => {
+                self.bytes += restored.bytes();
+                self.keys.push(restored);
+            }
+            // It was changed meanwhile, or cannot be read: asking for it tells.
+            Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }

@@ -44,6 +44,8 @@ pub enum Comeback {
     Done,
     /// It cannot go on. What was not told of comes back when it is asked for.
     Failed(String),
+    /// The index is damaged, or says what the log does not: nothing may be believed of it.
+    Distrusted(String),
 }
 
 /// Restores keys unasked, on another thread.
@@ -84,6 +86,10 @@ pub(crate) struct Restoring {
     is_done: bool,
     /// Why no more comes unasked.
     pub(in crate::engine) failure: Option<String>,
+    /// That is news.
+    has_failed: bool,
+    /// The index contradicts the log, or is damaged.
+    distrust: Option<String>,
     since_us: u64,
     told_us: u64,
     keys_total: u64,
@@ -91,6 +97,10 @@ pub(crate) struct Restoring {
 
 impl Restoring {
     fn fail(&mut self, why: String, logger: &Logger) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.has_failed = true;
         logger.warning(&format!(
             "Keys come back only when they are asked for, until the next start: {why}"
         ));
@@ -107,6 +117,8 @@ impl Shard {
             listing_count: 0,
             is_done: false,
             failure: None,
+            has_failed: false,
+            distrust: None,
             since_us: now_us,
             told_us: now_us,
             keys_total: self.keyspace.cold_keys(),
@@ -126,6 +138,11 @@ impl Shard {
         &mut self,
     ) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
         self.restoring.as_mut()?.source.take_fetched()
+    }
+
+    /// Why the index is not to be believed, if that is so; said once.
+    pub(in crate::engine) fn take_distrust(&mut self) -> Option<String> {
+        self.restoring.as_mut()?.distrust.take()
     }
 
     /// Whether there is something to take over now.
@@ -154,7 +171,8 @@ impl Shard {
         self.log().is_none_or(ShardLog::knows_validity)
     }
 
-    /// Takes over some of what has come. Whether that was the last of it.
+    /// Takes over some of what has come. Whether the clients go on that wait for every key: because
+    /// they are there, or because no more come unasked.
     pub(in crate::engine) fn restore_slice(&mut self, clock: &dyn Clock, logger: &Logger) -> bool {
         let Some(restoring) = &mut self.restoring else { return false };
         for db in self.keyspace.take_dropped() {
@@ -171,7 +189,7 @@ impl Shard {
                 Comeback::Live(live) => {
                     let log = self.keyspace.journal_mut().log_mut();
                     if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
-                        restoring.fail(format!("the index contradicts the log: {why}"), logger);
+                        restoring.distrust.get_or_insert(why.to_string());
                     }
                 }
                 Comeback::Keys(keys) => {
@@ -181,12 +199,17 @@ impl Shard {
                 Comeback::Listed => restoring.listing_count -= 1,
                 Comeback::Done => restoring.is_done = true,
                 Comeback::Failed(why) => restoring.fail(why, logger),
+                Comeback::Distrusted(why) => _ = restoring.distrust.get_or_insert(why),
             }
         }
         let left = self.keyspace.cold_keys();
         let now_us = clock.monotonic_us();
-        if restoring.is_done && restoring.listing_count == 0 && !self.keyspace.has_dropped() {
+        let is_over = restoring.is_done || (restoring.failure.is_some() && left == 0);
+        if is_over && restoring.listing_count == 0 && !self.keyspace.has_dropped() {
             return self.end_restoring(now_us, logger);
+        }
+        if std::mem::take(&mut restoring.has_failed) {
+            return true;
         }
         if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure.is_none() {
             restoring.told_us = now_us;
@@ -214,6 +237,7 @@ impl Shard {
                 if let Some(restoring) = &mut self.restoring {
                     restoring.is_done = false;
                     restoring.fail(why, logger);
+                    return std::mem::take(&mut restoring.has_failed);
                 }
                 false
             }
