@@ -17,6 +17,9 @@ use crate::peek::{Unusable, is_of_no_use, peek};
 use crate::tail::Tail;
 use crate::validity::ValidityPass;
 
+/// Of what makes a cut due, one in so many parts is enough for one when a look finds nothing new.
+const REST_SHARE: u64 = 8;
+
 /// So many batches may wait to be written before the log is read on.
 const BACKLOG_MAX: usize = 2;
 
@@ -201,7 +204,13 @@ impl LogIndex {
             } else if may_look || self.follower.is_reading() || self.is_cut_wanted() {
                 match self.follower.step()? {
                     Followed::Some => step = Step::Worked,
-                    Followed::All => self.request_sync(),
+                    Followed::All => {
+                        self.request_sync();
+                        if self.has_much_at_rest() {
+                            self.cut_now();
+                            step = Step::Worked;
+                        }
+                    }
                 }
             }
         }
@@ -284,6 +293,12 @@ impl LogIndex {
             self.reader.request_sync(wanted);
             self.requested = wanted;
         }
+    }
+
+    /// Whether a start would have much to read, and the log has come to rest.
+    fn has_much_at_rest(&self) -> bool {
+        let (bytes, _) = self.follower.tail().pending();
+        bytes > self.options.cut_bytes / REST_SHARE
     }
 
     /// Whether a compaction waits for a cut that is not on its way.

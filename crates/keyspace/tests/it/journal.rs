@@ -127,6 +127,9 @@ impl MemoryLog {
         mut keeps: impl FnMut(usize) -> bool,
     ) -> LoggedKeyspace {
         let mut keyspace = Keyspace::new(NoJournal, SEED, 4);
+        // A log knows which objects there were, also those of which compaction has left nothing.
+        let newest = self.records().iter().map(|logged| logged.object).max();
+        keyspace.skip_objects_below(newest.unwrap_or_default().next());
         let (mut retired, mut stale) = (Vec::new(), Vec::new());
         for (at, logged) in self.records().iter_mut().enumerate() {
             logged.is_dropped |= logged.is_retired && !keeps(at);
