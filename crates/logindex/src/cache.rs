@@ -3,10 +3,11 @@
 //! Only blocks that were verified come in, and they never change, so nothing is written back. The
 //! library's replacement (S3-FIFO) drops first what was used once.
 
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 
 /// What a block costs besides its bytes.
 const OVERHEAD_BYTES: u64 = 96;
@@ -20,14 +21,19 @@ impl Weighter<(u64, u32), Arc<[u8]>> for Weight {
     }
 }
 
+/// The same for the same key at all times: what is dropped must not depend on chance, or a simulation is
+/// not the same twice.
+type Hasher = BuildHasherDefault<DefaultHasher>;
+
 /// The cache, by run and number of the block.
-pub(crate) struct BlockCache(Cache<(u64, u32), Arc<[u8]>, Weight>);
+pub(crate) struct BlockCache(Cache<(u64, u32), Arc<[u8]>, Weight, Hasher>);
 
 impl BlockCache {
     pub(crate) fn new(budget_bytes: u64, block_bytes: u32) -> Self {
         let blocks = budget_bytes / (u64::from(block_bytes) + OVERHEAD_BYTES);
         let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
-        Self(Cache::with_weighter(blocks, budget_bytes, Weight))
+        let (hasher, lifecycle) = (Hasher::default(), DefaultLifecycle::default());
+        Self(Cache::with(blocks, budget_bytes, Weight, hasher, lifecycle))
     }
 
     pub(crate) fn get(&self, run: u64, block: u32) -> Option<Arc<[u8]>> {
