@@ -1,9 +1,10 @@
 //! Keeps the memory below `maxmemory`: evicts keys or drops values before a command, and says when
 //! nothing helps.
 
+use base::Lsn;
 use env::Clock;
 
-use super::{LogState, Shard, ShardLog};
+use super::{LogHealth, LogState, Shard, ShardLog};
 use crate::host::Host;
 
 /// How long a command may be held up by evictions, in microseconds; the rest is done before the
@@ -48,6 +49,11 @@ impl Shard {
         has_room
     }
 
+    /// Whether writers wait until values can leave memory: what they have written is not durable yet.
+    pub(in crate::engine) fn waits_to_cool(&self) -> bool {
+        self.cools_after > self.reach.durable && self.health == LogHealth::Good
+    }
+
     /// Drops values that the log has. `false` when the memory is above the limit and nothing can go.
     fn cool(&mut self, host: &dyn Host, is_late: &dyn Fn() -> bool, limit_bytes: u64) -> bool {
         // A log that is not on yet, or not for long, has not everything.
@@ -61,9 +67,9 @@ impl Shard {
                 return true;
             }
             if cooled.is_hopeless {
-                // What is not durable cannot go, and may soon.
-                self.log_mut().map(ShardLog::request_sync);
-                return false;
+                // What is not durable cannot go, and will soon.
+                self.cools_after = self.log_mut().map_or(Lsn::ZERO, ShardLog::request_sync);
+                return self.waits_to_cool();
             }
             // Out of time, but not out of values: the command may go ahead.
             if is_late() {

@@ -31,6 +31,7 @@ mod reach;
 mod restoring;
 mod sealing;
 
+use base::Lsn;
 use keyspace::Keyspace;
 
 use crate::config::Options;
@@ -62,6 +63,8 @@ pub(crate) struct Shard {
     pub(super) checkpoints: Checkpoints,
     pub(super) expiry: expiry::Cycle,
     healing: Healing,
+    /// Up to here the log must be durable for values to leave memory.
+    cools_after: Lsn,
     /// Reads what memory lacks; none without a log.
     pub(super) fetching: Option<Box<dyn Fetching>>,
     /// While keys are cold.
@@ -82,6 +85,7 @@ impl Shard {
             checkpoints: Checkpoints::new(unix_s),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
+            cools_after: Lsn::ZERO,
             fetching: None,
             restoring: None,
             restored: None,
