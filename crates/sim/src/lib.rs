@@ -87,4 +87,5 @@ mod wiretap;
 mod workload;
 mod works;
 
+pub use index::has_index;
 pub use run::{Outcome, Plan, Violation, run};
