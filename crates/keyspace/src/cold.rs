@@ -197,9 +197,11 @@ pub(crate) struct Cold {
     restorer: Box<dyn Restorer>,
     /// Why the running command does not see a key that is there.
     failure: Option<RestoreError>,
-    /// What the running command has learned not to be there: it is not looked up again, and so cannot
-    /// turn out to be unreadable when the command has begun.
-    absent: HashSet<(DbId, Box<[u8]>)>,
+    /// What the running command or transaction has looked up: of that the table alone tells from then
+    /// on, so it cannot turn out to be unreadable when the first command has begun.
+    looked_up: HashSet<(DbId, Box<[u8]>)>,
+    /// Databases from here on were made since the start: nothing of theirs is cold.
+    new_databases: DbId,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
     stats: ColdStats,
@@ -239,7 +241,8 @@ impl<J: Journal> Keyspace<J> {
         self.cold = Some(Box::new(Cold {
             restorer,
             failure: None,
-            absent: HashSet::new(),
+            looked_up: HashSet::new(),
+            new_databases: DbId(next),
             dropped: Vec::new(),
             stats: ColdStats::default(),
         }));
@@ -310,10 +313,10 @@ impl Keyspace {
         let hash = self.hash_of(key);
         let Self { cold, dbs, recorder, .. } = self;
         let cold = cold.as_mut()?;
-        if dbs[db].keys.locate(hash, key).is_some() {
+        let id = dbs[db].id;
+        if id >= cold.new_databases || dbs[db].keys.locate(hash, key).is_some() {
             return None;
         }
-        let id = dbs[db].id;
         let may_be_there = match cold.restorer.look(id, key) {
             Look::Absent => false,
             Look::At(addr) => !recorder.journal.is_retired(addr),
@@ -331,7 +334,9 @@ impl Keyspace {
             return Ok(());
         }
         let hash = self.hash_of(key);
-        if self.dbs[db].keys.locate(hash, key).is_none() {
+        if self.dbs[db].keys.locate(hash, key).is_some() {
+            self.note_looked_up((self.dbs[db].id, key.into()));
+        } else {
             self.restore_key(db, hash, key);
         }
         self.take_restore_failure().map_or(Ok(()), Err)
@@ -349,7 +354,7 @@ impl Keyspace {
         let cold = cold.as_mut()?;
         let id = dbs[db].id;
         let name = (id, Box::from(key));
-        if cold.absent.contains(&name) {
+        if id >= cold.new_databases || cold.looked_up.contains(&name) {
             return None;
         }
         cold.stats.lookups += 1;
@@ -358,13 +363,10 @@ impl Keyspace {
             addr.map(|addr| cold.restorer.read(id, key, addr)).transpose()
         });
         match restored {
-            Ok(None) => {
-                cold.absent.insert(name);
-                None
-            }
-            Ok(Some(restored)) => {
-                cold.stats.fetched += 1;
-                self.install_restored(db, restored);
+            Ok(restored) => {
+                cold.looked_up.insert(name);
+                cold.stats.fetched += u64::from(restored.is_some());
+                self.install_restored(db, restored?);
                 self.dbs[db].keys.locate(hash, key)
             }
             Err(error) => {
@@ -372,6 +374,12 @@ impl Keyspace {
                 cold.failure.get_or_insert(error);
                 None
             }
+        }
+    }
+
+    fn note_looked_up(&mut self, name: (DbId, Box<[u8]>)) {
+        if let Some(cold) = &mut self.cold {
+            cold.looked_up.insert(name);
         }
     }
 
@@ -423,9 +431,9 @@ impl Keyspace {
     }
 
     /// Another command or transaction begins: keys may be looked up again.
-    pub fn forget_absent(&mut self) {
+    pub fn forget_lookups(&mut self) {
         if let Some(cold) = &mut self.cold {
-            cold.absent.clear();
+            cold.looked_up.clear();
         }
     }
 

@@ -60,7 +60,7 @@ impl Engine {
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         if !self.in_transaction {
-            self.shard.keyspace.forget_absent();
+            self.shard.keyspace.forget_lookups();
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
         let is_cold = self.shard.keyspace.is_cold();
