@@ -242,6 +242,24 @@ fn what_was_looked_up_cannot_fail_until_the_transaction_ends() {
 }
 
 #[test]
+fn what_came_back_is_freed_before_an_emptied_database_is_listed() {
+    let log = MemoryLog::default();
+    let mut first = log.keyspace();
+    first.begin_command(0);
+    first.set_string(DB0, b"cold", b"1", Expiry::Clear);
+    first.set_string(DB0, b"back", b"1", Expiry::Clear);
+    let index = Index::of(&log);
+    let mut keyspace = cold(&log, &index);
+    assert_eq!(keyspace.restore(DB0, b"back"), Ok(()));
+    let db = keyspace.database_id(DB0);
+    keyspace.flush([DB0]);
+    assert!(keyspace.has_dropped() && keyspace.freeing() > 0);
+    assert_eq!(keyspace.take_dropped(), [], "a record would be retired twice");
+    while keyspace.free_step(1) {}
+    assert_eq!(keyspace.take_dropped(), [db]);
+}
+
+#[test]
 fn what_is_watched_or_waited_for_may_be_cold() {
     let log = MemoryLog::default();
     let mut first = log.keyspace();
