@@ -158,23 +158,15 @@ impl<'a> Life<'a> {
             }
             _ => {}
         }
-        // Index and log cannot always be read, and all else goes well.
-        let is_unreadable =
-            kind >= 12 && self.machine.engine.keyspace().is_cold() && run.index.one_in(3);
-        if is_unreadable {
-            tally.lives_with_failing_reads += 1;
-            let share = usize::from(run.index.one_in(2));
-            faults.read_error_per_million = [50_000, 400_000][share];
-            if run.index.one_in(2) {
-                self.restore_at = Some(run.index.rng.below(steps));
-            }
-        }
-        self.is_impaired = kind < 12 || is_unreadable;
+        self.is_impaired = kind < 12;
         self.lacks_descriptors = matches!(kind, 10 | 11);
         self.is_kernel_false = matches!(kind, 0..4 | 6 | 9);
         self.is_slow = matches!(kind, 7 | 8);
-        run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
-        run.disk.set_faults(faults);
+        if !self.is_impaired {
+            self.fail_reads(steps, &mut faults);
+        }
+        self.run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
+        self.run.disk.set_faults(faults);
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -470,13 +462,11 @@ impl<'a> Life<'a> {
             let line = ["GET s0", "SET s0 asleep", "PING"];
             return vec![Op::of(line[usize::try_from(run.rng.below(3)).expect("few")])];
         }
-        let may_join = self.may_exec_join();
-        let is_cold = self.machine.engine.keyspace().is_cold();
-        let run = &mut *self.run;
-        if is_cold && !self.clients[index].in_multi && run.index.one_in(4) {
-            // Whether all keys of a transaction can be read is seen before its first command.
+        if !self.clients[index].in_multi && self.begins_cold_transaction() {
             return vec![Op { kind: Kind::Multi, ..Op::of("MULTI") }];
         }
+        let may_join = self.may_exec_join();
+        let run = &mut *self.run;
         if self.clients[index].in_multi {
             let op = match run.rng.below(12) {
                 0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
