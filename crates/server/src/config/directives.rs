@@ -175,6 +175,8 @@ pub(super) static DIRECTIVES: &[Directive] = &[
             "allkeys-lru",
             "allkeys-lfu",
             "allkeys-random",
+            "cold-lru",
+            "cold-lfu",
             "noeviction",
         ],
         "noeviction",

@@ -230,6 +230,8 @@ fn eviction(name: &str) -> EvictionPolicy {
         "volatile-lfu" => EvictionPolicy::VolatileLfu,
         "volatile-random" => EvictionPolicy::VolatileRandom,
         "volatile-ttl" => EvictionPolicy::VolatileTtl,
+        "cold-lru" => EvictionPolicy::ColdLru,
+        "cold-lfu" => EvictionPolicy::ColdLfu,
         _ => EvictionPolicy::NoEviction,
     }
 }

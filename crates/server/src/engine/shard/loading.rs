@@ -82,8 +82,8 @@ impl Shard {
         let progress = Progress { started_unix_s: unix_s, ..Progress::default() };
         self.data = DataState::Reloading(progress);
         // Both read the log, which is opened again.
-        self.restoring = None;
-        self.keyspace.forget_cold();
+        (self.restoring, self.fetching) = (None, None);
+        self.keyspace.drop_restorer();
         std::mem::replace(&mut self.keyspace, empty)
     }
 }

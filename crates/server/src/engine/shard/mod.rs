@@ -43,7 +43,7 @@ pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
 pub(super) use restoring::RestoreFigures;
-pub use restoring::{Comeback, Restoration};
+pub use restoring::{Comeback, Fetched, Fetching, Restoration};
 
 use checkpoints::Checkpoints;
 use healing::Healing;
@@ -62,6 +62,8 @@ pub(crate) struct Shard {
     pub(super) checkpoints: Checkpoints,
     pub(super) expiry: expiry::Cycle,
     healing: Healing,
+    /// Reads what memory lacks; none without a log.
+    pub(super) fetching: Option<Box<dyn Fetching>>,
     /// While keys are cold.
     restoring: Option<Restoring>,
     /// How the comeback of keys was, once it has ended.
@@ -80,6 +82,7 @@ impl Shard {
             checkpoints: Checkpoints::new(unix_s),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
+            fetching: None,
             restoring: None,
             restored: None,
         }

@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
-use base::{DbId, RecordAddr};
+use base::{DbId, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::Restored;
+use keyspace::{Missing, Restored};
 use redo::LiveRecords;
 
 use super::{Shard, ShardLog};
@@ -53,14 +53,29 @@ pub trait Restoration: Send {
     /// What it has to say next, if it has.
     fn take(&mut self) -> Option<Comeback>;
 
-    /// Asks for a key, out of turn: [`Restoration::take_fetched`] tells of it, whatever becomes of it.
-    fn fetch(&mut self, db: DbId, key: &[u8]);
-
-    /// A key that was asked for; without a value if it is not there, or cannot be read.
-    fn take_fetched(&mut self) -> Option<(DbId, Box<[u8]>, Option<Restored>)>;
-
     /// Asks for [`Comeback::Garbage`] of a database that was emptied, and for [`Comeback::Listed`].
     fn list(&mut self, db: DbId);
+}
+
+/// Reads what is asked for, on other threads.
+pub trait Fetching: Send {
+    /// Asks for a key or a value; [`Fetching::take`] tells of it, whatever becomes of it. `false` if it
+    /// cannot be asked for.
+    fn fetch(&mut self, missing: &Missing) -> bool;
+
+    /// Asks for the addresses of an object's elements. `false` if they cannot be asked for.
+    fn list(&mut self, object: ObjectId) -> bool;
+
+    /// What comes of something that was asked for.
+    fn take(&mut self) -> Option<Fetched>;
+}
+
+/// What comes of something that was asked for.
+pub enum Fetched {
+    /// A key or a value, if it is there and can be read.
+    Missing(Missing, Option<Restored>),
+    /// The addresses of an object's elements, if they can be read.
+    Elements(ObjectId, Option<Vec<RecordAddr>>),
 }
 
 /// How far the comeback is, for INFO.
@@ -126,18 +141,24 @@ impl Shard {
         self.restored = None;
     }
 
-    /// Asks for a key.
-    pub(in crate::engine) fn fetch(&mut self, db: DbId, key: &[u8]) {
-        if let Some(restoring) = &mut self.restoring {
-            restoring.source.fetch(db, key);
-        }
+    /// See [`Fetching::fetch`].
+    pub(in crate::engine) fn fetch(&mut self, missing: &Missing) -> bool {
+        self.fetching.as_mut().is_some_and(|fetching| fetching.fetch(missing))
     }
 
-    /// See [`Restoration::take_fetched`].
-    pub(in crate::engine) fn take_fetched(
-        &mut self,
-    ) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
-        self.restoring.as_mut()?.source.take_fetched()
+    /// See [`Fetching::take`].
+    pub(in crate::engine) fn take_fetched(&mut self) -> Option<Fetched> {
+        self.fetching.as_mut()?.take()
+    }
+
+    /// Has the elements listed of objects that are gone and were not in memory.
+    pub(in crate::engine) fn list_garbage(&mut self) {
+        let Some(fetching) = &mut self.fetching else { return };
+        for object in self.keyspace.take_bare_garbage() {
+            if !fetching.list(object) {
+                self.keyspace.retire_elements(object, None);
+            }
+        }
     }
 
     /// Why the index is not to be believed, if that is so; said once.
@@ -173,7 +194,14 @@ impl Shard {
 
     /// Takes over some of what has come. Whether the clients go on that wait for every key: because
     /// they are there, or because no more come unasked.
-    pub(in crate::engine) fn restore_slice(&mut self, clock: &dyn Clock, logger: &Logger) -> bool {
+    ///
+    /// When memory `is_short`, keys come back without their values.
+    pub(in crate::engine) fn restore_slice(
+        &mut self,
+        clock: &dyn Clock,
+        logger: &Logger,
+        is_short: &dyn Fn() -> bool,
+    ) -> bool {
         let Some(restoring) = &mut self.restoring else { return false };
         for db in self.keyspace.take_dropped() {
             restoring.listing_count += 1;
@@ -191,6 +219,9 @@ impl Shard {
                     if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
                         restoring.distrust.get_or_insert(why.to_string());
                     }
+                }
+                Comeback::Keys(keys) if is_short() => {
+                    keys.into_iter().for_each(|key| _ = self.keyspace.install_bare(key));
                 }
                 Comeback::Keys(keys) => {
                     keys.into_iter().for_each(|key| _ = self.keyspace.install(key));
