@@ -17,8 +17,8 @@
 //! and may or may not have had its effect ([`SimDisk::crash_at`] decides). Every later call fails
 //! too, because no process exists to make one, until [`SimDisk::restart`], which is the crash.
 //!
-//! **Errors** ([`Faults`]): EIO from any call, by chance or at the n-th; the failed write may
-//! have had its effect. A device (a directory) fails as a whole ([`SimDisk::break_dir`]).
+//! **Errors** ([`Faults`]): EIO from any call, or any that reads, by chance or at the n-th; the failed
+//! write may have had its effect. A device (a directory) fails as a whole ([`SimDisk::break_dir`]).
 //! **A failed sync** keeps any part of what was dirty, drops the rest for good, and the next sync
 //! succeeds; readers may or may not still see what was dropped.
 //! **ENOSPC**: past the capacity; the write may have been done in part.
@@ -172,7 +172,8 @@ impl State {
         self.alive(generation)?;
         self.read_count += 1;
         self.check_broken(path)?;
-        let by_chance = self.rng.chance(self.faults.error_per_million);
+        let by_chance = self.rng.chance(self.faults.error_per_million)
+            || self.rng.chance(self.faults.read_error_per_million);
         if self.faults.error_at_read == Some(self.read_count) || by_chance {
             return Err(eio());
         }

@@ -7,6 +7,8 @@ use std::io;
 pub struct Faults {
     /// The probability of EIO from any call except a sync, per million.
     pub error_per_million: u32,
+    /// The probability of EIO from any call that only reads, in addition, per million.
+    pub read_error_per_million: u32,
     /// EIO from the call that is the n-th I/O ([`crate::SimDisk::io_count`] counts from 1).
     pub error_at_io: Option<u64>,
     /// ENOSPC from the call that is the n-th I/O.

@@ -163,11 +163,20 @@ pub struct ColdStart {
 /// What a keyspace with cold keys has in addition.
 #[derive(Default)]
 pub(crate) struct Cold {
-    /// What the running command has learned not to be there: it is not looked up again, and so cannot
-    /// turn out to be unreadable when the command has begun.
-    absent: HashSet<(DbId, Box<[u8]>)>,
+    /// What the running command or transaction has looked up: of that the table alone tells from then
+    /// on, so it cannot turn out to be unreadable when the first command has begun.
+    looked_up: HashSet<(DbId, Box<[u8]>)>,
+    /// Databases from here on were made since the start: nothing of theirs is cold.
+    new_databases: DbId,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
+}
+
+impl Cold {
+    /// Whether keys of this database may be cold.
+    pub(crate) fn may_have(&self, db: DbId) -> bool {
+        db < self.new_databases
+    }
 }
 
 impl<J: Journal> Keyspace<J> {
@@ -189,7 +198,7 @@ impl<J: Journal> Keyspace<J> {
             }
         }
         self.source = Some(Box::new(Source::new(restorer)));
-        self.cold = Some(Box::default());
+        self.cold = Some(Box::new(Cold { new_databases: DbId(next), ..Cold::default() }));
     }
 }
 
@@ -247,19 +256,24 @@ impl Keyspace {
         let (cold, source) = (cold.as_mut()?, source.as_mut()?);
         let id = dbs[db].id;
         let name = (id, Box::from(key));
-        if cold.absent.contains(&name) {
+        if !cold.may_have(id) || cold.looked_up.contains(&name) {
             return None;
         }
         match source.restore(id, key, &recorder.journal) {
-            Ok(None) => {
-                cold.absent.insert(name);
-                None
-            }
-            Ok(Some(restored)) => {
-                self.install_restored(db, restored);
+            Ok(restored) => {
+                cold.looked_up.insert(name);
+                self.install_restored(db, restored?);
                 self.dbs[db].keys.locate(hash, key)
             }
             Err(()) => None,
+        }
+    }
+
+    /// Notes that the running command or transaction has looked the key up.
+    pub(crate) fn note_looked_up(&mut self, db: DbIndex, key: &[u8]) {
+        let id = self.dbs[db].id;
+        if let Some(cold) = &mut self.cold {
+            cold.looked_up.insert((id, key.into()));
         }
     }
 
@@ -328,9 +342,9 @@ impl Keyspace {
     }
 
     /// Another command or transaction begins: keys may be looked up again.
-    pub fn forget_absent(&mut self) {
+    pub fn forget_lookups(&mut self) {
         if let Some(cold) = &mut self.cold {
-            cold.absent.clear();
+            cold.looked_up.clear();
         }
     }
 

@@ -165,6 +165,28 @@ impl Keyspace {
         cooled
     }
 
+    /// Drops about so many of a hundred values of a page, used or not, whether memory comes free or not:
+    /// for tests.
+    pub fn drop_some(&mut self, percentage: u8) {
+        let Self { dbs, recorder, free, hand, rng, .. } = self;
+        let Some(db) = dbs.get_mut(hand.db) else {
+            hand.db = DbIndex::FIRST;
+            return;
+        };
+        let Some(entries) = db.keys.page_mut(hand.page) else {
+            (hand.db, hand.page) = (hand.db.next(), 0);
+            return;
+        };
+        for entry in entries {
+            if !entry.is_bare() && rng.u8(..100) < percentage && is_in_log(entry, &recorder.journal)
+            {
+                entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+                db.bare_count += 1;
+            }
+        }
+        hand.page += 1;
+    }
+
     /// Drops the value of a key, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let hash = self.hash_of(key);
@@ -182,12 +204,16 @@ impl Keyspace {
 
 /// Whether a value is in the log, can be found there, and dropping it is of use.
 pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal) -> bool {
-    let is_worth_it = match entry.object() {
-        Some(object) => journal.indexed_lsn().is_some_and(|indexed| object.changed_at <= indexed),
-        // A number takes as little as its address.
-        None => entry.value_kind() != Kind::Int && entry.droppable_bytes() > 0,
-    };
-    is_worth_it && entry.addr().is_some_and(|addr| journal.undurable_lsn_of(addr).is_none())
+    // A number takes as little as its address.
+    let is_number = entry.value_kind() == Kind::Int;
+    let is_worth_it = entry.object().is_some() || (!is_number && entry.droppable_bytes() > 0);
+    is_worth_it && is_in_log(entry, journal)
+}
+
+fn is_in_log(entry: &Entry, journal: &dyn Journal) -> bool {
+    let is_there = entry.addr().is_some_and(|addr| journal.undurable_lsn_of(addr).is_none());
+    let is_known = |changed_at| journal.indexed_lsn().is_some_and(|indexed| changed_at <= indexed);
+    is_there && entry.object().is_none_or(|object| is_known(object.changed_at))
 }
 
 /// How hot a value is: how often it was used, or how lately, on a scale of its logarithm.

@@ -21,6 +21,8 @@
 //!   an object to its end before it gives out the next number, so any other one was deleted, and its
 //!   elements are what a compaction has left.
 
+use std::collections::BTreeMap;
+
 use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
@@ -88,7 +90,8 @@ pub(crate) struct Limbo {
     pub(crate) feed: Feed,
     pub(crate) waiting: HashMap<ObjectId, Waiting>,
     pub(crate) homes: HashMap<ObjectId, Home>,
-    pub(crate) unmapped: HashMap<DbId, Db>,
+    /// Databases that no index maps to.
+    pub(crate) unmapped: BTreeMap<DbId, Db>,
     /// The newest `Databases` record.
     pub(crate) map: Option<DatabaseMap>,
     /// The largest database that no index mapped to when it was first named, and that record.
@@ -115,7 +118,7 @@ impl Limbo {
             feed,
             waiting: HashMap::new(),
             homes: HashMap::new(),
-            unmapped: HashMap::new(),
+            unmapped: BTreeMap::new(),
             map: None,
             last_db: None,
             database_count,
@@ -188,10 +191,12 @@ impl Limbo {
         Some(waiting.into_object(hasher))
     }
 
-    /// Takes out the objects that wait, but those for which `stays` holds.
+    /// Takes out the objects that wait, but those for which `stays` holds; in the order of their ids,
+    /// because that in which they are freed must not depend on chance.
     pub(crate) fn take_unless(&mut self, stays: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
         let taken = self.waiting.extract_if(|_, waiting| !stays(waiting));
         let mut taken: Vec<Waiting> = taken.map(|(_, waiting)| waiting).collect();
+        taken.sort_unstable_by_key(|waiting| waiting.object.id());
         self.bytes -= taken.iter().map(|waiting| waiting.bytes).sum::<usize>();
         taken.append(&mut self.strays);
         taken

@@ -213,10 +213,12 @@ impl Keyspace {
         let hash = self.hash_of(key);
         let Self { cold, source, dbs, recorder, .. } = self;
         let id = dbs[db].id;
+        let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
         let addr = match dbs[db].keys.find(hash, key) {
             Some(entry) if need == Need::Value && entry.is_bare() => entry.addr(),
             Some(_) => return None,
-            None => match cold.as_ref().and(source.as_mut())?.restorer.look(id, key) {
+            None if !may_be_cold => return None,
+            None => match source.as_mut()?.restorer.look(id, key) {
                 Look::At(addr) if !recorder.journal.is_retired(addr) => None,
                 Look::At(_) | Look::Absent => return None,
                 Look::Unknown => None,
@@ -232,7 +234,10 @@ impl Keyspace {
     pub fn restore(&mut self, db: DbIndex, key: &[u8], need: Need) -> Result<(), RestoreError> {
         let hash = self.hash_of(key);
         let place = match self.dbs[db].keys.locate(hash, key) {
-            Some(place) => Some(place),
+            Some(place) => {
+                self.note_looked_up(db, key);
+                Some(place)
+            }
             None => self.locate_cold(db, hash, key),
         };
         if let Some(place) = place.filter(|_| need == Need::Value) {

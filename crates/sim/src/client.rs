@@ -185,6 +185,10 @@ impl Client {
             let Some(expected) = self.expected.pop_front() else {
                 return Err(format!("client {}: nobody has asked for {reply:?}", self.number));
             };
+            if expected.kind == Kind::Exec && reply.has_unreadable_key() {
+                let text = &expected.text;
+                return Err(format!("HALF: some of a transaction was executed, {text}: {reply:?}"));
+            }
             let shown = needed(&expected, &reply);
             let is_promise = expected.is_strict || expected.kind == Kind::WaitAof;
             let need = if is_promise { shown } else { Lsn::ZERO };

@@ -110,12 +110,17 @@ pub(crate) struct Fate {
     pub(crate) is_damaged: bool,
 }
 
+/// Whether the run of this seed keeps an index in some lives: two of eight do.
+#[must_use]
+pub const fn has_index(seed: u64) -> bool {
+    seed & 6 == 6
+}
+
 impl Fate {
-    /// Of a run with this seed: and the shape of its index, if it has one. Those have one whose seed
-    /// leaves 6 or 7 when divided by 8.
+    /// Of a run with this seed: and the shape of its index, if it has one.
     pub(crate) fn of_run(seed: u64) -> (Self, Option<IndexShape>) {
         let mut rng = SimEntropy::new(seed ^ 0x1de0_0f10);
-        let shape = (seed & 6 == 6).then(|| IndexShape::random(&mut rng));
+        let shape = has_index(seed).then(|| IndexShape::random(&mut rng));
         (Self { rng, is_kept: shape.is_some(), is_instant: false, is_damaged: false }, shape)
     }
 

@@ -1,5 +1,7 @@
 //! What happens besides in the lives of a run with an index.
 
+use env_sim::Faults;
+
 use crate::damage;
 use crate::life::Life;
 use crate::wiretap::lock;
@@ -36,6 +38,27 @@ impl Life<'_> {
             self.switch_log()?;
         }
         Ok(())
+    }
+
+    /// After a start by the index: in some lives index and log cannot always be read, and all else
+    /// goes well.
+    pub(crate) fn fail_reads(&mut self, steps: u64, faults: &mut Faults) {
+        let run = &mut *self.run;
+        if !self.machine.engine.keyspace().is_cold() || !run.index.one_in(3) {
+            return;
+        }
+        self.is_impaired = true;
+        run.tally.lives_with_failing_reads += 1;
+        faults.read_error_per_million = [50_000, 400_000][usize::from(run.index.one_in(2))];
+        if run.index.one_in(2) {
+            self.restore_at = Some(run.index.rng.below(steps));
+        }
+    }
+
+    /// Whether a client begins a transaction because keys are cold: all of them must be readable
+    /// before its first command.
+    pub(crate) fn begins_cold_transaction(&mut self) -> bool {
+        self.machine.engine.keyspace().is_cold() && self.run.index.one_in(4)
     }
 
     /// The index says at any time what is needed, if the log is at rest.

@@ -27,6 +27,8 @@
 //! - **Objects**: no large object gets the number of another one, in whatever life that was.
 //! - **A lack of descriptors** is over when there are some: no device is given up for it.
 //! - **One block a command**: the records of a command or transaction lie in one block.
+//! - **A transaction is executed or it is not**: no command of one that is meets a key that cannot be
+//!   read.
 //! - **What is not logged does not happen**: the state changes only with a record. It is that of a
 //!   second keyspace, to which every block is applied; and both retire the same records.
 //! - **The index** of the log, which is kept in some lives of one run in four, says what is needed and
@@ -38,10 +40,12 @@
 //! That of [`env_sim`]'s disk: crashes at any I/O with torn, lost and reordered writes and lost
 //! names; death of the process; EIO from any call; syncs that fail and drop what was dirty; a full
 //! disk; a device that dies; misdirected writes; short reads; no descriptor to open something with.
-//! A backup gives the files other names, and nothing is changed in a file that has one. In addition, here: a device so slow
-//! that its flusher hardly ever runs (`machine`), bits that turn in files at rest (`damage`:
-//! the start must name the file, and go on when the bit is turned back) and below the running server
-//! (the scrubber may heal them), memory that is full, a wall clock that jumps both ways, clients that read slowly, leave, send half a command, wait, and pipeline. After
+//! A backup gives the files other names, and nothing is changed in a file that has one. In addition,
+//! here: a device so slow that its flusher hardly ever runs (`machine`), bits that turn in files at
+//! rest (`damage`: the start must name the file, and go on when the bit is turned back) and below the
+//! running server (the scrubber may heal them), files that cannot always be read after a start by the
+//! index, memory that is full, a wall clock that jumps both ways, clients that read slowly, leave,
+//! send half a command, wait, and pipeline. After
 //! misdirected writes the device has lied: a refusal to start or an earlier prefix is right then,
 //! and any other state is not.
 //!
@@ -87,4 +91,5 @@ mod wiretap;
 mod workload;
 mod works;
 
+pub use index::has_index;
 pub use run::{Outcome, Plan, Violation, run};

@@ -162,8 +162,11 @@ impl<'a> Life<'a> {
         self.lacks_descriptors = matches!(kind, 10 | 11);
         self.is_kernel_false = matches!(kind, 0..4 | 6 | 9);
         self.is_slow = matches!(kind, 7 | 8);
-        run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
-        run.disk.set_faults(faults);
+        if !self.is_impaired {
+            self.fail_reads(steps, &mut faults);
+        }
+        self.run.note(|| format!("a life of {steps} steps with {faults:?} ({kind})"));
+        self.run.disk.set_faults(faults);
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -422,7 +425,7 @@ impl<'a> Life<'a> {
     fn act(&mut self, index: usize) -> Result<(), String> {
         let client = &self.clients[index];
         let is_exec = client.underway.as_ref().is_some_and(|(_, op)| op.kind == Kind::Exec);
-        let splits = is_exec && client.multi_seals && self.does_any_wait();
+        let splits = is_exec && client.multi_seals && self.may_exec_join();
         if client.underway.is_some() && (self.is_postponing() || splits) {
             return Ok(());
         }
@@ -450,10 +453,11 @@ impl<'a> Life<'a> {
         self.send(index, &bytes, ops)
     }
 
-    /// Whether a client waits that an EXEC may serve: what it writes then lies in the block behind a
-    /// checkpoint of that EXEC.
-    fn does_any_wait(&self) -> bool {
-        self.clients.iter().any(|client| client.is_blocked)
+    /// Whether one call may execute more than an EXEC: a client waits that it may serve, or the EXEC
+    /// itself waits for its keys. The rest lies in the block behind a checkpoint of that EXEC.
+    fn may_exec_join(&self) -> bool {
+        let is_cold = self.machine.engine.keyspace().is_cold();
+        is_cold || self.clients.iter().any(|client| client.is_blocked)
     }
 
     /// What a client sends next: mostly one command, sometimes several at once.
@@ -464,12 +468,15 @@ impl<'a> Life<'a> {
             let line = ["GET s0", "SET s0 asleep", "PING"];
             return vec![Op::of(line[usize::try_from(run.rng.below(3)).expect("few")])];
         }
-        let does_any_wait = self.does_any_wait();
+        if !self.clients[index].in_multi && self.begins_cold_transaction() {
+            return vec![Op { kind: Kind::Multi, ..Op::of("MULTI") }];
+        }
+        let may_join = self.may_exec_join();
         let run = &mut *self.run;
         if self.clients[index].in_multi {
             let op = match run.rng.below(12) {
                 0 => Op { kind: Kind::Discard, ..Op::of("DISCARD") },
-                1..4 if does_any_wait && self.clients[index].multi_seals => {
+                1..4 if may_join && self.clients[index].multi_seals => {
                     Op { kind: Kind::Discard, ..Op::of("DISCARD") }
                 }
                 1..4 => Op { kind: Kind::Exec, ..Op::of("EXEC") },

@@ -55,6 +55,16 @@ impl Reply {
         }
     }
 
+    /// Whether a command within it was refused because a key of it cannot be read.
+    pub(crate) fn has_unreadable_key(&self) -> bool {
+        let Self::Array(Some(replies)) = self else { return false };
+        let is_unread = |reply: &Self| match reply {
+            Self::Error(error) => error.starts_with("IOERR ") || error.starts_with("CORRUPT "),
+            _ => false,
+        };
+        replies.iter().any(is_unread)
+    }
+
     /// Whether it says that there is nothing.
     #[must_use]
     pub const fn is_nil(&self) -> bool {

@@ -24,14 +24,22 @@ pub struct Report {
     pub violations: Vec<Violation>,
 }
 
-/// Runs seeds from `first_seed` on until the time is up, or one fails.
-pub fn soak(first_seed: u64, time: Duration, mut show: impl FnMut(&str)) -> Report {
+/// Runs one seed after the other until the time is up, or one fails.
+pub fn soak(
+    seeds: impl IntoIterator<Item = u64>,
+    time: Duration,
+    mut show: impl FnMut(&str),
+) -> Report {
     let start = Instant::now();
     let mut shown = start;
+    let mut seeds = seeds.into_iter().peekable();
+    let first_seed = seeds.peek().copied().unwrap_or_default();
     let mut report =
         Report { first_seed, elapsed: Duration::ZERO, tally: Tally::default(), violations: vec![] };
-    let mut seed = first_seed;
-    while start.elapsed() < time && report.violations.is_empty() {
+    while start.elapsed() < time
+        && report.violations.is_empty()
+        && let Some(seed) = seeds.next()
+    {
         match run(Plan { seed, lives: LIVES, is_traced: false }) {
             Ok(outcome) => report.tally.add(&outcome.tally),
             Err(violation) => {
@@ -39,7 +47,6 @@ pub fn soak(first_seed: u64, time: Duration, mut show: impl FnMut(&str)) -> Repo
                 report.violations.push(violation);
             }
         }
-        seed += 1;
         report.elapsed = start.elapsed();
         if shown.elapsed() >= PROGRESS_EVERY {
             shown = Instant::now();

@@ -70,6 +70,8 @@ tally! {
     clock_jumps,
     /// Lives with EIO from any call.
     lives_with_io_errors,
+    /// Lives after a start by the index in which calls that only read fail.
+    lives_with_failing_reads,
     /// Lives in which syncs fail and drop what was dirty.
     lives_with_failing_syncs,
     /// Lives in which the disk was full for a while.

@@ -219,6 +219,19 @@ fn the_nth_io_and_the_nth_read_fail() {
 }
 
 #[test]
+fn reads_fail_and_nothing_else() {
+    let disk = disk(1, Faults::default());
+    let file = durable_file(&disk, "f", b"abc");
+    disk.set_faults(Faults { read_error_per_million: 1_000_000, ..Faults::default() });
+    assert_eq!(file.read_at(&mut [0; 3], 0).unwrap_err().raw_os_error(), Some(5));
+    assert_eq!(disk.list(dir()).unwrap_err().raw_os_error(), Some(5));
+    file.write_all_at(b"xyz", 0).unwrap();
+    file.sync_data().unwrap();
+    disk.set_faults(Faults::default());
+    assert_eq!(contents(&disk, "f").unwrap(), b"xyz");
+}
+
+#[test]
 fn a_failed_sync_drops_what_was_dirty_and_the_next_one_lies() {
     let mut dropped = 0;
     for seed in 0..100 {

@@ -213,6 +213,53 @@ fn a_key_that_cannot_be_read_is_told_and_nothing_is_made_of_it() {
 }
 
 #[test]
+fn what_was_looked_up_cannot_fail_until_the_transaction_ends() {
+    let log = MemoryLog::default();
+    let mut first = log.keyspace();
+    first.begin_command(0);
+    for key in [b"a", b"b", b"c"] {
+        first.set_string(DB0, key, b"1", Expiry::Clear);
+    }
+    let index = Index::of(&log);
+    let mut keyspace = cold(&log, &index);
+    // It is in the table when the transaction begins.
+    assert_eq!(keyspace.restore(DB0, b"a", Need::Value), Ok(()));
+    keyspace.forget_lookups();
+    for key in [b"a", b"b"] {
+        assert_eq!(keyspace.restore(DB0, key, Need::Value), Ok(()));
+    }
+    index.is_broken.store(true, Ordering::Relaxed);
+    for key in [b"a", b"b"] {
+        assert!(keyspace.delete(DB0, key));
+        assert!(!keyspace.exists(DB0, key, false));
+    }
+    assert_eq!(keyspace.take_restore_failure(), None);
+    assert!(!keyspace.exists(DB0, b"c", false));
+    assert!(keyspace.take_restore_failure().is_some(), "it was not looked up");
+    keyspace.flush([DB0]);
+    assert!(!keyspace.exists(DB0, b"c", false));
+    assert_eq!(keyspace.take_restore_failure(), None, "nothing of a new database is cold");
+}
+
+#[test]
+fn what_came_back_is_freed_before_an_emptied_database_is_listed() {
+    let log = MemoryLog::default();
+    let mut first = log.keyspace();
+    first.begin_command(0);
+    first.set_string(DB0, b"cold", b"1", Expiry::Clear);
+    first.set_string(DB0, b"back", b"1", Expiry::Clear);
+    let index = Index::of(&log);
+    let mut keyspace = cold(&log, &index);
+    assert_eq!(keyspace.restore(DB0, b"back", Need::Value), Ok(()));
+    let db = keyspace.database_id(DB0);
+    keyspace.flush([DB0]);
+    assert!(keyspace.has_dropped() && keyspace.freeing() > 0);
+    assert_eq!(keyspace.take_dropped(), [], "a record would be retired twice");
+    while keyspace.free_step(1) {}
+    assert_eq!(keyspace.take_dropped(), [db]);
+}
+
+#[test]
 fn what_is_watched_or_waited_for_may_be_cold() {
     let log = MemoryLog::default();
     let mut first = log.keyspace();

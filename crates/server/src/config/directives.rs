@@ -373,6 +373,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("locale-collate", "").hidden().without_effect(),
     text("availability-zone", "").hidden().without_effect(),
     text("debug-context", "").hidden().without_effect(),
+    integer("debug-drop-values", 0..=100, 0).hidden(),
     text("hash-seed", "").hidden().immutable().without_effect(),
     text("req-res-logfile", "").hidden().immutable().without_effect(),
     text("cluster-announce-human-nodename", "").hidden().without_effect(),

@@ -61,7 +61,7 @@ impl Engine {
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         if !self.in_transaction {
-            self.shard.keyspace.forget_absent();
+            self.shard.keyspace.forget_lookups();
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
         let may_lack = self.shard.keyspace.may_lack();

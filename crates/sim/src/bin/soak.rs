@@ -1,21 +1,39 @@
 //! `soak [--minutes N] [--seed S]`: the simulator for a while; `--only S` or `--trace S` for one seed.
+//! With `--index`, only seeds whose runs keep an index of the log.
 //!
 //! Progress goes to standard error; figures, as a table and as one line of JSON, to standard output.
 //! The exit code is 1 when a promise was broken: the seed and what led to it are printed then.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sim::soak::{LIVES, soak};
-use sim::{Plan, run};
+use sim::{Plan, has_index, run};
 
-const USAGE: &str =
-    "usage: soak [--minutes N | --seconds N] [--seed S] | soak --only S | soak --trace S";
+const USAGE: &str = "usage: soak [--minutes N | --seconds N] [--seed S] [--index] | soak --only S | \
+                     soak --trace S";
+
+/// The seed that is running, for the message of an assertion that fails.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+fn name_seed_in_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("seed {}:", SEED.load(Ordering::Relaxed));
+        report(panic);
+    }));
+}
 
 fn main() -> ExitCode {
     let (mut seconds, mut seed, mut only, mut is_traced) = (600, 1, None, false);
+    let mut is_index_only = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
+        if name == "--index" {
+            is_index_only = true;
+            continue;
+        }
         let Some(value) = arguments.next().and_then(|text| text.parse::<u64>().ok()) else {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -49,7 +67,10 @@ fn main() -> ExitCode {
         };
     }
     eprintln!("soak: {seconds} s from seed {seed}");
-    let report = soak(seed, Duration::from_secs(seconds), |line| eprintln!("{line}"));
+    name_seed_in_panics();
+    let seeds = (seed..).filter(|seed| !is_index_only || has_index(*seed));
+    let seeds = seeds.inspect(|seed| SEED.store(*seed, Ordering::Relaxed));
+    let report = soak(seeds, Duration::from_secs(seconds), |line| eprintln!("{line}"));
     for violation in &report.violations {
         println!("{violation}");
     }

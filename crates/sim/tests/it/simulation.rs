@@ -43,8 +43,8 @@ fn what_survives_is_a_prefix_with_everything_that_was_promised() {
 #[test]
 fn the_same_seed_is_the_same_run_byte_for_byte() {
     let fingerprint = |seed| run(plan(seed)).unwrap().fingerprint;
-    // Runs with an index (6 and 7 modulo 8) are the same most of the time, and not always yet.
-    let seeds = || (0..24u64).filter(|seed| seed & 6 != 6);
+    // The last two are runs with an index in which objects are freed in a start.
+    let seeds = || (0..24u64).chain([54, 55]);
     let first: Vec<u64> = seeds().map(fingerprint).collect();
     let second: Vec<u64> = seeds().map(fingerprint).collect();
     assert_eq!(first, second);

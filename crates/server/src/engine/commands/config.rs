@@ -83,13 +83,14 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
     let options = config.options();
     if turns_log && engine.shard.keyspace.bare_values() > 0 {
         return Err(error(
-            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - the values of some keys are in the log only (see INFO, cold_values)",
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - the values of some keys are in the log only: restart with another maxmemory-policy first (see INFO, cold_values)",
         ));
     }
     if options.eviction.is_cold() && !options.log.enabled {
-        return Err(error(
-            "ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - cold-lru and cold-lfu need the redo log: appendonly yes",
-        ));
+        let argument = if turns_log { "appendonly" } else { "maxmemory-policy" };
+        return Err(error(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{argument}') - maxmemory-policy cold-lru and cold-lfu need the redo log"
+        )));
     }
     let changes_devices = is_new("log-devices");
     let listens = is_new("port") || is_new("bind");

@@ -54,10 +54,23 @@ impl Shard {
         self.cools_after > self.reach.durable && self.health == LogHealth::Good
     }
 
+    /// Whether values may leave memory: a log that is not on yet has not everything.
+    fn can_cool(&self) -> bool {
+        matches!(self.log_state(), LogState::On(_))
+            && self.keyspace.has_restorer()
+            && !self.is_loading()
+    }
+
+    /// Drops about so many of a hundred of some values, whatever there is room for.
+    pub(in crate::engine) fn drop_some(&mut self, percentage: u8) {
+        if self.can_cool() {
+            self.keyspace.drop_some(percentage);
+        }
+    }
+
     /// Drops values that the log has. `false` when the memory is above the limit and nothing can go.
     fn cool(&mut self, host: &dyn Host, is_late: &dyn Fn() -> bool, limit_bytes: u64) -> bool {
-        // A log that is not on yet, or not for long, has not everything.
-        if !matches!(self.log_state(), LogState::On(_)) || !self.keyspace.has_restorer() {
+        if !self.can_cool() {
             return false;
         }
         loop {
