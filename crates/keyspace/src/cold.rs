@@ -305,7 +305,8 @@ impl Keyspace {
         if self.cold.is_none() || is_gone {
             return false;
         }
-        if !with_value && may_go(&restored.entry, &self.recorder.journal) {
+        let indexed = self.indexed_lsn();
+        if !with_value && may_go(&restored.entry, &self.recorder.journal, indexed) {
             restored.entry.make_bare().into_iter().for_each(|object| self.free.spent(*object));
         }
         self.count_warmed();

@@ -16,7 +16,7 @@
 //! - A value goes only if its record is durable; a large one only if the index knows all of its elements.
 //! - No record is written, none is retired.
 
-use base::DbIndex;
+use base::{DbIndex, Lsn};
 
 use crate::access;
 use crate::db::Db;
@@ -121,6 +121,7 @@ impl Keyspace {
     }
 
     fn cool_page(&mut self, hand: &mut Hand) -> Cooled {
+        let indexed = self.indexed_lsn();
         let Self { dbs, recorder, settings, free, now_ms, .. } = self;
         let mut cooled = Cooled::default();
         while let Some(db) = dbs.get_mut(hand.db) {
@@ -136,7 +137,7 @@ impl Keyspace {
                 hand.heats.note(heat);
                 if !entry.take_returned()
                     && heat <= hand.threshold
-                    && may_go(entry, &recorder.journal)
+                    && may_go(entry, &recorder.journal, indexed)
                 {
                     entry.make_bare().into_iter().for_each(|object| free.spent(*object));
                     db.bare_count += 1;
@@ -168,6 +169,7 @@ impl Keyspace {
     /// Drops about so many of a hundred values of a page, used or not, whether memory comes free or not:
     /// for tests.
     pub fn drop_some(&mut self, percentage: u8) {
+        let indexed = self.indexed_lsn();
         let Self { dbs, recorder, free, hand, rng, .. } = self;
         let Some(db) = dbs.get_mut(hand.db) else {
             hand.db = DbIndex::FIRST;
@@ -178,8 +180,8 @@ impl Keyspace {
             return;
         };
         for entry in entries {
-            if !entry.is_bare() && rng.u8(..100) < percentage && is_in_log(entry, &recorder.journal)
-            {
+            let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
+            if is_chosen && is_in_log(entry, &recorder.journal, indexed) {
                 entry.make_bare().into_iter().for_each(|object| free.spent(*object));
                 db.bare_count += 1;
             }
@@ -189,11 +191,11 @@ impl Keyspace {
 
     /// Drops the value of a key, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        let hash = self.hash_of(key);
+        let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
         let Self { dbs, recorder, free, .. } = self;
         let Db { keys, bare_count, .. } = &mut dbs[db];
         let Some(entry) = keys.find_mut(hash, key) else { return false };
-        if entry.is_bare() || !may_go(entry, &recorder.journal) {
+        if entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
             return false;
         }
         entry.make_bare().into_iter().for_each(|object| free.spent(*object));
@@ -202,17 +204,18 @@ impl Keyspace {
     }
 }
 
-/// Whether a value is in the log, can be found there, and dropping it is of use.
-pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal) -> bool {
+/// Whether a value is in the log, can be found there, and dropping it is of use. The index knows all
+/// elements up to the block `indexed`.
+pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool {
     // A number takes as little as its address.
     let is_number = entry.value_kind() == Kind::Int;
     let is_worth_it = entry.object().is_some() || (!is_number && entry.droppable_bytes() > 0);
-    is_worth_it && is_in_log(entry, journal)
+    is_worth_it && is_in_log(entry, journal, indexed)
 }
 
-fn is_in_log(entry: &Entry, journal: &dyn Journal) -> bool {
+fn is_in_log(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool {
     let is_there = entry.addr().is_some_and(|addr| journal.undurable_lsn_of(addr).is_none());
-    let is_known = |changed_at| journal.indexed_lsn().is_some_and(|indexed| changed_at <= indexed);
+    let is_known = |changed_at| indexed.is_some_and(|indexed| changed_at <= indexed);
     is_there && entry.object().is_none_or(|object| is_known(object.changed_at))
 }
 

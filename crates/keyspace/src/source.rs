@@ -13,7 +13,7 @@
 //! [`Keyspace::take_restore_failure`]. A command that changes the key must not be begun: see
 //! [`Keyspace::restore`].
 
-use base::{DbId, DbIndex, ObjectId, RecordAddr};
+use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
 
 use crate::cold::Restored;
 use crate::journal::Journal;
@@ -101,12 +101,14 @@ pub(crate) struct Source {
     restorer: Box<dyn Restorer>,
     /// Why the running command does not see a key that is there.
     failure: Option<RestoreError>,
+    /// The block up to which it finds elements, whatever becomes of the index.
+    indexed: Option<Lsn>,
     stats: ColdStats,
 }
 
 impl Source {
     pub(crate) fn new(restorer: Box<dyn Restorer>) -> Self {
-        Self { restorer, failure: None, stats: ColdStats::default() }
+        Self { restorer, failure: None, indexed: None, stats: ColdStats::default() }
     }
 
     /// A cold key, if it is one.
@@ -170,6 +172,20 @@ impl Keyspace {
     pub fn drop_restorer(&mut self) {
         (self.source, self.cold) = (None, None);
         self.free.forget_bare();
+    }
+
+    /// Large values may leave memory that did not change after this block: the restorer finds their
+    /// elements, whatever becomes of the index.
+    pub fn note_indexed(&mut self, lsn: Option<Lsn>) {
+        if let Some(source) = &mut self.source {
+            source.indexed = lsn;
+        }
+    }
+
+    /// Up to this block the index knows all elements, and so does the restorer.
+    pub(crate) fn indexed_lsn(&self) -> Option<Lsn> {
+        let found = self.source.as_ref()?.indexed?;
+        self.recorder.journal.indexed_lsn().map(|known| known.min(found))
     }
 
     /// Whether what memory drops can be read again.
@@ -277,6 +293,9 @@ impl Keyspace {
     /// Retires the records of an object that is gone, little by little. Without `elements` it is listed
     /// once more.
     pub fn retire_elements(&mut self, object: ObjectId, elements: Option<Vec<RecordAddr>>) {
+        let journal = &self.recorder.journal;
+        let is_needed = |addr: &RecordAddr| !journal.is_retired(*addr);
+        let elements = elements.map(|all| all.into_iter().filter(is_needed).collect());
         self.free.listed(object, elements);
     }
 

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use base::{DbId, ObjectId};
+use base::{DbId, Lsn, ObjectId};
 use env_sim::{SimDisk, SimEntropy};
 use keyspace::Missing;
 use redo::Step;
@@ -68,9 +68,7 @@ impl Comebacks {
                     let restored = fetcher.fetch(&missing);
                     Fetched::Missing(missing, restored)
                 }
-                Wanted::Elements(object) => {
-                    Fetched::Elements(object, fetcher.elements(object).ok())
-                }
+                Wanted::Elements(object) => Fetched::Elements(object, fetcher.garbage(object).ok()),
             });
             return Step::Worked;
         }
@@ -116,6 +114,19 @@ impl Fetching for Source {
     fn list(&mut self, object: ObjectId) -> bool {
         lock(&self.0).asked.push_back(Wanted::Elements(object));
         true
+    }
+
+    fn indexed_lsn(&mut self) -> Option<Lsn> {
+        lock(&self.0).fetcher.as_ref()?.objects()?.cut()
+    }
+
+    fn pin(&mut self, is_pinned: bool) {
+        let comebacks = lock(&self.0);
+        match comebacks.fetcher.as_ref().and_then(LogRestorer::objects) {
+            Some(objects) if is_pinned => objects.pin(),
+            Some(objects) => objects.unpin(),
+            None => {}
+        }
     }
 
     fn take(&mut self) -> Option<Fetched> {

@@ -163,6 +163,7 @@ fn live(seed: u64, count: usize) {
             reach.durable = Lsn(rng.u64(reach.durable.0..open));
             reach.indexed = Lsn(rng.u64(reach.indexed.0..=reach.durable.0));
         });
+        lean.note_indexed(blocks.indexed_lsn());
         let mut same = rng.clone();
         for (keyspace, rng) in [(&mut full, &mut rng), (&mut lean, &mut same)] {
             keyspace.begin_command(now_ms);

@@ -105,7 +105,7 @@ impl Engine {
 
     /// What memory lacks is read by `fetching`, and by the keyspace itself.
     pub fn fetch_from(&mut self, fetching: Box<dyn Fetching>) {
-        self.shard.fetching = Some(fetching);
+        self.shard.set_fetching(Some(fetching));
     }
 
     /// Takes over some of the keys that have come.

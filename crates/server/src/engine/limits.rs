@@ -148,7 +148,6 @@ impl Engine {
         }
         self.check_clients();
         self.evict_clients();
-        self.shard.list_garbage();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);
         self.give_up_held();
     }

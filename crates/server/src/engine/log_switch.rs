@@ -135,7 +135,7 @@ impl Engine {
             EnableStep::Done => {
                 if let Some(ColdSource { restorer, fetching }) = self.opened_source.take() {
                     self.shard.keyspace.set_restorer(restorer);
-                    self.shard.fetching = Some(fetching);
+                    self.shard.set_fetching(Some(fetching));
                 }
                 self.apply_settings();
                 logger.notice("The redo log is on: everything is in it");
@@ -156,7 +156,8 @@ impl Engine {
     pub(super) fn close_log(&mut self) {
         debug_assert!(!self.shard.keyspace.may_lack(), "what memory lacks is in the log alone");
         // Its readers keep it locked.
-        (self.opened_source, self.shard.fetching) = (None, None);
+        self.opened_source = None;
+        self.shard.set_fetching(None);
         self.shard.keyspace.drop_restorer();
         let closed = self.close();
         let logger = self.deps.logger.clone();

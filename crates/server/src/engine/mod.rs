@@ -292,6 +292,7 @@ impl Engine {
                 self.run_input(key);
                 self.seal_if_large();
             }
+            self.shard.list_garbage();
             if self.shard.keyspace.freeing() > 0 {
                 self.shard.keyspace.free_step(FREED_ITEMS_MAX);
             }

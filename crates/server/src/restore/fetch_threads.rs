@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
-use base::ObjectId;
+use base::{Lsn, ObjectId};
 use keyspace::Missing;
 use redo::Waker;
 
@@ -16,6 +17,9 @@ use crate::engine::{Fetched, Fetching};
 
 /// How much of what was asked for may wait for the executor.
 const FETCHED_LEN: usize = 256;
+
+/// So long garbage waits that cannot be listed.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// What can be asked for.
 enum Wanted {
@@ -109,6 +113,18 @@ impl Fetching for FetchThreads {
         self.ask(Wanted::Elements(object))
     }
 
+    fn indexed_lsn(&mut self) -> Option<Lsn> {
+        self.restorer.objects()?.cut()
+    }
+
+    fn pin(&mut self, is_pinned: bool) {
+        match self.restorer.objects() {
+            Some(objects) if is_pinned => objects.pin(),
+            Some(objects) => objects.unpin(),
+            None => {}
+        }
+    }
+
     fn take(&mut self) -> Option<Fetched> {
         self.fetched.as_ref()?.try_recv().ok()
     }
@@ -133,7 +149,14 @@ fn fetch(mut restorer: LogRestorer, asked: &Asked, sender: &SyncSender<Fetched>,
                 let restored = restorer.fetch(&missing);
                 Fetched::Missing(missing, restored)
             }
-            Wanted::Elements(object) => Fetched::Elements(object, restorer.elements(object).ok()),
+            Wanted::Elements(object) => {
+                let elements = restorer.garbage(object).ok();
+                if elements.is_none() {
+                    // It will be asked for again.
+                    std::thread::sleep(AGAIN_AFTER);
+                }
+                Fetched::Elements(object, elements)
+            }
         };
         if sender.send(fetched).is_err() {
             return;

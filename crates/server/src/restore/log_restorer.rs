@@ -97,20 +97,46 @@ impl LogRestorer {
         self.hasher
     }
 
+    /// The index of large values, if one is kept.
+    #[must_use]
+    pub const fn objects(&self) -> Option<&ObjectIndex> {
+        self.objects.as_ref()
+    }
+
     /// The addresses of an object's elements, in the order of the log.
-    ///
-    /// # Errors
-    /// When the index cannot be read, or there is none.
-    pub fn elements(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
+    pub(super) fn elements(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
         let index = self.objects.as_ref().map(ObjectIndex::get);
         let index = index.ok_or_else(|| RestoreError::Io("the log has no index".to_owned()))?;
+        let mut addrs = self.elements_in(&index, object)?;
+        addrs.sort_unstable();
+        Ok(addrs)
+    }
+
+    /// The addresses of the elements of an object that was deleted while it was not in memory.
+    ///
+    /// # Errors
+    /// When an index cannot be read.
+    pub fn garbage(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
+        let mut addrs = self.elements(object)?;
+        if let Some(pinned) = self.objects.as_ref().and_then(ObjectIndex::pinned) {
+            addrs.extend(self.elements_in(&pinned, object)?);
+        }
+        addrs.sort_unstable();
+        addrs.dedup();
+        Ok(addrs)
+    }
+
+    fn elements_in(
+        &self,
+        index: &Index,
+        object: ObjectId,
+    ) -> Result<Vec<RecordAddr>, RestoreError> {
         let mut range = index.scope_range(Scope::object(object), Hash96::MIN).map_err(of_index)?;
         let mut addrs = Vec::new();
         while let Some(entry) = range.next().map_err(of_index)? {
             self.check_ending()?;
             addrs.extend(entry.place().map(|place| place.addr()));
         }
-        addrs.sort_unstable();
         Ok(addrs)
     }
 

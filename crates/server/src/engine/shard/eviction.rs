@@ -64,6 +64,7 @@ impl Shard {
     /// Drops about so many of a hundred of some values, whatever there is room for.
     pub(in crate::engine) fn drop_some(&mut self, percentage: u8) {
         if self.can_cool() {
+            self.note_indexed();
             self.keyspace.drop_some(percentage);
         }
     }
@@ -73,6 +74,7 @@ impl Shard {
         if !self.can_cool() {
             return false;
         }
+        self.note_indexed();
         loop {
             let cooled = self.keyspace.cool_step();
             while self.keyspace.free_step(1000) && !is_late() {}

@@ -83,7 +83,8 @@ impl Shard {
         let progress = Progress { started_unix_s: unix_s, ..Progress::default() };
         self.data = DataState::Reloading(progress);
         // Both read the log, which is opened again.
-        (self.restoring, self.fetching) = (None, None);
+        self.restoring = None;
+        self.set_fetching(None);
         self.cools_after = Lsn::ZERO;
         self.keyspace.drop_restorer();
         std::mem::replace(&mut self.keyspace, empty)

@@ -65,8 +65,9 @@ pub(crate) struct Shard {
     healing: Healing,
     /// Up to here the log must be durable for values to leave memory.
     cools_after: Lsn,
+    is_index_pinned: bool,
     /// Reads what memory lacks; none without a log.
-    pub(super) fetching: Option<Box<dyn Fetching>>,
+    fetching: Option<Box<dyn Fetching>>,
     /// While keys are cold.
     restoring: Option<Restoring>,
     /// How the comeback of keys was, once it has ended.
@@ -86,6 +87,7 @@ impl Shard {
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
             cools_after: Lsn::ZERO,
+            is_index_pinned: false,
             fetching: None,
             restoring: None,
             restored: None,

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use base::{DbId, ObjectId, RecordAddr};
+use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
 use keyspace::{Missing, Restored};
 use redo::LiveRecords;
@@ -65,6 +65,12 @@ pub trait Fetching: Send {
 
     /// Asks for the addresses of an object's elements. `false` if they cannot be asked for.
     fn list(&mut self, object: ObjectId) -> bool;
+
+    /// The block up to which it finds elements, whatever becomes of the index.
+    fn indexed_lsn(&mut self) -> Option<Lsn>;
+
+    /// Keeps the index as it is now, or no more: it says what is garbage of what is being deleted.
+    fn pin(&mut self, is_pinned: bool);
 
     /// What comes of something that was asked for.
     fn take(&mut self) -> Option<Fetched>;
@@ -141,6 +147,11 @@ impl Shard {
         self.restored = None;
     }
 
+    /// What memory lacks is read by `fetching` from now on.
+    pub(in crate::engine) fn set_fetching(&mut self, fetching: Option<Box<dyn Fetching>>) {
+        (self.fetching, self.is_index_pinned) = (fetching, false);
+    }
+
     /// See [`Fetching::fetch`].
     pub(in crate::engine) fn fetch(&mut self, missing: &Missing) -> bool {
         self.fetching.as_mut().is_some_and(|fetching| fetching.fetch(missing))
@@ -151,9 +162,21 @@ impl Shard {
         self.fetching.as_mut()?.take()
     }
 
-    /// Has the elements listed of objects that are gone and were not in memory.
+    /// Learns which large values may leave memory.
+    pub(in crate::engine) fn note_indexed(&mut self) {
+        let indexed = self.fetching.as_mut().and_then(|fetching| fetching.indexed_lsn());
+        self.keyspace.note_indexed(indexed);
+    }
+
+    /// Has the elements listed of objects that are gone and were not in memory. Called before the block
+    /// ends in which they were deleted, so that no index knows of that.
     pub(in crate::engine) fn list_garbage(&mut self) {
         let Some(fetching) = &mut self.fetching else { return };
+        let is_wanted = self.keyspace.freeing() + self.keyspace.unlisted() > 0;
+        if is_wanted != self.is_index_pinned {
+            self.is_index_pinned = is_wanted;
+            fetching.pin(is_wanted);
+        }
         for object in self.keyspace.take_bare_garbage() {
             if !fetching.list(object) {
                 self.keyspace.retire_elements(object, None);
@@ -202,6 +225,9 @@ impl Shard {
         logger: &Logger,
         is_short: &dyn Fn() -> bool,
     ) -> bool {
+        if self.restoring.is_some() {
+            self.note_indexed();
+        }
         let Some(restoring) = &mut self.restoring else { return false };
         for db in self.keyspace.take_dropped() {
             restoring.listing_count += 1;
