@@ -13,8 +13,8 @@
 //! payload is the value itself when it is small (a string, or a packed collection, byte for byte
 //! as the log has it), an `i64`, or an owning pointer to an [`Object`].
 //!
-//! An entry without its value is *bare*: the record at its address has the value. Then there is no
-//! payload, or the type and the incarnation of the object that was it.
+//! An entry without its value is *bare*: the record at its address has the value. Then the payload is a
+//! trace of it: how many bytes it took, and the type and the incarnation of an object.
 //!
 //! # Invariants
 //! - The block was allocated with exactly [`Entry::layout`] of its own header.
@@ -45,8 +45,12 @@ const KIND_MASK: u32 = 0x0f00_0000;
 const BARE_BIT: u32 = 8;
 const TTL_FLAG: u32 = 0x1000_0000;
 const RETURNED_FLAG: u32 = 0x2000_0000;
-/// A type, and an incarnation.
-const TRACE_BYTES: usize = 9;
+/// What is left of a small value: its length.
+const TRACE_BYTES: usize = 2;
+/// Of an object: its bytes, type and incarnation.
+const OBJECT_TRACE_BYTES: usize = 17;
+/// How much of an object is looked at to tell its bytes.
+const TRACE_SAMPLES: usize = 16;
 
 /// What the payload of an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,16 +239,21 @@ impl Entry {
 
     /// Drops the value, which the log has. Returns it if it is large.
     pub(crate) fn make_bare(&mut self) -> Option<Box<Object>> {
-        let kind = self.kind();
+        let (kind, len) = (self.kind(), self.payload_len());
         let object = self.take_object();
         match &object {
             Some(object) => {
-                let mut trace = [0; TRACE_BYTES];
-                trace[0] = object.value_type() as u8;
-                trace[1..].copy_from_slice(&object.id().0.to_ne_bytes());
+                let mut trace = [0; OBJECT_TRACE_BYTES];
+                let bytes = object.allocated_bytes(TRACE_SAMPLES) as u64;
+                trace[..8].copy_from_slice(&bytes.to_ne_bytes());
+                trace[8] = object.value_type() as u8;
+                trace[9..].copy_from_slice(&object.id().0.to_ne_bytes());
                 self.replace_bytes(Kind::Str, &trace);
             }
-            None => self.resize_payload(0),
+            None => {
+                let len = u16::try_from(len).unwrap_or(u16::MAX);
+                self.replace_bytes(Kind::Str, &len.to_ne_bytes());
+            }
         }
         self.set_kind_code(kind as u32 | BARE_BIT);
         object
@@ -255,9 +264,17 @@ impl Entry {
         if self.kind_code() != Kind::Object as u32 | BARE_BIT {
             return None;
         }
-        let (first, id) = self.bytes().split_first().expect("a bare object leaves a trace");
+        let [first, id @ ..] = &self.bytes()[8..] else { panic!("a bare object leaves a trace") };
         let value_type = Type::ALL[usize::from(*first)];
         Some((value_type, ObjectId(u64::from_ne_bytes(id.try_into().expect("eight bytes")))))
+    }
+
+    /// About how many bytes the value of a bare entry takes in memory.
+    pub(crate) fn bare_bytes(&self) -> u64 {
+        match *self.bytes() {
+            [low, high] => u64::from(u16::from_ne_bytes([low, high])),
+            ref trace => trace.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
+        }
     }
 
     /// Puts the value of `from` in the place of the one that is missing, as it was kept before.
@@ -294,8 +311,8 @@ impl Entry {
             let step = (size.next_power_of_two() / 8).max(16);
             size.next_multiple_of(step)
         };
-        let size = self.layout().size();
-        class(size) - class(size - self.payload_len())
+        let (size, len) = (self.layout().size(), self.payload_len());
+        class(size).saturating_sub(class(size - len + TRACE_BYTES))
     }
 
     /// The address of the record that restores the entry.
@@ -543,7 +560,8 @@ mod tests {
             assert!(entry.droppable_bytes() >= 80 && entry.make_bare().is_none());
             assert!(entry.is_bare() && entry.value_kind() == kind && entry.object().is_none());
             assert_eq!((entry.key(), entry.ttl(), entry.access()), (&b"key"[..], ttl, 5));
-            assert_eq!(entry.block_bytes(), HEAD_BYTES + TTL_BYTES + 3);
+            assert_eq!(entry.block_bytes(), HEAD_BYTES + TTL_BYTES + 3 + TRACE_BYTES);
+            assert_eq!(entry.bare_bytes(), 100);
             entry.fill(Entry::with_bytes(b"key", Kind::Str, &[7; 100]));
             assert!(entry.take_returned() && !entry.take_returned());
             assert_eq!((entry.kind() == Kind::StrRaw, entry.ttl()), (kind == Kind::StrRaw, ttl));
@@ -560,6 +578,7 @@ mod tests {
         let mut entry = Entry::with_object(b"k", Box::new(Object::for_test(8)));
         let object = entry.make_bare().expect("it is large");
         assert_eq!(entry.bare_object(), Some((Type::String, base::ObjectId(8))));
+        assert!(entry.bare_bytes() > 0);
         entry.fill(Entry::with_object(b"k", object));
         assert_eq!(entry.object().map(Object::id), Some(base::ObjectId(8)));
         entry.make_bare();

@@ -81,6 +81,8 @@ pub struct Missing {
     pub key: Box<[u8]>,
     /// Where its record is, if that is known.
     pub addr: Option<RecordAddr>,
+    /// About how many bytes it takes in memory, if that is known.
+    pub bytes: u64,
 }
 
 /// What was brought back since the start.
@@ -170,7 +172,7 @@ impl Keyspace {
 
     /// Nothing is read any more: the log is about to be closed. What memory lacks is lost to it.
     pub fn drop_restorer(&mut self) {
-        (self.source, self.cold) = (None, None);
+        (self.source, self.cold, self.may_be_bare) = (None, None, false);
         self.free.forget_bare();
     }
 
@@ -235,17 +237,19 @@ impl Keyspace {
         let Self { cold, source, dbs, recorder, .. } = self;
         let id = dbs[db].id;
         let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
-        let addr = match dbs[db].keys.find(hash, key) {
-            Some(entry) if need == Need::Value && entry.is_bare() => entry.addr(),
+        let (addr, bytes) = match dbs[db].keys.find(hash, key) {
+            Some(entry) if need == Need::Value && entry.is_bare() => {
+                (entry.addr(), entry.bare_bytes())
+            }
             Some(_) => return None,
             None if !may_be_cold => return None,
             None => match source.as_mut()?.restorer.look(id, key) {
-                Look::At(addr) if !recorder.journal.is_retired(addr) => None,
+                Look::At(addr) if !recorder.journal.is_retired(addr) => (None, 0),
                 Look::At(_) | Look::Absent => return None,
-                Look::Unknown => None,
+                Look::Unknown => (None, 0),
             },
         };
-        Some(Missing { db: id, key: key.into(), addr })
+        Some(Missing { db: id, key: key.into(), addr, bytes })
     }
 
     /// Brings into memory what a command needs of a key.

@@ -392,7 +392,7 @@ impl Machine {
     pub(crate) fn compare_index(&mut self, is_damaged: bool) -> Result<Option<u64>, String> {
         let is_at_rest = !self.has_open_records()
             && self.durable() == self.sealed()
-            && self.engine.keyspace().freeing() == 0
+            && self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() == 0
             // What was cold in a database that was emptied is retired when it was listed.
             && !(self.engine.keyspace().is_cold() && lock(&self.tap).records > 0);
         let Some(addresses) = lock(&self.tap).addresses.clone() else { return Ok(None) };

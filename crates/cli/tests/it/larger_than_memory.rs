@@ -92,6 +92,26 @@ fn what_needs_no_value_reads_none() {
 }
 
 #[test]
+fn one_request_does_not_take_all_of_the_memory() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let get = |count: usize| {
+        let names = (0..count).map(|number| format!("key:{number}"));
+        ["MGET".to_owned()].into_iter().chain(names).collect::<Vec<_>>()
+    };
+    let refused = connection.call(&get(KEYS)).unwrap().text();
+    assert!(refused.starts_with("OOM the values that this command needs"), "{refused}");
+    let values = connection.call(&get(5000)).unwrap();
+    assert_eq!(values.elements()[4999].text(), value(4999));
+    assert_eq!(connection.words("MULTI").text(), "OK");
+    assert_eq!(connection.call(&get(KEYS)).unwrap().text(), "QUEUED");
+    let refused = connection.words("EXEC").text();
+    assert!(refused.starts_with("EXECABORT Transaction discarded because of: OOM"), "{refused}");
+    check(&server);
+}
+
+#[test]
 fn the_log_cannot_be_turned_off_that_has_the_values() {
     let keeps = [&OPTIONS[..], &["--save", "", "--appendonly", "yes"]].concat();
     let server = Program::indelible().start(&keeps);

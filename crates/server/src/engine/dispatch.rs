@@ -11,6 +11,7 @@ use resp::ProtocolError;
 use super::batch::{self, Batch, End};
 use super::blocking::Wait;
 use super::client::{Closing, ReplyMode};
+use super::fetches::FetchWait;
 use super::{ClientKey, Engine, commands};
 use crate::config::ProtectedAction;
 
@@ -204,12 +205,25 @@ impl Engine {
             let client = &mut self.sessions[key];
             client.session.enqueue(command, args);
             client.connection.output.writer().simple("QUEUED");
-        } else if self.shard.keyspace.may_lack() && self.waits_for_keys(key, command, args) {
-            return Flow::Postponed;
         } else {
-            self.execute(key, command, args);
+            match self.fetch_wait(key, command, args) {
+                FetchWait::None => self.execute(key, command, args),
+                FetchWait::Waits => return Flow::Postponed,
+                FetchWait::TooMuch => {
+                    let error = "OOM the values that this command needs take more than half of \
+                                 'maxmemory'.";
+                    self.refuse(key, Some(command), error);
+                }
+            }
         }
         Flow::Done
+    }
+
+    fn fetch_wait(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) -> FetchWait {
+        if !self.shard.keyspace.may_lack() {
+            return FetchWait::None;
+        }
+        self.wait_for_keys(key, command, args)
     }
 
     /// Whether a command looks at every key of a database, so that none may be missing in memory.

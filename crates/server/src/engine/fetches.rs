@@ -34,6 +34,17 @@ pub(super) struct Named<'a> {
     pub(super) need: Need,
 }
 
+/// What becomes of a request for which memory may lack something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FetchWait {
+    /// It can be executed.
+    None,
+    /// It is executed again when all is there.
+    Waits,
+    /// It needs more than half of what memory may hold.
+    TooMuch,
+}
+
 /// See the file's top.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
@@ -55,17 +66,16 @@ impl Fetches {
 }
 
 impl Engine {
-    /// Lets a client wait for the keys of its request that are not in memory. `false` if it can be
-    /// executed.
-    pub(super) fn waits_for_keys(
+    /// Lets a client wait for what its request needs and memory lacks.
+    pub(super) fn wait_for_keys(
         &mut self,
         key: ClientKey,
         command: Command,
         args: &[&[u8]],
-    ) -> bool {
+    ) -> FetchWait {
         let session = &mut self.sessions[key].session;
         if session.has_fetched {
-            return false;
+            return FetchWait::None;
         }
         let all_missing = match &session.transaction {
             Some(_) if command.name == "exec" => self.missing_of_exec(key),
@@ -74,6 +84,10 @@ impl Engine {
                 self.missing(db, command, args)
             }
         };
+        let limit_bytes = self.options.maxmemory_bytes;
+        if limit_bytes > 0 && all_missing.iter().map(|it| it.bytes).sum::<u64>() > limit_bytes / 2 {
+            return FetchWait::TooMuch;
+        }
         self.fetches.last_wait += 1;
         let wait = self.fetches.last_wait;
         let mut left = 0;
@@ -84,11 +98,11 @@ impl Engine {
             }
         }
         if left == 0 {
-            return false;
+            return FetchWait::None;
         }
         self.sessions[key].session.has_fetched = true;
         self.sessions.start_wait(key, Wait::Fetch { wait, left });
-        true
+        FetchWait::Waits
     }
 
     /// Asks for the keys of a request that is executed later.

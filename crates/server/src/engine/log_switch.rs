@@ -154,6 +154,7 @@ impl Engine {
 
     /// Makes everything durable and closes the log; the server goes on without.
     pub(super) fn close_log(&mut self) {
+        self.shard.keyspace.note_full();
         debug_assert!(!self.shard.keyspace.may_lack(), "what memory lacks is in the log alone");
         // Its readers keep it locked.
         self.opened_source = None;
