@@ -68,6 +68,10 @@ impl Host for JemallocHost {
         allocated
     }
 
+    fn another(&self) -> Box<dyn Host> {
+        Box::new(Self { read: Cell::default(), ..*self })
+    }
+
     fn memory(&self) -> MemoryUsage {
         let allocated_bytes = refreshed();
         MemoryUsage {

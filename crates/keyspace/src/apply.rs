@@ -212,10 +212,10 @@ impl Keyspace {
         let (place, old) = match db.keys.locate(hash, record.key) {
             Some(place) => {
                 db.set_expiry(place, hash, None);
-                let at = db.keys.at_mut(place);
+                let before = db.keys.at(place).access();
                 let (settings, now_ms) = (&self.settings, self.now_ms);
-                entry.set_access(access::used(at.access(), settings, now_ms, &mut self.rng));
-                (place, Some(std::mem::replace(at, entry)))
+                entry.set_access(access::used(before, settings, now_ms, &mut self.rng));
+                (place, Some(db.replace(place, entry)))
             }
             None => {
                 entry.set_access(fresh);

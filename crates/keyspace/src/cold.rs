@@ -7,7 +7,8 @@
 //!   other threads ─► Restored (built there) ─► install ─► entry in the table, as if it had always been
 //! ```
 //!
-//! After a start from an index all keys are *cold*: the log has them, and memory does not. A key comes
+//! After a start from an index all keys are *cold*: the log has them, and memory does not. Values that
+//! memory has dropped while it kept their keys are another matter: see `source`. A key comes
 //! back as a whole, with all elements, before a command sees it; so nothing but this file and
 //! [`Keyspace::locate`] knows that a key can be elsewhere. After the *Restorer* of paper 002 (section
 //! 4.1), which restores on demand and step by step.
@@ -29,6 +30,7 @@ use hashbrown::HashSet;
 
 use crate::access;
 use crate::apply::packed_kind;
+use crate::cooling::may_go;
 use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
 use crate::entry::Entry;
@@ -37,48 +39,9 @@ use crate::journal::Journal;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::record_check::{self, BadRecord};
+use crate::source::{Restorer, Source};
 use crate::string;
 use crate::table::{Keyed, Place};
-
-/// Why a key could not be brought back.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RestoreError {
-    /// The device did not give its bytes; it may the next time.
-    #[error("{0}")]
-    Io(String),
-    /// What is there is not what was written.
-    #[error("{0}")]
-    Corrupt(String),
-}
-
-/// What is known of a key without reading anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// It was not there at the start.
-    Absent,
-    /// Its newest record is here.
-    At(RecordAddr),
-    /// Only reading can tell.
-    Unknown,
-}
-
-/// Finds and reads the records of keys that are not in memory.
-pub trait Restorer: Send {
-    /// Where the newest record of a key was at the start; `None` if there was none.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError>;
-
-    /// As [`Restorer::find`], from memory alone.
-    fn look(&mut self, db: DbId, key: &[u8]) -> Look;
-
-    /// The key whose newest record is at `addr`, with all its elements.
-    ///
-    /// # Errors
-    /// When the log cannot be read, or does not have that key there.
-    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError>;
-}
 
 /// A key that was built from its records, and belongs to no keyspace yet.
 pub struct Restored {
@@ -173,6 +136,11 @@ impl Restored {
         Ok(self)
     }
 
+    /// The entry alone, which belongs to no table.
+    pub(crate) fn into_entry(self) -> Entry {
+        self.entry
+    }
+
     /// About how many bytes it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -193,10 +161,8 @@ pub struct ColdStart {
 }
 
 /// What a keyspace with cold keys has in addition.
+#[derive(Default)]
 pub(crate) struct Cold {
-    restorer: Box<dyn Restorer>,
-    /// Why the running command does not see a key that is there.
-    failure: Option<RestoreError>,
     /// What the running command or transaction has looked up: of that the table alone tells from then
     /// on, so it cannot turn out to be unreadable when the first command has begun.
     looked_up: HashSet<(DbId, Box<[u8]>)>,
@@ -204,20 +170,13 @@ pub(crate) struct Cold {
     new_databases: DbId,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
-    stats: ColdStats,
 }
 
-/// What was brought back since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ColdStats {
-    /// Names that were looked up because the table did not have them.
-    pub lookups: u64,
-    /// Keys that were brought back because a command asked for them.
-    pub fetched: u64,
-    /// Keys that were brought back unasked.
-    pub warmed: u64,
-    /// Lookups that failed.
-    pub failed: u64,
+impl Cold {
+    /// Whether keys of this database may be cold.
+    pub(crate) fn may_have(&self, db: DbId) -> bool {
+        db < self.new_databases
+    }
 }
 
 impl<J: Journal> Keyspace<J> {
@@ -238,14 +197,8 @@ impl<J: Journal> Keyspace<J> {
                 self.dbs[index].cold_count = *count;
             }
         }
-        self.cold = Some(Box::new(Cold {
-            restorer,
-            failure: None,
-            looked_up: HashSet::new(),
-            new_databases: DbId(next),
-            dropped: Vec::new(),
-            stats: ColdStats::default(),
-        }));
+        self.source = Some(Box::new(Source::new(restorer)));
+        self.cold = Some(Box::new(Cold { new_databases: DbId(next), ..Cold::default() }));
     }
 }
 
@@ -261,23 +214,6 @@ impl Keyspace {
     #[must_use]
     pub fn cold_keys(&self) -> u64 {
         self.dbs.iter().map(|db| db.cold_count).sum()
-    }
-
-    /// What was brought back; `None` when nothing is cold any more.
-    #[must_use]
-    pub fn cold_stats(&self) -> Option<ColdStats> {
-        self.cold.as_ref().map(|cold| cold.stats)
-    }
-
-    /// Whether the running command does not see a key that is there.
-    #[must_use]
-    pub fn has_restore_failure(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| cold.failure.is_some())
-    }
-
-    /// Why the command that has just run did not see a key that is there.
-    pub fn take_restore_failure(&mut self) -> Option<RestoreError> {
-        self.cold.as_mut()?.failure.take()
     }
 
     /// Databases that were emptied since the last call while keys of theirs were cold: the records of
@@ -308,40 +244,6 @@ impl Keyspace {
         }
     }
 
-    /// The name of a key under which the log may have it, and the table does not.
-    pub fn cold_name(&mut self, db: DbIndex, key: &[u8]) -> Option<(DbId, Box<[u8]>)> {
-        let hash = self.hash_of(key);
-        let Self { cold, dbs, recorder, .. } = self;
-        let cold = cold.as_mut()?;
-        let id = dbs[db].id;
-        if id >= cold.new_databases || dbs[db].keys.locate(hash, key).is_some() {
-            return None;
-        }
-        let may_be_there = match cold.restorer.look(id, key) {
-            Look::Absent => false,
-            Look::At(addr) => !recorder.journal.is_retired(addr),
-            Look::Unknown => true,
-        };
-        may_be_there.then(|| (id, key.into()))
-    }
-
-    /// Brings a key back if it is cold.
-    ///
-    /// # Errors
-    /// When it may be there and cannot be read.
-    pub fn restore(&mut self, db: DbIndex, key: &[u8]) -> Result<(), RestoreError> {
-        if self.cold.is_none() {
-            return Ok(());
-        }
-        let hash = self.hash_of(key);
-        if self.dbs[db].keys.locate(hash, key).is_some() {
-            self.note_looked_up((self.dbs[db].id, key.into()));
-        } else {
-            self.restore_key(db, hash, key);
-        }
-        self.take_restore_failure().map_or(Ok(()), Err)
-    }
-
     /// Where a key is that the table does not have, if it is cold.
     #[inline]
     pub(crate) fn locate_cold(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
@@ -350,50 +252,64 @@ impl Keyspace {
 
     #[cold]
     fn restore_key(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
-        let Self { cold, dbs, recorder, .. } = self;
-        let cold = cold.as_mut()?;
+        let Self { cold, source, dbs, recorder, .. } = self;
+        let (cold, source) = (cold.as_mut()?, source.as_mut()?);
         let id = dbs[db].id;
         let name = (id, Box::from(key));
-        if id >= cold.new_databases || cold.looked_up.contains(&name) {
+        if !cold.may_have(id) || cold.looked_up.contains(&name) {
             return None;
         }
-        cold.stats.lookups += 1;
-        let restored = cold.restorer.find(id, key).and_then(|addr| {
-            let addr = addr.filter(|addr| !recorder.journal.is_retired(*addr));
-            addr.map(|addr| cold.restorer.read(id, key, addr)).transpose()
-        });
-        match restored {
+        match source.restore(id, key, &recorder.journal) {
             Ok(restored) => {
                 cold.looked_up.insert(name);
-                cold.stats.fetched += u64::from(restored.is_some());
                 self.install_restored(db, restored?);
                 self.dbs[db].keys.locate(hash, key)
             }
-            Err(error) => {
-                cold.stats.failed += 1;
-                cold.failure.get_or_insert(error);
-                None
-            }
+            Err(()) => None,
         }
     }
 
-    fn note_looked_up(&mut self, name: (DbId, Box<[u8]>)) {
+    /// Notes that the running command or transaction has looked the key up.
+    pub(crate) fn note_looked_up(&mut self, db: DbIndex, key: &[u8]) {
+        let id = self.dbs[db].id;
         if let Some(cold) = &mut self.cold {
-            cold.looked_up.insert(name);
+            cold.looked_up.insert((id, key.into()));
         }
     }
 
-    /// Puts a key that was read elsewhere in its place, unless something has happened to it since.
-    /// Whether it was put there.
+    /// Puts a key, or its value, that was read elsewhere in its place, unless something has happened to
+    /// it since. Whether it was put there.
     pub fn install(&mut self, restored: Restored) -> bool {
+        self.install_as(restored, true)
+    }
+
+    /// As [`Keyspace::install`], but memory is short: the value stays in the log only, if it may. A key
+    /// that is there already is left as it is.
+    pub fn install_bare(&mut self, restored: Restored) -> bool {
+        self.install_as(restored, false)
+    }
+
+    fn install_as(&mut self, mut restored: Restored, with_value: bool) -> bool {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
-        let Some(cold) = &mut self.cold else { return false };
         let addr = restored.entry.addr();
+        if let Some(place) = self.dbs[db].keys.locate(restored.hash, restored.entry.key()) {
+            let entry = self.dbs[db].keys.at(place);
+            let is_wanted = with_value && entry.is_bare() && entry.addr() == addr;
+            if is_wanted {
+                self.dbs[db].fill(place, restored.entry);
+                self.count_warmed();
+            }
+            return is_wanted;
+        }
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
-        if is_gone || self.dbs[db].keys.locate(restored.hash, restored.entry.key()).is_some() {
+        if self.cold.is_none() || is_gone {
             return false;
         }
-        cold.stats.warmed += 1;
+        let indexed = self.indexed_lsn();
+        if !with_value && may_go(&restored.entry, &self.recorder.journal, indexed) {
+            restored.entry.make_bare().into_iter().for_each(|object| self.free.spent(*object));
+        }
+        self.count_warmed();
         self.install_restored(db, restored);
         true
     }
@@ -419,15 +335,11 @@ impl Keyspace {
         match self.cold_keys() {
             0 => {
                 self.cold = None;
+                self.source.iter_mut().for_each(|source| source.forget_names());
                 Ok(())
             }
             left => Err(left),
         }
-    }
-
-    /// Cold keys do not come back any more: the keyspace is about to be dropped.
-    pub fn forget_cold(&mut self) {
-        self.cold = None;
     }
 
     /// Another command or transaction begins: keys may be looked up again.

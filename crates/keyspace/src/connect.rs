@@ -37,7 +37,9 @@ impl<J: Journal> Keyspace<J> {
             awaited: self.awaited,
             access_tracked: self.access_tracked,
             is_frozen: self.is_frozen,
+            source: self.source,
             cold: self.cold,
+            hand: self.hand,
             limbo: self.limbo,
             recorder: self.recorder.with_journal(journal),
         }

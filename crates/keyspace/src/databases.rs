@@ -75,7 +75,7 @@ impl Keyspace {
 
     /// Whether the key is there, or cannot be looked for; one that has expired is deleted and told of.
     fn is_live(&mut self, db: DbIndex, key: &[u8]) -> bool {
-        let is_there = self.locate(db, self.hash_of(key), key).is_some();
+        let is_there = self.locate_name(db, self.hash_of(key), key).is_some();
         is_there || self.take_restore_failure().is_some()
     }
 

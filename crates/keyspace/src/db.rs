@@ -4,13 +4,16 @@
 //! - `expiring[ttl.slot]` is the hash of the key, for every entry that has a [`Ttl`]; and every
 //!   slot belongs to one. So a random expiring key is one index away, and setting or clearing an
 //!   expiry is constant work.
+//! - `bare_count` is how many entries of `keys` are bare: entries come, go and change their value
+//!   through this type where they may be.
 
 use std::ops::{Index, IndexMut};
 
-use base::{DbId, DbIndex};
+use base::{DbId, DbIndex, ObjectId};
 
-use crate::entry::{Entry, Ttl};
+use crate::entry::{Entry, Kind, Ttl};
 use crate::hasher::KeyHasher;
+use crate::object::Object;
 use crate::table::{Place, Table};
 
 /// See the file's top.
@@ -20,12 +23,14 @@ pub(crate) struct Db {
     expiring: Vec<u64>,
     /// How many keys are in the log and not in `keys`.
     pub(crate) cold_count: u64,
+    /// How many of `keys` are bare.
+    pub(crate) bare_count: u64,
 }
 
 impl Db {
     /// A database without keys.
     pub(crate) fn new(id: DbId) -> Self {
-        Self { id, keys: Table::new(), expiring: Vec::new(), cold_count: 0 }
+        Self { id, keys: Table::new(), expiring: Vec::new(), cold_count: 0, bare_count: 0 }
     }
 
     /// Whether there is no key, wherever.
@@ -79,6 +84,7 @@ impl Db {
 
     /// Adds an entry that does not expire, whose key is not there.
     pub(crate) fn insert(&mut self, hasher: KeyHasher, hash: u64, entry: Entry) -> Place {
+        self.bare_count += u64::from(entry.is_bare());
         self.keys.insert(hasher, hash, entry)
     }
 
@@ -88,13 +94,47 @@ impl Db {
         if let Some(ttl) = entry.ttl() {
             self.release_slot(ttl.slot);
         }
+        self.bare_count -= u64::from(entry.is_bare());
         Some(entry)
+    }
+
+    /// Puts another entry of the same key in the place of one. Returns that.
+    pub(crate) fn replace(&mut self, place: Place, entry: Entry) -> Entry {
+        let old = std::mem::replace(self.keys.at_mut(place), entry);
+        self.bare_count -= u64::from(old.is_bare());
+        old
+    }
+
+    /// The value of a bare entry comes back.
+    pub(crate) fn fill(&mut self, place: Place, from: Entry) {
+        let entry = self.keys.at_mut(place);
+        self.bare_count -= u64::from(entry.is_bare());
+        entry.fill(from);
+    }
+
+    /// Takes the value of an entry away that is about to get another one.
+    pub(crate) fn take_value(&mut self, place: Place) -> TakenValue {
+        let entry = self.keys.at_mut(place);
+        let bare_object = entry.bare_object().map(|(_, id)| id);
+        if entry.is_bare() {
+            self.bare_count -= 1;
+            entry.replace_bytes(Kind::Str, &[]);
+        }
+        TakenValue { object: entry.take_object(), bare_object }
     }
 
     /// The bytes that the tables take, without the entries.
     pub(crate) fn overhead_bytes(&self) -> (usize, usize) {
         (self.keys.allocated_bytes(), self.expiring.capacity() * size_of::<u64>())
     }
+}
+
+/// What is left of a value that was replaced, and is to be freed.
+pub(crate) struct TakenValue {
+    /// The large value.
+    pub(crate) object: Option<Box<Object>>,
+    /// A large value that only the log has.
+    pub(crate) bare_object: Option<ObjectId>,
 }
 
 /// The databases, by index.
@@ -168,7 +208,6 @@ fn has_slot(entry: &Entry, slot: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Kind;
 
     #[test]
     fn slots_follow_their_entries() {

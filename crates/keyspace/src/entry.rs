@@ -13,6 +13,9 @@
 //! payload is the value itself when it is small (a string, or a packed collection, byte for byte
 //! as the log has it), an `i64`, or an owning pointer to an [`Object`].
 //!
+//! An entry without its value is *bare*: the record at its address has the value. Then there is no
+//! payload, or the type and the incarnation of the object that was it.
+//!
 //! # Invariants
 //! - The block was allocated with exactly [`Entry::layout`] of its own header.
 //! - A payload of kind [`Kind::Object`] is eight bytes that came from `Box::into_raw`.
@@ -22,10 +25,11 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
-use base::RecordAddr;
+use base::{ObjectId, RecordAddr};
 
 use crate::object::Object;
 use crate::table::Keyed;
+use crate::value_type::Type;
 
 const ACCESS_AT: usize = 8;
 const KEY_LEN_AT: usize = 12;
@@ -37,7 +41,12 @@ const ALIGN: usize = 8;
 const ACCESS_MASK: u32 = 0x00ff_ffff;
 const KIND_SHIFT: u32 = 24;
 const KIND_MASK: u32 = 0x0f00_0000;
+/// The bit of the kind that bare entries have.
+const BARE_BIT: u32 = 8;
 const TTL_FLAG: u32 = 0x1000_0000;
+const RETURNED_FLAG: u32 = 0x2000_0000;
+/// A type, and an incarnation.
+const TRACE_BYTES: usize = 9;
 
 /// What the payload of an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,14 +202,100 @@ impl Entry {
         self.layout().size()
     }
 
+    fn kind_code(&self) -> u32 {
+        (self.read_u32(ACCESS_AT) & KIND_MASK) >> KIND_SHIFT
+    }
+
     /// The kind of the payload.
+    ///
+    /// # Panics
+    /// When the entry is bare: a value is brought back before it is used.
     pub(crate) fn kind(&self) -> Kind {
-        Kind::ALL[((self.read_u32(ACCESS_AT) & KIND_MASK) >> KIND_SHIFT) as usize]
+        Kind::ALL[self.kind_code() as usize]
+    }
+
+    /// The kind of the payload, or that it had.
+    pub(crate) fn value_kind(&self) -> Kind {
+        Kind::ALL[(self.kind_code() & !BARE_BIT) as usize]
+    }
+
+    /// Whether only the log has the value.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.kind_code() & BARE_BIT != 0
     }
 
     fn set_kind(&mut self, kind: Kind) {
+        self.set_kind_code(kind as u32);
+    }
+
+    fn set_kind_code(&mut self, code: u32) {
         let word = self.read_u32(ACCESS_AT) & !KIND_MASK;
-        self.write_u32(ACCESS_AT, word | ((kind as u32) << KIND_SHIFT));
+        self.write_u32(ACCESS_AT, word | (code << KIND_SHIFT));
+    }
+
+    /// Drops the value, which the log has. Returns it if it is large.
+    pub(crate) fn make_bare(&mut self) -> Option<Box<Object>> {
+        let kind = self.kind();
+        let object = self.take_object();
+        match &object {
+            Some(object) => {
+                let mut trace = [0; TRACE_BYTES];
+                trace[0] = object.value_type() as u8;
+                trace[1..].copy_from_slice(&object.id().0.to_ne_bytes());
+                self.replace_bytes(Kind::Str, &trace);
+            }
+            None => self.resize_payload(0),
+        }
+        self.set_kind_code(kind as u32 | BARE_BIT);
+        object
+    }
+
+    /// The type and the incarnation of the object that is the value of a bare entry.
+    pub(crate) fn bare_object(&self) -> Option<(Type, ObjectId)> {
+        if self.kind_code() != Kind::Object as u32 | BARE_BIT {
+            return None;
+        }
+        let (first, id) = self.bytes().split_first().expect("a bare object leaves a trace");
+        let value_type = Type::ALL[usize::from(*first)];
+        Some((value_type, ObjectId(u64::from_ne_bytes(id.try_into().expect("eight bytes")))))
+    }
+
+    /// Puts the value of `from` in the place of the one that is missing, as it was kept before.
+    pub(crate) fn fill(&mut self, mut from: Self) {
+        let was_raw = self.value_kind() == Kind::StrRaw;
+        match from.payload() {
+            Payload::Str(bytes) => {
+                self.replace_bytes(if was_raw { Kind::StrRaw } else { from.kind() }, bytes);
+            }
+            Payload::Int(value) if was_raw => {
+                self.replace_bytes(Kind::StrRaw, itoa::Buffer::new().format(value).as_bytes());
+            }
+            Payload::Int(value) => self.replace_int(value),
+            Payload::Packed(kind, bytes) => self.replace_bytes(kind, bytes),
+            Payload::Object(_) => {
+                self.replace_object(from.take_object().expect("the payload says so"));
+            }
+        }
+        let word = self.read_u32(ACCESS_AT);
+        self.write_u32(ACCESS_AT, word | RETURNED_FLAG);
+    }
+
+    /// Whether the value has come back since this was asked last.
+    pub(crate) fn take_returned(&mut self) -> bool {
+        let word = self.read_u32(ACCESS_AT);
+        self.write_u32(ACCESS_AT, word & !RETURNED_FLAG);
+        word & RETURNED_FLAG != 0
+    }
+
+    /// How many bytes dropping the value gives back to the allocator; 0 for a large one.
+    pub(crate) fn droppable_bytes(&self) -> usize {
+        // As jemalloc has it: four sizes to a doubling, and steps of 16 bytes below.
+        let class = |size: usize| {
+            let step = (size.next_power_of_two() / 8).max(16);
+            size.next_multiple_of(step)
+        };
+        let size = self.layout().size();
+        class(size) - class(size - self.payload_len())
     }
 
     /// The address of the record that restores the entry.
@@ -257,7 +352,7 @@ impl Entry {
     }
 
     fn object_ptr(&self) -> Option<*mut Object> {
-        (self.kind() == Kind::Object).then(|| {
+        (self.kind_code() == Kind::Object as u32).then(|| {
             // SAFETY: a payload of kind `Object` is a pointer from `Box::into_raw`.
             unsafe { self.0.as_ptr().add(self.payload_at()).cast::<*mut Object>().read_unaligned() }
         })
@@ -289,10 +384,10 @@ impl Entry {
     pub(crate) fn replace_bytes(&mut self, kind: Kind, bytes: &[u8]) {
         debug_assert!(kind != Kind::Object);
         drop(self.take_object());
+        self.set_kind(kind);
         if self.payload_len() != bytes.len() {
             self.resize_payload(bytes.len());
         }
-        self.set_kind(kind);
         self.bytes_mut().copy_from_slice(bytes);
     }
 
@@ -304,6 +399,7 @@ impl Entry {
     /// Replaces the payload by a large value; an object that was there is dropped.
     pub(crate) fn replace_object(&mut self, object: Box<Object>) {
         drop(self.take_object());
+        self.set_kind(Kind::Str);
         if self.payload_len() != size_of::<*mut Object>() {
             self.resize_payload(size_of::<*mut Object>());
         }
@@ -435,6 +531,40 @@ mod tests {
         assert_eq!(entry.addr(), Some(RecordAddr::new(SegmentId(3), 9)));
         assert_eq!(entry.access(), 0x00ab_cdef);
         assert_eq!(entry.ttl(), None);
+    }
+
+    #[test]
+    fn a_bare_entry_keeps_everything_but_its_value() {
+        let ttl = Some(Ttl { expires_at_ms: 9, slot: 2 });
+        for kind in [Kind::Str, Kind::StrRaw, Kind::HashPacked] {
+            let mut entry = Entry::with_bytes(b"key", kind, &[7; 100]);
+            entry.set_ttl(ttl);
+            entry.set_access(5);
+            assert!(entry.droppable_bytes() >= 80 && entry.make_bare().is_none());
+            assert!(entry.is_bare() && entry.value_kind() == kind && entry.object().is_none());
+            assert_eq!((entry.key(), entry.ttl(), entry.access()), (&b"key"[..], ttl, 5));
+            assert_eq!(entry.block_bytes(), HEAD_BYTES + TTL_BYTES + 3);
+            entry.fill(Entry::with_bytes(b"key", Kind::Str, &[7; 100]));
+            assert!(entry.take_returned() && !entry.take_returned());
+            assert_eq!((entry.kind() == Kind::StrRaw, entry.ttl()), (kind == Kind::StrRaw, ttl));
+            assert_eq!(entry.bytes(), &[7; 100]);
+        }
+        let mut entry = Entry::with_bytes(b"key", Kind::StrRaw, b"12");
+        assert_eq!((entry.droppable_bytes(), entry.make_bare().is_some()), (0, false));
+        entry.fill(Entry::with_int(b"key", 12));
+        assert!(matches!(entry.payload(), Payload::Str(b"12")), "it is raw as it was");
+    }
+
+    #[test]
+    fn a_bare_object_leaves_its_type_and_incarnation() {
+        let mut entry = Entry::with_object(b"k", Box::new(Object::for_test(8)));
+        let object = entry.make_bare().expect("it is large");
+        assert_eq!(entry.bare_object(), Some((Type::String, base::ObjectId(8))));
+        entry.fill(Entry::with_object(b"k", object));
+        assert_eq!(entry.object().map(Object::id), Some(base::ObjectId(8)));
+        entry.make_bare();
+        entry.replace_int(4);
+        assert!(matches!(entry.payload(), Payload::Int(4)));
     }
 
     #[test]

@@ -22,10 +22,10 @@ impl Keyspace {
         self.is_frozen || self.limbo.is_some()
     }
 
-    /// As [`Keyspace::locate`], for a command that changes nothing.
+    /// As [`Keyspace::locate_name`], for a command that changes nothing.
     pub(crate) fn locate_to_read(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
         if !self.is_frozen() {
-            return self.locate(db, hash, key);
+            return self.locate_name(db, hash, key);
         }
         let place = match self.dbs[db].keys.locate(hash, key) {
             Some(place) => place,
@@ -74,7 +74,7 @@ impl Keyspace {
     }
 
     fn worst_of_samples(&mut self, policy: EvictionPolicy) -> Option<DbKey> {
-        if policy == EvictionPolicy::NoEviction {
+        if policy == EvictionPolicy::NoEviction || policy.is_cold() {
             return None;
         }
         let (settings, now_ms) = (self.settings().clone(), self.now_ms());
@@ -100,10 +100,10 @@ impl Keyspace {
 /// How much a key deserves to be evicted: more is worse.
 fn score(entry: &Entry, policy: EvictionPolicy, settings: &Settings, now_ms: i64) -> i64 {
     match policy {
-        EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => {
+        EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru | EvictionPolicy::ColdLru => {
             access::idle_ms(entry.access(), now_ms)
         }
-        EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => {
+        EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu | EvictionPolicy::ColdLfu => {
             -i64::from(access::frequency(entry.access(), settings, now_ms))
         }
         // The samples are random already.

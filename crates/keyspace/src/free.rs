@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use base::{DbId, ObjectId, RecordAddr};
 
-use crate::db::Db;
+use crate::db::{Db, TakenValue};
 use crate::entry::Entry;
 use crate::object::Object;
 use crate::recorder::Recorder;
@@ -37,15 +37,24 @@ enum Garbage {
     /// Those of this database.
     Entries(DbId, Box<dyn Iterator<Item = Entry> + Send>),
     Elements(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
+    /// Memory alone: what is named stays needed.
+    Spent(Box<dyn Iterator<Item = Option<RecordAddr>> + Send>),
 }
 
 /// What waits to be freed.
 #[derive(Default)]
-pub(crate) struct FreeQueue(VecDeque<Garbage>);
+pub(crate) struct FreeQueue {
+    garbage: VecDeque<Garbage>,
+    /// Objects that are gone and were not in memory: their elements are still to be listed.
+    bare: Vec<ObjectId>,
+    /// How many of these are being listed.
+    listing: usize,
+}
 
 impl FreeQueue {
     /// An entry whose own record is retired already.
     pub(crate) fn entry(&mut self, to: &mut (impl Retire + ?Sized), mut entry: Entry) {
+        self.bare.extend(entry.bare_object().map(|(_, id)| id));
         if let Some(object) = entry.take_object() {
             self.object(to, *object);
         }
@@ -58,18 +67,59 @@ impl FreeQueue {
         if at_once {
             elements.for_each(|addr| to.retire(addr));
         } else {
-            self.0.push_back(Garbage::Elements(elements));
+            self.garbage.push_back(Garbage::Elements(elements));
         }
+    }
+
+    /// What was the value of a key whose own record is retired already.
+    pub(crate) fn value(&mut self, to: &mut (impl Retire + ?Sized), value: TakenValue) {
+        self.bare.extend(value.bare_object);
+        if let Some(object) = value.object {
+            self.object(to, *object);
+        }
+    }
+
+    /// An object that has left memory, and stays in the log.
+    pub(crate) fn spent(&mut self, object: Object) {
+        if object.len() > AT_ONCE_MAX {
+            self.garbage.push_back(Garbage::Spent(object.into_addrs()));
+        }
+    }
+
+    /// Objects whose elements are garbage that only an index can list.
+    pub(crate) fn take_bare(&mut self) -> Vec<ObjectId> {
+        self.listing += self.bare.len();
+        std::mem::take(&mut self.bare)
+    }
+
+    /// The elements of one of them; `None` if they could not be listed.
+    pub(crate) fn listed(&mut self, object: ObjectId, elements: Option<Vec<RecordAddr>>) {
+        self.listing -= 1;
+        match elements {
+            None => self.bare.push(object),
+            Some(elements) if elements.is_empty() => {}
+            Some(elements) => self.addrs(elements.into_iter()),
+        }
+    }
+
+    /// How many of them there are.
+    pub(crate) fn unlisted(&self) -> usize {
+        self.bare.len() + self.listing
+    }
+
+    /// Nothing lists them any more.
+    pub(crate) fn forget_bare(&mut self) {
+        (self.bare, self.listing) = (Vec::new(), 0);
     }
 
     /// All entries of a database that was dropped by one record.
     pub(crate) fn database(&mut self, db: Db) {
-        self.0.push_back(Garbage::Entries(db.id, Box::new(db.keys.into_items())));
+        self.garbage.push_back(Garbage::Entries(db.id, Box::new(db.keys.into_items())));
     }
 
     /// Records that nothing in memory names any more.
     pub(crate) fn addrs(&mut self, addrs: impl Iterator<Item = RecordAddr> + Send + 'static) {
-        self.0.push_back(Garbage::Elements(Box::new(addrs.map(Some))));
+        self.garbage.push_back(Garbage::Elements(Box::new(addrs.map(Some))));
     }
 
     /// Frees at most `items_max` entries or elements, and names the objects of the entries with the
@@ -81,27 +131,32 @@ impl FreeQueue {
         freed: &mut dyn FnMut(ObjectId, DbId),
     ) -> bool {
         for _ in 0..items_max {
-            let Some(garbage) = self.0.front_mut() else { return false };
+            let Some(garbage) = self.garbage.front_mut() else { return false };
             match garbage {
                 Garbage::Elements(elements) => match elements.next() {
                     Some(addr) => to.retire(addr),
-                    None => drop(self.0.pop_front()),
+                    None => drop(self.garbage.pop_front()),
                 },
+                Garbage::Spent(elements) => {
+                    if elements.next().is_none() {
+                        self.garbage.pop_front();
+                    }
+                }
                 Garbage::Entries(db, entries) => match entries.next() {
                     Some(entry) => {
                         to.retire(entry.addr());
                         entry.object().into_iter().for_each(|object| freed(object.id(), *db));
                         self.entry(to, entry);
                     }
-                    None => drop(self.0.pop_front()),
+                    None => drop(self.garbage.pop_front()),
                 },
             }
         }
-        !self.0.is_empty()
+        !self.garbage.is_empty()
     }
 
     /// How many dropped values and databases wait.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.garbage.len()
     }
 }

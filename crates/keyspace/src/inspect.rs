@@ -6,6 +6,7 @@ use crate::access;
 use crate::collection::{Collection, ValueRef};
 use crate::entry::{Entry, Kind, Payload};
 use crate::hash::{Hash, HashView};
+use crate::hasher::KeyHasher;
 use crate::keyspace::Keyspace;
 use crate::list::{List, ListView};
 use crate::packed::{LARGE_ENCODING, Packed};
@@ -50,39 +51,24 @@ pub(crate) fn sampled<'a, T: 'a>(
 }
 
 impl Keyspace {
-    /// Visits every entry of a database, those among them that have expired and that no command has
-    /// met yet. Nothing is counted, noted or deleted by it.
+    /// Visits every entry of a database whose value is in memory, those among them that have expired
+    /// and that no command has met yet. Nothing is counted, noted or deleted by it.
     pub fn inspect(&self, db: DbIndex, mut visit: impl FnMut(Inspected<'_>)) {
-        self.dbs[db].keys.iter().for_each(|entry| visit(self.inspected(entry)));
+        let entries = self.dbs[db].keys.iter().filter(|entry| !entry.is_bare());
+        entries.for_each(|entry| visit(inspected(entry, self.hasher())));
     }
 
     /// As [`Keyspace::inspect`], of one key.
     #[must_use]
     pub fn inspect_key(&self, db: DbIndex, key: &[u8]) -> Option<Inspected<'_>> {
-        self.dbs[db].keys.find(self.hash_of(key), key).map(|entry| self.inspected(entry))
+        let entry = self.dbs[db].keys.find(self.hash_of(key), key)?;
+        (!entry.is_bare()).then(|| inspected(entry, self.hasher()))
     }
 
     /// The id under which the log knows a database.
     #[must_use]
     pub fn database_id(&self, db: DbIndex) -> DbId {
         self.dbs[db].id
-    }
-
-    fn inspected<'a>(&self, entry: &'a Entry) -> Inspected<'a> {
-        let value = ValueRef(entry.payload(), self.hasher());
-        let contents = match entry_type(entry) {
-            Type::String => Contents::String(string_of(entry).expect("its type says so")),
-            Type::List => Contents::List(List::view(value)),
-            Type::Hash => Contents::Hash(Hash::view(value)),
-            Type::Set => Contents::Set(Set::view(value)),
-            Type::ZSet => Contents::ZSet(ZSet::view(value)),
-        };
-        Inspected {
-            key: entry.key(),
-            expires_at_ms: entry.expires_at_ms(),
-            object: entry.object().map_or(ObjectId::NONE, |object| object.id()),
-            contents,
-        }
     }
 
     /// The encoding that Redis would name.
@@ -108,7 +94,7 @@ impl Keyspace {
         frequency: Option<u8>,
     ) -> bool {
         let (hash, now_ms) = (self.hash_of(key), self.now_ms());
-        let Some(place) = self.locate(db, hash, key) else { return false };
+        let Some(place) = self.locate_name(db, hash, key) else { return false };
         if let Some(access) = access::given(self.settings(), now_ms, idle_ms, frequency) {
             self.dbs[db].keys.at_mut(place).set_access(access);
         }
@@ -118,18 +104,18 @@ impl Keyspace {
     /// How long the key was not used, in milliseconds.
     pub fn idle_ms(&mut self, db: DbIndex, key: &[u8]) -> Option<i64> {
         let now_ms = self.now_ms();
-        self.peek(db, key).map(|entry| access::idle_ms(entry.access(), now_ms))
+        self.peek_name(db, key).map(|entry| access::idle_ms(entry.access(), now_ms))
     }
 
     /// The logarithmic counter of the key's use.
     pub fn frequency(&mut self, db: DbIndex, key: &[u8]) -> Option<u32> {
         let (settings, now_ms) = (self.settings().clone(), self.now_ms());
-        self.peek(db, key).map(|entry| access::frequency(entry.access(), &settings, now_ms))
+        self.peek_name(db, key).map(|entry| access::frequency(entry.access(), &settings, now_ms))
     }
 
-    /// The bytes that the key takes, elements estimated from `samples` of them (0: all).
+    /// The bytes that the key takes in memory, elements estimated from `samples` of them (0: all).
     pub fn memory_usage(&mut self, db: DbIndex, key: &[u8], samples: usize) -> Option<usize> {
-        self.peek(db, key).map(|entry| {
+        self.peek_name(db, key).map(|entry| {
             // Its share of the table that finds it: eight bytes and a tag, at two thirds' load.
             const TABLE_SHARE_BYTES: usize = 14;
             let object = entry.object().map_or(0, |object| object.allocated_bytes(samples));
@@ -141,6 +127,23 @@ impl Keyspace {
     #[must_use]
     pub fn table_bytes(&self, db: DbIndex) -> (usize, usize) {
         self.dbs[db].overhead_bytes()
+    }
+}
+
+fn inspected(entry: &Entry, hasher: KeyHasher) -> Inspected<'_> {
+    let value = ValueRef(entry.payload(), hasher);
+    let contents = match entry_type(entry) {
+        Type::String => Contents::String(string_of(entry).expect("its type says so")),
+        Type::List => Contents::List(List::view(value)),
+        Type::Hash => Contents::Hash(Hash::view(value)),
+        Type::Set => Contents::Set(Set::view(value)),
+        Type::ZSet => Contents::ZSet(ZSet::view(value)),
+    };
+    Inspected {
+        key: entry.key(),
+        expires_at_ms: entry.expires_at_ms(),
+        object: entry.object().map_or(ObjectId::NONE, |object| object.id()),
+        contents,
     }
 }
 

@@ -22,6 +22,10 @@ pub trait Journal: Send {
     fn is_retired(&self, _addr: RecordAddr) -> bool {
         false
     }
+    /// The block up to which an index durably knows every record; `None` if there is no such index.
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        None
+    }
 }
 
 /// A journal that does nothing: the database is a cache.
@@ -81,5 +85,9 @@ impl<T: Journal + ?Sized> Journal for Box<T> {
 
     fn is_retired(&self, addr: RecordAddr) -> bool {
         (**self).is_retired(addr)
+    }
+
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        (**self).indexed_lsn()
     }
 }

@@ -12,6 +12,7 @@ use base::{DbId, DbIndex, ObjectId, RecordAddr};
 use crate::access;
 use crate::cold::Cold;
 use crate::collection::{Cell, Collection, Updated, ValueRef};
+use crate::cooling::Hand;
 use crate::db::{Db, Dbs};
 use crate::effects::{Effects, Interest, Notify};
 use crate::entry::{Entry, Payload};
@@ -21,6 +22,7 @@ use crate::journal::Journal;
 use crate::limbo::Limbo;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
+use crate::source::Source;
 use crate::table::Place;
 use crate::value_type::{Type, WrongType, entry_type};
 
@@ -35,6 +37,8 @@ pub struct Stats {
     pub expired: u64,
     /// Keys that were evicted.
     pub evicted: u64,
+    /// Values that have left memory, and are in the log.
+    pub cooled: u64,
 }
 
 /// See the file's top.
@@ -58,8 +62,11 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) awaited: Interest,
     pub(crate) access_tracked: bool,
     pub(crate) is_frozen: bool,
+    /// Where keys and values are that memory does not have.
+    pub(crate) source: Option<Box<Source>>,
     /// While keys may be in the log only.
     pub(crate) cold: Option<Box<Cold>>,
+    pub(crate) hand: Hand,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
     /// The last field, as it has the journal.
@@ -89,7 +96,9 @@ impl<J: Journal> Keyspace<J> {
             awaited: Interest::default(),
             access_tracked: true,
             is_frozen: false,
+            source: None,
             cold: None,
+            hand: Hand::default(),
             limbo: None,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),
         }
@@ -220,8 +229,15 @@ impl Keyspace {
         self.recorder.hasher.hash(key)
     }
 
-    /// Where the key is, if it is there and not expired; an expired one is deleted.
+    /// As [`Keyspace::locate_name`], with the value in memory; `None` also if it cannot be read.
     pub(crate) fn locate(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
+        let place = self.locate_name(db, hash, key)?;
+        self.with_value(db, place)
+    }
+
+    /// Where the key is, if it is there and not expired; an expired one is deleted. Its value may be in
+    /// the log only.
+    pub(crate) fn locate_name(&mut self, db: DbIndex, hash: u64, key: &[u8]) -> Option<Place> {
         debug_assert!(
             self.limbo.is_none(),
             "what is fed from a log is changed by its records alone"
@@ -247,6 +263,13 @@ impl Keyspace {
 
     /// The entry of a key that is read: counts the read, notes its use and what it depends on.
     pub(crate) fn lookup(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
+        let place = self.lookup_place(db, key)?;
+        let place = self.with_value(db, place)?;
+        Some(self.dbs[db].keys.at(place))
+    }
+
+    /// As [`Keyspace::lookup`]; the value may be in the log only.
+    fn lookup_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
         let hash = self.hash_of(key);
         let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
@@ -256,9 +279,8 @@ impl Keyspace {
         };
         self.stats.hits += 1;
         self.mark_used(db, place);
-        let entry = self.dbs[db].keys.at(place);
-        self.recorder.note_read(entry);
-        Some(entry)
+        self.recorder.note_read(self.dbs[db].keys.at(place));
+        Some(place)
     }
 
     /// Logs the entry at `place`.
@@ -280,24 +302,35 @@ impl Keyspace {
 
     /// The entry of a key that is looked at without being used: no counting, no access noted.
     pub(crate) fn peek(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
+        let place = self.peek_place(db, key)?;
+        let place = self.with_value(db, place)?;
+        Some(self.dbs[db].keys.at(place))
+    }
+
+    /// As [`Keyspace::peek`]; the value may be in the log only.
+    pub(crate) fn peek_name(&mut self, db: DbIndex, key: &[u8]) -> Option<&Entry> {
+        let place = self.peek_place(db, key)?;
+        Some(self.dbs[db].keys.at(place))
+    }
+
+    fn peek_place(&mut self, db: DbIndex, key: &[u8]) -> Option<Place> {
         let hash = self.hash_of(key);
         let Some(place) = self.locate_to_read(db, hash, key) else {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return None;
         };
-        let entry = self.dbs[db].keys.at(place);
-        self.recorder.note_read(entry);
-        Some(entry)
+        self.recorder.note_read(self.dbs[db].keys.at(place));
+        Some(place)
     }
 
     /// The type of a key's value, without counting as use.
     pub fn type_of(&mut self, db: DbIndex, key: &[u8]) -> Option<Type> {
-        self.peek(db, key).map(entry_type)
+        self.peek_name(db, key).map(entry_type)
     }
 
     /// Whether the key is there; counts as use when `touch`.
     pub fn exists(&mut self, db: DbIndex, key: &[u8], touch: bool) -> bool {
-        if touch { self.lookup(db, key).is_some() } else { self.peek(db, key).is_some() }
+        if touch { self.lookup_place(db, key).is_some() } else { self.peek_name(db, key).is_some() }
     }
 
     /// A collection of the type `C`, to be read.
@@ -371,13 +404,17 @@ impl Keyspace {
         change: impl FnOnce(&mut C::Guard<'_>) -> R,
     ) -> Result<Option<Updated<R>>, WrongType> {
         let hash = self.hash_of(key);
-        let found = self.locate(db, hash, key);
+        let found = self.locate_name(db, hash, key);
         let place = match found {
             Some(place) if entry_type(self.dbs[db].keys.at(place)) != C::TYPE => {
                 self.recorder.note_read(self.dbs[db].keys.at(place));
                 return Err(WrongType);
             }
-            Some(place) => place,
+            Some(place) => match self.with_value(db, place) {
+                Some(place) => place,
+                // It is there, and cannot be read: nothing is made in its place.
+                None => return Ok(None),
+            },
             None if create => {
                 let mut entry = Entry::with_bytes(key, C::packed_kind().0, &[0]);
                 entry.set_access(access::fresh(&self.settings, self.now_ms));
@@ -425,7 +462,7 @@ impl Keyspace {
     /// Deletes a key. Whether it was there.
     pub fn delete(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let hash = self.hash_of(key);
-        if self.locate(db, hash, key).is_none() {
+        if self.locate_name(db, hash, key).is_none() {
             self.recorder.note_missing(self.dbs[db].id, hash);
             return false;
         }
@@ -445,7 +482,7 @@ impl Keyspace {
 
     /// When the key expires: `None` when it is not there, `Some(None)` when it does not.
     pub fn expires_at_ms(&mut self, db: DbIndex, key: &[u8]) -> Option<Option<i64>> {
-        self.peek(db, key).map(Entry::expires_at_ms)
+        self.peek_name(db, key).map(Entry::expires_at_ms)
     }
 
     /// Sets or clears when the key expires. Whether it was there.

@@ -19,18 +19,16 @@ impl Keyspace {
         fill: impl FnOnce(&mut C::Guard<'_>) -> R,
     ) -> Result<Option<Updated<R>>, WrongType> {
         let hash = self.hash_of(key);
-        let Some(place) = self.locate(db, hash, key) else {
+        let Some(place) = self.locate_name(db, hash, key) else {
             return self.update::<C, R>(db, key, true, fill);
         };
         self.dbs[db].set_expiry(place, hash, None);
+        let old = self.dbs[db].take_value(place);
         let entry = self.dbs[db].keys.at_mut(place);
-        let object = entry.take_object();
         // Its address stays: the record of the new collection retires that of the old value.
         entry.replace_bytes(C::packed_kind().0, &[0]);
         let updated = self.update::<C, R>(db, key, false, fill);
-        if let Some(object) = object {
-            self.free.object(&mut self.recorder, *object);
-        }
+        self.free.value(&mut self.recorder, old);
         updated
     }
 }

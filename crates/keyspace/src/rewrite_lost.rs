@@ -5,9 +5,13 @@
 //! one may be missed; the caller knows from the segments' counts whether anything is left,
 //! and walks again. What was rewritten has a new address and is passed over the next time.
 
+use std::cell::Cell;
+
 use base::{DbIndex, RecordAddr, SegmentId};
 
+use crate::db::Db;
 use crate::keyspace::Keyspace;
+use crate::table::Keyed;
 
 /// How far a walk is.
 #[derive(Debug)]
@@ -40,14 +44,35 @@ impl Keyspace {
         }
         let mut left = entries_max;
         while let Some(db) = self.dbs.get_mut(walk.db) {
-            let Some(entries) = db.keys.page_mut(walk.page) else {
+            let Db { id, keys, bare_count, .. } = db;
+            let Some(entries) = keys.page_mut(walk.page) else {
                 (walk.db, walk.page) = (walk.db.next(), 0);
                 continue;
             };
             for entry in entries.skip(walk.item) {
+                if entry.is_bare() && entry.addr().is_some_and(is_lost) {
+                    // Only what is next to it may be damaged. If it is itself, it stays where it is.
+                    let addr = entry.addr().expect("just seen");
+                    let source = self.source.as_mut();
+                    let read = source.and_then(|source| source.read(*id, entry.key(), addr));
+                    if let Some(restored) = read {
+                        entry.fill(restored.into_entry());
+                        *bare_count -= 1;
+                    }
+                }
                 if let Some(object) = entry.object_mut() {
                     let recorder = &mut self.recorder;
+                    let is_rewritten = Cell::new(false);
+                    let is_lost = |addr| {
+                        let is_lost = is_lost(addr);
+                        is_rewritten.set(is_rewritten.get() || is_lost);
+                        is_lost
+                    };
                     while let Some(count) = object.rewrite_lost(recorder, walk.piece, &is_lost) {
+                        if is_rewritten.take() {
+                            // No index knows it yet.
+                            object.changed_at = recorder.open_lsn();
+                        }
                         walk.piece += 1;
                         left = left.saturating_sub(count);
                         if left == 0 {
@@ -55,8 +80,8 @@ impl Keyspace {
                         }
                     }
                 }
-                if entry.addr().is_some_and(is_lost) {
-                    self.recorder.log_key(db.id, entry);
+                if !entry.is_bare() && entry.addr().is_some_and(is_lost) {
+                    self.recorder.log_key(*id, entry);
                 }
                 (walk.item, walk.piece) = (walk.item + 1, 0);
                 left = left.saturating_sub(1);

@@ -19,19 +19,29 @@ pub enum EvictionPolicy {
     VolatileRandom,
     /// The key that expires first.
     VolatileTtl,
+    /// No key: the least recently used values leave memory, and stay in the log.
+    ColdLru,
+    /// No key: the least frequently used values leave memory, and stay in the log.
+    ColdLfu,
 }
 
 impl EvictionPolicy {
     /// Whether entries keep how often they are used, rather than when.
     #[must_use]
     pub const fn is_lfu(self) -> bool {
-        matches!(self, Self::AllKeysLfu | Self::VolatileLfu)
+        matches!(self, Self::AllKeysLfu | Self::VolatileLfu | Self::ColdLfu)
+    }
+
+    /// Whether values leave memory and no key is deleted.
+    #[must_use]
+    pub const fn is_cold(self) -> bool {
+        matches!(self, Self::ColdLru | Self::ColdLfu)
     }
 
     /// Whether the choice depends on the use of each key.
     #[must_use]
     pub const fn looks_at_use(self) -> bool {
-        matches!(self, Self::AllKeysLru | Self::VolatileLru) || self.is_lfu()
+        matches!(self, Self::AllKeysLru | Self::VolatileLru | Self::ColdLru) || self.is_lfu()
     }
 
     /// Whether only keys that expire are evicted.

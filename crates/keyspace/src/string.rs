@@ -11,7 +11,6 @@
 use base::{DbIndex, ObjectId, Record, RecordAddr, RecordKind, varint};
 
 use crate::access;
-use crate::db::Db;
 use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::KeyHasher;
 use crate::keyspace::Keyspace;
@@ -318,7 +317,7 @@ impl Keyspace {
         expiry: Expiry,
     ) -> bool {
         let hash = self.hash_of(key);
-        let found = self.locate(db, hash, key);
+        let found = self.locate_name(db, hash, key);
         let Some(place) = found else {
             let mut entry = new_entry(key, value, form, &mut self.recorder);
             entry.set_access(access::fresh(self.settings(), self.now_ms()));
@@ -326,9 +325,8 @@ impl Keyspace {
             self.insert_logged(db, key, entry, expires_at_ms);
             return false;
         };
-        let Db { keys, .. } = &mut self.dbs[db];
-        let entry = keys.at_mut(place);
-        let old = entry.take_object();
+        let old = self.dbs[db].take_value(place);
+        let entry = self.dbs[db].keys.at_mut(place);
         if let Some(number) = form.number(value) {
             entry.replace_int(number);
         } else if value.len() <= CHUNK_BYTES {
@@ -343,9 +341,7 @@ impl Keyspace {
         }
         self.mark_used(db, place);
         self.log_key(db, place);
-        if let Some(object) = old {
-            self.free.object(&mut self.recorder, *object);
-        }
+        self.free.value(&mut self.recorder, old);
         self.modified(db, key);
         true
     }
@@ -367,7 +363,7 @@ impl Keyspace {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<usize, WrongType> {
         let hash = self.hash_of(key);
-        let Some(place) = self.locate(db, hash, key) else {
+        let Some(place) = self.locate_name(db, hash, key) else {
             let mut bytes = vec![0; len];
             change(&mut bytes[range]);
             let mut entry = if len <= CHUNK_BYTES {
@@ -384,6 +380,11 @@ impl Keyspace {
             self.recorder.note_read(entry);
             return Err(WrongType);
         }
+        if self.with_value(db, place).is_none() {
+            // It is there, and cannot be read: nothing is made in its place.
+            return Ok(0);
+        }
+        let entry = self.dbs[db].keys.at_mut(place);
         let (len, log_key) = if entry.object().is_some() {
             change_large(entry, &mut self.recorder, len, range, change)
         } else {

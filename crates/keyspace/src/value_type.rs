@@ -1,7 +1,6 @@
 //! The types that values have for clients.
 
 use crate::entry::{Entry, Kind};
-use crate::object::Object;
 
 /// The type of a value, as TYPE tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +18,9 @@ pub enum Type {
 }
 
 impl Type {
+    /// All of them, by their number.
+    pub(crate) const ALL: [Self; 5] = [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet];
+
     /// The name that TYPE answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -37,14 +39,17 @@ impl Type {
 #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
 pub struct WrongType;
 
-/// The type of an entry's value.
+/// The type of an entry's value, in memory or not.
 pub(crate) fn entry_type(entry: &Entry) -> Type {
-    match entry.kind() {
+    match entry.value_kind() {
         Kind::Str | Kind::StrRaw | Kind::Int => Type::String,
         Kind::ListPacked => Type::List,
         Kind::HashPacked => Type::Hash,
         Kind::SetPacked => Type::Set,
         Kind::ZSetPacked => Type::ZSet,
-        Kind::Object => entry.object().map_or(Type::String, Object::value_type),
+        Kind::Object => match entry.object() {
+            Some(object) => object.value_type(),
+            None => entry.bare_object().map_or(Type::String, |(value_type, _)| value_type),
+        },
     }
 }

@@ -37,6 +37,9 @@ pub trait Host: Send {
     /// What counts towards `maxmemory`, in bytes; cheap enough to ask before every command.
     fn used_bytes(&self) -> u64;
 
+    /// The same host, for another thread.
+    fn another(&self) -> Box<dyn Host>;
+
     /// All figures.
     fn memory(&self) -> MemoryUsage;
 
@@ -54,6 +57,10 @@ pub struct NoHost;
 impl Host for NoHost {
     fn used_bytes(&self) -> u64 {
         0
+    }
+
+    fn another(&self) -> Box<dyn Host> {
+        Box::new(Self)
     }
 
     fn memory(&self) -> MemoryUsage {

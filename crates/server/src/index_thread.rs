@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use base::{Lsn, Mutex};
 use env::Disk;
 use indexing::{Believed, LogIndex, Step};
+use logindex::Published;
 use redo::{Id, Reader, Recovery};
 
 use crate::engine::IndexFigures;
@@ -137,6 +138,13 @@ pub(crate) struct OpenIndex {
     index: LogIndex,
     logger: Logger,
     directory: PathBuf,
+}
+
+impl OpenIndex {
+    /// What readers have of it.
+    pub(crate) fn published(&self) -> Published {
+        self.index.published()
+    }
 }
 
 /// How far the index is, for INFO.

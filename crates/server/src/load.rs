@@ -19,8 +19,9 @@ use indexing::{Believed, Known, LogIndex};
 use keyspace::{ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, NoJournal, Survey};
 
 use crate::config::{LogOptions, Options};
+use crate::host::Host;
 use crate::owned_log;
-use crate::restore::{LogRestorer, Warmup};
+use crate::restore::{LogRestorer, ObjectIndex, Warmup};
 
 /// The log's options as the configuration has them, for the data directory `directory`.
 #[must_use]
@@ -41,6 +42,7 @@ pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
 pub struct Shape {
     databases: usize,
     eviction: EvictionPolicy,
+    maxmemory_bytes: u64,
     /// When its keys are used for the first time: now, as in Redis.
     now_ms: i64,
 }
@@ -49,7 +51,19 @@ impl Shape {
     /// As the configuration says, at this moment.
     #[must_use]
     pub const fn new(options: &Options, now_ms: i64) -> Self {
-        Self { databases: options.databases, eviction: options.eviction, now_ms }
+        let &Options { databases, eviction, maxmemory_bytes, .. } = options;
+        Self { databases, eviction, maxmemory_bytes, now_ms }
+    }
+
+    /// How many bytes what comes unasked may fill, if values may leave memory. A tenth is left for what
+    /// is asked for.
+    #[must_use]
+    pub const fn room_bytes(self) -> Option<u64> {
+        if self.maxmemory_bytes > 0 && self.eviction.is_cold() {
+            Some(self.maxmemory_bytes / 10 * 9)
+        } else {
+            None
+        }
     }
 
     fn keyspace(self, seed: [u8; 16]) -> Keyspace<NoJournal> {
@@ -68,9 +82,11 @@ impl Shape {
 pub fn load(
     recovery: redo::Recovery,
     shape: Shape,
+    host: Box<dyn Host>,
     progress: &mut dyn FnMut(u64),
 ) -> redo::Result<(Keyspace<NoJournal>, redo::Opened)> {
     let mut filling = Filling::new(&recovery, shape);
+    filling.room = shape.room_bytes().map(|bytes_max| (host, bytes_max));
     let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
     Ok((filling.into_keyspace(), opened))
 }
@@ -95,6 +111,8 @@ pub struct ColdLoad {
     pub index: LogIndex,
     /// Brings the keys back.
     pub warmup: Warmup,
+    /// Reads what is asked for.
+    pub restorer: LogRestorer,
 }
 
 /// Opens a log by its index: only what is behind the index's cut is read.
@@ -120,12 +138,14 @@ pub fn load_cold(
     let index =
         LogIndex::open_with(disk, place.directory, reader, database, seed, place.options, tail)?;
     let known = index.known();
-    let restorer = LogRestorer::new(index.published().get(), opened.log.reader(), seed);
-    let warmup = Warmup::new(restorer.another(), known)?;
+    let (names, objects) = (index.published().get(), ObjectIndex::new(index.published()));
+    let restorer = LogRestorer::new(opened.log.reader(), seed, Some(objects));
+    let restorer = restorer.with_names(names.clone());
+    let warmup = Warmup::new(restorer.apart(), names, known)?;
     let mut keyspace = shape.keyspace(seed);
     keyspace.skip_objects_below(floor.max(known.next_object()));
-    keyspace.begin_cold(&cold_start(known), Box::new(restorer));
-    Ok(ColdLoad { keyspace, opened, index, warmup })
+    keyspace.begin_cold(&cold_start(known), Box::new(restorer.another()));
+    Ok(ColdLoad { keyspace, opened, index, warmup, restorer })
 }
 
 fn cold_start(known: &Known) -> ColdStart {
@@ -136,9 +156,15 @@ fn cold_start(known: &Known) -> ColdStart {
     }
 }
 
+/// After so many records it is seen whether memory is short.
+const RECORDS_PER_LOOK: u64 = 1024;
+
 /// A keyspace being filled, as the log sees it.
 pub struct Filling {
     keyspace: Keyspace<NoJournal>,
+    /// The bytes that may be used before values leave memory.
+    room: Option<(Box<dyn Host>, u64)>,
+    records: u64,
     /// The first record that made no sense, and where it is.
     error: Option<(ApplyError, RecordAddr)>,
 }
@@ -149,7 +175,7 @@ impl Filling {
     pub fn new(recovery: &redo::Recovery, shape: Shape) -> Self {
         let mut keyspace = shape.keyspace(recovery.hash_seed());
         keyspace.skip_objects_below(recovery.object_floor());
-        Self { keyspace, error: None }
+        Self { keyspace, room: None, records: 0, error: None }
     }
 
     /// The keyspace as the log has filled it.
@@ -169,6 +195,12 @@ impl redo::Replay for Filling {
     ) {
         if let Err(error) = self.keyspace.apply(record, addr, lsn, retired) {
             self.error.get_or_insert((error, addr));
+        }
+        self.records += 1;
+        if self.records.is_multiple_of(RECORDS_PER_LOOK)
+            && let Some((host, bytes_max)) = &self.room
+        {
+            while host.used_bytes() > *bytes_max && !self.keyspace.cool_step().is_hopeless {}
         }
     }
 

@@ -65,13 +65,16 @@ pub trait LogWorkers: Send {
 /// See the file's top.
 struct OwnedLog {
     log: Log,
+    /// What was there before is not noted in memory by its block: an index must know all of it.
+    settled_lsn: Lsn,
     workers: Box<dyn LogWorkers>,
 }
 
 /// A log whose flushers and compactor `workers` step.
 #[must_use]
 pub fn own(log: Log, workers: Box<dyn LogWorkers>) -> BoxedLog {
-    Box::new(OwnedLog { log, workers })
+    let settled_lsn = log.open_lsn();
+    Box::new(OwnedLog { log, settled_lsn, workers })
 }
 
 /// Starts the log's threads.
@@ -255,6 +258,11 @@ impl Journal for OwnedLog {
     fn is_retired(&self, addr: RecordAddr) -> bool {
         self.log.is_retired(addr)
     }
+
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        // Nothing is in the block that was open then, or it is sealed by now.
+        self.log.indexed_lsn().filter(|lsn| lsn.next() >= self.settled_lsn)
+    }
 }
 
 impl ShardLog for OwnedLog {
@@ -309,6 +317,8 @@ impl ShardLog for OwnedLog {
     }
 
     fn thaw(&mut self) {
+        // What was logged for it may still be in the open block.
+        self.settled_lsn = self.log.open_lsn().next();
         self.log.set_frozen(false);
     }
 
@@ -319,7 +329,7 @@ impl ShardLog for OwnedLog {
     ) -> Result<(), DevicesError> {
         // None listed is one, the default.
         let count_max = devices.len().max(1);
-        let Self { log, workers } = self;
+        let Self { log, workers, .. } = self;
         workers.add_flushers(count_max, &mut || Ok(log.set_devices(devices, entropy)?))
     }
 

@@ -21,15 +21,15 @@ use mio::Waker;
 
 use crate::config::{Config, ConfigError, FsyncPolicy, Options};
 use crate::descriptors::Descriptors;
-use crate::engine::{BoxedLog, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
+use crate::engine::{BoxedLog, ColdSource, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
 use crate::host::Host;
-use crate::index_thread::IndexPlan;
+use crate::index_thread::{IndexPlan, OpenIndex};
 use crate::load::{ColdLoad, IndexPlace, Shape, load, load_cold, log_options, survey};
 use crate::logger::Logger;
 use crate::owned_log;
 use crate::reactor::{LoopHooks, Reactor};
-use crate::restore::RestoreThreads;
+use crate::restore::{FetchThreads, LogRestorer, ObjectIndex, WarmupThread};
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -126,6 +126,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         None
     };
     let pid_file = process::PidFile::write(config.value("pidfile"), logger);
+    let host_of_log = host.another();
     let deps = Deps { clock, disk, entropy: entropy(), host, logger: logger.clone() };
     let mut engine = Engine::new(config, deps);
     engine.set_network(reactor.network());
@@ -138,6 +139,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
+                host: host_of_log,
                 index: &index,
                 reopen: &reopen,
                 waker: waker_of_log,
@@ -378,6 +380,7 @@ impl LoopHooks for Outside {
                 let before = engine.unload()?;
                 let opening = self.log_place.opening(&options);
                 let clock = Arc::clone(&self.log_place.clock);
+                let host = engine.another_host();
                 let mut index = self.log_place.index(&options, &self.logger);
                 index.is_distrusted = request == HostRequest::ReloadAll;
                 let (reopen, waker) =
@@ -386,7 +389,7 @@ impl LoopHooks for Outside {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
                     let shape = Shape::new(&options, clock.now_ms());
-                    LogStart { shape, index: &index, reopen: &reopen, waker }
+                    LogStart { shape, host, index: &index, reopen: &reopen, waker }
                         .run(recovery, progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
@@ -397,8 +400,10 @@ impl LoopHooks for Outside {
                 self.log_place.directory = PathBuf::from(engine.config().value("dir"));
                 let opening = self.log_place.opening(&options);
                 let index = self.log_place.index(&options, &self.logger);
-                let read =
-                    move |recovery, _: &mut dyn FnMut(u64)| survey_and_start(recovery, &index);
+                let waker = wake_by(&self.log_place.waker);
+                let read = move |recovery, _: &mut dyn FnMut(u64)| {
+                    survey_and_start(recovery, &index, waker)
+                };
                 match Loader::spawn(opening, &self.log_place.waker, read) {
                     Ok(surveyor) => self.surveyor = Some(surveyor),
                     Err(why) => engine.log_looked_at(Err(why)),
@@ -411,8 +416,9 @@ impl LoopHooks for Outside {
 
 impl Outside {
     fn loaded(&self, engine: &mut Engine, loaded: Loaded) {
-        let Loaded { keyspace, log, summary, restoration } = loaded;
+        let Loaded { keyspace, log, summary, fetching, restoration } = loaded;
         engine.loaded(keyspace, Some(log));
+        engine.fetch_from(Box::new(fetching));
         let is_cold = restoration.is_some();
         if let Some(restoration) = restoration {
             engine.restore_from(Box::new(restoration));
@@ -443,8 +449,10 @@ struct Loaded {
     keyspace: Keyspace<NoJournal>,
     log: BoxedLog,
     summary: redo::Summary,
+    /// What reads that memory lacks.
+    fetching: FetchThreads,
     /// What brings the keys back, if they are cold.
-    restoration: Option<RestoreThreads>,
+    restoration: Option<WarmupThread>,
 }
 
 /// A thread that opens the log and reads it.
@@ -519,6 +527,7 @@ const FETCHERS: usize = 4;
 /// Reads the log, by its index or as a whole, and starts its threads.
 struct LogStart<'a> {
     shape: Shape,
+    host: Box<dyn Host>,
     index: &'a IndexPlan,
     /// Opens the log again, once it was dropped.
     reopen: &'a dyn Fn() -> Result<redo::Recovery, OpenLogError>,
@@ -558,34 +567,50 @@ impl LogStart<'_> {
             recovery.note_durable(cut);
         }
         let (database, seed) = (recovery.database(), recovery.hash_seed());
-        let (keyspace, opened) = load(recovery, self.shape, progress)?;
+        let (mut keyspace, opened) = load(recovery, self.shape, self.host, progress)?;
         let index = index.open(opened.log.reader(), database, seed)?;
+        let restorer = restorer(&opened, seed, index.as_ref());
+        keyspace.set_restorer(Box::new(restorer.another()));
+        let fetching = FetchThreads::new(restorer, FETCHERS, self.waker);
         let summary = opened.summary.clone();
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-        Ok(Loaded { keyspace, log, summary, restoration: None })
+        Ok(Loaded { keyspace, log, summary, fetching, restoration: None })
     }
 
     fn start_cold(self, cold: ColdLoad) -> Result<Loaded, OpenLogError> {
-        let ColdLoad { keyspace, opened, index, warmup } = cold;
+        let ColdLoad { keyspace, opened, index, warmup, restorer } = cold;
         let summary = opened.summary.clone();
         let index = Some(self.index.take_over(index));
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
+        let fetching = FetchThreads::new(restorer, FETCHERS, Arc::clone(&self.waker));
         let restoration =
-            RestoreThreads::start(warmup, FETCHERS, &self.waker).map_err(OpenLogError::NoThread)?;
-        Ok(Loaded { keyspace, log, summary, restoration: Some(restoration) })
+            WarmupThread::start(warmup, &self.waker).map_err(OpenLogError::NoThread)?;
+        Ok(Loaded { keyspace, log, summary, fetching, restoration: Some(restoration) })
     }
+}
+
+/// What reads values of a log whose keys are all in memory.
+fn restorer(opened: &redo::Opened, seed: [u8; 16], index: Option<&OpenIndex>) -> LogRestorer {
+    let objects = index.map(|index| ObjectIndex::new(index.published()));
+    LogRestorer::new(opened.log.reader(), seed, objects)
 }
 
 /// Opens a log for a keyspace that is there already, and starts its threads.
 fn survey_and_start(
     mut recovery: redo::Recovery,
     index: &IndexPlan,
+    waker: redo::Waker,
 ) -> Result<OpenedLog, OpenLogError> {
     let (database, seed) = (recovery.database(), recovery.hash_seed());
     // The keyspace that is there is the newest: whatever the log holds is read.
     index.peek(&mut recovery)?;
     let (survey, opened) = survey(recovery)?;
     let index = index.open(opened.log.reader(), database, seed)?;
+    let reading = restorer(&opened, seed, index.as_ref());
+    let source = ColdSource {
+        restorer: Box::new(reading.another()),
+        fetching: Box::new(FetchThreads::new(reading, FETCHERS, waker)),
+    };
     let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-    Ok(OpenedLog { log, survey })
+    Ok(OpenedLog { log, survey, source: Some(source) })
 }

@@ -215,6 +215,11 @@ impl Keeper {
         }
     }
 
+    /// What readers have of it.
+    pub(crate) fn published(&self) -> Option<logindex::Published> {
+        self.index.as_ref().map(LogIndex::published)
+    }
+
     /// Does something, and what follows if that fails.
     pub(crate) fn step(&mut self, may_look: bool) -> Step {
         let Some(index) = &mut self.index else { return Step::Finished };

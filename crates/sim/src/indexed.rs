@@ -32,7 +32,8 @@ impl Life<'_> {
             && !run.is_betrayed
             && run.decayed.is_none()
             && !self.machine.engine.is_asleep()
-            && !self.machine.engine.keyspace().is_cold();
+            && !run.drops_values
+            && !self.machine.engine.keyspace().may_lack();
         if is_well && run.index.one_in(150) {
             self.switch_log()?;
         }
@@ -64,7 +65,9 @@ impl Life<'_> {
     pub(crate) fn end_index(&mut self) -> Result<(), String> {
         if let Some(stats) = self.machine.engine.keyspace().cold_stats() {
             self.run.tally.cold_fetches += stats.fetched;
+            self.run.tally.values_fetched += stats.warmed;
         }
+        self.run.tally.values_dropped += self.machine.engine.keyspace().stats().cooled;
         if let Some(index) = &lock(&self.machine.works).index {
             let tally = &mut self.run.tally;
             tally.lives_with_index += 1;

@@ -12,11 +12,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use base::DbId;
+use base::{DbId, Lsn, ObjectId};
 use env_sim::{SimDisk, SimEntropy};
-use keyspace::Restored;
+use keyspace::Missing;
 use redo::Step;
-use server::engine::{Comeback, Restoration};
+use server::engine::{Comeback, Fetched, Fetching, Restoration};
 use server::restore::{LogRestorer, WarmStep, Warmup};
 
 use crate::machine::Machine;
@@ -25,23 +25,26 @@ use crate::wiretap::lock;
 /// How much may wait for the executor.
 const QUEUE_LEN: usize = 3;
 
-/// A key, by its database.
-type Name = (DbId, Box<[u8]>);
+/// What can be asked for.
+enum Wanted {
+    Missing(Missing),
+    Elements(ObjectId),
+}
 
-/// The threads that bring keys back, as one step machine.
+/// The threads that bring keys and values back, as one step machine.
 pub(crate) struct Comebacks {
     warmup: Option<Warmup>,
     fetcher: Option<LogRestorer>,
     queue: VecDeque<Comeback>,
-    asked: VecDeque<Name>,
-    fetched: VecDeque<(DbId, Box<[u8]>, Option<Restored>)>,
+    asked: VecDeque<Wanted>,
+    fetched: VecDeque<Fetched>,
 }
 
 impl Comebacks {
-    pub(crate) fn new(warmup: Warmup) -> Self {
+    pub(crate) fn new(fetcher: LogRestorer, warmup: Option<Warmup>) -> Self {
         Self {
-            fetcher: Some(warmup.fetcher()),
-            warmup: Some(warmup),
+            fetcher: Some(fetcher),
+            warmup,
             queue: VecDeque::new(),
             asked: VecDeque::new(),
             fetched: VecDeque::new(),
@@ -60,9 +63,13 @@ impl Comebacks {
             && !self.asked.is_empty()
         {
             let at = usize::try_from(rng.below(self.asked.len() as u64)).expect("few");
-            let (db, key) = self.asked.remove(at).expect("there are so many");
-            let restored = fetcher.fetch(db, &key);
-            self.fetched.push_back((db, key, restored));
+            self.fetched.push_back(match self.asked.remove(at).expect("there are so many") {
+                Wanted::Missing(missing) => {
+                    let restored = fetcher.fetch(&missing);
+                    Fetched::Missing(missing, restored)
+                }
+                Wanted::Elements(object) => Fetched::Elements(object, fetcher.garbage(object).ok()),
+            });
             return Step::Worked;
         }
         if self.queue.len() >= QUEUE_LEN {
@@ -85,6 +92,7 @@ impl Comebacks {
 }
 
 /// What the engine has of it.
+#[derive(Clone)]
 pub(crate) struct Source(pub(crate) Arc<Mutex<Comebacks>>);
 
 impl Restoration for Source {
@@ -92,16 +100,37 @@ impl Restoration for Source {
         lock(&self.0).queue.pop_front()
     }
 
-    fn fetch(&mut self, db: DbId, key: &[u8]) {
-        lock(&self.0).asked.push_back((db, key.into()));
-    }
-
-    fn take_fetched(&mut self) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
-        lock(&self.0).fetched.pop_front()
-    }
-
     fn list(&mut self, db: DbId) {
         lock(&self.0).warmup.iter_mut().for_each(|warmup| warmup.list(db));
+    }
+}
+
+impl Fetching for Source {
+    fn fetch(&mut self, missing: &Missing) -> bool {
+        lock(&self.0).asked.push_back(Wanted::Missing(missing.clone()));
+        true
+    }
+
+    fn list(&mut self, object: ObjectId) -> bool {
+        lock(&self.0).asked.push_back(Wanted::Elements(object));
+        true
+    }
+
+    fn indexed_lsn(&mut self) -> Option<Lsn> {
+        lock(&self.0).fetcher.as_ref()?.objects()?.cut()
+    }
+
+    fn pin(&mut self, is_pinned: bool) {
+        let comebacks = lock(&self.0);
+        match comebacks.fetcher.as_ref().and_then(LogRestorer::objects) {
+            Some(objects) if is_pinned => objects.pin(),
+            Some(objects) => objects.unpin(),
+            None => {}
+        }
+    }
+
+    fn take(&mut self) -> Option<Fetched> {
+        lock(&self.0).fetched.pop_front()
     }
 }
 

@@ -176,6 +176,12 @@ impl<'a> Life<'a> {
                 return Ok(());
             }
         }
+        if self.run.drops_values && self.run.rng.below(12) == 0 {
+            let looks = 1 + self.run.rng.below(12);
+            self.run.note(|| format!("memory is full, for {looks} looks"));
+            self.run.tally.evictions += 1;
+            self.machine.fill_memory(looks);
+        }
         match self.run.rng.below(100) {
             0..40 => self.iteration(),
             40..74 => {
@@ -280,7 +286,7 @@ impl<'a> Life<'a> {
         }
         // Nothing is executed between here and the end of the log.
         let state = match self.machine.engine.keyspace() {
-            keyspace if keyspace.is_cold() => self.machine.look()?.clone(),
+            keyspace if keyspace.may_lack() => self.machine.look()?.clone(),
             keyspace => Picture::of(keyspace),
         };
         let (unloaded, _) = self.machine.call(Engine::unload)?;

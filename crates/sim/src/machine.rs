@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, Lsn, ObjectId};
 use env::Clock;
 use env_sim::SimEntropy;
-use keyspace::Survey;
 use redo::{DeviceState, Summary};
-use server::engine::{BoxedLog, Deps, Engine, ShardLog};
+use server::engine::{Deps, Engine, OpenedLog, ShardLog};
 use server::host::{CpuTimes, Host, MemoryUsage};
 use server::logger::Logger;
 
 use crate::index::{Expected, IndexShape};
+use crate::instant::Source;
 use crate::opening::{Data, Open, Site, recover, survey};
 use crate::picture::Picture;
 use crate::shadow::{Logged, Shadow};
@@ -90,8 +90,17 @@ pub(crate) fn boot(site: &Site<'_>) -> redo::Result<(Machine, Summary)> {
     let Data { keyspace, open, picture, summary, source } = data;
     let Open { log, works, tap, shadow } = open;
     engine.loaded(keyspace, Some(log));
-    source.into_iter().for_each(|source| engine.restore_from(Box::new(source)));
+    connect(&mut engine, source);
     Ok((Machine { engine, works, tap, shadow, picture, used_bytes }, summary))
+}
+
+/// What `server::serve` does with what brings keys and values back.
+fn connect(engine: &mut Engine, source: Option<Source>) {
+    let Some(source) = source else { return };
+    engine.fetch_from(Box::new(source.clone()));
+    if engine.keyspace().is_cold() {
+        engine.restore_from(Box::new(source));
+    }
 }
 
 /// A machine whose memory is as full as the simulator says; every look finds a byte less.
@@ -104,6 +113,10 @@ impl Host for SimHost {
         let used_bytes = self.used_bytes.load(Ordering::Relaxed);
         self.used_bytes.store(used_bytes.saturating_sub(1), Ordering::Relaxed);
         used_bytes
+    }
+
+    fn another(&self) -> Box<dyn Host> {
+        Box::new(Self { used_bytes: Arc::clone(&self.used_bytes) })
     }
 
     fn memory(&self) -> MemoryUsage {
@@ -192,7 +205,7 @@ impl Machine {
             return Ok(Err(wrong));
         }
         self.engine.loaded(keyspace, Some(log));
-        source.into_iter().for_each(|source| self.engine.restore_from(Box::new(source)));
+        connect(&mut self.engine, source);
         (self.works, self.tap, self.shadow, self.picture) = (works, tap, shadow, picture);
         Ok(Ok(()))
     }
@@ -213,12 +226,12 @@ impl Machine {
     ///
     /// # Errors
     /// Why that cannot be.
-    pub(crate) fn open_log(&mut self, site: &Site<'_>) -> redo::Result<(BoxedLog, Survey)> {
-        let (open, survey) = survey(site, &mut SimEntropy::new(site.seed))?;
+    pub(crate) fn open_log(&mut self, site: &Site<'_>) -> redo::Result<OpenedLog> {
+        let (open, survey, source) = survey(site, &mut SimEntropy::new(site.seed))?;
         let Open { log, works, tap, shadow } = open;
         self.picture = Picture::of(shadow.keyspace());
         (self.works, self.tap, self.shadow) = (works, tap, shadow);
-        Ok((log, survey))
+        Ok(OpenedLog { log, survey, source })
     }
 
     /// Follows the log to the last block that was sealed. Returns what a crash brings back after
@@ -325,8 +338,9 @@ impl Machine {
     pub(crate) fn look_thoroughly(&mut self) -> Result<(), String> {
         let whole = Picture::of(self.engine.keyspace());
         let is_cold = self.engine.keyspace().is_cold();
+        let may_lack = self.engine.keyspace().may_lack();
         let known = self.look()?;
-        let is_same = if is_cold { known.has(&whole) } else { *known == whole };
+        let is_same = if may_lack { known.has(&whole) } else { *known == whole };
         if !is_same {
             let difference = known.difference(&whole);
             return Err(format!("UNLOGGED: changed without a record: {difference}"));
@@ -336,7 +350,8 @@ impl Machine {
         if self.picture != Picture::of(self.shadow.keyspace()) {
             return Err("UNHEARD: records have changed a key that they do not name".to_owned());
         }
-        if self.engine.keyspace().freeing() > 0 || is_cold {
+        let is_freeing = self.engine.keyspace().freeing() + self.engine.keyspace().unlisted() > 0;
+        if is_freeing || is_cold {
             return Ok(());
         }
         self.shadow.compare_retired(&lock(&self.tap).retired)

@@ -13,11 +13,12 @@ use env::{Clock, Disk};
 use env_sim::{SimClock, SimDisk, SimEntropy};
 use indexing::{Believed, LogIndex};
 use keyspace::{Keyspace, NoJournal, Survey};
-use redo::{Env, Opened, Recovery, Summary};
+use redo::{Env, Opened, Reader, Recovery, Summary};
 use server::config::Config;
-use server::engine::BoxedLog;
+use server::engine::{BoxedLog, ColdSource};
 use server::load::{ColdLoad, Filling, IndexPlace, Shape, load_cold, log_options};
 use server::owned_log::own;
+use server::restore::{LogRestorer, ObjectIndex, Warmup};
 
 use crate::addresses::Addresses;
 use crate::index::{self, IndexShape, Keeper, index_dir};
@@ -49,6 +50,11 @@ impl Site<'_> {
         self.shape.index.filter(|_| self.keeps_index)
     }
 
+    /// Whether values may leave memory.
+    fn drops_values(&self) -> bool {
+        self.config.options().eviction.is_cold()
+    }
+
     /// What the log is read into.
     fn twice(&self, recovery: &Recovery) -> Twice {
         let shape = Shape::new(&self.config.options(), self.clock.now_ms());
@@ -63,7 +69,7 @@ pub(crate) struct Data {
     pub(crate) open: Open,
     pub(crate) picture: Picture,
     pub(crate) summary: Summary,
-    /// What brings the keys back, if they are cold.
+    /// What brings keys and values back, if they may not be in memory.
     pub(crate) source: Option<Source>,
 }
 
@@ -156,8 +162,15 @@ pub(crate) fn recover(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Dat
     let picture = Picture::of(&keyspace);
     assert!(picture == Picture::of(shadow.keyspace()), "the shadow is the server's keyspace");
     let (tap, summary) = (Tap::new(&keyspace, retired, addresses), opened.summary.clone());
+    let reader = opened.log.reader();
     let open = start_log(site, rng, identity, opened, tap, shadow, None)?;
-    Ok(Data { keyspace, open, picture, summary, source: None })
+    let mut keyspace = keyspace;
+    let source = site.drops_values().then(|| {
+        let restorer = restorer_of(&open, reader, identity.1);
+        keyspace.set_restorer(Box::new(restorer.another()));
+        source_of(&open, restorer, None)
+    });
+    Ok(Data { keyspace, open, picture, summary, source })
 }
 
 /// As [`recover`], by the index; `copy` is read as a whole.
@@ -174,7 +187,7 @@ fn recover_cold(
     let place = IndexPlace { disk: &disk, directory: &index_dir(), options };
     let shape = Shape::new(&site.config.options(), site.clock.now_ms());
     let cold = load_cold(recovery, believed, shape, &place, &mut |_| {})?;
-    let ColdLoad { keyspace, opened, index, warmup } = cold;
+    let ColdLoad { keyspace, opened, index, warmup, restorer } = cold;
 
     let whole = Site { disk: copy, keeps_index: false, ..*site };
     let recovery = find_log(&whole, &mut SimEntropy::new(0)).expect("the copy works well");
@@ -191,9 +204,21 @@ fn recover_cold(
     let picture = Picture::of(&full);
     let (tap, summary) = (Tap::new(&full, retired, addresses), opened.summary.clone());
     let open = start_log(site, rng, identity, opened, tap, shadow, Some(index))?;
-    let comebacks = Arc::new(Mutex::new(Comebacks::new(warmup)));
+    let source = Some(source_of(&open, restorer, Some(warmup)));
+    Ok(Data { keyspace, open, picture, summary, source })
+}
+
+/// What reads values by the index that is kept, if one is.
+fn restorer_of(open: &Open, reader: Reader, seed: [u8; 16]) -> LogRestorer {
+    let index = lock(&open.works).index.as_ref().and_then(Keeper::published);
+    LogRestorer::new(reader, seed, index.map(ObjectIndex::new))
+}
+
+/// The threads that bring keys and values back, as the simulator steps them.
+fn source_of(open: &Open, fetcher: LogRestorer, warmup: Option<Warmup>) -> Source {
+    let comebacks = Arc::new(Mutex::new(Comebacks::new(fetcher, warmup)));
     lock(&open.works).comebacks = Some(Arc::clone(&comebacks));
-    Ok(Data { keyspace, open, picture, summary, source: Some(Source(comebacks)) })
+    Source(comebacks)
 }
 
 /// An error that keeps the server from starting.
@@ -207,7 +232,10 @@ fn as_log_error(error: indexing::Error) -> redo::Error {
 }
 
 /// The same for a log that is turned on.
-pub(crate) fn survey(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<(Open, Survey)> {
+pub(crate) fn survey(
+    site: &Site<'_>,
+    rng: &mut SimEntropy,
+) -> redo::Result<(Open, Survey, Option<ColdSource>)> {
     let recovery = find_log(site, rng)?;
     let identity = (recovery.database(), recovery.hash_seed());
     let survey = Survey::new(recovery.object_floor());
@@ -220,5 +248,13 @@ pub(crate) fn survey(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<(Ope
     // What is garbage the log is told when all is logged anew, and so is the tap.
     let mut tap = Tap::new(shadow.keyspace(), BTreeSet::new(), addresses);
     tap.is_copying = true;
-    Ok((start_log(site, rng, identity, opened, tap, shadow, None)?, survey))
+    let reader = opened.log.reader();
+    let open = start_log(site, rng, identity, opened, tap, shadow, None)?;
+    let source = site.drops_values().then(|| {
+        let restorer = restorer_of(&open, reader, identity.1);
+        let keyspaces = Box::new(restorer.another());
+        let fetching = Box::new(source_of(&open, restorer, None));
+        ColdSource { restorer: keyspaces, fetching }
+    });
+    Ok((open, survey, source))
 }

@@ -31,6 +31,9 @@ use crate::workload::{DATABASES, Workload};
 /// How many devices there may be.
 pub(crate) const DEVICES_MAX: usize = 3;
 
+/// From this seed on, eight of sixteen have a `maxmemory-policy` by which values leave memory.
+const COLD_SEEDS: u64 = 1 << 32;
+
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -103,6 +106,8 @@ pub(crate) struct Run {
     configs: Vec<Config>,
     pub(crate) shape: LogShape,
     pub(crate) index: Fate,
+    /// `maxmemory-policy` is cold-lfu.
+    pub(crate) drops_values: bool,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Tally,
     pub(crate) workload: Workload,
@@ -139,6 +144,8 @@ impl Run {
     /// A run on a log of this shape.
     pub(crate) fn shaped(plan: Plan, shape: LogShape, index: Fate, mut rng: SimEntropy) -> Self {
         let compaction = rng.below(3);
+        // Older seeds are named in documents, and stay what they are.
+        let drops_values = plan.seed >= COLD_SEEDS && plan.seed & 8 != 0;
         let is_large = rng.below(3) == 0;
         let disk = SimDisk::new(rng.next(), Faults::default());
         if plan.is_traced {
@@ -148,7 +155,8 @@ impl Run {
             plan,
             disk,
             clock: SimClock::new(1_700_000_000_000),
-            configs: (0..3).map(|policy| configuration(policy, compaction)).collect(),
+            configs: (0..3).map(|policy| configuration(policy, compaction, drops_values)).collect(),
+            drops_values,
             shape,
             index,
             ledger: Ledger::new(plan.is_traced),
@@ -442,7 +450,7 @@ impl Run {
 }
 
 /// What the server is configured like.
-fn configuration(policy: usize, compaction: u64) -> Config {
+fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
     let policy = crate::workload::POLICIES[policy];
     let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
     let (databases, memory) = (DATABASES.to_string(), MEMORY_MAX_BYTES.to_string());
@@ -457,7 +465,7 @@ fn configuration(policy: usize, compaction: u64) -> Config {
         ["--log-compaction-bytes-per-second", "0"],
         ["--latency-tracking", "no"],
         ["--maxmemory", &memory],
-        ["--maxmemory-policy", "allkeys-random"],
+        ["--maxmemory-policy", if drops_values { "cold-lfu" } else { "allkeys-random" }],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     server::config::load(None, &words).expect("the words are directives")

@@ -115,7 +115,7 @@ impl Life<'_> {
             let (seed, steps_per_million) = self.run.site_numbers();
             let site = self.run.site(seed, steps_per_million);
             match self.machine.open_log(&site) {
-                Ok((log, survey)) => return Ok(Some(OpenedLog { log, survey })),
+                Ok(opened) => return Ok(Some(opened)),
                 Err(_) if self.run.disk.is_crashed() => {
                     self.is_dead = true;
                     return Ok(None);

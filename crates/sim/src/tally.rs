@@ -46,6 +46,10 @@ tally! {
     reloads,
     /// Times that memory was full and keys were evicted.
     evictions,
+    /// Values that have left memory, and that came back.
+    values_dropped,
+    /// See `values_dropped`.
+    values_fetched,
     /// Commands sent.
     commands,
     /// Times that something was sent while the server slept, or writers had to wait.

@@ -228,6 +228,10 @@ impl Journal for Wiretap {
     fn is_retired(&self, addr: RecordAddr) -> bool {
         self.log.is_retired(addr)
     }
+
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        self.log.indexed_lsn()
+    }
 }
 
 impl ShardLog for Wiretap {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
 use keyspace::hash::Hash;
 use keyspace::{
-    ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, Look, RestoreError, Restored,
-    Restorer,
+    ColdStart, DatabaseMap, Expiry, Journal, KeyHasher, Keyspace, Look, Need, RestoreError,
+    Restored, Restorer,
 };
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ use crate::journal::{Logged, LoggedKeyspace, MemoryLog, SEED, addr};
 
 /// What an index says of a log at one moment: the newest records, by name.
 #[derive(Clone, Default)]
-struct Index {
+pub(crate) struct Index {
     records: Vec<Logged>,
     keys: BTreeMap<(DbId, Box<[u8]>), RecordAddr>,
     elements: BTreeMap<ObjectId, BTreeMap<Box<[u8]>, RecordAddr>>,
@@ -30,7 +30,7 @@ struct Index {
 }
 
 impl Index {
-    fn of(log: &MemoryLog) -> Self {
+    pub(crate) fn of(log: &MemoryLog) -> Self {
         let records = log.records().clone();
         let mut index = Self { records, next_object: ObjectId(1), ..Self::default() };
         for (at, logged) in index.records.iter().enumerate() {
@@ -62,7 +62,7 @@ impl Index {
         self.records[addr.ordinal() as usize].record()
     }
 
-    fn restored(&self, addr: RecordAddr) -> Restored {
+    pub(crate) fn restored(&self, addr: RecordAddr) -> Restored {
         let begun = Restored::of(&self.record(addr), addr, KeyHasher::new(SEED));
         let mut restored = begun.expect("the record of a key");
         for addr in self.elements.get(&restored.object()).into_iter().flat_map(BTreeMap::values) {
@@ -120,7 +120,7 @@ fn warm_up(keyspace: &mut LoggedKeyspace, index: &Index) {
 
 /// What is not retired, whatever the order in which it was logged: elements of a copy come as they lie
 /// in their table.
-fn needed(log: &MemoryLog) -> Vec<String> {
+pub(crate) fn needed(log: &MemoryLog) -> Vec<String> {
     let records = log.records();
     let needed = records.iter().filter(|it| !it.is_retired && !it.kind.is_delete());
     let mut needed: Vec<String> = needed.map(|it| format!("{:?}", it.record())).collect();
@@ -200,14 +200,14 @@ fn a_key_that_cannot_be_read_is_told_and_nothing_is_made_of_it() {
     let mut keyspace = cold(&log, &index);
     index.is_broken.store(true, Ordering::Relaxed);
     let failed = RestoreError::Io("the index cannot be read".to_owned());
-    assert_eq!(keyspace.restore(DB0, b"k"), Err(failed.clone()));
+    assert_eq!(keyspace.restore(DB0, b"k", Need::Value), Err(failed.clone()));
     assert!(!keyspace.exists(DB0, b"k", false));
     assert_eq!(keyspace.take_restore_failure(), Some(failed));
     assert_eq!(keyspace.take_restore_failure(), None);
     assert_eq!(keyspace.size(DB0).0, 1, "it is there all the same");
     assert_eq!(keyspace.end_cold(), Err(1), "and still to come");
     index.is_broken.store(false, Ordering::Relaxed);
-    assert_eq!(keyspace.restore(DB0, b"k"), Ok(()));
+    assert_eq!(keyspace.restore(DB0, b"k", Need::Value), Ok(()));
     assert!(keyspace.exists(DB0, b"k", false));
     assert_eq!(keyspace.end_cold(), Ok(()));
 }
@@ -223,10 +223,10 @@ fn what_was_looked_up_cannot_fail_until_the_transaction_ends() {
     let index = Index::of(&log);
     let mut keyspace = cold(&log, &index);
     // It is in the table when the transaction begins.
-    assert_eq!(keyspace.restore(DB0, b"a"), Ok(()));
+    assert_eq!(keyspace.restore(DB0, b"a", Need::Value), Ok(()));
     keyspace.forget_lookups();
     for key in [b"a", b"b"] {
-        assert_eq!(keyspace.restore(DB0, key), Ok(()));
+        assert_eq!(keyspace.restore(DB0, key, Need::Value), Ok(()));
     }
     index.is_broken.store(true, Ordering::Relaxed);
     for key in [b"a", b"b"] {
@@ -250,7 +250,7 @@ fn what_came_back_is_freed_before_an_emptied_database_is_listed() {
     first.set_string(DB0, b"back", b"1", Expiry::Clear);
     let index = Index::of(&log);
     let mut keyspace = cold(&log, &index);
-    assert_eq!(keyspace.restore(DB0, b"back"), Ok(()));
+    assert_eq!(keyspace.restore(DB0, b"back", Need::Value), Ok(()));
     let db = keyspace.database_id(DB0);
     keyspace.flush([DB0]);
     assert!(keyspace.has_dropped() && keyspace.freeing() > 0);

@@ -1,6 +1,7 @@
 //! The keyspace as its users see it, and what it leaves in the log.
 
 mod apply;
+mod bare;
 mod cold;
 mod flush;
 mod follow;

@@ -54,6 +54,13 @@ impl IndexBound {
         self.installed.store(u64::MAX, Ordering::Release);
     }
 
+    /// The installed cut; `None` if there is no index.
+    #[must_use]
+    pub fn installed(&self) -> Option<Lsn> {
+        let installed = self.installed.load(Ordering::SeqCst);
+        (installed != u64::MAX).then_some(Lsn(installed))
+    }
+
     /// The block up to which a compaction waits for a cut; below the last one installed for none.
     #[must_use]
     pub fn wanted(&self) -> Lsn {

@@ -31,6 +31,12 @@ impl Log {
         self.validity.is_known()
     }
 
+    /// Returns the block up to which an index durably knows the log; `None` if none is kept.
+    #[must_use]
+    pub fn indexed_lsn(&self) -> Option<Lsn> {
+        self.shared.index_bound.installed()
+    }
+
     /// Takes over which records are needed; the ticks do it, some segments each.
     ///
     /// The set has every record that is needed of those that were there at the start and were not

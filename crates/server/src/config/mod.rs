@@ -155,6 +155,10 @@ impl Config {
         if let Some((directive, why)) = self.refusal() {
             return Err(CannotServe::Unsupported { directive, why });
         }
+        let needs_log = self.value("maxmemory-policy").starts_with("cold-");
+        if needs_log && self.value("appendonly") == "no" {
+            return Err(CannotServe::NoLog);
+        }
         let is_nowhere = self.value("port") == "0" || self.value("bind").trim().is_empty();
         if is_nowhere && self.value("unixsocket").is_empty() {
             return Err(CannotServe::Nowhere);

@@ -102,6 +102,8 @@ pub struct LogOptions {
 #[expect(missing_docs, reason = "the fields are redis.conf's directives, documented there")]
 pub struct Options {
     pub databases: usize,
+    /// So many of a hundred values leave memory after each iteration, for tests: `debug-drop-values`.
+    pub debug_drop_values: u8,
     /// Which keys go when memory is short: `maxmemory-policy`.
     pub eviction: EvictionPolicy,
     pub max_clients: usize,
@@ -135,6 +137,7 @@ impl Config {
     pub fn options(&self) -> Options {
         Options {
             databases: self.number("databases"),
+            debug_drop_values: self.number("debug-drop-values"),
             eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
@@ -230,6 +233,8 @@ fn eviction(name: &str) -> EvictionPolicy {
         "volatile-lfu" => EvictionPolicy::VolatileLfu,
         "volatile-random" => EvictionPolicy::VolatileRandom,
         "volatile-ttl" => EvictionPolicy::VolatileTtl,
+        "cold-lru" => EvictionPolicy::ColdLru,
+        "cold-lfu" => EvictionPolicy::ColdLfu,
         _ => EvictionPolicy::NoEviction,
     }
 }

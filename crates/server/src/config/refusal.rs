@@ -227,4 +227,9 @@ pub enum CannotServe {
     /// No client could connect.
     #[error("nothing to listen on: port is 0 or bind is empty, and there is no unixsocket")]
     Nowhere,
+    /// What leaves memory would be nowhere.
+    #[error(
+        "maxmemory-policy cold-lru and cold-lfu need the redo log: appendonly yes, or another policy"
+    )]
+    NoLog,
 }

@@ -1,7 +1,7 @@
 //! Executes one command and does everything that follows from it: statistics, the slow log,
 //! monitors, what its reply must wait for, notifications, spoiled transactions, ready keys.
 
-use base::{DbIndex, Lsn};
+use base::Lsn;
 use command::context::{Blocking, Context};
 use command::error::CommandError;
 use command::spec::Flags;
@@ -11,6 +11,7 @@ use resp::{SharedBytes, Writer};
 
 use super::client::Closing;
 use super::commands::Executor;
+use super::fetches::Named;
 use super::shard::Level;
 use super::{ClientKey, Engine, commands, pubsub};
 
@@ -63,10 +64,10 @@ impl Engine {
             self.shard.keyspace.forget_lookups();
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
-        let is_cold = self.shard.keyspace.is_cold();
+        let may_lack = self.shard.keyspace.may_lack();
         let (result, blocking) = match commands::executor(command) {
             Some(Executor::Data(_))
-                if is_cold && let Err(error) = self.restore_keys(key, command, args) =>
+                if may_lack && let Err(error) = self.restore_keys(key, command, args) =>
             {
                 (Err(error), None)
             }
@@ -90,7 +91,7 @@ impl Engine {
         };
         let (result, blocking) = match self.shard.keyspace.take_restore_failure() {
             // What the command saw was not all that there is.
-            Some(error) if is_cold => (Err(restore_error(&error)), None),
+            Some(error) if may_lack => (Err(restore_error(&error)), None),
             _ => (result, blocking),
         };
         let failed = match result {
@@ -134,9 +135,9 @@ impl Engine {
     }
 
     /// Brings back these keys.
-    pub(super) fn restore_named(&mut self, names: &[(DbIndex, &[u8])]) -> Result<(), CommandError> {
+    pub(super) fn restore_named(&mut self, names: &[Named<'_>]) -> Result<(), CommandError> {
         let keyspace = &mut self.shard.keyspace;
-        let mut restored = names.iter().map(|(db, name)| keyspace.restore(*db, name));
+        let mut restored = names.iter().map(|it| keyspace.restore(it.db, it.key, it.need));
         restored.try_for_each(|restored| restored.map_err(|error| restore_error(&error)))
     }
 

@@ -1,4 +1,5 @@
-//! Back-pressure: while the log cannot keep up, clients that write wait; all others go on.
+//! Back-pressure: while the log cannot keep up, clients that write wait; all others go on. So it is,
+//! too, while memory is full of what only a durable log would let go.
 //!
 //! ```text
 //!   command ─► writes? ─no──────────────────────────► executed
@@ -57,7 +58,7 @@ impl Engine {
 
     /// Whether a command has to wait until the log keeps up.
     pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
-        self.sessions.congestion.is_congested
+        (self.sessions.congestion.is_congested || self.shard.waits_to_cool())
             && self.sessions[key]
                 .session
                 .flags_of_execution(command)
@@ -72,7 +73,7 @@ impl Engine {
 
     /// Asks the log how it is; those that were held back go on when it keeps up.
     pub(super) fn update_congestion(&mut self) {
-        let is_congested = self.shard.is_log_congested();
+        let is_congested = self.shard.is_log_congested() || self.shard.waits_to_cool();
         // Writers wait for the end of a copy anyhow, and the copy looks after the log itself.
         self.sessions.congestion.is_congested =
             is_congested && !self.shard.log_state().is_copying();

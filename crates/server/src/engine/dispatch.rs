@@ -198,13 +198,13 @@ impl Engine {
                 }
             }
         } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
-            if self.shard.keyspace.is_cold() {
+            if self.shard.keyspace.may_lack() {
                 self.fetch_ahead(key, command, args);
             }
             let client = &mut self.sessions[key];
             client.session.enqueue(command, args);
             client.connection.output.writer().simple("QUEUED");
-        } else if self.shard.keyspace.is_cold() && self.waits_for_keys(key, command, args) {
+        } else if self.shard.keyspace.may_lack() && self.waits_for_keys(key, command, args) {
             return Flow::Postponed;
         } else {
             self.execute(key, command, args);

@@ -11,11 +11,13 @@
 //! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use base::{DbId, DbIndex};
+use base::DbIndex;
 use command::argument;
+use command::keys::KeyAt;
 use command::table::Command;
-use keyspace::Restored;
+use keyspace::{Missing, Need, Restored};
 
 use super::batch::Batch;
 use super::blocking::Wait;
@@ -23,14 +25,20 @@ use super::sessions::Sessions;
 use super::transaction::Transaction;
 use super::{ClientKey, Engine};
 
-/// A key by the id of its database.
-type Name = (DbId, Box<[u8]>);
+/// A key that a command names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named<'a> {
+    pub(super) db: DbIndex,
+    pub(super) key: &'a [u8],
+    /// What of it must be in memory.
+    pub(super) need: Need,
+}
 
 /// See the file's top.
 #[derive(Debug, Default)]
 pub(super) struct Fetches {
     /// What was asked for, and the waits that end with it.
-    asked: BTreeMap<Name, Vec<(ClientKey, u64)>>,
+    asked: BTreeMap<Missing, Vec<(ClientKey, u64)>>,
     last_wait: u64,
 }
 
@@ -59,20 +67,24 @@ impl Engine {
         if session.has_fetched {
             return false;
         }
-        let names = match &session.transaction {
-            Some(_) if command.name == "exec" => self.cold_names_of_exec(key),
+        let all_missing = match &session.transaction {
+            Some(_) if command.name == "exec" => self.missing_of_exec(key),
             _ => {
                 let db = session.db;
-                self.cold_names(db, command, args)
+                self.missing(db, command, args)
             }
         };
-        if names.is_empty() {
-            return false;
-        }
         self.fetches.last_wait += 1;
-        let (wait, left) = (self.fetches.last_wait, names.len());
-        for name in names {
-            self.ask(name).push((key, wait));
+        let wait = self.fetches.last_wait;
+        let mut left = 0;
+        for missing in all_missing {
+            if let Some(waits) = self.ask(missing) {
+                waits.push((key, wait));
+                left += 1;
+            }
+        }
+        if left == 0 {
+            return false;
         }
         self.sessions[key].session.has_fetched = true;
         self.sessions.start_wait(key, Wait::Fetch { wait, left });
@@ -82,14 +94,14 @@ impl Engine {
     /// Asks for the keys of a request that is executed later.
     pub(super) fn fetch_ahead(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
         let db = self.sessions[key].session.db;
-        for name in self.cold_names(db, command, args) {
-            self.ask(name);
+        for missing in self.missing(db, command, args) {
+            self.ask(missing);
         }
     }
 
     /// Asks for the keys of the requests behind the one that waits.
     pub(super) fn fetch_behind(&mut self, key: ClientKey, batch: &Batch<'_>, from: usize) {
-        if !self.shard.keyspace.is_cold() {
+        if !self.shard.keyspace.may_lack() {
             return;
         }
         for index in from..batch.len() {
@@ -100,12 +112,14 @@ impl Engine {
         }
     }
 
-    fn ask(&mut self, name: Name) -> &mut Vec<(ClientKey, u64)> {
+    /// Asks for something, unless it was asked for. The waits that end with it; `None` if it cannot
+    /// be asked for.
+    fn ask(&mut self, missing: Missing) -> Option<&mut Vec<(ClientKey, u64)>> {
         let Self { fetches, shard, .. } = self;
-        fetches.asked.entry(name).or_insert_with_key(|(db, key)| {
-            shard.fetch(*db, key);
-            Vec::new()
-        })
+        match fetches.asked.entry(missing) {
+            Entry::Occupied(asked) => Some(asked.into_mut()),
+            Entry::Vacant(new) => shard.fetch(new.key()).then(|| new.insert(Vec::new())),
+        }
     }
 
     /// The keys that a command names, each in its database.
@@ -114,9 +128,11 @@ impl Engine {
         db: DbIndex,
         command: Command,
         args: &[&'a [u8]],
-    ) -> Vec<(DbIndex, &'a [u8])> {
+    ) -> Vec<Named<'a>> {
         let found = command::keys::of(command.spec(), args).unwrap_or_default();
-        let mut names: Vec<_> = found.into_iter().map(|found| (db, args[found.index])).collect();
+        let need = need_of(command, args);
+        let named = |found: KeyAt| Named { db, key: args[found.index], need };
+        let mut names: Vec<_> = found.into_iter().map(named).collect();
         // What these two write to may be in another database.
         let other = match command.name {
             "move" => args.get(2).map(|number| (args[1], *number)),
@@ -127,7 +143,8 @@ impl Engine {
             }
             _ => None,
         };
-        let other = other.and_then(|(name, number)| Some((self.database_of(number)?, name)));
+        let other = other
+            .and_then(|(key, number)| Some(Named { db: self.database_of(number)?, key, need }));
         names.extend(other);
         names
     }
@@ -136,34 +153,33 @@ impl Engine {
         self.shard.keyspace.database(argument::count(number).ok()?)
     }
 
-    /// The keys of a command that are not in memory and may be in the log, each once.
-    fn cold_names(&mut self, db: DbIndex, command: Command, args: &[&[u8]]) -> Vec<Name> {
-        let found = self.named_keys(db, command, args);
+    /// What a command needs and memory lacks, each once.
+    fn missing(&mut self, db: DbIndex, command: Command, args: &[&[u8]]) -> Vec<Missing> {
+        let named = self.named_keys(db, command, args);
+        self.missing_of(named)
+    }
+
+    fn missing_of<'a>(&mut self, named: impl IntoIterator<Item = Named<'a>>) -> Vec<Missing> {
         let keyspace = &mut self.shard.keyspace;
-        let mut names: Vec<Name> =
-            found.into_iter().filter_map(|(db, name)| keyspace.cold_name(db, name)).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        let missing = |it: Named<'a>| keyspace.missing(it.db, it.key, it.need);
+        let mut all: Vec<Missing> = named.into_iter().filter_map(missing).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Those of all commands that a client has queued, and of the keys that it watches.
-    fn cold_names_of_exec(&mut self, key: ClientKey) -> Vec<Name> {
+    fn missing_of_exec(&mut self, key: ClientKey) -> Vec<Missing> {
         let session = &self.sessions[key].session;
         let (db, watched) = (session.db, session.watched.clone());
         let Some(transaction) = self.sessions[key].session.transaction.take() else {
             return Vec::new();
         };
-        let mut names = Vec::new();
-        for (db, name) in self.queued_keys(db, &transaction) {
-            names.extend(self.shard.keyspace.cold_name(db, name));
-        }
+        let watched = watched.iter().map(|(db, key)| Named { db: *db, key, need: Need::Name });
+        let queued = self.queued_keys(db, &transaction);
+        let missing = self.missing_of(queued.into_iter().chain(watched));
         self.sessions[key].session.transaction = Some(transaction);
-        let keyspace = &mut self.shard.keyspace;
-        names.extend(watched.iter().filter_map(|(db, name)| keyspace.cold_name(*db, name)));
-        names.sort_unstable();
-        names.dedup();
-        names
+        missing
     }
 
     /// The keys that queued commands name, where they are before the first of them.
@@ -171,7 +187,7 @@ impl Engine {
         &self,
         mut db: DbIndex,
         transaction: &'a Transaction,
-    ) -> Vec<(DbIndex, &'a [u8])> {
+    ) -> Vec<Named<'a>> {
         // Which database each index will have.
         let mut at: Vec<DbIndex> = self.shard.keyspace.databases().collect();
         let mut names = Vec::new();
@@ -187,19 +203,31 @@ impl Engine {
                 _ => {}
             }
             let found = self.named_keys(db, queued.command, &args);
-            names.extend(found.into_iter().map(|(db, name)| (at[db.get()], name)));
+            names.extend(found.into_iter().map(|it| Named { db: at[it.db.get()], ..it }));
         }
         names
     }
 
-    /// A key was read, or could not be: the clients that wait for it go on.
-    pub(super) fn fetched(&mut self, db: DbId, key: Box<[u8]>, restored: Option<Restored>) {
+    /// Something was read, or could not be: the clients that wait for it go on.
+    pub(super) fn fetched(&mut self, missing: &Missing, restored: Option<Restored>) {
         if let Some(restored) = restored {
             self.shard.keyspace.install(restored);
         }
-        for (client, wait) in self.fetches.asked.remove(&(db, key)).unwrap_or_default() {
+        for (client, wait) in self.fetches.asked.remove(missing).unwrap_or_default() {
             self.sessions.end_fetch(client, wait);
         }
+    }
+}
+
+/// What a command needs of its keys. One that writes a value over another needs no more than a name;
+/// but an expiry is logged with the value.
+fn need_of(command: Command, args: &[&[u8]]) -> Need {
+    match command.name {
+        "del" | "unlink" | "exists" | "touch" | "type" | "ttl" | "pttl" | "expiretime"
+        | "pexpiretime" | "setex" | "psetex" | "setnx" | "mset" | "msetnx" | "restore"
+        | "memory|usage" | "object|freq" | "object|idletime" => Need::Name,
+        "set" if !args.iter().skip(3).any(|word| argument::is(word, "get")) => Need::Name,
+        _ => Need::Value,
     }
 }
 

@@ -13,8 +13,10 @@ use keyspace::{Keyspace, NoJournal};
 use thiserror::Error;
 
 use super::blocking::Wait;
-use super::shard::{BoxedLog, CloseError, LogState, Restoration};
+use super::shard::{BoxedLog, CloseError, Fetched, Fetching, LogState, Restoration};
 use super::{ClientKey, Engine};
+use crate::host::Host;
+use crate::load::Shape;
 
 /// See the file's top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +97,26 @@ impl Engine {
         self.shard.begin_restoring(source, self.time.now_us);
     }
 
+    /// The host, for another thread.
+    #[must_use]
+    pub fn another_host(&self) -> Box<dyn Host> {
+        self.deps.host.another()
+    }
+
+    /// What memory lacks is read by `fetching`, and by the keyspace itself.
+    pub fn fetch_from(&mut self, fetching: Box<dyn Fetching>) {
+        self.shard.set_fetching(Some(fetching));
+    }
+
     /// Takes over some of the keys that have come.
     pub(super) fn restore_slice(&mut self) {
-        while let Some((db, key, restored)) = self.shard.take_fetched() {
-            self.fetched(db, key, restored);
+        while let Some(fetched) = self.shard.take_fetched() {
+            match fetched {
+                Fetched::Missing(missing, restored) => self.fetched(&missing, restored),
+                Fetched::Elements(object, elements) => {
+                    self.shard.keyspace.retire_elements(object, elements);
+                }
+            }
         }
         if let Some(why) = self.shard.take_distrust() {
             self.deps.logger.warning(&format!(
@@ -109,7 +127,9 @@ impl Engine {
                 self.host_request = Some(HostRequest::ReloadAll);
             }
         }
-        if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger) {
+        let room_bytes = Shape::new(&self.options, 0).room_bytes();
+        let is_short = || room_bytes.is_some_and(|bytes| self.deps.host.used_bytes() > bytes);
+        if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger, &is_short) {
             self.fetches.clear();
             self.sessions.resume_cold(&mut self.shard.keyspace);
         }

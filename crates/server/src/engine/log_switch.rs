@@ -11,13 +11,13 @@ use std::io;
 use base::Lsn;
 use command::spec::Flags;
 use command::table::Command;
-use keyspace::Survey;
+use keyspace::{Restorer, Survey};
 use thiserror::Error;
 
 use super::blocking::Wait;
 use super::client::Closing;
 use super::host_request::RequestError;
-use super::shard::{BoxedLog, CloseError, EnableStep, Level};
+use super::shard::{BoxedLog, CloseError, EnableStep, Fetching, Level};
 use super::{ClientKey, Engine};
 
 /// A log that was opened for a keyspace that is there already.
@@ -26,6 +26,16 @@ pub struct OpenedLog {
     pub log: BoxedLog,
     /// What it holds.
     pub survey: Survey,
+    /// What reads it, once everything is in it.
+    pub source: Option<ColdSource>,
+}
+
+/// What reads a log for what memory lacks.
+pub struct ColdSource {
+    /// On the executor's thread.
+    pub restorer: Box<dyn Restorer>,
+    /// On others.
+    pub fetching: Box<dyn Fetching>,
 }
 
 /// Why the owner has no log to hand over: it cannot be opened, read or started.
@@ -62,13 +72,16 @@ impl Engine {
 
     /// The log is open, or could not be read.
     pub fn log_opened(&mut self, result: Result<OpenedLog, OpenLogError>) {
-        match result.map(|OpenedLog { log, survey }| self.shard.log_opened(log, survey)) {
+        match result {
             Err(why) => self.abort_enable(&why.to_string()),
-            Ok(true) => {
+            Ok(OpenedLog { log, survey, source }) => {
+                if !self.shard.log_opened(log, survey) {
+                    return self.close_log();
+                }
+                self.opened_source = source;
                 self.apply_settings();
                 self.update_frozen();
             }
-            Ok(false) => self.close_log(),
         }
     }
 
@@ -120,6 +133,10 @@ impl Engine {
                 self.update_frozen();
             }
             EnableStep::Done => {
+                if let Some(ColdSource { restorer, fetching }) = self.opened_source.take() {
+                    self.shard.keyspace.set_restorer(restorer);
+                    self.shard.set_fetching(Some(fetching));
+                }
                 self.apply_settings();
                 logger.notice("The redo log is on: everything is in it");
             }
@@ -137,6 +154,11 @@ impl Engine {
 
     /// Makes everything durable and closes the log; the server goes on without.
     pub(super) fn close_log(&mut self) {
+        debug_assert!(!self.shard.keyspace.may_lack(), "what memory lacks is in the log alone");
+        // Its readers keep it locked.
+        self.opened_source = None;
+        self.shard.set_fetching(None);
+        self.shard.keyspace.drop_restorer();
         let closed = self.close();
         let logger = self.deps.logger.clone();
         match &closed {

@@ -63,11 +63,11 @@ use crate::network::{Network, NoNetwork};
 
 pub use client::Peer;
 pub use host_request::HostRequest;
-pub use log_switch::{OpenLogError, OpenedLog};
+pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
-    BoxedLog, CloseError, Comeback, DataState, DevicesError, IndexFigures, LogHealth, LogState,
-    Progress, Reach, Restoration, ShardLog,
+    BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, IndexFigures,
+    LogHealth, LogState, Progress, Reach, Restoration, ShardLog,
 };
 pub use slab::ClientKey;
 
@@ -140,6 +140,8 @@ pub struct Engine {
     pause: Option<commands::client_pause::Pause>,
     sleep: sleep::Sleep,
     fetches: fetches::Fetches,
+    /// What reads a log that is being turned on.
+    opened_source: Option<ColdSource>,
     in_transaction: bool,
     /// A command inside the transaction wants a checkpoint.
     checkpoint_after_exec: bool,
@@ -184,6 +186,7 @@ impl Engine {
             pause: None,
             sleep: sleep::Sleep::default(),
             fetches: fetches::Fetches::default(),
+            opened_source: None,
             in_transaction: false,
             checkpoint_after_exec: false,
             shutdown: None,
@@ -289,8 +292,12 @@ impl Engine {
                 self.run_input(key);
                 self.seal_if_large();
             }
+            self.shard.list_garbage();
             if self.shard.keyspace.freeing() > 0 {
                 self.shard.keyspace.free_step(FREED_ITEMS_MAX);
+            }
+            if self.options.log.enabled && self.options.debug_drop_values > 0 {
+                self.shard.drop_some(self.options.debug_drop_values);
             }
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.

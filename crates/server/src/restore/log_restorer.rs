@@ -1,18 +1,22 @@
-//! One key, read by its name.
+//! One key, or its value, read from the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, ObjectId, RecordAddr};
+use base::{DbId, Mutex, ObjectId, RecordAddr};
 use env::FileError;
 use indexing::Namer;
-use keyspace::{BadRecord, KeyHasher, Look, RestoreError, Restored, Restorer};
+use keyspace::{BadRecord, KeyHasher, Look, Missing, RestoreError, Restored, Restorer};
 use logindex::{Cached, Hash96, Index, Name, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
-/// Reads keys by an index of the log, blocking. See the module's top.
+use super::object_index::ObjectIndex;
+
+/// Reads keys and values from the log, blocking. See the module's top.
 pub struct LogRestorer {
-    index: Index,
+    /// Knows the keys that are cold; none if none is. Shared with all that are made of it.
+    names: Arc<Mutex<Option<Index>>>,
+    objects: Option<ObjectIndex>,
     reader: Reader,
     namer: Namer,
     hasher: KeyHasher,
@@ -21,16 +25,28 @@ pub struct LogRestorer {
 }
 
 impl LogRestorer {
-    /// For the log that `reader` reads, as `index` knows it; `seed` is the database's.
+    /// For the log that `reader` reads; `seed` is the database's. Large values it reads by `objects`.
     #[must_use]
-    pub fn new(index: Index, reader: Reader, seed: [u8; 16]) -> Self {
+    pub fn new(reader: Reader, seed: [u8; 16], objects: Option<ObjectIndex>) -> Self {
         let (namer, hasher) = (Namer::new(seed), KeyHasher::new(seed));
-        Self { index, reader, namer, hasher, is_ending: Arc::default() }
+        let names = Arc::default();
+        Self { names, objects, reader, namer, hasher, is_ending: Arc::default() }
     }
 
-    /// The key, if the index has it and it can be read.
-    pub fn fetch(&mut self, db: DbId, key: &[u8]) -> Option<Restored> {
-        let addr = self.find(db, key).ok()??;
+    /// It finds the keys, too, that `names` knows.
+    #[must_use]
+    pub fn with_names(self, names: Index) -> Self {
+        *self.names.lock() = Some(names);
+        self
+    }
+
+    /// What is missing, if it is there and can be read.
+    pub fn fetch(&mut self, missing: &Missing) -> Option<Restored> {
+        let (db, key) = (missing.db, &missing.key);
+        let addr = match missing.addr {
+            Some(addr) => addr,
+            None => self.find(db, key).ok()??,
+        };
         self.read(db, key, addr).ok()
     }
 
@@ -40,8 +56,20 @@ impl LogRestorer {
         // There are some of them, and each file may take two descriptors.
         let limits = ReaderLimits { open_files: 2, ..ReaderLimits::default() };
         let reader = self.reader.another().with_limits(limits);
-        let (index, is_ending) = (self.index.clone(), Arc::clone(&self.is_ending));
-        Self { index, reader, namer: self.namer, hasher: self.hasher, is_ending }
+        Self {
+            names: Arc::clone(&self.names),
+            objects: self.objects.clone(),
+            reader,
+            namer: self.namer,
+            hasher: self.hasher,
+            is_ending: Arc::clone(&self.is_ending),
+        }
+    }
+
+    /// As [`LogRestorer::another`], but it is not told to end with the others.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { is_ending: Arc::default(), ..self.another() }
     }
 
     /// Tells all that were made of this one to end what they read.
@@ -61,10 +89,6 @@ impl LogRestorer {
         self.reader.record(addr).map_err(|error| of_log(&error))
     }
 
-    pub(super) const fn index(&self) -> &Index {
-        &self.index
-    }
-
     pub(super) const fn reader(&self) -> &Reader {
         &self.reader
     }
@@ -73,16 +97,46 @@ impl LogRestorer {
         self.hasher
     }
 
+    /// The index of large values, if one is kept.
+    #[must_use]
+    pub const fn objects(&self) -> Option<&ObjectIndex> {
+        self.objects.as_ref()
+    }
+
     /// The addresses of an object's elements, in the order of the log.
     pub(super) fn elements(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
-        let mut range =
-            self.index.scope_range(Scope::object(object), Hash96::MIN).map_err(of_index)?;
+        let index = self.objects.as_ref().map(ObjectIndex::get);
+        let index = index.ok_or_else(|| RestoreError::Io("the log has no index".to_owned()))?;
+        let mut addrs = self.elements_in(&index, object)?;
+        addrs.sort_unstable();
+        Ok(addrs)
+    }
+
+    /// The addresses of the elements of an object that was deleted while it was not in memory.
+    ///
+    /// # Errors
+    /// When an index cannot be read.
+    pub fn garbage(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
+        let mut addrs = self.elements(object)?;
+        if let Some(pinned) = self.objects.as_ref().and_then(ObjectIndex::pinned) {
+            addrs.extend(self.elements_in(&pinned, object)?);
+        }
+        addrs.sort_unstable();
+        addrs.dedup();
+        Ok(addrs)
+    }
+
+    fn elements_in(
+        &self,
+        index: &Index,
+        object: ObjectId,
+    ) -> Result<Vec<RecordAddr>, RestoreError> {
+        let mut range = index.scope_range(Scope::object(object), Hash96::MIN).map_err(of_index)?;
         let mut addrs = Vec::new();
         while let Some(entry) = range.next().map_err(of_index)? {
             self.check_ending()?;
             addrs.extend(entry.place().map(|place| place.addr()));
         }
-        addrs.sort_unstable();
         Ok(addrs)
     }
 
@@ -106,17 +160,23 @@ impl LogRestorer {
 impl Restorer for LogRestorer {
     fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
         let name = Name::new(Scope::database(db), self.namer.hash(key));
-        let entry = self.index.probe(name).map_err(of_index)?;
+        let Some(names) = self.names.lock().clone() else { return Ok(None) };
+        let entry = names.probe(name).map_err(of_index)?;
         Ok(entry.and_then(|entry| entry.place().map(|place| place.addr())))
     }
 
     fn look(&mut self, db: DbId, key: &[u8]) -> Look {
         let name = Name::new(Scope::database(db), self.namer.hash(key));
-        match self.index.probe_cached(name) {
+        let Some(names) = &*self.names.lock() else { return Look::Absent };
+        match names.probe_cached(name) {
             Cached::Found(place) => Look::At(place.addr()),
             Cached::Gone | Cached::Absent => Look::Absent,
             Cached::Unknown => Look::Unknown,
         }
+    }
+
+    fn forget_names(&mut self) {
+        *self.names.lock() = None;
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {

@@ -3,9 +3,10 @@
 //! ```text
 //!              name ──► Index ──► address ──► Reader ──► records ──► Restored
 //!                         │  an object: all of its elements' addresses, in the order of the log
-//!   LogRestorer   one key, now, on the executor's thread
+//!   LogRestorer   one key, or the value of one whose address is known; by ObjectIndex a large one
+//!   FetchThreads  some LogRestorers, for what the executor has asked for
 //!   Warmup        which records are needed, then all keys, the newest segments first; a step machine
-//!   RestoreThreads runs a Warmup; what it says waits in a short queue
+//!   WarmupThread  runs a Warmup; what it says waits in a short queue
 //! ```
 //!
 //! After paper 002, sections 4.1 and 4.2: the *Restorer* reads what is asked for at once, and
@@ -17,10 +18,14 @@
 //! - What a compaction has dropped meanwhile was changed meanwhile: it is left out, and whether
 //!   that was right shows in the end, when all keys are counted.
 
+mod fetch_threads;
 mod log_restorer;
-mod restore_threads;
+mod object_index;
 mod warmup;
+mod warmup_thread;
 
+pub(crate) use fetch_threads::FetchThreads;
 pub use log_restorer::LogRestorer;
-pub(crate) use restore_threads::RestoreThreads;
+pub use object_index::ObjectIndex;
 pub use warmup::{WarmStep, Warmup};
+pub(crate) use warmup_thread::WarmupThread;

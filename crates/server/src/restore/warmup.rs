@@ -20,7 +20,7 @@ use std::sync::Arc;
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
 use indexing::{Known, ValidityPass};
 use keyspace::{RestoreError, Restored};
-use logindex::{Hash96, Scope, ScopeRange};
+use logindex::{Hash96, Index, Scope, ScopeRange};
 use redo::{LiveRecords, LogBlock, SegmentScan};
 
 use super::log_restorer::{LogRestorer, bad_record, of_index, of_log};
@@ -46,6 +46,8 @@ pub enum WarmStep {
 /// See the file's top. A step machine: a thread runs it in the product, a simulator interleaves it.
 pub struct Warmup {
     restorer: LogRestorer,
+    /// As it was at the start.
+    index: Index,
     known: Known,
     /// What was there at the start, the oldest segment first.
     segments: Vec<SegmentId>,
@@ -78,16 +80,17 @@ struct Listing {
 }
 
 impl Warmup {
-    /// Of the log and the index of `restorer`, whose cut has told `known`.
+    /// Of all that `index` knows of the log of `restorer`; its cut has told `known`.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn new(restorer: LogRestorer, known: &Known) -> indexing::Result<Self> {
+    pub fn new(restorer: LogRestorer, index: Index, known: &Known) -> indexing::Result<Self> {
         let mut segments = restorer.reader().segments();
         segments.reverse();
-        let pass = ValidityPass::new(restorer.index(), known)?;
+        let pass = ValidityPass::new(&index, known)?;
         Ok(Self {
             restorer,
+            index,
             known: known.clone(),
             segments,
             stage: Stage::Validity(Box::new(pass)),
@@ -98,9 +101,8 @@ impl Warmup {
         })
     }
 
-    /// What reads single keys by the same index.
-    #[must_use]
-    pub fn fetcher(&self) -> LogRestorer {
+    /// By it, what is read here is told to end.
+    pub(super) fn restorer(&self) -> LogRestorer {
         self.restorer.another()
     }
 
@@ -140,7 +142,7 @@ impl Warmup {
             }
             Err(error) => {
                 // A pass that has failed once does not go on.
-                if let Ok(again) = ValidityPass::new(self.restorer.index(), &self.known) {
+                if let Ok(again) = ValidityPass::new(&self.index, &self.known) {
                     **pass = again;
                 }
                 Err(RestoreError::Io(error.to_string()))
@@ -151,7 +153,7 @@ impl Warmup {
     fn list_step(&mut self) -> Result<WarmStep, RestoreError> {
         let Some(Listing { db, range }) = &mut self.listing else {
             let Some(db) = self.dropped.front().copied() else { return Ok(WarmStep::Idle) };
-            let range = self.restorer.index().scope_range(Scope::database(db), Hash96::MIN);
+            let range = self.index.scope_range(Scope::database(db), Hash96::MIN);
             self.listing = Some(Listing { db, range: range.map_err(of_index)? });
             self.dropped.pop_front();
             return Ok(WarmStep::Worked);

@@ -80,6 +80,18 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
             "ERR CONFIG SET failed (possibly related to argument 'appendonly') - keys are still coming back from the log, try again when that is done (see INFO, recovery_state)",
         ));
     }
+    let options = config.options();
+    if turns_log && engine.shard.keyspace.bare_values() > 0 {
+        return Err(error(
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - the values of some keys are in the log only: restart with another maxmemory-policy first (see INFO, cold_values)",
+        ));
+    }
+    if options.eviction.is_cold() && !options.log.enabled {
+        let argument = if turns_log { "appendonly" } else { "maxmemory-policy" };
+        return Err(error(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{argument}') - maxmemory-policy cold-lru and cold-lfu need the redo log"
+        )));
+    }
     let changes_devices = is_new("log-devices");
     let listens = is_new("port") || is_new("bind");
     if listens {

@@ -8,7 +8,7 @@ use keyspace::hash::Hash;
 use keyspace::list::List;
 use keyspace::set::Set;
 use keyspace::zset::ZSet;
-use keyspace::{Keyspace, Type};
+use keyspace::{Keyspace, Need, Type};
 use sha1::{Digest as _, Sha1};
 
 /// A fingerprint in the making.
@@ -47,7 +47,12 @@ pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
         for key in keys {
             let mut one = Fingerprint::default();
             one.mix(&key);
+            let was_there = keyspace.missing(db, &key, Need::Value).is_none();
             add_value(keyspace, db, &key, &mut one);
+            // All values at once may be more than fits.
+            if !was_there {
+                keyspace.cool_key(db, &key);
+            }
             all.xor(&one.0);
         }
     }

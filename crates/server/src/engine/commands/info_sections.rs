@@ -172,7 +172,6 @@ pub(super) fn memory(engine: &Engine, out: &mut String) {
 
 /// How far the comeback of keys is, after a start by the log's index.
 fn recovery(engine: &Engine, out: &mut String) {
-    let keyspace = &engine.shard.keyspace;
     let figures = engine.shard.restore_figures(engine.time.now_us);
     let state = match figures {
         _ if engine.shard.is_loading() => "loading",
@@ -191,12 +190,19 @@ fn recovery(engine: &Engine, out: &mut String) {
     line(out, "recovery_keys_per_sec", per_second);
     line(out, "recovery_eta_seconds", figures.keys_cold / per_second.max(1));
     line(out, "recovery_log_garbage_known", u8::from(engine.shard.knows_validity()));
-    if let Some(stats) = keyspace.cold_stats() {
-        line(out, "cold_lookups", stats.lookups);
-        line(out, "cold_blocking_fetches", stats.fetched);
-        line(out, "cold_failures", stats.failed);
-        line(out, "cold_fetches_waiting", engine.fetches.len());
-    }
+}
+
+/// What memory lacks, and how it comes back.
+fn cold(engine: &Engine, out: &mut String) {
+    let keyspace = &engine.shard.keyspace;
+    let Some(stats) = keyspace.cold_stats() else { return };
+    line(out, "cold_keys", keyspace.cold_keys());
+    line(out, "cold_values", keyspace.bare_values());
+    line(out, "cold_lookups", stats.lookups);
+    line(out, "cold_fetches", stats.warmed);
+    line(out, "cold_blocking_fetches", stats.fetched);
+    line(out, "cold_failures", stats.failed);
+    line(out, "cold_fetches_waiting", engine.fetches.len());
 }
 
 pub(super) fn persistence(engine: &Engine, out: &mut String) {
@@ -216,6 +222,7 @@ pub(super) fn persistence(engine: &Engine, out: &mut String) {
         line(out, "loading_eta_seconds", left_bytes / per_second);
     }
     recovery(engine, out);
+    cold(engine, out);
     constants(
         out,
         &[

@@ -53,7 +53,7 @@ pub(super) fn exec(engine: &mut Engine, key: ClientKey, _args: &[&[u8]]) -> Done
         engine.reply(key).null_array();
         return Ok(());
     }
-    if engine.shard.keyspace.is_cold() {
+    if engine.shard.keyspace.may_lack() {
         // All of them are executed, or none is.
         let names = engine.queued_keys(engine.sessions[key].session.db, &transaction);
         engine.restore_named(&names)?;

@@ -1,8 +1,10 @@
-//! Keeps the memory below `maxmemory`: evicts keys before a command, and says when nothing helps.
+//! Keeps the memory below `maxmemory`: evicts keys or drops values before a command, and says when
+//! nothing helps.
 
+use base::Lsn;
 use env::Clock;
 
-use super::Shard;
+use super::{LogHealth, LogState, Shard, ShardLog};
 use crate::host::Host;
 
 /// How long a command may be held up by evictions, in microseconds; the rest is done before the
@@ -12,9 +14,10 @@ const EVICTION_US_MAX: u64 = 500;
 impl Shard {
     /// Whether evicting may have to be done before a command.
     pub(in crate::engine) fn is_full(&self, host: &dyn Host, limit_bytes: u64) -> bool {
-        // While it is frozen nothing can be evicted; commands that write are refused for what is
-        // behind that.
-        host.used_bytes() > limit_bytes && !self.is_loading() && !self.keyspace.is_frozen()
+        // While it is frozen no key can be evicted; commands that write are refused for what is
+        // behind that. Values may leave memory, as that writes nothing.
+        let may_evict = !self.keyspace.is_frozen() || self.keyspace.settings().eviction.is_cold();
+        host.used_bytes() > limit_bytes && !self.is_loading() && may_evict
     }
 
     /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
@@ -31,6 +34,9 @@ impl Shard {
             self.keyspace.free_step(1000);
         }
         let mut has_room = self.keyspace.freeing() > 0 || host.used_bytes() <= limit_bytes;
+        if self.keyspace.settings().eviction.is_cold() {
+            return has_room || self.cool(host, &is_late, limit_bytes);
+        }
         while !has_room && self.keyspace.evict_one() {
             // A large value is not freed in one piece.
             while self.keyspace.free_step(1000) && !is_late() {}
@@ -41,5 +47,49 @@ impl Shard {
             }
         }
         has_room
+    }
+
+    /// Whether writers wait until values can leave memory: what they have written is not durable yet.
+    pub(in crate::engine) fn waits_to_cool(&self) -> bool {
+        self.cools_after > self.reach.durable && self.health == LogHealth::Good
+    }
+
+    /// Whether values may leave memory: a log that is not on yet has not everything.
+    fn can_cool(&self) -> bool {
+        matches!(self.log_state(), LogState::On(_))
+            && self.keyspace.has_restorer()
+            && !self.is_loading()
+    }
+
+    /// Drops about so many of a hundred of some values, whatever there is room for.
+    pub(in crate::engine) fn drop_some(&mut self, percentage: u8) {
+        if self.can_cool() {
+            self.note_indexed();
+            self.keyspace.drop_some(percentage);
+        }
+    }
+
+    /// Drops values that the log has. `false` when the memory is above the limit and nothing can go.
+    fn cool(&mut self, host: &dyn Host, is_late: &dyn Fn() -> bool, limit_bytes: u64) -> bool {
+        if !self.can_cool() {
+            return false;
+        }
+        self.note_indexed();
+        loop {
+            let cooled = self.keyspace.cool_step();
+            while self.keyspace.free_step(1000) && !is_late() {}
+            if host.used_bytes() <= limit_bytes {
+                return true;
+            }
+            if cooled.is_hopeless {
+                // What is not durable cannot go, and will soon.
+                self.cools_after = self.log_mut().map_or(Lsn::ZERO, ShardLog::request_sync);
+                return self.waits_to_cool();
+            }
+            // Out of time, but not out of values: the command may go ahead.
+            if is_late() {
+                return true;
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The time before the data is there, at the start and at a reload: the log is read elsewhere, and
 //! clients are told so.
 
+use base::Lsn;
 use keyspace::{Keyspace, NoJournal};
 
 use super::{BoxedLog, LogState, Shard};
@@ -83,7 +84,9 @@ impl Shard {
         self.data = DataState::Reloading(progress);
         // Both read the log, which is opened again.
         self.restoring = None;
-        self.keyspace.forget_cold();
+        self.set_fetching(None);
+        self.cools_after = Lsn::ZERO;
+        self.keyspace.drop_restorer();
         std::mem::replace(&mut self.keyspace, empty)
     }
 }

@@ -137,4 +137,8 @@ impl Journal for LogState {
     fn is_retired(&self, addr: RecordAddr) -> bool {
         self.journal().is_some_and(|log| log.is_retired(addr))
     }
+
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        self.journal()?.indexed_lsn()
+    }
 }

@@ -31,6 +31,7 @@ mod reach;
 mod restoring;
 mod sealing;
 
+use base::Lsn;
 use keyspace::Keyspace;
 
 use crate::config::Options;
@@ -43,7 +44,7 @@ pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
 pub(super) use restoring::RestoreFigures;
-pub use restoring::{Comeback, Restoration};
+pub use restoring::{Comeback, Fetched, Fetching, Restoration};
 
 use checkpoints::Checkpoints;
 use healing::Healing;
@@ -62,6 +63,11 @@ pub(crate) struct Shard {
     pub(super) checkpoints: Checkpoints,
     pub(super) expiry: expiry::Cycle,
     healing: Healing,
+    /// Up to here the log must be durable for values to leave memory.
+    cools_after: Lsn,
+    is_index_pinned: bool,
+    /// Reads what memory lacks; none without a log.
+    fetching: Option<Box<dyn Fetching>>,
     /// While keys are cold.
     restoring: Option<Restoring>,
     /// How the comeback of keys was, once it has ended.
@@ -80,6 +86,9 @@ impl Shard {
             checkpoints: Checkpoints::new(unix_s),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
+            cools_after: Lsn::ZERO,
+            is_index_pinned: false,
+            fetching: None,
             restoring: None,
             restored: None,
         }

@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
-use base::{DbId, RecordAddr};
+use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::Restored;
+use keyspace::{Missing, Restored};
 use redo::LiveRecords;
 
 use super::{Shard, ShardLog};
@@ -53,14 +53,35 @@ pub trait Restoration: Send {
     /// What it has to say next, if it has.
     fn take(&mut self) -> Option<Comeback>;
 
-    /// Asks for a key, out of turn: [`Restoration::take_fetched`] tells of it, whatever becomes of it.
-    fn fetch(&mut self, db: DbId, key: &[u8]);
-
-    /// A key that was asked for; without a value if it is not there, or cannot be read.
-    fn take_fetched(&mut self) -> Option<(DbId, Box<[u8]>, Option<Restored>)>;
-
     /// Asks for [`Comeback::Garbage`] of a database that was emptied, and for [`Comeback::Listed`].
     fn list(&mut self, db: DbId);
+}
+
+/// Reads what is asked for, on other threads.
+pub trait Fetching: Send {
+    /// Asks for a key or a value; [`Fetching::take`] tells of it, whatever becomes of it. `false` if it
+    /// cannot be asked for.
+    fn fetch(&mut self, missing: &Missing) -> bool;
+
+    /// Asks for the addresses of an object's elements. `false` if they cannot be asked for.
+    fn list(&mut self, object: ObjectId) -> bool;
+
+    /// The block up to which it finds elements, whatever becomes of the index.
+    fn indexed_lsn(&mut self) -> Option<Lsn>;
+
+    /// Keeps the index as it is now, or no more: it says what is garbage of what is being deleted.
+    fn pin(&mut self, is_pinned: bool);
+
+    /// What comes of something that was asked for.
+    fn take(&mut self) -> Option<Fetched>;
+}
+
+/// What comes of something that was asked for.
+pub enum Fetched {
+    /// A key or a value, if it is there and can be read.
+    Missing(Missing, Option<Restored>),
+    /// The addresses of an object's elements, if they can be read.
+    Elements(ObjectId, Option<Vec<RecordAddr>>),
 }
 
 /// How far the comeback is, for INFO.
@@ -126,18 +147,41 @@ impl Shard {
         self.restored = None;
     }
 
-    /// Asks for a key.
-    pub(in crate::engine) fn fetch(&mut self, db: DbId, key: &[u8]) {
-        if let Some(restoring) = &mut self.restoring {
-            restoring.source.fetch(db, key);
-        }
+    /// What memory lacks is read by `fetching` from now on.
+    pub(in crate::engine) fn set_fetching(&mut self, fetching: Option<Box<dyn Fetching>>) {
+        (self.fetching, self.is_index_pinned) = (fetching, false);
     }
 
-    /// See [`Restoration::take_fetched`].
-    pub(in crate::engine) fn take_fetched(
-        &mut self,
-    ) -> Option<(DbId, Box<[u8]>, Option<Restored>)> {
-        self.restoring.as_mut()?.source.take_fetched()
+    /// See [`Fetching::fetch`].
+    pub(in crate::engine) fn fetch(&mut self, missing: &Missing) -> bool {
+        self.fetching.as_mut().is_some_and(|fetching| fetching.fetch(missing))
+    }
+
+    /// See [`Fetching::take`].
+    pub(in crate::engine) fn take_fetched(&mut self) -> Option<Fetched> {
+        self.fetching.as_mut()?.take()
+    }
+
+    /// Learns which large values may leave memory.
+    pub(in crate::engine) fn note_indexed(&mut self) {
+        let indexed = self.fetching.as_mut().and_then(|fetching| fetching.indexed_lsn());
+        self.keyspace.note_indexed(indexed);
+    }
+
+    /// Has the elements listed of objects that are gone and were not in memory. Called before the block
+    /// ends in which they were deleted, so that no index knows of that.
+    pub(in crate::engine) fn list_garbage(&mut self) {
+        let Some(fetching) = &mut self.fetching else { return };
+        let is_wanted = self.keyspace.freeing() + self.keyspace.unlisted() > 0;
+        if is_wanted != self.is_index_pinned {
+            self.is_index_pinned = is_wanted;
+            fetching.pin(is_wanted);
+        }
+        for object in self.keyspace.take_bare_garbage() {
+            if !fetching.list(object) {
+                self.keyspace.retire_elements(object, None);
+            }
+        }
     }
 
     /// Why the index is not to be believed, if that is so; said once.
@@ -173,7 +217,17 @@ impl Shard {
 
     /// Takes over some of what has come. Whether the clients go on that wait for every key: because
     /// they are there, or because no more come unasked.
-    pub(in crate::engine) fn restore_slice(&mut self, clock: &dyn Clock, logger: &Logger) -> bool {
+    ///
+    /// When memory `is_short`, keys come back without their values.
+    pub(in crate::engine) fn restore_slice(
+        &mut self,
+        clock: &dyn Clock,
+        logger: &Logger,
+        is_short: &dyn Fn() -> bool,
+    ) -> bool {
+        if self.restoring.is_some() {
+            self.note_indexed();
+        }
         let Some(restoring) = &mut self.restoring else { return false };
         for db in self.keyspace.take_dropped() {
             restoring.listing_count += 1;
@@ -191,6 +245,9 @@ impl Shard {
                     if let Some(Err(why)) = log.map(|log| log.note_live(live)) {
                         restoring.distrust.get_or_insert(why.to_string());
                     }
+                }
+                Comeback::Keys(keys) if is_short() => {
+                    keys.into_iter().for_each(|key| _ = self.keyspace.install_bare(key));
                 }
                 Comeback::Keys(keys) => {
                     keys.into_iter().for_each(|key| _ = self.keyspace.install(key));

@@ -9,6 +9,7 @@ use redo::Flusher;
 
 use super::server::TestServer;
 use crate::engine::{CloseError, DevicesError};
+use crate::host::NoHost;
 use crate::load::{Shape, load};
 use crate::owned_log::{LogWorkers, own};
 
@@ -40,7 +41,7 @@ fn server_with_log() -> TestServer {
     };
     let recovery = redo::Recovery::open(env, redo::Options::new(PathBuf::from("/data"))).unwrap();
     let shape = Shape::new(&server.engine.config().options(), 0);
-    let (keyspace, opened) = load(recovery, shape, &mut |_| {}).unwrap();
+    let (keyspace, opened) = load(recovery, shape, Box::new(NoHost), &mut |_| {}).unwrap();
     server.engine.loaded(keyspace, Some(own(opened.log, Box::new(NoWorkers))));
     server
 }

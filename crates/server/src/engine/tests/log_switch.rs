@@ -14,7 +14,7 @@ fn log() -> SharedLog {
 }
 
 fn opened(log: &SharedLog) -> OpenedLog {
-    OpenedLog { log: Box::new(log.clone()), survey: Survey::default() }
+    OpenedLog { log: Box::new(log.clone()), survey: Survey::default(), source: None }
 }
 
 #[test]

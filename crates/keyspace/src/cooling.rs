@@ -1,0 +1,261 @@
+//! Which values leave memory: a hand that goes round over the pages of the tables.
+//!
+//! ```text
+//!   page 0    page 1    page 2    page 3 …          heat of a value: how often, or how lately, it was used
+//!                         ▲
+//!                         hand: values up to the threshold go; the heat of all is counted
+//! ```
+//!
+//! A value that is cold lies in the log already, so nothing is written and nothing is searched for: the
+//! hand passes over a page of some hundred keys that lie side by side, and whatever is not hotter than
+//! the threshold goes. The threshold is such that a round drops about an eighth of what it sees; the
+//! counts that say so are those of the round so far and of the rounds before, of which each counts half
+//! of the next. What has come back is passed over once: a request that waited for it finds it.
+//!
+//! # Invariants
+//! - A value goes only if its record is durable; a large one only if the index knows all of its elements.
+//! - No record is written, none is retired.
+
+use base::{DbIndex, Lsn};
+
+use crate::access;
+use crate::db::Db;
+use crate::entry::{Entry, Kind};
+use crate::journal::Journal;
+use crate::keyspace::Keyspace;
+use crate::settings::Settings;
+
+/// One in so many values goes in a round.
+const ROUND_SHARE: u64 = 8;
+/// Values that are looked at before the first one goes.
+const FIRST_SAMPLES: usize = 256;
+/// After so many pages the threshold is looked at again.
+const PAGES_PER_LOOK: u32 = 16;
+/// After so many rounds in which nothing went there is nothing that can.
+const IDLE_ROUNDS: u32 = 2;
+/// How many heats are told apart.
+const HEATS: usize = 256;
+
+/// See the file's top.
+#[derive(Default)]
+pub(crate) struct Hand {
+    db: DbIndex,
+    page: usize,
+    pages_since_look: u32,
+    heats: Heats,
+    threshold: u8,
+    /// Whether anything went since the hand was at the first page.
+    has_dropped: bool,
+    /// Rounds in a row in which nothing went.
+    idle_rounds: u32,
+}
+
+/// How many values have which heat.
+struct Heats(Box<[u64; HEATS]>);
+
+impl Default for Heats {
+    fn default() -> Self {
+        Self(Box::new([0; HEATS]))
+    }
+}
+
+impl Heats {
+    fn note(&mut self, heat: u8) {
+        self.0[usize::from(heat)] += 1;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|count| *count == 0)
+    }
+
+    /// The least heat up to which the share lies that is to go.
+    fn threshold(&self) -> u8 {
+        let wanted = self.0.iter().sum::<u64>() / ROUND_SHARE;
+        let mut below = 0;
+        let found = self.0.iter().position(|count| {
+            below += count;
+            below > wanted
+        });
+        u8::try_from(found.unwrap_or(HEATS - 1)).expect("there are 256")
+    }
+
+    fn age(&mut self) {
+        self.0.iter_mut().for_each(|count| *count /= 2);
+    }
+}
+
+/// What became of a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cooled {
+    /// How many values have left memory.
+    pub values: u64,
+    /// The hand has come round twice, and nothing has left memory since.
+    pub is_hopeless: bool,
+}
+
+impl Keyspace {
+    /// Drops the values of a page that are not used much: the log has them, and brings them back when
+    /// they are asked for. Keys stay.
+    pub fn cool_step(&mut self) -> Cooled {
+        let mut hand = std::mem::take(&mut self.hand);
+        if hand.heats.is_empty() {
+            self.sample(&mut hand);
+        }
+        let cooled = self.cool_page(&mut hand);
+        self.stats.cooled += cooled.values;
+        self.hand = hand;
+        cooled
+    }
+
+    /// Learns how hot values are before the first of them goes.
+    fn sample(&mut self, hand: &mut Hand) {
+        for db in self.databases() {
+            for _ in 0..FIRST_SAMPLES {
+                let Some(entry) = self.dbs[db].keys.random(&mut self.rng) else { break };
+                if !entry.is_bare() {
+                    hand.heats.note(heat(entry, &self.settings, self.now_ms));
+                }
+            }
+        }
+        hand.threshold = hand.heats.threshold();
+    }
+
+    fn cool_page(&mut self, hand: &mut Hand) -> Cooled {
+        let indexed = self.indexed_lsn();
+        let Self { dbs, recorder, settings, free, now_ms, .. } = self;
+        let mut cooled = Cooled::default();
+        while let Some(db) = dbs.get_mut(hand.db) {
+            let Some(entries) = db.keys.page_mut(hand.page) else {
+                (hand.db, hand.page) = (hand.db.next(), 0);
+                continue;
+            };
+            for entry in entries {
+                if entry.is_bare() {
+                    continue;
+                }
+                let heat = heat(entry, settings, *now_ms);
+                hand.heats.note(heat);
+                if !entry.take_returned()
+                    && heat <= hand.threshold
+                    && may_go(entry, &recorder.journal, indexed)
+                {
+                    entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+                    db.bare_count += 1;
+                    cooled.values += 1;
+                }
+            }
+            hand.page += 1;
+            hand.pages_since_look += 1;
+            if hand.pages_since_look >= PAGES_PER_LOOK {
+                hand.pages_since_look = 0;
+                hand.threshold = hand.heats.threshold();
+            }
+            if cooled.values > 0 {
+                (hand.has_dropped, hand.idle_rounds) = (true, 0);
+            }
+            cooled.is_hopeless = hand.idle_rounds >= IDLE_ROUNDS;
+            return cooled;
+        }
+        hand.threshold = hand.heats.threshold();
+        hand.heats.age();
+        if !std::mem::take(&mut hand.has_dropped) {
+            hand.idle_rounds += 1;
+        }
+        (hand.db, hand.page) = (DbIndex::FIRST, 0);
+        cooled.is_hopeless = hand.idle_rounds >= IDLE_ROUNDS;
+        cooled
+    }
+
+    /// Drops about so many of a hundred values of a page, used or not, whether memory comes free or not:
+    /// for tests.
+    pub fn drop_some(&mut self, percentage: u8) {
+        let indexed = self.indexed_lsn();
+        let Self { dbs, recorder, free, hand, rng, .. } = self;
+        let Some(db) = dbs.get_mut(hand.db) else {
+            hand.db = DbIndex::FIRST;
+            return;
+        };
+        let Some(entries) = db.keys.page_mut(hand.page) else {
+            (hand.db, hand.page) = (hand.db.next(), 0);
+            return;
+        };
+        for entry in entries {
+            let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
+            if is_chosen && is_in_log(entry, &recorder.journal, indexed) {
+                entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+                db.bare_count += 1;
+            }
+        }
+        hand.page += 1;
+    }
+
+    /// Drops the value of a key, if the log has it and memory comes free. Whether it was dropped.
+    pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
+        let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
+        let Self { dbs, recorder, free, .. } = self;
+        let Db { keys, bare_count, .. } = &mut dbs[db];
+        let Some(entry) = keys.find_mut(hash, key) else { return false };
+        if entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
+            return false;
+        }
+        entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+        *bare_count += 1;
+        true
+    }
+}
+
+/// Whether a value is in the log, can be found there, and dropping it is of use. The index knows all
+/// elements up to the block `indexed`.
+pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool {
+    // A number takes as little as its address.
+    let is_number = entry.value_kind() == Kind::Int;
+    let is_worth_it = entry.object().is_some() || (!is_number && entry.droppable_bytes() > 0);
+    is_worth_it && is_in_log(entry, journal, indexed)
+}
+
+fn is_in_log(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool {
+    let is_there = entry.addr().is_some_and(|addr| journal.undurable_lsn_of(addr).is_none());
+    let is_known = |changed_at| indexed.is_some_and(|indexed| changed_at <= indexed);
+    is_there && entry.object().is_none_or(|object| is_known(object.changed_at))
+}
+
+/// How hot a value is: how often it was used, or how lately, on a scale of its logarithm.
+fn heat(entry: &Entry, settings: &Settings, now_ms: i64) -> u8 {
+    if settings.eviction.is_lfu() {
+        let frequency = access::frequency(entry.access(), settings, now_ms);
+        return u8::try_from(frequency).unwrap_or(u8::MAX);
+    }
+    let idle_s = (access::idle_ms(entry.access(), now_ms) / 1000).unsigned_abs();
+    let Some(octave) = idle_s.checked_ilog2() else { return u8::MAX };
+    // Eight steps to a doubling.
+    let step = ((idle_s << 3) >> octave) & 7;
+    u8::MAX - u8::try_from(u64::from(octave) * 8 + step + 1).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::EvictionPolicy;
+
+    #[test]
+    fn the_threshold_is_where_the_share_lies_that_goes() {
+        let mut heats = Heats::default();
+        assert!(heats.is_empty());
+        (0..=99).for_each(|heat| heats.note(heat));
+        assert_eq!(heats.threshold(), 12);
+        let mut heats = Heats::default();
+        (0..5).for_each(|_| heats.note(5));
+        assert_eq!(heats.threshold(), 5, "all are the same");
+    }
+
+    #[test]
+    fn what_was_used_lately_is_hotter() {
+        let settings = Settings { eviction: EvictionPolicy::ColdLru, ..Settings::default() };
+        let mut entry = Entry::with_bytes(b"k", Kind::Str, b"v");
+        entry.set_access(access::lru_clock(1_000_000));
+        let heat_after = |seconds: i64| heat(&entry, &settings, 1_000_000 + seconds * 1000);
+        let heats: Vec<u8> = [0, 1, 2, 3, 60, 3600, 86400].map(heat_after).to_vec();
+        assert!(heats.is_sorted_by(|a, b| a > b), "{heats:?}");
+        assert_eq!(heats[0], 255);
+    }
+}

@@ -1,0 +1,307 @@
+//! Where keys and values come from that memory does not have.
+//!
+//! ```text
+//!   a key    in no table: an index may know its record      find ─► read ─► entry in the table      (cold)
+//!   a value  its entry is there, bare: it has the address           read ─► value in the entry      (here)
+//! ```
+//!
+//! Both are read by the same [`Restorer`], in the middle of a command if need be: that is right, and slow.
+//! So whoever executes commands asks [`Keyspace::missing`] before, and has what is missing read elsewhere,
+//! to be put in its place by [`Keyspace::install`]. Correctness does not depend on that.
+//!
+//! What cannot be read is not there for the running command, which is then answered with
+//! [`Keyspace::take_restore_failure`]. A command that changes the key must not be begun: see
+//! [`Keyspace::restore`].
+
+use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
+
+use crate::cold::Restored;
+use crate::journal::Journal;
+use crate::keyspace::Keyspace;
+use crate::table::{Keyed, Place};
+
+/// Why a key could not be brought back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The device did not give its bytes; it may the next time.
+    #[error("{0}")]
+    Io(String),
+    /// What is there is not what was written.
+    #[error("{0}")]
+    Corrupt(String),
+}
+
+/// What is known of a key without reading anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It was not there at the start.
+    Absent,
+    /// Its newest record is here.
+    At(RecordAddr),
+    /// Only reading can tell.
+    Unknown,
+}
+
+/// Finds and reads the records of keys that are not in memory.
+pub trait Restorer: Send {
+    /// Where the newest record of a key was at the start; `None` if there was none.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError>;
+
+    /// As [`Restorer::find`], from memory alone.
+    fn look(&mut self, db: DbId, key: &[u8]) -> Look;
+
+    /// No key is cold any more: what knew them is of no use.
+    fn forget_names(&mut self) {}
+
+    /// The key whose newest record is at `addr`, with all its elements.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or does not have that key there.
+    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError>;
+}
+
+/// What a command needs of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Whether it is there, of which type, until when.
+    Name,
+    /// Its value, too.
+    Value,
+}
+
+/// A key that memory lacks, or whose value it lacks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing {
+    /// The database.
+    pub db: DbId,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// Where its record is, if that is known.
+    pub addr: Option<RecordAddr>,
+}
+
+/// What was brought back since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ColdStats {
+    /// Names that were looked up because the table did not have them.
+    pub lookups: u64,
+    /// Keys that were brought back because a command asked for them.
+    pub fetched: u64,
+    /// Keys that were brought back unasked.
+    pub warmed: u64,
+    /// Lookups that failed.
+    pub failed: u64,
+}
+
+/// See the file's top.
+pub(crate) struct Source {
+    restorer: Box<dyn Restorer>,
+    /// Why the running command does not see a key that is there.
+    failure: Option<RestoreError>,
+    /// The block up to which it finds elements, whatever becomes of the index.
+    indexed: Option<Lsn>,
+    stats: ColdStats,
+}
+
+impl Source {
+    pub(crate) fn new(restorer: Box<dyn Restorer>) -> Self {
+        Self { restorer, failure: None, indexed: None, stats: ColdStats::default() }
+    }
+
+    /// A cold key, if it is one.
+    ///
+    /// # Errors
+    /// When that cannot be read; why is noted.
+    pub(crate) fn restore(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        journal: &dyn Journal,
+    ) -> Result<Option<Restored>, ()> {
+        self.stats.lookups += 1;
+        let found =
+            self.restorer.find(db, key).map(|addr| addr.filter(|addr| !journal.is_retired(*addr)));
+        match found {
+            Ok(None) => Ok(None),
+            Ok(Some(addr)) => self.read(db, key, addr).map(Some).ok_or(()),
+            Err(error) => {
+                self.fail(error);
+                Err(())
+            }
+        }
+    }
+
+    /// What is at `addr`; `None` if it cannot be read.
+    pub(crate) fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
+        match self.restorer.read(db, key, addr) {
+            Ok(restored) => {
+                self.stats.fetched += 1;
+                Some(restored)
+            }
+            Err(error) => {
+                self.fail(error);
+                None
+            }
+        }
+    }
+
+    /// No key is cold any more.
+    pub(crate) fn forget_names(&mut self) {
+        self.restorer.forget_names();
+    }
+
+    fn fail(&mut self, error: RestoreError) {
+        self.stats.failed += 1;
+        self.failure.get_or_insert(error);
+    }
+}
+
+impl Keyspace {
+    /// From now on values may leave memory: `restorer` reads them again.
+    pub fn set_restorer(&mut self, restorer: Box<dyn Restorer>) {
+        match &mut self.source {
+            Some(source) => source.restorer = restorer,
+            None => self.source = Some(Box::new(Source::new(restorer))),
+        }
+    }
+
+    /// Nothing is read any more: the log is about to be closed. What memory lacks is lost to it.
+    pub fn drop_restorer(&mut self) {
+        (self.source, self.cold) = (None, None);
+        self.free.forget_bare();
+    }
+
+    /// Large values may leave memory that did not change after this block: the restorer finds their
+    /// elements, whatever becomes of the index.
+    pub fn note_indexed(&mut self, lsn: Option<Lsn>) {
+        if let Some(source) = &mut self.source {
+            source.indexed = lsn;
+        }
+    }
+
+    /// Up to this block the index knows all elements, and so does the restorer.
+    pub(crate) fn indexed_lsn(&self) -> Option<Lsn> {
+        let found = self.source.as_ref()?.indexed?;
+        self.recorder.journal.indexed_lsn().map(|known| known.min(found))
+    }
+
+    /// Whether what memory drops can be read again.
+    #[must_use]
+    pub const fn has_restorer(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Whether there may be a key or a value that memory lacks.
+    #[must_use]
+    #[inline]
+    pub fn may_lack(&self) -> bool {
+        self.source.is_some() && (self.cold.is_some() || self.bare_values() > 0)
+    }
+
+    /// How many keys are in memory, and their values are not.
+    #[must_use]
+    pub fn bare_values(&self) -> u64 {
+        self.dbs.iter().map(|db| db.bare_count).sum()
+    }
+
+    /// What was brought back; `None` if there is nothing to bring it from.
+    #[must_use]
+    pub fn cold_stats(&self) -> Option<ColdStats> {
+        self.source.as_ref().map(|source| source.stats)
+    }
+
+    /// Whether the running command does not see a key that is there.
+    #[must_use]
+    pub fn has_restore_failure(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.failure.is_some())
+    }
+
+    /// Why the command that has just run did not see a key that is there.
+    pub fn take_restore_failure(&mut self) -> Option<RestoreError> {
+        self.source.as_mut()?.failure.take()
+    }
+
+    /// What has to be read before a command finds what it needs of a key.
+    pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
+        let hash = self.hash_of(key);
+        let Self { cold, source, dbs, recorder, .. } = self;
+        let id = dbs[db].id;
+        let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
+        let addr = match dbs[db].keys.find(hash, key) {
+            Some(entry) if need == Need::Value && entry.is_bare() => entry.addr(),
+            Some(_) => return None,
+            None if !may_be_cold => return None,
+            None => match source.as_mut()?.restorer.look(id, key) {
+                Look::At(addr) if !recorder.journal.is_retired(addr) => None,
+                Look::At(_) | Look::Absent => return None,
+                Look::Unknown => None,
+            },
+        };
+        Some(Missing { db: id, key: key.into(), addr })
+    }
+
+    /// Brings into memory what a command needs of a key.
+    ///
+    /// # Errors
+    /// When it may be there and cannot be read.
+    pub fn restore(&mut self, db: DbIndex, key: &[u8], need: Need) -> Result<(), RestoreError> {
+        let hash = self.hash_of(key);
+        let place = match self.dbs[db].keys.locate(hash, key) {
+            Some(place) => {
+                self.note_looked_up(db, key);
+                Some(place)
+            }
+            None => self.locate_cold(db, hash, key),
+        };
+        if let Some(place) = place.filter(|_| need == Need::Value) {
+            self.with_value(db, place);
+        }
+        self.take_restore_failure().map_or(Ok(()), Err)
+    }
+
+    /// The same place, if the value is in memory now.
+    #[inline]
+    pub(crate) fn with_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
+        if self.dbs[db].keys.at(place).is_bare() { self.read_value(db, place) } else { Some(place) }
+    }
+
+    #[cold]
+    fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
+        let Self { source, dbs, .. } = self;
+        let entry = dbs[db].keys.at(place);
+        let (source, addr) = (source.as_mut()?, entry.addr()?);
+        let restored = source.read(dbs[db].id, entry.key(), addr)?;
+        dbs[db].fill(place, restored.into_entry());
+        Some(place)
+    }
+
+    pub(crate) fn count_warmed(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.stats.warmed += 1;
+        }
+    }
+
+    /// Objects that are gone and were not in memory: an index is to list the elements of each, and
+    /// [`Keyspace::retire_elements`] to be told of them.
+    pub fn take_bare_garbage(&mut self) -> Vec<ObjectId> {
+        self.free.take_bare()
+    }
+
+    /// Retires the records of an object that is gone, little by little. Without `elements` it is listed
+    /// once more.
+    pub fn retire_elements(&mut self, object: ObjectId, elements: Option<Vec<RecordAddr>>) {
+        let journal = &self.recorder.journal;
+        let is_needed = |addr: &RecordAddr| !journal.is_retired(*addr);
+        let elements = elements.map(|all| all.into_iter().filter(is_needed).collect());
+        self.free.listed(object, elements);
+    }
+
+    /// How many objects are still to be listed.
+    #[must_use]
+    pub fn unlisted(&self) -> usize {
+        self.free.unlisted()
+    }
+}

@@ -1,0 +1,323 @@
+//! Two keyspaces get the same commands; from one of them values leave memory at random moments. They
+//! cannot be told apart, both log the same, and in the end both have retired the same records.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use keyspace::hash::Hash;
+use keyspace::{
+    EvictionPolicy, Expiry, Journal, KeyHasher, Keyspace, Look, Need, RestoreError, Restored,
+    Restorer, Type,
+};
+use proptest::prelude::*;
+
+use crate::DB0;
+use crate::cold::needed;
+use crate::follow::{KEYS, all, change_by};
+use crate::journal::{LoggedKeyspace, MemoryLog, SEED, addr};
+
+/// A log with blocks, of which the first are durable, and of those the first indexed.
+#[derive(Clone, Default)]
+struct Blocks {
+    log: MemoryLog,
+    reach: Arc<Mutex<Reach>>,
+}
+
+#[derive(Clone, Default)]
+struct Reach {
+    /// The block of every record.
+    lsns: Vec<Lsn>,
+    open: Lsn,
+    durable: Lsn,
+    indexed: Lsn,
+    is_broken: bool,
+}
+
+impl Blocks {
+    fn with<R>(&self, change: impl FnOnce(&mut Reach) -> R) -> R {
+        change(&mut self.reach.lock().expect("one thread"))
+    }
+
+    /// The elements of an object, as the index knows them.
+    fn elements(&self, object: ObjectId) -> BTreeMap<Box<[u8]>, RecordAddr> {
+        let mut elements = BTreeMap::new();
+        let (lsns, indexed) = self.with(|reach| (reach.lsns.clone(), reach.indexed));
+        for (at, logged) in self.log.records().iter().enumerate() {
+            if logged.object == object && logged.kind.is_element() && lsns[at] <= indexed {
+                if logged.kind == RecordKind::ElementDeleted {
+                    elements.remove(&logged.sub);
+                } else {
+                    elements.insert(logged.sub.clone(), addr(at));
+                }
+            }
+        }
+        elements
+    }
+
+    fn keyspace(&self) -> LoggedKeyspace {
+        let mut keyspace = Keyspace::new(Box::new(self.clone()) as Box<dyn Journal>, SEED, 4);
+        keyspace.set_restorer(Box::new(self.clone()));
+        keyspace
+    }
+}
+
+impl Journal for Blocks {
+    fn append(&mut self, record: &Record<'_>) -> Option<RecordAddr> {
+        self.with(|reach| reach.lsns.push(reach.open));
+        self.log.append(record)
+    }
+
+    fn retire(&mut self, addr: RecordAddr) {
+        self.log.retire(addr);
+    }
+
+    fn open_lsn(&self) -> Lsn {
+        self.with(|reach| reach.open)
+    }
+
+    fn last_lsn(&self) -> Lsn {
+        self.open_lsn()
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        self.with(|reach| reach.durable)
+    }
+
+    fn undurable_lsn_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        let (lsn, durable) =
+            self.with(|reach| (reach.lsns[addr.ordinal() as usize], reach.durable));
+        (lsn > durable).then_some(lsn)
+    }
+
+    fn indexed_lsn(&self) -> Option<Lsn> {
+        Some(self.with(|reach| reach.indexed))
+    }
+}
+
+impl Restorer for Blocks {
+    fn find(&mut self, _db: DbId, _key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
+        unreachable!("every key is in memory")
+    }
+
+    fn look(&mut self, _db: DbId, _key: &[u8]) -> Look {
+        unreachable!("every key is in memory")
+    }
+
+    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
+        if self.with(|reach| reach.is_broken) {
+            return Err(RestoreError::Io("the device does not answer".to_owned()));
+        }
+        assert_eq!(self.undurable_lsn_of(addr), None, "a value went that a crash could take");
+        let records = self.log.records().clone();
+        let record = records[addr.ordinal() as usize].record();
+        assert_eq!((record.db, record.key), (db, key));
+        let begun = Restored::of(&record, addr, KeyHasher::new(SEED));
+        let mut restored = begun.expect("the record of a key");
+        if restored.object() != ObjectId::NONE {
+            for addr in self.elements(restored.object()).values() {
+                let element = records[addr.ordinal() as usize].record();
+                restored.gather(&element, *addr).expect("an element");
+            }
+        }
+        Ok(restored.arrange().expect("it has elements"))
+    }
+}
+
+/// Retires what was not in memory when it was deleted.
+fn retire_bare(keyspace: &mut LoggedKeyspace, blocks: &Blocks) {
+    for object in keyspace.take_bare_garbage() {
+        if blocks.with(|reach| reach.open.0 % 2 == 0) {
+            keyspace.retire_elements(object, None);
+            continue;
+        }
+        let elements = blocks.elements(object).into_values().collect();
+        keyspace.retire_elements(object, Some(elements));
+    }
+}
+
+fn read_all(keyspace: &mut LoggedKeyspace) {
+    for db in keyspace.databases() {
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        keyspace.begin_command(0);
+        keyspace.for_each_key(db, |key, _| keys.push(key.into()));
+        keys.iter().for_each(|key| keyspace.restore(db, key, Need::Value).expect("it is there"));
+    }
+    assert_eq!(keyspace.bare_values(), 0);
+}
+
+fn live(seed: u64, count: usize) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let full_log = MemoryLog::default();
+    let mut full = full_log.keyspace();
+    let blocks = Blocks::default();
+    let mut lean = blocks.keyspace();
+    let policy = if rng.bool() { EvictionPolicy::ColdLfu } else { EvictionPolicy::ColdLru };
+    [&mut full, &mut lean].into_iter().for_each(|it| it.settings_mut().eviction = policy);
+    let mut now_ms = 0;
+    for _ in 0..count {
+        now_ms += rng.i64(0..20);
+        blocks.with(|reach| {
+            reach.open = reach.open.next();
+            let open = reach.open.0;
+            reach.durable = Lsn(rng.u64(reach.durable.0..open));
+            reach.indexed = Lsn(rng.u64(reach.indexed.0..=reach.durable.0));
+        });
+        lean.note_indexed(blocks.indexed_lsn());
+        let mut same = rng.clone();
+        for (keyspace, rng) in [(&mut full, &mut rng), (&mut lean, &mut same)] {
+            keyspace.begin_command(now_ms);
+            change_by(keyspace, rng, now_ms, false);
+        }
+        assert_eq!(lean.take_restore_failure(), None);
+        let db = DbIndex::all(4).nth(rng.usize(..4)).expect("there are four");
+        let key = KEYS[rng.usize(..KEYS.len())];
+        assert_eq!(lean.type_of(db, key), full.type_of(db, key));
+        assert_eq!(lean.expires_at_ms(db, key), full.expires_at_ms(db, key));
+        let bare = lean.bare_values();
+        match rng.u8(..6) {
+            0..3 => {
+                lean.cool_key(db, key);
+                assert!(lean.bare_values() >= bare);
+            }
+            3 => {
+                let cooled = lean.cool_step();
+                assert_eq!(lean.bare_values(), bare + cooled.values);
+            }
+            4 => assert_eq!(lean.encoding(db, key), full.encoding(db, key)),
+            _ => {
+                let read = |keyspace: &mut LoggedKeyspace| {
+                    let string = keyspace.string(db, key).ok().flatten();
+                    string.map(|string| string.as_bytes(&mut itoa::Buffer::new()).to_vec())
+                };
+                assert_eq!(read(&mut lean), read(&mut full));
+            }
+        }
+        if rng.bool() {
+            let count = rng.usize(..100);
+            full.free_step(count);
+            lean.free_step(count);
+        }
+        if rng.u8(..8) == 0 {
+            retire_bare(&mut lean, &blocks);
+        }
+    }
+    while full.free_step(100) {}
+    while lean.free_step(100) {}
+    blocks.with(|reach| reach.open = Lsn(reach.open.0 | 1));
+    retire_bare(&mut lean, &blocks);
+    while lean.free_step(100) {}
+    assert_eq!(lean.unlisted(), 0);
+    assert!(needed(&blocks.log) == needed(&full_log), "both have retired the same");
+    read_all(&mut lean);
+    assert_eq!(all(&lean), all(&full));
+    assert_eq!(all(&blocks.log.replay(|_| true)), all(&full));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn values_that_are_not_in_memory_are_as_if_they_were(seed: u64, count in 0..300usize) {
+        live(seed, count);
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_told_and_nothing_is_made_in_its_place() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    keyspace.set_string(DB0, b"s", &[b'v'; 100], Expiry::At(50));
+    let _ = keyspace.update::<Hash, _>(DB0, b"h", true, |hash| _ = hash.set(b"f", &[b'v'; 100]));
+    assert!(keyspace.cool_key(DB0, b"s") && keyspace.cool_key(DB0, b"h"));
+    assert!(!keyspace.cool_key(DB0, b"s"), "it went already");
+    let count = blocks.log.records().len();
+    blocks.with(|reach| reach.is_broken = true);
+    let failed = Some(RestoreError::Io("the device does not answer".to_owned()));
+    assert_eq!(keyspace.restore(DB0, b"s", Need::Name), Ok(()));
+    assert_eq!(keyspace.restore(DB0, b"s", Need::Value).err(), failed);
+
+    assert!(keyspace.string(DB0, b"s").expect("a string").is_none());
+    assert_eq!(keyspace.take_restore_failure(), failed);
+    let changed = keyspace.change_string(DB0, b"s", 101, 100..101, |bytes| bytes.fill(b'w'));
+    assert_eq!((changed.is_ok(), keyspace.take_restore_failure()), (true, failed.clone()));
+    let changed = keyspace.update::<Hash, _>(DB0, b"h", true, |_| unreachable!("it has no value"));
+    assert_eq!((changed.is_ok(), keyspace.take_restore_failure()), (true, failed.clone()));
+    assert!(
+        !keyspace.set_expires_at_ms(DB0, b"h", Some(9)) && !keyspace.rename(DB0, b"h", DB0, b"i")
+    );
+    assert_eq!(keyspace.take_restore_failure(), failed);
+    assert_eq!(blocks.log.records().len(), count, "nothing was logged");
+
+    // What needs no value does not miss it.
+    assert_eq!(keyspace.type_of(DB0, b"h"), Some(Type::Hash));
+    assert_eq!(keyspace.expires_at_ms(DB0, b"s"), Some(Some(50)));
+    assert!(keyspace.exists(DB0, b"s", true) && keyspace.size(DB0).0 == 2);
+    keyspace.set_string(DB0, b"s", b"new", Expiry::Keep);
+    assert!(keyspace.delete(DB0, b"h"));
+    assert_eq!((keyspace.take_restore_failure(), keyspace.bare_values()), (None, 0));
+    assert_eq!(keyspace.expires_at_ms(DB0, b"s"), Some(Some(50)));
+}
+
+#[test]
+fn what_comes_back_late_does_not_undo_what_happened_since() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.begin_command(0);
+    keyspace.set_string(DB0, b"k", &[b'1'; 100], Expiry::Clear);
+    assert_eq!(keyspace.missing(DB0, b"k", Need::Value), None);
+    assert!(keyspace.cool_key(DB0, b"k"));
+    assert_eq!(keyspace.missing(DB0, b"k", Need::Name), None);
+    let missing = keyspace.missing(DB0, b"k", Need::Value).expect("its value is in the log only");
+    let at = missing.addr.expect("its entry knows it");
+    let read = || blocks.clone().read(missing.db, b"k", at).expect("it is there");
+    let (early, late, later) = (read(), read(), read());
+    assert!(keyspace.install(early) && !keyspace.install(late), "it came back before");
+    assert!(keyspace.cool_key(DB0, b"k"));
+    keyspace.set_string(DB0, b"k", &[b'2'; 100], Expiry::Clear);
+    assert!(keyspace.cool_key(DB0, b"k"));
+    assert!(!keyspace.install(later), "this is an older one");
+    let value = keyspace.string(DB0, b"k").expect("a string").expect("it is there");
+    assert_eq!(value.as_bytes(&mut itoa::Buffer::new()), [b'2'; 100]);
+}
+
+#[test]
+fn the_hand_takes_what_is_used_least_and_says_when_nothing_can_go() {
+    let blocks = Blocks::default();
+    let mut keyspace = blocks.keyspace();
+    keyspace.settings_mut().eviction = EvictionPolicy::ColdLfu;
+    keyspace.begin_command(0);
+    blocks.with(|reach| reach.open = Lsn(1));
+    let name = |number: u32| format!("key:{number}").into_bytes();
+    for number in 0..5000 {
+        keyspace.set_string(DB0, &name(number), &[b'v'; 100], Expiry::Clear);
+    }
+    for number in (0..5000).filter(|number| number % 10 == 0) {
+        (0..200).for_each(|_| _ = keyspace.string(DB0, &name(number)));
+    }
+    let mut steps = 0;
+    while !keyspace.cool_step().is_hopeless {
+        steps += 1;
+        assert!(steps < 1000 && keyspace.bare_values() == 0, "nothing is durable");
+    }
+    assert!(keyspace.cool_step().is_hopeless, "until something goes");
+    blocks.with(|reach| reach.durable = Lsn(1));
+    while keyspace.bare_values() < 4000 {
+        keyspace.cool_step();
+    }
+    let is_bare = |keyspace: &mut LoggedKeyspace, number: &u32| {
+        keyspace.missing(DB0, &name(*number), Need::Value).is_some()
+    };
+    let hot = (0..5000).filter(|number| number % 10 == 0);
+    let gone = hot.filter(|number| is_bare(&mut keyspace, number)).count();
+    assert!(gone < 25, "{gone} of 500 that are used went before 4000 of 4500 that are not");
+    // What is asked for stays until the hand comes by again.
+    let cold = (0..5000).find(|number| is_bare(&mut keyspace, number)).expect("most of them are");
+    keyspace.restore(DB0, &name(cold), Need::Value).expect("it is there");
+    assert!(!is_bare(&mut keyspace, &cold));
+    while keyspace.bare_values() < 5000 {
+        keyspace.cool_step();
+        assert_eq!(keyspace.take_restore_failure(), None);
+    }
+}

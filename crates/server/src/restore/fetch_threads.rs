@@ -1,0 +1,166 @@
+//! The threads that read what is asked for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use base::{Lsn, ObjectId};
+use keyspace::Missing;
+use redo::Waker;
+
+use super::log_restorer::LogRestorer;
+use crate::engine::{Fetched, Fetching};
+
+/// How much of what was asked for may wait for the executor.
+const FETCHED_LEN: usize = 256;
+
+/// So long garbage waits that cannot be listed.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// What can be asked for.
+enum Wanted {
+    Missing(Missing),
+    Elements(ObjectId),
+}
+
+/// See the file's top. They are started when the first thing is asked for; dropping it ends them.
+pub(crate) struct FetchThreads {
+    restorer: LogRestorer,
+    count: usize,
+    waker: Waker,
+    fetched: Option<Receiver<Fetched>>,
+    asked: Arc<Asked>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What was asked for and was not begun.
+#[derive(Default)]
+struct Asked {
+    queue: Mutex<VecDeque<Wanted>>,
+    news: Condvar,
+    is_ending: AtomicBool,
+}
+
+impl Asked {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Wanted>> {
+        // What is in it is whole, even if a thread has panicked.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What comes next; `None` at the end.
+    fn next(&self) -> Option<Wanted> {
+        let mut queue = self.queue();
+        loop {
+            if self.is_ending.load(Ordering::Acquire) {
+                return None;
+            }
+            if let Some(wanted) = queue.pop_front() {
+                return Some(wanted);
+            }
+            queue = self.news.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl FetchThreads {
+    /// `count` of them, which read as `restorer` does; `waker` wakes the thread that takes what they
+    /// have read.
+    pub(crate) fn new(restorer: LogRestorer, count: usize, waker: Waker) -> Self {
+        let (asked, threads) = (Arc::default(), Vec::new());
+        Self { restorer, count, waker, fetched: None, asked, threads }
+    }
+
+    /// Without any thread nothing would ever come.
+    fn start(&mut self) -> std::io::Result<()> {
+        let (sender, fetched) = sync_channel(FETCHED_LEN);
+        for number in 0..self.count {
+            let restorer = self.restorer.another();
+            let (asked, sender, waker) =
+                (Arc::clone(&self.asked), sender.clone(), Arc::clone(&self.waker));
+            let thread = Builder::new().name(format!("fetcher-{number}"));
+            match thread.spawn(move || fetch(restorer, &asked, &sender, &waker)) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) if number == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        self.fetched = Some(fetched);
+        Ok(())
+    }
+}
+
+impl FetchThreads {
+    fn ask(&mut self, wanted: Wanted) -> bool {
+        if self.fetched.is_none() && self.start().is_err() {
+            return false;
+        }
+        self.asked.queue().push_back(wanted);
+        self.asked.news.notify_one();
+        true
+    }
+}
+
+impl Fetching for FetchThreads {
+    fn fetch(&mut self, missing: &Missing) -> bool {
+        self.ask(Wanted::Missing(missing.clone()))
+    }
+
+    fn list(&mut self, object: ObjectId) -> bool {
+        self.ask(Wanted::Elements(object))
+    }
+
+    fn indexed_lsn(&mut self) -> Option<Lsn> {
+        self.restorer.objects()?.cut()
+    }
+
+    fn pin(&mut self, is_pinned: bool) {
+        match self.restorer.objects() {
+            Some(objects) if is_pinned => objects.pin(),
+            Some(objects) => objects.unpin(),
+            None => {}
+        }
+    }
+
+    fn take(&mut self) -> Option<Fetched> {
+        self.fetched.as_ref()?.try_recv().ok()
+    }
+}
+
+impl Drop for FetchThreads {
+    fn drop(&mut self) {
+        self.asked.is_ending.store(true, Ordering::Release);
+        self.restorer.end();
+        // A thread that is about to wait has looked before, or looks behind this.
+        drop(self.asked.queue());
+        self.asked.news.notify_all();
+        self.fetched = None;
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
+    }
+}
+
+fn fetch(mut restorer: LogRestorer, asked: &Asked, sender: &SyncSender<Fetched>, waker: &Waker) {
+    while let Some(wanted) = asked.next() {
+        let fetched = match wanted {
+            Wanted::Missing(missing) => {
+                let restored = restorer.fetch(&missing);
+                Fetched::Missing(missing, restored)
+            }
+            Wanted::Elements(object) => {
+                let elements = restorer.garbage(object).ok();
+                if elements.is_none() {
+                    // It will be asked for again.
+                    std::thread::sleep(AGAIN_AFTER);
+                }
+                Fetched::Elements(object, elements)
+            }
+        };
+        if sender.send(fetched).is_err() {
+            return;
+        }
+        waker();
+    }
+}
