@@ -308,6 +308,7 @@ impl Keyspace {
         let indexed = self.indexed_lsn();
         if !with_value && may_go(&restored.entry, &self.recorder.journal, indexed) {
             restored.entry.make_bare().into_iter().for_each(|object| self.free.spent(*object));
+            self.may_be_bare = true;
         }
         self.count_warmed();
         self.install_restored(db, restored);

@@ -39,6 +39,7 @@ impl<J: Journal> Keyspace<J> {
             is_frozen: self.is_frozen,
             source: self.source,
             cold: self.cold,
+            may_be_bare: self.may_be_bare,
             hand: self.hand,
             limbo: self.limbo,
             recorder: self.recorder.with_journal(journal),

@@ -103,6 +103,7 @@ impl Keyspace {
         }
         let cooled = self.cool_page(&mut hand);
         self.stats.cooled += cooled.values;
+        self.may_be_bare |= cooled.values > 0;
         self.hand = hand;
         cooled
     }
@@ -170,6 +171,7 @@ impl Keyspace {
     /// for tests.
     pub fn drop_some(&mut self, percentage: u8) {
         let indexed = self.indexed_lsn();
+        self.may_be_bare = true;
         let Self { dbs, recorder, free, hand, rng, .. } = self;
         let Some(db) = dbs.get_mut(hand.db) else {
             hand.db = DbIndex::FIRST;
@@ -200,6 +202,7 @@ impl Keyspace {
         }
         entry.make_bare().into_iter().for_each(|object| free.spent(*object));
         *bare_count += 1;
+        self.may_be_bare = true;
         true
     }
 }

@@ -66,6 +66,8 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) source: Option<Box<Source>>,
     /// While keys may be in the log only.
     pub(crate) cold: Option<Box<Cold>>,
+    /// Whether a value may have left memory.
+    pub(crate) may_be_bare: bool,
     pub(crate) hand: Hand,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
@@ -98,6 +100,7 @@ impl<J: Journal> Keyspace<J> {
             is_frozen: false,
             source: None,
             cold: None,
+            may_be_bare: false,
             hand: Hand::default(),
             limbo: None,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),

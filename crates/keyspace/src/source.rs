@@ -197,8 +197,13 @@ impl Keyspace {
     /// Whether there may be a key or a value that memory lacks.
     #[must_use]
     #[inline]
-    pub fn may_lack(&self) -> bool {
-        self.source.is_some() && (self.cold.is_some() || self.bare_values() > 0)
+    pub const fn may_lack(&self) -> bool {
+        self.cold.is_some() || self.may_be_bare
+    }
+
+    /// Looks whether all values are in memory again, so that commands need not ask.
+    pub fn note_full(&mut self) {
+        self.may_be_bare = self.may_be_bare && self.bare_values() > 0;
     }
 
     /// How many keys are in memory, and their values are not.

@@ -8,7 +8,7 @@ use crate::wire::Connection;
 const OPTIONS: [&str; 6] =
     ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--enable-debug-command", "yes"];
 
-fn info(server: &Server, name: &str) -> String {
+pub(crate) fn info(server: &Server, name: &str) -> String {
     let info = server.connect().words("INFO everything").text();
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     line.unwrap_or_else(|| panic!("{name} in {info}")).trim().to_owned()

@@ -19,6 +19,7 @@ use crate::linearizability_models::{
 };
 use crate::loop_device::LoopDisk;
 use crate::process::{Program, Server};
+use crate::random_commands::FORGETFUL;
 use crate::wire::{Connection, Reply, encode};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,18 @@ const OPTIONS: [&str; 6] =
 
 #[test]
 fn single_keys_are_linearizable_across_crashes() {
-    keys(TIME, &mut Random::from_environment());
+    keys(TIME, &mut Random::from_environment(), &OPTIONS);
+}
+
+#[test]
+fn single_keys_are_linearizable_while_values_leave_memory() {
+    keys(TIME, &mut Random::from_environment(), &[&OPTIONS[..], &FORGETFUL].concat());
+}
+
+#[test]
+fn transfers_are_linearizable_while_values_leave_memory() {
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &FORGETFUL].concat());
+    check_bank(&mut server, TIME, &mut Random::from_environment(), Server::kill);
 }
 
 #[test]
@@ -60,7 +72,9 @@ fn everything_is_linearizable_for_long() {
     let time = Duration::from_secs(seconds.unwrap_or(60));
     let mut random = Random::from_environment();
     while started.elapsed() < time {
-        for run in [keys, transfers, appends, power_cuts] {
+        keys(2 * TIME, &mut random, &OPTIONS);
+        keys(2 * TIME, &mut random, &[&OPTIONS[..], &FORGETFUL].concat());
+        for run in [transfers, appends, power_cuts] {
             run(2 * TIME, &mut random);
         }
     }
@@ -70,8 +84,8 @@ fn everything_is_linearizable_for_long() {
 const KEYS: [&str; 7] =
     ["register:0", "register:1", "register:2", "count:0", "count:1", "list:0", "list:1"];
 
-fn keys(time: Duration, random: &mut Random) {
-    let mut server = Program::indelible().start(&OPTIONS);
+fn keys(time: Duration, random: &mut Random, options: &[&str]) {
+    let mut server = Program::indelible().start(options);
     let history = survive(&mut server, time, random, touch_a_key, Server::kill);
     let mut by_key: Vec<History<Key>> = vec![Vec::new(); KEYS.len()];
     for (key, operation) in history {

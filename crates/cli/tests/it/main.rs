@@ -53,6 +53,7 @@ mod hard_links;
 mod instant_start;
 mod io_errors;
 mod kill;
+mod larger_than_memory;
 mod lcs;
 mod ledger;
 mod lifecycle;

@@ -1,0 +1,163 @@
+//! Data that is larger than `maxmemory`: values leave memory, and nothing of that is seen but in INFO.
+
+use std::path::PathBuf;
+
+use crate::instant_start::info;
+use crate::process::{Program, Server, wait_until};
+use crate::wire::{Connection, encode};
+
+const KEYS: usize = 60_000;
+const MAX_BYTES: u64 = 30 << 20;
+const OPTIONS: [&str; 4] = ["--maxmemory", "30mb", "--maxmemory-policy", "cold-lfu"];
+
+fn value(number: usize) -> String {
+    format!("{number}:{}", "v".repeat(1000))
+}
+
+/// Writes twice as much as memory may hold.
+fn fill(connection: &mut Connection) {
+    let numbers: Vec<usize> = (0..KEYS).collect();
+    for numbers in numbers.chunks(500) {
+        let set = |number: &usize| encode(&["SET", &format!("key:{number}"), &value(*number)]);
+        connection.send_bytes(&numbers.iter().flat_map(set).collect::<Vec<u8>>()).unwrap();
+        numbers.iter().for_each(|_| assert_eq!(connection.receive().unwrap().text(), "OK"));
+    }
+}
+
+fn number_of(server: &Server, name: &str) -> u64 {
+    info(server, name).parse().unwrap()
+}
+
+/// Whether every key is there, with little of the values in memory.
+fn check(server: &Server) {
+    let mut connection = server.connect();
+    assert_eq!(connection.words("DBSIZE").text(), KEYS.to_string());
+    for number in (0..KEYS).step_by(7) {
+        assert_eq!(connection.words(&format!("GET key:{number}")).text(), value(number));
+    }
+    assert!(number_of(server, "cold_values") > KEYS as u64 / 3);
+    assert_eq!(number_of(server, "evicted_keys"), 0);
+    assert_eq!(number_of(server, "cold_failures"), 0);
+    // What one command brings in is dropped before the next.
+    let used = number_of(server, "used_memory");
+    assert!(used < MAX_BYTES + (1 << 20), "{used} bytes are used");
+}
+
+#[test]
+fn data_may_be_larger_than_memory_whatever_the_start() {
+    let index = ["--log-index", "yes", "--log-index-cut-bytes", "1mb"];
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &index].concat());
+    fill(&mut server.connect());
+    check(&server);
+    for more in [&index[..], &["--log-index", "no"], &["--recovery", "full"]] {
+        server.kill();
+        server.restart_with(&[&OPTIONS[..], more].concat());
+        check(&server);
+        wait_until(|| info(&server, "recovery_state") == "done");
+        check(&server);
+    }
+}
+
+#[test]
+fn nothing_is_written_when_values_leave_memory() {
+    let server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    let written = info(&server, "redo_open_lsn");
+    let fetches = number_of(&server, "cold_fetches");
+    check(&server);
+    assert!(number_of(&server, "cold_fetches") > fetches + 1000);
+    assert_eq!(info(&server, "redo_open_lsn"), written);
+}
+
+#[test]
+fn what_needs_no_value_reads_none() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let fetched =
+        || number_of(&server, "cold_fetches") + number_of(&server, "cold_blocking_fetches");
+    let before = fetched();
+    for number in (0..KEYS).step_by(50) {
+        let of_key = |command: &str| format!("{command} key:{number}");
+        assert_eq!(connection.words(&of_key("EXISTS")).text(), "1");
+        assert_eq!(connection.words(&of_key("TYPE")).text(), "string");
+        assert_eq!(connection.words(&of_key("TTL")).text(), "-1");
+        match number % 4 {
+            0 => assert_eq!(connection.words(&of_key("DEL")).text(), "1"),
+            _ => assert_eq!(connection.words(&format!("SET key:{number} new")).text(), "OK"),
+        }
+    }
+    assert_eq!(connection.words("DBSIZE").text(), (KEYS - KEYS / 100).to_string());
+    assert_eq!(fetched(), before);
+}
+
+#[test]
+fn the_log_cannot_be_turned_off_that_has_the_values() {
+    let keeps = [&OPTIONS[..], &["--save", "", "--appendonly", "yes"]].concat();
+    let server = Program::indelible().start(&keeps);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let refused = connection.words("CONFIG SET appendonly no").text();
+    assert!(refused.contains("are in the log only"), "{refused}");
+    assert_eq!(connection.words("CONFIG SET maxmemory-policy noeviction").text(), "OK");
+    let refused = connection.words("CONFIG SET appendonly no").text();
+    assert!(refused.contains("are in the log only"), "{refused}");
+    assert_eq!(connection.words("FLUSHALL").text(), "OK");
+    assert_eq!(connection.words("CONFIG SET appendonly no").text(), "OK");
+    let refused = connection.words("CONFIG SET maxmemory-policy cold-lru").text();
+    assert!(refused.contains("need the redo log"), "{refused}");
+    let mut options = OPTIONS.to_vec();
+    options.extend(["--appendonly", "no", "--port", "0", "--unixsocket", "s", "--save", ""]);
+    let output = Program::indelible().command(&options).output().unwrap();
+    assert!(!output.status.success());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("need the redo log"), "{told}");
+}
+
+#[test]
+fn a_value_that_has_decayed_is_told_and_no_other_suffers() {
+    let server = Program::indelible()
+        .start(&[&OPTIONS[..], &["--log-scrub-bytes-per-second", "0"]].concat());
+    let mut connection = server.connect();
+    fill(&mut connection);
+    let is_cold = |number: usize| {
+        // What takes so little has no value in memory.
+        let used = server.connect().words(&format!("MEMORY USAGE key:{number}"));
+        used.text().parse::<usize>().unwrap() < 500
+    };
+    // No other value ends like this one.
+    let number = (10_000..KEYS).find(|number| is_cold(*number)).expect("most are");
+    let needle = value(number)[..100].as_bytes().to_vec();
+    let (path, at) = find(&server, &needle);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[at + 50] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let told = connection.words(&format!("GET key:{number}"));
+    assert!(told.is_error() && told.text().starts_with("CORRUPT "), "{}", told.text());
+    let told = connection.words(&format!("APPEND key:{number} x"));
+    assert!(told.is_error() && told.text().starts_with("CORRUPT "), "{}", told.text());
+    let fine = (number + 1000) % KEYS;
+    assert_eq!(connection.words(&format!("GET key:{fine}")).text(), value(fine));
+    // A new value needs nothing of the old one.
+    assert_eq!(connection.words(&format!("SET key:{number} new")).text(), "OK");
+    assert_eq!(connection.words(&format!("GET key:{number}")).text(), "new");
+}
+
+/// The file of the log that has these bytes, and where.
+fn find(server: &Server, needle: &[u8]) -> (PathBuf, usize) {
+    let mut directories = vec![server.directory()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let bytes = std::fs::read(&path).unwrap();
+            if let Some(at) = bytes.windows(needle.len()).position(|window| window == needle) {
+                return (path, at);
+            }
+        }
+    }
+    panic!("the value is in no file");
+}
