@@ -454,10 +454,11 @@ impl<'a> Life<'a> {
     }
 
     /// Whether one call may execute more than an EXEC: a client waits that it may serve, or the EXEC
-    /// itself waits for its keys. The rest lies in the block behind a checkpoint of that EXEC.
+    /// itself waits for its keys, or for values that may leave memory just before it. The rest lies in
+    /// the block behind a checkpoint of that EXEC.
     fn may_exec_join(&self) -> bool {
-        let is_cold = self.machine.engine.keyspace().is_cold();
-        is_cold || self.clients.iter().any(|client| client.is_blocked)
+        let may_wait = self.run.drops_values || self.machine.engine.keyspace().is_cold();
+        may_wait || self.clients.iter().any(|client| client.is_blocked)
     }
 
     /// What a client sends next: mostly one command, sometimes several at once.
