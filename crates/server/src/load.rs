@@ -91,7 +91,7 @@ pub struct ColdLoad {
     pub keyspace: Keyspace<NoJournal>,
     /// The log.
     pub opened: redo::Opened,
-    /// Its index, which knows all of it.
+    /// Its index, which has yet to write what was read.
     pub index: LogIndex,
     /// Brings the keys back.
     pub warmup: Warmup,
@@ -117,11 +117,11 @@ pub fn load_cold(
     let opened =
         recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done))?;
     let (disk, reader) = (Arc::clone(place.disk), opened.log.reader());
-    let index =
+    let (index, whole) =
         LogIndex::open_with(disk, place.directory, reader, database, seed, place.options, tail)?;
     let known = index.known();
-    let restorer = LogRestorer::new(index.published().get(), opened.log.reader(), seed);
-    let warmup = Warmup::new(restorer.another(), known)?;
+    let restorer = LogRestorer::new(whole, opened.log.reader(), seed);
+    let warmup = Warmup::new(restorer.another(), known);
     let mut keyspace = shape.keyspace(seed);
     keyspace.skip_objects_below(floor.max(known.next_object()));
     keyspace.begin_cold(&cold_start(known), Box::new(restorer));

@@ -95,7 +95,7 @@ fn threads_read_while_the_indexer_works() {
             let mut seen = 0;
             while !is_over.load(Ordering::Relaxed) || seen == 0 {
                 let index = published.get();
-                let Some(Lsn(round)) = index.installed_cut() else { continue };
+                let Some(Lsn(round)) = index.cut() else { continue };
                 for _ in 0..50 {
                     let n = random.u64(0..names);
                     let found = index.probe(name(n)).unwrap().unwrap();

@@ -59,7 +59,8 @@ pub struct Warmup {
 }
 
 enum Stage {
-    Validity(Box<ValidityPass>),
+    /// A pass that has failed, or is none yet, has to be begun.
+    Validity(Option<Box<ValidityPass>>),
     Segments { live: Arc<LiveRecords>, reading: Reading },
     Done,
 }
@@ -78,24 +79,21 @@ struct Listing {
 }
 
 impl Warmup {
-    /// Of the log and the index of `restorer`, whose cut has told `known`.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn new(restorer: LogRestorer, known: &Known) -> indexing::Result<Self> {
+    /// Of the log and the index of `restorer`, whose cut has told `known`. Reads nothing yet.
+    #[must_use]
+    pub fn new(restorer: LogRestorer, known: &Known) -> Self {
         let mut segments = restorer.reader().segments();
         segments.reverse();
-        let pass = ValidityPass::new(restorer.index(), known)?;
-        Ok(Self {
+        Self {
             restorer,
             known: known.clone(),
             segments,
-            stage: Stage::Validity(Box::new(pass)),
+            stage: Stage::Validity(None),
             keys: Vec::new(),
             bytes: 0,
             dropped: VecDeque::new(),
             listing: None,
-        })
+        }
     }
 
     /// What reads single keys by the same index.
@@ -126,7 +124,13 @@ impl Warmup {
 
     fn pass_step(&mut self) -> Result<WarmStep, RestoreError> {
         let Stage::Validity(pass) = &mut self.stage else { return Ok(WarmStep::Idle) };
-        match pass.step(PASS_ENTRIES) {
+        let begin = || ValidityPass::new(self.restorer.index(), &self.known).map(Box::new);
+        let stepped = pass.take().map_or_else(begin, Ok).and_then(|mut begun| {
+            let found = begun.step(PASS_ENTRIES)?;
+            *pass = Some(begun);
+            Ok(found)
+        });
+        match stepped {
             Ok(None) => Ok(WarmStep::Worked),
             Ok(Some((live, _))) => {
                 let live = Arc::new(live);
@@ -138,13 +142,7 @@ impl Warmup {
                 self.stage = Stage::Done;
                 Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
             }
-            Err(error) => {
-                // A pass that has failed once does not go on.
-                if let Ok(again) = ValidityPass::new(self.restorer.index(), &self.known) {
-                    **pass = again;
-                }
-                Err(RestoreError::Io(error.to_string()))
-            }
+            Err(error) => Err(RestoreError::Io(error.to_string())),
         }
     }
 
