@@ -176,6 +176,10 @@ impl redo::Replay for Filling {
         self.keyspace.announce(record);
     }
 
+    fn wants_announcements(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
         match self.keyspace.settle(retired) {
             // Recovery wants to know all that is garbage before it goes on.
