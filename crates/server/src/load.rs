@@ -17,6 +17,7 @@ use base::{Lsn, Record, RecordAddr};
 use env::Disk;
 use indexing::{Believed, Known, LogIndex};
 use keyspace::{ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, NoJournal, Survey};
+use logindex::Indexer;
 
 use crate::config::{LogOptions, Options};
 use crate::owned_log;
@@ -83,6 +84,8 @@ pub struct IndexPlace<'a> {
     pub directory: &'a Path,
     /// How it is kept.
     pub options: indexing::Options,
+    /// Whether it may be opened by another thread, while the log is read.
+    pub is_parallel: bool,
 }
 
 /// A log that was opened by its index: its keys are cold.
@@ -114,11 +117,22 @@ pub fn load_cold(
     let point =
         redo::StartPoint { cut: believed.cut(), next_object: believed.known().next_object() };
     let mut tail = believed.tail(seed);
-    let opened =
-        recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done))?;
-    let (disk, reader) = (Arc::clone(place.disk), opened.log.reader());
+    let open =
+        || Indexer::open(Arc::clone(place.disk), place.directory, database, place.options.runs);
+    let read = || recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done));
+    let (opened, indexer) = if place.is_parallel {
+        std::thread::scope(|scope| {
+            let indexer = scope.spawn(open);
+            (read(), indexer.join().expect("it does not panic"))
+        })
+    } else {
+        (read(), open())
+    };
+    // What is wrong with the log comes first: the index may be the witness of it.
+    let (opened, indexer) = (opened?, indexer?);
+    let reader = opened.log.reader();
     let (index, whole) =
-        LogIndex::open_with(disk, place.directory, reader, database, seed, place.options, tail)?;
+        LogIndex::open_with(indexer, place.directory, reader, seed, place.options, tail)?;
     let known = index.known();
     let restorer = LogRestorer::new(whole, opened.log.reader(), seed);
     let warmup = Warmup::new(restorer.another(), known);

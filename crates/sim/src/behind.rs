@@ -15,6 +15,7 @@ use std::sync::Arc;
 use base::{DbId, Lsn, RecordAddr};
 use env_sim::SimEntropy;
 use indexing::{LogIndex, Peeked, ValidityPass};
+use logindex::Indexer;
 use redo::{Compactor, Flusher, Log, Opened, Reader, Recovery, StartPoint, Step};
 
 use crate::addresses::Addresses;
@@ -101,7 +102,9 @@ fn open(
     }
     let (disk, reader) = (Arc::new(site.disk.clone()), log.reader());
     let options = shape.options();
-    let index = LogIndex::open_with(disk, &index_dir(), reader, database.0, seed, options, tail);
+    let opened = Indexer::open(disk, &index_dir(), database.0, options.runs);
+    let indexer = opened.map_err(|error| error.to_string())?;
+    let index = LogIndex::open_with(indexer, &index_dir(), reader, seed, options, tail);
     let (index, whole_index) = index.map_err(|error| error.to_string())?;
     let pass = ValidityPass::new(&whole_index, index.known()).map_err(|error| error.to_string())?;
     let known = index.known().keys().map(|keys| keys.filter(|(_, keys)| *keys > 0).collect());

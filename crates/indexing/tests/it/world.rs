@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
 use indexing::{Known, LogIndex, Namer, Options, Step, ValidityPass};
-use logindex::{Entry, Index, Name};
+use logindex::{Entry, Index, Indexer, Name};
 use redo::{Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, SyncPolicy};
 
 use crate::scan::{Scan, thing_of};
@@ -160,7 +160,8 @@ pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Index, Scan
     let mut scan = Scan::default();
     scan_all(&opened.log.reader(), &mut scan).unwrap();
     let (disk, reader) = (Arc::new(disk.clone()), opened.log.reader());
-    let opened = LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail);
+    let indexer = Indexer::open(disk, dir, database, options.runs).unwrap();
+    let opened = LogIndex::open_with(indexer, dir, reader, hash_seed, options, tail);
     let (index, whole) = opened.unwrap();
     (index, whole, scan)
 }
@@ -219,8 +220,9 @@ impl World {
                 let opened = recovery.run_behind(point, &mut tail, &mut |_| {})?;
                 let reader = opened.log.reader();
                 scan_all(&reader, &mut scan)?;
+                let indexer = Indexer::open(disk, dir, database, options.runs)?;
                 let (index, whole) =
-                    LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail)?;
+                    LogIndex::open_with(indexer, dir, reader, hash_seed, options, tail)?;
                 let end = opened.log.durable_lsn();
                 assert_eq!(whole.cut().unwrap_or(Lsn::ZERO), end, "it is complete at once");
                 (opened, index, Some(whole), None)

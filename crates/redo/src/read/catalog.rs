@@ -118,8 +118,11 @@ impl Catalog {
             let error = Error::NoManifest { path: device.path, manifest };
             return if found.is_empty() { Ok(()) } else { Err(error) };
         };
-        let read =
-            side_by_side(&found, lookers, |(path, ..)| SegmentFile::read(disk, path, index));
+        // The newest file is the longest to read: begin with it.
+        found.reverse();
+        let read = side_by_side(&found, lookers, |(path, ..)| {
+            SegmentFile::read_at_start(disk, path, index)
+        });
         for ((path, segment, part), images) in found.into_iter().zip(read) {
             let images = images?;
             let Some(first) = images.first() else {

@@ -61,7 +61,10 @@ pub struct Warmup {
 enum Stage {
     /// A pass that has failed, or is none yet, has to be begun.
     Validity(Option<Box<ValidityPass>>),
-    Segments { live: Arc<LiveRecords>, reading: Reading },
+    Segments {
+        live: Arc<LiveRecords>,
+        reading: Reading,
+    },
     Done,
 }
 
