@@ -19,7 +19,7 @@ pub(crate) fn side_by_side<T: Sync, R: Send>(
         }
     };
     let mut done = scope(|scope| {
-        // Where there are no more threads to be had, those that there are do all of it.
+        // Where no more threads can be started, those that there are do all of it.
         let others: Vec<_> = (1..threads.min(items.len()))
             .map_while(|_| Builder::new().spawn_scoped(scope, take).ok())
             .collect();
