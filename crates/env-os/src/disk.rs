@@ -206,6 +206,12 @@ impl File for OsFile {
         let _refused = fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
+    fn fetch_ahead(&self, offset: u64, len: u64) {
+        if let Some(len) = NonZeroU64::new(len) {
+            let _refused = fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+        }
+    }
+
     fn drop_cache(&self, offset: u64, len: u64) {
         if let Some(len) = NonZeroU64::new(len) {
             let _refused = fadvise(&self.file, offset, Some(len), Advice::DontNeed);

@@ -157,6 +157,9 @@ pub trait File: Send + Sync {
     /// Announces that the file will be read from beginning to end.
     fn advise_sequential(&self) {}
 
+    /// Announces that these bytes will be read soon: they may be fetched meanwhile.
+    fn fetch_ahead(&self, _offset: u64, _len: u64) {}
+
     /// Announces that these bytes, already synced, are not needed again soon.
     fn drop_cache(&self, _offset: u64, _len: u64) {}
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Lsn;
 use env::Disk;
-use logindex::{Indexer, Published};
+use logindex::{Index, Indexer, Published};
 use redo::{IndexBound, Reader};
 
 use crate::counting::Counting;
@@ -117,28 +117,28 @@ impl LogIndex {
         Ok((index, unusable))
     }
 
-    /// Opens the index in `dir` of a log that was opened behind its cut, with the tail that recovery
-    /// has read. What is behind the cut is written and installed: afterwards the index knows all of
-    /// the log. Call it before the log's compactor runs, and before anything is logged.
+    /// Goes on with the index in `dir`, which `indexer` has opened, of a log that was opened behind its
+    /// cut, with the tail that recovery has read. Call it before the log's compactor runs, and before anything is logged.
+    ///
+    /// Returns with it what knows all of the log at once, from memory. The first steps write and install
+    /// that; if the process ends before, the next start reads the tail again.
     ///
     /// # Errors
-    /// The error of the disk, or damage: remove the index ([`discard`]), and read all of the log.
+    /// The log ends before the cut.
     ///
     /// # Panics
     /// If the index has been written since it was looked at.
     pub fn open_with(
-        disk: Arc<dyn Disk>,
+        mut indexer: Indexer,
         dir: &Path,
         reader: Reader,
-        database: [u8; 16],
         seed: [u8; 16],
         options: Options,
         mut tail: Tail,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Index)> {
         let bound = reader.index_bound();
         bound.set(Lsn::ZERO);
         let started_at = reader.blocks(Lsn(1)).end();
-        let mut indexer = Indexer::open(disk, dir, database, options.runs)?;
         let cut = indexer.installed_cut().map_or(Lsn::ZERO, |cut| cut.lsn);
         assert_eq!(cut, tail.last_cut(), "the index is locked with the log");
         if cut > started_at {
@@ -146,16 +146,15 @@ impl LogIndex {
         }
         tail.note_end(started_at);
         tail.note_start();
+        let mut whole = indexer.index();
         if let Some(batch) = tail.cut() {
+            whole = whole.with_batch(&batch);
             indexer.add(batch);
-            while indexer.backlog() > 0 {
-                indexer.step(started_at)?;
-            }
         }
         let (namer, before) = (Namer::new(seed), Before::default());
         let mut index = Self::with(reader, namer, options, indexer, tail, started_at, before);
         index.raise_bound();
-        Ok(index)
+        Ok((index, whole))
     }
 
     fn with(

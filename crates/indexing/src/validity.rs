@@ -25,7 +25,7 @@ pub struct ValidityPass {
 }
 
 impl ValidityPass {
-    /// Begins over `index`, at whose installed cut `known` was known.
+    /// Begins over `index`, at whose cut `known` was known.
     ///
     /// # Errors
     /// When the index cannot be read, or is damaged.
@@ -39,7 +39,7 @@ impl ValidityPass {
             live,
             known: known.clone(),
             entries_done: 0,
-            entries_total: index.runs().map(|run| run.entries).sum(),
+            entries_total: index.entry_count(),
         })
     }
 

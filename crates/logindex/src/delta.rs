@@ -1,6 +1,7 @@
 //! What the indexer is given: entries in the order in which they were logged.
 
 use std::ops::Index;
+use std::sync::Arc;
 
 use base::Lsn;
 
@@ -33,13 +34,28 @@ impl Chunks {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let last = self.chunks.last().map_or(0, Vec::len);
         self.chunks.len().saturating_sub(1) * CHUNK_ENTRIES + last
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.chunks.iter().flatten()
+    }
+
+    /// Sorts the entries by name. `order` becomes the last one of each name, by its index.
+    pub(crate) fn sort(&self, order: &mut Vec<SortKey>) {
+        order.clear();
+        order.extend(self.iter().zip(0..).map(|(entry, index)| SortKey::new(entry.name, index)));
+        // With the indexes an unstable sort is stable; entries themselves are longer.
+        order.sort_unstable();
+        order.dedup_by(|later, earlier| {
+            let is_same = later.has_name_of(*earlier);
+            if is_same {
+                *earlier = *later;
+            }
+            is_same
+        });
     }
 }
 
@@ -95,7 +111,7 @@ impl Delta {
     pub fn cut(&mut self, lsn: Lsn, state: Vec<u8>, judge: Judge) -> Batch {
         assert!(u32::try_from(self.len()).is_ok(), "a delta is cut before it has 2^32 entries");
         let entries = std::mem::take(&mut self.entries);
-        Batch { entries, cut: Cut { lsn, state, judge } }
+        Batch { entries: Arc::new(entries), cut: Cut { lsn, state, judge } }
     }
 }
 
@@ -110,11 +126,11 @@ pub struct Cut {
     pub judge: Judge,
 }
 
-/// A delta that has ended: the input of [`crate::Indexer::add`].
-#[derive(Debug)]
+/// A delta that has ended: the input of [`crate::Indexer::add`]. A clone is cheap.
+#[derive(Debug, Clone)]
 pub struct Batch {
     /// In the order of the pushes.
-    pub(crate) entries: Chunks,
+    pub(crate) entries: Arc<Chunks>,
     pub(crate) cut: Cut,
 }
 
@@ -123,23 +139,6 @@ impl Batch {
     #[must_use]
     pub const fn cut(&self) -> &Cut {
         &self.cut
-    }
-
-    /// Sorts the entries by name. `order` becomes the last one of each name, by its index.
-    pub(crate) fn sort(&self, order: &mut Vec<SortKey>) {
-        order.clear();
-        order.extend(
-            self.entries.iter().zip(0..).map(|(entry, index)| SortKey::new(entry.name, index)),
-        );
-        // With the indexes an unstable sort is stable; entries themselves are longer.
-        order.sort_unstable();
-        order.dedup_by(|later, earlier| {
-            let is_same = later.has_name_of(*earlier);
-            if is_same {
-                *earlier = *later;
-            }
-            is_same
-        });
     }
 }
 
@@ -163,7 +162,7 @@ mod tests {
         let batch = delta.cut(Lsn(1), Vec::new(), Judge::Settled(Scopes::without_map()));
         assert!(delta.is_empty());
         let mut order = Vec::new();
-        batch.sort(&mut order);
+        batch.entries.sort(&mut order);
         assert_eq!(order.len() as u64, names);
         let index = |key: &SortKey| usize::try_from(key.number()).expect("32 bits");
         let last: Vec<usize> = order.iter().map(index).collect();

@@ -7,15 +7,16 @@ use base::Lsn;
 use env::Disk;
 
 use crate::cache::BlockCache;
-use crate::delta::Cut;
+use crate::delta::{Batch, Cut};
 use crate::error::{Error, Result};
 use crate::filter::Probe;
 use crate::judge::Judge;
 use crate::manifest::{FILE_NAME, Manifest};
-use crate::merge::Merge;
+use crate::merge::{Merge, Sources};
 use crate::name::{Entry, Hash96, Name, Place, Scope, What};
 use crate::pass::{LivePass, ScopeRange};
 use crate::run::{FilterLoad, Run, RunInfo};
+use crate::unwritten::Unwritten;
 
 /// What is known of a name without reading anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +31,10 @@ pub enum Cached {
     Unknown,
 }
 
-/// The runs as of one installed cut. A clone is cheap, and any thread may read it.
+/// The runs as of one cut. A clone is cheap, and any thread may read it.
 ///
-/// It does not change: [`crate::Published::get`] returns the newest one. Its runs can be read as
-/// long as it exists, also those that a merge has replaced.
+/// It does not change: [`crate::Published::get`] returns the newest one that is installed. Its runs
+/// can be read as long as it exists, also those that a merge has replaced.
 #[derive(Debug, Clone)]
 pub struct Index {
     list: Arc<List>,
@@ -41,6 +42,8 @@ pub struct Index {
 
 #[derive(Debug)]
 struct List {
+    /// What is newer than all runs.
+    unwritten: Option<Arc<Unwritten>>,
     /// From the newest to the oldest.
     runs: Vec<Arc<Run>>,
     cut: Option<Lsn>,
@@ -55,13 +58,41 @@ impl Index {
         cache: Arc<BlockCache>,
         chunk_bytes: usize,
     ) -> Self {
-        Self { list: Arc::new(List { runs, cut, cache, chunk_bytes }) }
+        Self { list: Arc::new(List { unwritten: None, runs, cut, cache, chunk_bytes }) }
     }
 
-    /// The last block of the log that the index knows, as it is durably installed.
+    /// The same with a batch on top, the next one behind the runs, which need not be written or installed.
+    ///
+    /// The batch is kept in memory as long as this exists: 56 bytes an entry, and 32 more once
+    /// entries were asked for in their order.
+    ///
+    /// # Panics
+    /// If there is such a batch already, or its cut does not lie behind that of the runs.
     #[must_use]
-    pub fn installed_cut(&self) -> Option<Lsn> {
+    pub fn with_batch(&self, batch: &Batch) -> Self {
+        let List { unwritten, runs, cut, cache, chunk_bytes } = &*self.list;
+        assert!(unwritten.is_none() && Some(batch.cut.lsn) > *cut, "it is on top of the runs");
+        let list = List {
+            unwritten: Some(Arc::new(Unwritten::new(batch))),
+            runs: runs.clone(),
+            cut: Some(batch.cut.lsn),
+            cache: Arc::clone(cache),
+            chunk_bytes: *chunk_bytes,
+        };
+        Self { list: Arc::new(list) }
+    }
+
+    /// The last block of the log that the index knows.
+    #[must_use]
+    pub fn cut(&self) -> Option<Lsn> {
         self.list.cut
+    }
+
+    /// The number of entries of all runs, and of a batch on top of them.
+    #[must_use]
+    pub fn entry_count(&self) -> u64 {
+        let unwritten = self.list.unwritten.as_ref().map_or(0, |unwritten| unwritten.len() as u64);
+        self.runs().map(|run| run.entries).sum::<u64>() + unwritten
     }
 
     /// The runs, from the newest to the oldest.
@@ -84,6 +115,9 @@ impl Index {
     /// A damaged block is [`Cached::Unknown`]; reading it again shows the damage.
     #[must_use]
     pub fn probe_cached(&self, name: Name) -> Cached {
+        if let Some(entry) = self.find_unwritten(name) {
+            return entry.place().map_or(Cached::Gone, |place| Cached::Found(*place));
+        }
         let probe = Probe::new(name);
         for run in &self.list.runs {
             let Some(block) = run.candidate(name, probe) else { continue };
@@ -104,6 +138,10 @@ impl Index {
     /// # Errors
     /// Damage, or the error of the disk.
     pub fn probe(&self, name: Name) -> Result<Option<Entry>> {
+        let unwritten = self.find_unwritten(name);
+        if unwritten.is_some() {
+            return Ok(unwritten);
+        }
         let probe = Probe::new(name);
         for run in &self.list.runs {
             let Some(block) = run.candidate(name, probe) else { continue };
@@ -115,23 +153,31 @@ impl Index {
         Ok(None)
     }
 
+    fn find_unwritten(&self, name: Name) -> Option<Entry> {
+        self.list.unwritten.as_ref()?.find(name)
+    }
+
     /// Streams the newest entries of a scope that are not gone, from a hash on.
     ///
     /// # Errors
     /// Damage, or the error of the disk.
     pub fn scope_range(&self, scope: Scope, from: Hash96) -> Result<ScopeRange> {
         let (first, last) = (Name::new(scope, from), Name::new(scope, Hash96::MAX));
-        let merge = Merge::between(&self.list.runs, self.list.chunk_bytes, first, last)?;
+        let merge = Merge::between(self.sources(), self.list.chunk_bytes, first, last)?;
         Ok(ScopeRange::new(merge))
     }
 
-    /// Begins a pass over every living entry. `judge` is as of the installed cut or later.
+    /// Begins a pass over every living entry. `judge` is as of the cut or later.
     ///
     /// # Errors
     /// Damage, or the error of the disk.
     pub fn live_pass(&self, judge: Judge) -> Result<LivePass> {
-        let merge = Merge::all(&self.list.runs, self.list.chunk_bytes)?;
+        let merge = Merge::all(self.sources(), self.list.chunk_bytes)?;
         Ok(LivePass::new(merge, judge, self.list.cut))
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources { unwritten: self.list.unwritten.as_ref(), runs: &self.list.runs }
     }
 
     /// A filter that is not in memory.

@@ -257,7 +257,7 @@ impl Indexer {
         } else if self.writing.is_some() {
             self.write_some()?;
         } else if let Some(batch) = self.batches.pop_front() {
-            batch.sort(&mut self.order);
+            batch.entries.sort(&mut self.order);
             self.writing = Some(Writing { batch, at: 0, id: 0, output: Output::Empty });
         } else if self.filter.is_some() {
             self.load_filter()?;
@@ -364,7 +364,7 @@ impl Indexer {
         };
         // What is refused when it is read is never written.
         assert_eq!(manifest.check(), Ok(()));
-        assert!(manifest.cut.as_ref().map(|cut| cut.lsn) >= self.index.installed_cut());
+        assert!(manifest.cut.as_ref().map(|cut| cut.lsn) >= self.index.cut());
         manifest.publish(&*self.disk, &self.dir)?;
         let cut = manifest.cut.as_ref().map(|cut| cut.lsn);
         self.index = Index::new(runs, cut, self.cache.clone(), self.options.chunk_bytes);

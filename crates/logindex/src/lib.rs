@@ -27,6 +27,7 @@
 //! | words | `name`, `judge`, `delta`, `options`, `error` |
 //! | a block, and what is in it | `bits`, `block`, `filter` |
 //! | a run | `run_format`, `run_writer`, `run`, `cache` |
+//! | a run in memory | `unwritten` |
 //! | all runs | `manifest`, `sort_key`, `merge`, `pass`, `index`, `verify` |
 //! | the work | `merge_job`, `indexer` |
 //!
@@ -99,6 +100,7 @@ mod run;
 mod run_format;
 mod run_writer;
 mod sort_key;
+mod unwritten;
 mod verify;
 
 pub use delta::{Batch, Cut, Delta};

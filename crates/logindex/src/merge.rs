@@ -1,7 +1,7 @@
 //! The entries of several runs in the order of their names, of each name the newest.
 //!
 //! ```text
-//!   runs, from the newest to the oldest
+//!   runs, from the newest to the oldest, and what is in memory before them
 //!   ├ Stream   reads chunks of blocks, verifies and decodes them
 //!   └ Tournament   a tree of losers: the smallest head wins, of equal names the newer run
 //! ```
@@ -12,9 +12,50 @@ use crate::error::{Error, Result};
 use crate::name::{Entry, Hash96, Name, Scope};
 use crate::run::Run;
 use crate::sort_key::SortKey;
+use crate::unwritten::{Unwritten, UnwrittenStream};
 
-/// The entries of a run between two names.
-struct Stream {
+/// What is merged.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// It is newer than all runs.
+    pub(crate) unwritten: Option<&'a Arc<Unwritten>>,
+    /// From the newest to the oldest.
+    pub(crate) runs: &'a [Arc<Run>],
+}
+
+impl<'a> From<&'a [Arc<Run>]> for Sources<'a> {
+    fn from(runs: &'a [Arc<Run>]) -> Self {
+        Self { unwritten: None, runs }
+    }
+}
+
+/// The entries of a run between two names, wherever it is.
+enum Stream {
+    Unwritten(UnwrittenStream),
+    Written(RunStream),
+}
+
+impl Stream {
+    fn head(&self) -> Option<&Entry> {
+        match self {
+            Self::Unwritten(stream) => stream.head(),
+            Self::Written(stream) => stream.head(),
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        match self {
+            Self::Unwritten(stream) => {
+                stream.advance();
+                Ok(())
+            }
+            Self::Written(stream) => stream.advance(),
+        }
+    }
+}
+
+/// The entries of a run on disk.
+struct RunStream {
     run: Arc<Run>,
     chunk_blocks: usize,
     chunk: Vec<u8>,
@@ -29,7 +70,7 @@ struct Stream {
     at: usize,
 }
 
-impl Stream {
+impl RunStream {
     fn new(run: Arc<Run>, chunk_bytes: usize, first: Name, last: Name) -> Result<Self> {
         let from = run.fences.block_of(first).unwrap_or(0);
         let end = run.fences.block_of(last).map_or(0, |block| block + 1);
@@ -116,23 +157,26 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// Merges all entries of the runs, which come from the newest to the oldest.
-    pub(crate) fn all(runs: &[Arc<Run>], chunk_bytes: usize) -> Result<Self> {
+    /// Merges all entries.
+    pub(crate) fn all(sources: Sources<'_>, chunk_bytes: usize) -> Result<Self> {
         let first = Name::new(Scope::from_raw(0), Hash96::MIN);
         let last = Name::new(Scope::from_raw(u64::MAX), Hash96::MAX);
-        Self::between(runs, chunk_bytes, first, last)
+        Self::between(sources, chunk_bytes, first, last)
     }
 
     /// Merges the entries between two names, both included.
     pub(crate) fn between(
-        runs: &[Arc<Run>],
+        sources: Sources<'_>,
         chunk_bytes: usize,
         first: Name,
         last: Name,
     ) -> Result<Self> {
-        let overlapping = runs.iter().filter(|run| run.trailer.last >= first);
-        let streams: Vec<Stream> = overlapping
-            .map(|run| Stream::new(run.clone(), chunk_bytes, first, last))
+        let unwritten = sources.unwritten.map(|unwritten| unwritten.stream(first, last));
+        let overlapping = sources.runs.iter().filter(|run| run.trailer.last >= first);
+        let written = overlapping.map(|run| RunStream::new(run.clone(), chunk_bytes, first, last));
+        let streams = unwritten.map(|stream| Ok(Stream::Unwritten(stream))).into_iter();
+        let streams: Vec<Stream> = streams
+            .chain(written.map(|stream| stream.map(Stream::Written)))
             .collect::<Result<_>>()?;
         let heads = streams.iter().enumerate().map(|(age, stream)| key_of(stream, age)).collect();
         let losers = vec![NONE; streams.len()];

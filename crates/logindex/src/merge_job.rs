@@ -65,7 +65,7 @@ impl MergeJob {
     /// Begins a merge. `judge` is as of an installed cut: what is dead there is dead for good.
     pub(crate) fn begin(plan: Plan, id: u64, judge: Judge, chunk_bytes: usize) -> Result<Self> {
         let Plan { runs, level } = plan;
-        let merge = Merge::all(&runs, chunk_bytes)?;
+        let merge = Merge::all(runs[..].into(), chunk_bytes)?;
         Ok(Self {
             after: runs.last().expect("a merge has runs").info.after,
             up_to: runs[0].info.up_to,

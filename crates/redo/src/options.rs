@@ -88,7 +88,7 @@ pub struct Options {
     pub compaction: CompactionOptions,
     /// So much of the bitmaps of marks is copied in a [`crate::Log::tick`].
     pub mark_copy_bytes: usize,
-    /// Whether recovery reads each device on a thread of its own.
+    /// Whether recovery reads with several threads, each device on one of its own.
     pub parallel_loaders: bool,
 }
 

@@ -17,6 +17,7 @@ use base::{Lsn, Record, RecordAddr};
 use env::Disk;
 use indexing::{Believed, Known, LogIndex};
 use keyspace::{ApplyError, BadRecord, ColdStart, EvictionPolicy, Keyspace, NoJournal, Survey};
+use logindex::Indexer;
 
 use crate::config::{LogOptions, Options};
 use crate::host::Host;
@@ -99,6 +100,8 @@ pub struct IndexPlace<'a> {
     pub directory: &'a Path,
     /// How it is kept.
     pub options: indexing::Options,
+    /// Whether it may be opened by another thread, while the log is read.
+    pub is_parallel: bool,
 }
 
 /// A log that was opened by its index: its keys are cold.
@@ -107,7 +110,7 @@ pub struct ColdLoad {
     pub keyspace: Keyspace<NoJournal>,
     /// The log.
     pub opened: redo::Opened,
-    /// Its index, which knows all of it.
+    /// Its index, which has yet to write what was read.
     pub index: LogIndex,
     /// Brings the keys back.
     pub warmup: Warmup,
@@ -132,16 +135,27 @@ pub fn load_cold(
     let point =
         redo::StartPoint { cut: believed.cut(), next_object: believed.known().next_object() };
     let mut tail = believed.tail(seed);
-    let opened =
-        recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done))?;
-    let (disk, reader) = (Arc::clone(place.disk), opened.log.reader());
-    let index =
-        LogIndex::open_with(disk, place.directory, reader, database, seed, place.options, tail)?;
+    let open =
+        || Indexer::open(Arc::clone(place.disk), place.directory, database, place.options.runs);
+    let read = || recovery.run_behind(point, &mut tail, &mut |so_far| progress(so_far.bytes_done));
+    let (opened, indexer) = if place.is_parallel {
+        std::thread::scope(|scope| {
+            let indexer = scope.spawn(open);
+            (read(), indexer.join().expect("it does not panic"))
+        })
+    } else {
+        (read(), open())
+    };
+    // What is wrong with the log comes first: the index may be the witness of it.
+    let (opened, indexer) = (opened?, indexer?);
+    let reader = opened.log.reader();
+    let (index, whole) =
+        LogIndex::open_with(indexer, place.directory, reader, seed, place.options, tail)?;
     let known = index.known();
-    let (names, objects) = (index.published().get(), ObjectIndex::new(index.published()));
+    let objects = ObjectIndex::behind(index.published(), whole.clone());
     let restorer = LogRestorer::new(opened.log.reader(), seed, Some(objects));
-    let restorer = restorer.with_names(names.clone());
-    let warmup = Warmup::new(restorer.apart(), names, known)?;
+    let restorer = restorer.with_names(whole.clone());
+    let warmup = Warmup::new(restorer.apart(), whole, known);
     let mut keyspace = shape.keyspace(seed);
     keyspace.skip_objects_below(floor.max(known.next_object()));
     keyspace.begin_cold(&cold_start(known), Box::new(restorer.another()));
@@ -206,6 +220,10 @@ impl redo::Replay for Filling {
 
     fn announce(&mut self, record: &Record<'_>) {
         self.keyspace.announce(record);
+    }
+
+    fn wants_announcements(&self) -> bool {
+        true
     }
 
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {

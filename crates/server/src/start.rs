@@ -548,6 +548,7 @@ impl LogStart<'_> {
                 disk: &self.index.disk,
                 directory: &self.index.index_directory(),
                 options: self.index.options(),
+                is_parallel: true,
             };
             match load_cold(recovery, believed, self.shape, &place, progress) {
                 Ok(cold) => return self.start_cold(cold),

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, RecordAddr};
 use env_sim::SimEntropy;
-use indexing::{LogIndex, Peeked};
+use indexing::{LogIndex, Peeked, ValidityPass};
+use logindex::Indexer;
 use redo::{Compactor, Flusher, Log, Opened, Reader, Recovery, StartPoint, Step};
 
 use crate::addresses::Addresses;
@@ -55,6 +56,8 @@ struct Behind {
     flushers: Vec<Flusher>,
     compactor: Compactor,
     index: LogIndex,
+    /// What finds what is live, from the start on.
+    pass: Option<ValidityPass>,
     reader: Reader,
 }
 
@@ -99,14 +102,17 @@ fn open(
     }
     let (disk, reader) = (Arc::new(site.disk.clone()), log.reader());
     let options = shape.options();
-    let index = LogIndex::open_with(disk, &index_dir(), reader, database.0, seed, options, tail);
-    let index = index.map_err(|error| error.to_string())?;
+    let opened = Indexer::open(disk, &index_dir(), database.0, options.runs);
+    let indexer = opened.map_err(|error| error.to_string())?;
+    let index = LogIndex::open_with(indexer, &index_dir(), reader, seed, options, tail);
+    let (index, whole_index) = index.map_err(|error| error.to_string())?;
+    let pass = ValidityPass::new(&whole_index, index.known()).map_err(|error| error.to_string())?;
     let known = index.known().keys().map(|keys| keys.filter(|(_, keys)| *keys > 0).collect());
     if known.as_ref() != Some(&whole.keys) {
         return Err(format!("keys by database {known:?}, there are {:?}", whole.keys));
     }
     let reader = log.reader();
-    Ok(Some(Behind { log, flushers, compactor, index, reader }))
+    Ok(Some(Behind { log, flushers, compactor, index, pass: Some(pass), reader }))
 }
 
 /// What the validity pass finds is what is needed, and is what the bitmaps say afterwards.
@@ -116,8 +122,12 @@ fn compare_live(
     mut behind: Behind,
     whole: &Whole,
 ) -> Result<(), String> {
-    let mut pass = behind.index.validity_pass().map_err(|error| error.to_string())?;
+    let mut pass = behind.pass.take().expect("nothing has taken it yet");
     let (live, counts) = loop {
+        // The index writes meanwhile what the pass has in memory.
+        if rng.coin() {
+            behind.round(site);
+        }
         let stepped = pass.step(1 + usize::try_from(rng.below(30)).expect("few"));
         if let Some(found) = stepped.map_err(|error| error.to_string())? {
             break found;

@@ -184,7 +184,7 @@ fn recover_cold(
     let identity = (recovery.database(), recovery.hash_seed());
     let disk: Arc<dyn Disk> = Arc::new(site.disk.clone());
     let options = site.index().expect("it is kept").options();
-    let place = IndexPlace { disk: &disk, directory: &index_dir(), options };
+    let place = IndexPlace { disk: &disk, directory: &index_dir(), options, is_parallel: false };
     let shape = Shape::new(&site.config.options(), site.clock.now_ms());
     let cold = load_cold(recovery, believed, shape, &place, &mut |_| {})?;
     let ColdLoad { keyspace, opened, index, warmup, restorer } = cold;

@@ -219,6 +219,10 @@ impl redo::Replay for Twice {
         self.filling.announce(record);
     }
 
+    fn wants_announcements(&self) -> bool {
+        self.filling.wants_announcements()
+    }
+
     fn finish(&mut self, retired: &mut Vec<RecordAddr>) {
         let before = retired.len();
         self.filling.finish(retired);

@@ -123,10 +123,13 @@ fn a_tail_takes_only_what_is_behind_the_cut() {
     (0..40).for_each(|_| world.write());
     let cut = world.index.cut();
     world.close();
-    let (index, scan) = open_with_all(&disk, SEED);
-    assert!(index.cut() > cut);
+    let (mut index, whole, scan) = open_with_all(&disk, SEED);
+    assert!(whole.cut() > Some(cut));
+    assert_eq!(index.cut(), cut, "nothing is written yet");
     let keys: std::collections::BTreeMap<_, _> = index.known().keys().unwrap().collect();
     assert_eq!(keys, scan.keys());
+    while index.step(false).unwrap() == Step::Worked {}
+    assert_eq!(Some(index.cut()), whole.cut(), "it is written without being asked");
 }
 
 #[test]

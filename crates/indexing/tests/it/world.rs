@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use env_sim::{SimDisk, SimEntropy};
 use indexing::{Known, LogIndex, Namer, Options, Step, ValidityPass};
-use logindex::{Entry, Index, Name};
+use logindex::{Entry, Index, Indexer, Name};
 use redo::{Compactor, Env, Flusher, Log, Opened, Reader, Recovery, StartPoint, SyncPolicy};
 
 use crate::scan::{Scan, thing_of};
@@ -76,7 +76,7 @@ pub(crate) struct World {
     validity: Option<Validity>,
     /// The index was begun anew in this life. A compaction that was ordered before may then drop what
     /// the build has read: the build begins again.
-    is_begun_anew: bool,
+    pub(crate) is_begun_anew: bool,
     /// Why the index was begun anew at the start.
     pub(crate) unusable: Option<String>,
     pub(crate) namer: Namer,
@@ -105,9 +105,26 @@ struct Validity {
 }
 
 impl Validity {
-    fn of(index: &LogIndex) -> indexing::Result<Self> {
-        let (pass, known) = (Some(index.validity_pass()?), index.known().clone());
-        Ok(Self { index: index.published().get(), known, pass })
+    const fn of(index: Index, known: Known) -> Self {
+        Self { index, known, pass: None }
+    }
+}
+
+/// What serves after a start knows the whole log before anything of it is written.
+fn assert_whole(whole: &Index, known: &Known, scan: &Scan, namer: &Namer) {
+    let mut found = BTreeSet::new();
+    let mut visit = |entry: &Entry| {
+        found.insert((entry.name, entry.place().expect("it lives").addr()));
+    };
+    let mut pass = whole.live_pass(known.judge()).unwrap();
+    while !pass.step(100, &mut visit).unwrap() {}
+    assert_same(&found, &scan.names(namer), "at once");
+    for (name, addr) in found {
+        let place = whole.probe(name).unwrap().and_then(|entry| entry.place().copied());
+        assert_eq!(place.map(|place| place.addr()), Some(addr), "{name:?}");
+        let mut range = whole.scope_range(name.scope, name.hash).unwrap();
+        let first = range.next().unwrap().and_then(|entry| entry.place().copied());
+        assert_eq!(first.map(|place| place.addr()), Some(addr), "{name:?}");
     }
 }
 
@@ -133,7 +150,7 @@ pub(crate) fn open_unasked(disk: &SimDisk, seed: u64) -> indexing::Result<LogInd
 }
 
 /// Opens the log and its index, whose tail is given all records of the log.
-pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Scan) {
+pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Index, Scan) {
     let recovery = recovery(disk, seed, &Arc::default()).unwrap();
     let (database, hash_seed) = (recovery.database().0, recovery.hash_seed());
     let (dir, options) = (Path::new(INDEX), index_options(500));
@@ -143,8 +160,10 @@ pub(crate) fn open_with_all(disk: &SimDisk, seed: u64) -> (LogIndex, Scan) {
     let mut scan = Scan::default();
     scan_all(&opened.log.reader(), &mut scan).unwrap();
     let (disk, reader) = (Arc::new(disk.clone()), opened.log.reader());
-    let index = LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail);
-    (index.unwrap(), scan)
+    let indexer = Indexer::open(disk, dir, database, options.runs).unwrap();
+    let opened = LogIndex::open_with(indexer, dir, reader, hash_seed, options, tail);
+    let (index, whole) = opened.unwrap();
+    (index, whole, scan)
 }
 
 /// Tiny blocks, runs and cuts.
@@ -193,7 +212,7 @@ impl World {
         recovery.note_durable(peeked.durable());
         let mut scan = Scan::default();
         let believed = peeked.believe(recovery.horizon()).ok().filter(|_| rng.below(2) == 0);
-        let (opened, index, unusable) = match believed {
+        let (opened, index, whole, unusable) = match believed {
             Some(believed) => {
                 let next_object = believed.known().next_object();
                 let point = StartPoint { cut: believed.cut(), next_object };
@@ -201,25 +220,28 @@ impl World {
                 let opened = recovery.run_behind(point, &mut tail, &mut |_| {})?;
                 let reader = opened.log.reader();
                 scan_all(&reader, &mut scan)?;
-                let index =
-                    LogIndex::open_with(disk, dir, reader, database, hash_seed, options, tail)?;
-                assert_eq!(index.cut(), opened.log.durable_lsn(), "it is complete at once");
-                (opened, index, None)
+                let indexer = Indexer::open(disk, dir, database, options.runs)?;
+                let (index, whole) =
+                    LogIndex::open_with(indexer, dir, reader, hash_seed, options, tail)?;
+                let end = opened.log.durable_lsn();
+                assert_eq!(whole.cut().unwrap_or(Lsn::ZERO), end, "it is complete at once");
+                (opened, index, Some(whole), None)
             }
             None => {
                 let opened = recovery.run(&mut scan, &mut |_| {})?;
                 let reader = opened.log.reader();
                 let (index, unusable) =
                     LogIndex::open(disk, dir, reader, database, hash_seed, options)?;
-                (opened, index, unusable)
+                (opened, index, None, unusable)
             }
         };
         let Opened { log, flushers, compactor, .. } = opened;
-        let validity = match log.knows_validity() {
-            true => None,
-            false => Some(Validity::of(&index)?),
-        };
         let namer = Namer::new(hash_seed);
+        if let Some(whole) = &whole {
+            assert_whole(whole, index.known(), &scan, &namer);
+        }
+        let whole = whole.filter(|_| !log.knows_validity());
+        let validity = whole.map(|whole| Validity::of(whole, index.known().clone()));
         Ok(Self {
             rng,
             clock,

@@ -39,7 +39,7 @@ impl Life {
     fn steps(&mut self, indexer: &mut Indexer, count: usize) -> bool {
         for _ in 0..count {
             let step = indexer.step(self.durable);
-            self.claimed = indexer.index().installed_cut();
+            self.claimed = indexer.index().cut();
             match step {
                 Ok(Step::Worked) => {}
                 Ok(Step::Idle) => break,
@@ -74,7 +74,7 @@ impl Life {
     fn recover(&mut self, disk: &SimDisk) {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let indexer = open(&shared).unwrap();
-        let cut = indexer.index().installed_cut();
+        let cut = indexer.index().cut();
         assert!(cut >= self.claimed, "it said {:?}, and has {cut:?}", self.claimed);
         assert!(cut.unwrap_or(Lsn::ZERO) <= self.durable, "rule I");
         if let Some(cut) = cut {
@@ -180,7 +180,7 @@ fn errors_of_the_disk_lose_nothing_and_are_overcome() {
             life.durable = life.writer.lsn;
             life.steps(&mut indexer, 20);
             disk.set_faults(Faults::default());
-            if let Some(cut) = indexer.index().installed_cut() {
+            if let Some(cut) = indexer.index().cut() {
                 check(&indexer.index(), &life.writer.cuts[&cut]);
             }
         }
@@ -235,7 +235,7 @@ fn discard_on(seed: u64) {
         |disk, is_discarded| {
             let shared: Arc<dyn Disk> = Arc::new(disk.clone());
             let indexer = open(&shared).unwrap();
-            let cut = indexer.index().installed_cut();
+            let cut = indexer.index().cut();
             assert!(!is_discarded || cut.is_none());
             assert_eq!(indexer.index().runs().len() == 0, cut.is_none());
             files(disk);

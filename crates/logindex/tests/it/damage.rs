@@ -130,7 +130,7 @@ fn damage_is_an_error_or_makes_no_difference() {
         match open(&disk) {
             Err(_) => refused += 1,
             Ok(indexer) if is_manifest_lost => {
-                assert_eq!(indexer.index().installed_cut(), None);
+                assert_eq!(indexer.index().cut(), None);
             }
             Ok(mut indexer) => {
                 partly += 1;
@@ -161,7 +161,7 @@ fn a_damaged_block_stops_merging_and_nothing_else() {
         while let Some(error) = settle(&mut indexer, writer.lsn).err() {
             errors.push(error.to_string());
         }
-        assert_eq!(indexer.index().installed_cut(), Some(writer.lsn));
+        assert_eq!(indexer.index().cut(), Some(writer.lsn));
     }
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].contains("is corrupt at byte 256: the block's checksum"), "{}", errors[0]);

@@ -77,18 +77,18 @@ fn run(events: &[Event]) {
                 assert_eq!(indexer.backlog(), 0);
             }
             Event::Reopen => {
-                let cut = indexer.index().installed_cut();
+                let cut = indexer.index().cut();
                 drop(indexer);
                 sim.kill();
                 indexer = open(&disk).unwrap();
-                assert_eq!(indexer.index().installed_cut(), cut);
+                assert_eq!(indexer.index().cut(), cut);
                 writer.back_to(cut);
                 durable = writer.lsn;
             }
         }
-        let installed = indexer.index().installed_cut();
+        let installed = indexer.index().cut();
         assert!(installed.unwrap_or(Lsn::ZERO) <= durable, "rule I");
-        assert_eq!(indexer.published().get().installed_cut(), installed);
+        assert_eq!(indexer.published().get().cut(), installed);
         if let Some(cut) = installed {
             let state = state_of(cut);
             let judge = writer.cuts[&cut].judge();

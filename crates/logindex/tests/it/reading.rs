@@ -37,6 +37,35 @@ fn an_index_stays_as_it_is_while_its_runs_are_replaced() {
 }
 
 #[test]
+fn a_batch_on_top_of_the_runs_says_what_its_run_will_say() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(1, Faults::default()));
+    let mut indexer = open(&disk).unwrap();
+    let mut writer = Writer::new();
+    for round in 0..12 {
+        for key in 0..8 {
+            writer.run(Op::Create { db: round % 2, key, elements: 4 });
+            writer.run(Op::Set { db: 1, key: key / 2, expires: key % 3 == 0 });
+            // Of one name several entries, and some that are gone.
+            writer.run(Op::Touch { db: round % 2, key, element: 1 });
+            writer.run(Op::Drop { db: round % 2, key, element: key % 4 });
+            writer.run(Op::Delete { db: 0, key: (key + round) % 16 });
+            writer.run(Op::Rename { db: 1, from: key, to: 7 - key });
+        }
+        if round == 7 {
+            writer.run(Op::Flush { db: 1 });
+        }
+        let batch = writer.cut().unwrap();
+        let whole = indexer.index().with_batch(&batch);
+        assert_eq!(whole.cut(), Some(writer.lsn));
+        check(&whole, &writer.picture);
+        indexer.add(batch);
+        settle(&mut indexer, writer.lsn).unwrap();
+        check(&whole, &writer.picture);
+        check(&indexer.index(), &writer.picture);
+    }
+}
+
+#[test]
 fn a_probe_of_what_is_in_memory_reads_nothing_and_any_other_a_block_a_run() {
     let (sim, writer) = sample();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -95,7 +124,7 @@ fn threads_read_while_the_indexer_works() {
             let mut seen = 0;
             while !is_over.load(Ordering::Relaxed) || seen == 0 {
                 let index = published.get();
-                let Some(Lsn(round)) = index.installed_cut() else { continue };
+                let Some(Lsn(round)) = index.cut() else { continue };
                 for _ in 0..50 {
                     let n = random.u64(0..names);
                     let found = index.probe(name(n)).unwrap().unwrap();

@@ -167,7 +167,7 @@ fn read_catalog(disk: &dyn Disk, dir: &Path, devices: &[PathBuf]) -> Result<Cata
     {
         dirs.extend(manifest.devices.into_iter().map(|device| dir.join(device.path)));
     }
-    Catalog::read(disk, dir, &dirs)
+    Catalog::read(disk, dir, &dirs, 1)
 }
 
 /// Reads all of a file and writes its footer anew, in memory, to compare.

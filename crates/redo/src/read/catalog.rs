@@ -12,6 +12,10 @@ use crate::format::manifest::{self, DeviceMark, Manifest};
 use crate::format::segment;
 use crate::id::Id;
 use crate::read::scan::SegmentFile;
+use crate::read::side_by_side::side_by_side;
+
+/// So many files are looked at at the same time: that each is three reads matters more than processors.
+pub(crate) const LOOKERS: usize = 8;
 
 /// A device directory as it was found.
 #[derive(Debug, Clone)]
@@ -39,8 +43,13 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Reads what there is, and checks that it belongs together.
-    pub(crate) fn read(disk: &dyn Disk, dir: &Path, device_dirs: &[PathBuf]) -> Result<Self> {
+    /// Reads what there is, `lookers` files at a time, and checks that it belongs together.
+    pub(crate) fn read(
+        disk: &dyn Disk,
+        dir: &Path,
+        device_dirs: &[PathBuf],
+        lookers: usize,
+    ) -> Result<Self> {
         let manifest = Manifest::read(disk, dir)?;
         let mut catalog = Self {
             devices: find_devices(disk, dir, manifest.as_ref(), device_dirs)?,
@@ -51,7 +60,7 @@ impl Catalog {
             history: Vec::new(),
         };
         for index in 0..catalog.devices.len() {
-            catalog.read_device(disk, dir, index)?;
+            catalog.read_device(disk, dir, index, lookers)?;
         }
         catalog.files.sort_by_key(|file| (file.header.segment, file.header.part));
         catalog.set_leftovers_aside();
@@ -78,13 +87,20 @@ impl Catalog {
         paths.filter(|path| !self.history.contains(path)).collect()
     }
 
-    fn read_device(&mut self, disk: &dyn Disk, dir: &Path, index: usize) -> Result<()> {
+    fn read_device(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        index: usize,
+        lookers: usize,
+    ) -> Result<()> {
         let device = self.devices[index].clone();
         self.history.extend(history_files(disk, &device.path)?);
         let names = match disk.list(&device.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             names => names.at(&device.path, "list")?,
         };
+        let mut found = Vec::new();
         for name in names.iter().filter_map(|name| name.to_str()) {
             let path = device.path.join(name);
             let stem = name.strip_suffix(".tmp").map(|stem| format!("{stem}.redo"));
@@ -94,12 +110,21 @@ impl Catalog {
                 self.leftovers.push(path);
                 continue;
             }
-            let Some((segment, part)) = segment::parse_file_name(name) else { continue };
-            let Some(manifest) = &self.manifest else {
-                let manifest = manifest::path_in(dir);
-                return Err(Error::NoManifest { path: device.path, manifest });
-            };
-            let images = SegmentFile::read(disk, &path, index)?;
+            let named = segment::parse_file_name(name);
+            found.extend(named.map(|(segment, part)| (path, segment, part)));
+        }
+        let Some(manifest) = &self.manifest else {
+            let manifest = manifest::path_in(dir);
+            let error = Error::NoManifest { path: device.path, manifest };
+            return if found.is_empty() { Ok(()) } else { Err(error) };
+        };
+        // The newest file is the longest to read: begin with it.
+        found.reverse();
+        let read = side_by_side(&found, lookers, |(path, ..)| {
+            SegmentFile::read_at_start(disk, path, index)
+        });
+        for ((path, segment, part), images) in found.into_iter().zip(read) {
+            let images = images?;
             let Some(first) = images.first() else {
                 // The header is durable before the first block is written: a file that is longer
                 // had a good one.

@@ -1,7 +1,7 @@
 //! Reading what is on disk, believing nothing and changing nothing.
 //!
 //! `in_use` says whether there is a log, `catalog` what belongs to it, `scan` reads one image block
-//! by block, `large_block` a block piece by piece, and `merge` brings all blocks into the order of
+//! by block (of several files `side_by_side`), `large_block` a block piece by piece, and `merge` brings all blocks into the order of
 //! their LSNs. Of a log that goes on, `images` says what there is at a moment; `reader` reads single
 //! records (`places` knows where: in a group, by `group_read`, or in a block, by
 //! `block_index`; `handles` keeps files open), `segment_scan` all of a segment (from its `parts`), and
@@ -21,3 +21,4 @@ pub(crate) mod places;
 pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod segment_scan;
+pub(crate) mod side_by_side;

@@ -42,6 +42,20 @@ impl SegmentFile {
     /// Reads headers and footers of the images in the file at `path`, in the file's order; none
     /// if the file does not begin with a header.
     pub(crate) fn read(disk: &dyn Disk, path: &Path, device: usize) -> Result<Vec<Self>> {
+        Self::read_before(disk, path, device, false)
+    }
+
+    /// The same at a start, which reads all of a file without a footer next: that begins here.
+    pub(crate) fn read_at_start(disk: &dyn Disk, path: &Path, device: usize) -> Result<Vec<Self>> {
+        Self::read_before(disk, path, device, true)
+    }
+
+    fn read_before(
+        disk: &dyn Disk,
+        path: &Path,
+        device: usize,
+        is_read_next: bool,
+    ) -> Result<Vec<Self>> {
         let file = disk.open(path, Access::Read).at(path, "open")?;
         let mut end = file.len().at(path, "read")?;
         let Some(first) = read_header(&*file, 0, end, path)? else { return Ok(Vec::new()) };
@@ -60,6 +74,9 @@ impl SegmentFile {
             Ok(Self { path, start, leader, device, header, footer, len: end - start })
         };
         let mut found = Footer::read(&*file, end, path, first.database)?;
+        if found.is_none() && is_read_next {
+            file.fetch_ahead(0, end);
+        }
         if first.generation == 0 || found.is_none() {
             // Only compacted segments share a file; what looks like a footer of another length is
             // part of a value.

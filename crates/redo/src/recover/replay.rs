@@ -73,6 +73,11 @@ pub trait Replay {
     /// so that an implementation that looks each of them up can overlap the cache misses.
     fn announce(&mut self, _record: &Record<'_>) {}
 
+    /// Whether announcing records does anything.
+    fn wants_announcements(&self) -> bool {
+        false
+    }
+
     /// There are no more records. What has turned out to be garbage (elements of objects that have
     /// no root) is pushed onto `retired`.
     fn finish(&mut self, retired: &mut Vec<RecordAddr>);
@@ -386,9 +391,10 @@ impl<'a> Reader<'a> {
         }
         let (mut record_count, mut delete_count, mut next_ordinal) = (0, 0, 0);
         self.offsets.clear();
-        let mut ahead = block.bodies().filter(|_| is_applied);
+        let is_announced = is_applied && replay.wants_announcements();
+        let mut ahead = block.bodies();
         for (index_in_block, body) in block.bodies().enumerate() {
-            if index_in_block % ANNOUNCED_TOGETHER == 0 {
+            if is_announced && index_in_block % ANNOUNCED_TOGETHER == 0 {
                 for (_, _, body) in ahead.by_ref().take(ANNOUNCED_TOGETHER).flatten() {
                     if let Ok(record) = record::decode_body(body) {
                         replay.announce(&record);

@@ -27,7 +27,7 @@ use crate::format::listing::Listed;
 use crate::format::manifest::{DeviceMark, Manifest, ManifestDevice, ManifestStore};
 use crate::id::Id;
 use crate::options::{Env, Options, SyncPolicy};
-use crate::read::catalog::Catalog;
+use crate::read::catalog::{Catalog, LOOKERS};
 use crate::recover::behind::{KnownBefore, StartPoint};
 use crate::recover::cut;
 use crate::recover::replay::{LogState, Progress, Reading, Replay};
@@ -100,7 +100,8 @@ impl Recovery {
             }
             lock => lock.at(&lock_path, "lock")?,
         };
-        let catalog = Catalog::read(&*env.disk, dir, &options.device_dirs())?;
+        let lookers = if options.parallel_loaders { LOOKERS } else { 1 };
+        let catalog = Catalog::read(&*env.disk, dir, &options.device_dirs(), lookers)?;
         let manifest = match &catalog.manifest {
             Some(manifest) => manifest.clone(),
             None => {

@@ -24,14 +24,20 @@ impl ObjectIndex {
     /// Of the log's index.
     #[must_use]
     pub fn new(published: Published) -> Self {
-        let newest = Arc::new(Mutex::new(published.get()));
-        Self { published, newest, pinned: Arc::default() }
+        let newest = published.get();
+        Self::behind(published, newest)
+    }
+
+    /// The same, as long as `newest` knows more.
+    #[must_use]
+    pub fn behind(published: Published, newest: Index) -> Self {
+        Self { published, newest: Arc::new(Mutex::new(newest)), pinned: Arc::default() }
     }
 
     /// The block up to which it finds elements from now on.
     #[must_use]
     pub fn cut(&self) -> Option<Lsn> {
-        self.get().installed_cut()
+        self.get().cut()
     }
 
     /// Pins it as it is now, if none is pinned.
@@ -58,7 +64,7 @@ impl ObjectIndex {
     pub fn get(&self) -> Index {
         let index = self.published.get();
         let mut newest = self.newest.lock();
-        if index.installed_cut() >= newest.installed_cut() {
+        if index.cut() >= newest.cut() {
             *newest = index;
         }
         newest.clone()

@@ -61,8 +61,12 @@ pub struct Warmup {
 }
 
 enum Stage {
-    Validity(Box<ValidityPass>),
-    Segments { live: Arc<LiveRecords>, reading: Reading },
+    /// A pass that has failed, or is none yet, has to be begun.
+    Validity(Option<Box<ValidityPass>>),
+    Segments {
+        live: Arc<LiveRecords>,
+        reading: Reading,
+    },
     Done,
 }
 
@@ -80,25 +84,22 @@ struct Listing {
 }
 
 impl Warmup {
-    /// Of all that `index` knows of the log of `restorer`; its cut has told `known`.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn new(restorer: LogRestorer, index: Index, known: &Known) -> indexing::Result<Self> {
+    /// Of all that `index` knows of the log of `restorer`; its cut has told `known`. Reads nothing yet.
+    #[must_use]
+    pub fn new(restorer: LogRestorer, index: Index, known: &Known) -> Self {
         let mut segments = restorer.reader().segments();
         segments.reverse();
-        let pass = ValidityPass::new(&index, known)?;
-        Ok(Self {
+        Self {
             restorer,
             index,
             known: known.clone(),
             segments,
-            stage: Stage::Validity(Box::new(pass)),
+            stage: Stage::Validity(None),
             keys: Vec::new(),
             bytes: 0,
             dropped: VecDeque::new(),
             listing: None,
-        })
+        }
     }
 
     /// By it, what is read here is told to end.
@@ -128,7 +129,13 @@ impl Warmup {
 
     fn pass_step(&mut self) -> Result<WarmStep, RestoreError> {
         let Stage::Validity(pass) = &mut self.stage else { return Ok(WarmStep::Idle) };
-        match pass.step(PASS_ENTRIES) {
+        let begin = || ValidityPass::new(&self.index, &self.known).map(Box::new);
+        let stepped = pass.take().map_or_else(begin, Ok).and_then(|mut begun| {
+            let found = begun.step(PASS_ENTRIES)?;
+            *pass = Some(begun);
+            Ok(found)
+        });
+        match stepped {
             Ok(None) => Ok(WarmStep::Worked),
             Ok(Some((live, _))) => {
                 let live = Arc::new(live);
@@ -140,13 +147,7 @@ impl Warmup {
                 self.stage = Stage::Done;
                 Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
             }
-            Err(error) => {
-                // A pass that has failed once does not go on.
-                if let Ok(again) = ValidityPass::new(&self.index, &self.known) {
-                    **pass = again;
-                }
-                Err(RestoreError::Io(error.to_string()))
-            }
+            Err(error) => Err(RestoreError::Io(error.to_string())),
         }
     }
 
