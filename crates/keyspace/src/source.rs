@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Both are read by the same [`Restorer`], in the middle of a command if need be: that is right, and slow.
-//! So whoever executes commands asks [`Keyspace::missing`] before, and has what is missing read elsewhere,
+//! So the engine asks [`Keyspace::missing`] before, and has what is missing read elsewhere,
 //! to be put in its place by [`Keyspace::install`]. Correctness does not depend on that.
 //!
 //! What cannot be read is not there for the running command, which is then answered with
