@@ -54,6 +54,7 @@ pub mod packed;
 pub mod rank_tree;
 mod record_check;
 mod recorder;
+mod rename;
 mod replace;
 mod rewrite_lost;
 mod sample;

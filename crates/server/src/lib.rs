@@ -25,6 +25,7 @@ pub mod host;
 mod index_thread;
 mod listen;
 pub mod load;
+mod loader;
 pub mod logger;
 pub mod network;
 pub mod owned_log;

@@ -43,7 +43,7 @@ pub fn log_options(options: &Options, directory: PathBuf) -> redo::Options {
 pub struct Shape {
     databases: usize,
     eviction: EvictionPolicy,
-    maxmemory_bytes: u64,
+    room_bytes: Option<u64>,
     /// When its keys are used for the first time: now, as in Redis.
     now_ms: i64,
 }
@@ -52,19 +52,8 @@ impl Shape {
     /// As the configuration says, at this moment.
     #[must_use]
     pub const fn new(options: &Options, now_ms: i64) -> Self {
-        let &Options { databases, eviction, maxmemory_bytes, .. } = options;
-        Self { databases, eviction, maxmemory_bytes, now_ms }
-    }
-
-    /// How many bytes what comes unasked may fill, if values may leave memory. A tenth is left for what
-    /// is asked for.
-    #[must_use]
-    pub const fn room_bytes(self) -> Option<u64> {
-        if self.maxmemory_bytes > 0 && self.eviction.is_cold() {
-            Some(self.maxmemory_bytes / 10 * 9)
-        } else {
-            None
-        }
+        let &Options { databases, eviction, .. } = options;
+        Self { databases, eviction, room_bytes: options.room_bytes(), now_ms }
     }
 
     fn keyspace(self, seed: [u8; 16]) -> Keyspace<NoJournal> {
@@ -87,7 +76,7 @@ pub fn load(
     progress: &mut dyn FnMut(u64),
 ) -> redo::Result<(Keyspace<NoJournal>, redo::Opened)> {
     let mut filling = Filling::new(&recovery, shape);
-    filling.room = shape.room_bytes().map(|bytes_max| (host, bytes_max));
+    filling.room = shape.room_bytes.map(|bytes_max| (host, bytes_max));
     let opened = recovery.run(&mut filling, &mut |so_far| progress(so_far.bytes_done))?;
     Ok((filling.into_keyspace(), opened))
 }

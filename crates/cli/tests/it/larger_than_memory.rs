@@ -147,7 +147,7 @@ fn a_value_that_has_decayed_is_told_and_no_other_suffers() {
     };
     // No other value ends like this one.
     let number = (10_000..KEYS).find(|number| is_cold(*number)).expect("most are");
-    let needle = value(number)[..100].as_bytes().to_vec();
+    let needle = value(number).as_bytes()[..100].to_vec();
     let (path, at) = find(&server, &needle);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[at + 50] ^= 1;

@@ -223,6 +223,19 @@ fn number<T: FromStr>(text: &str) -> T {
     text.parse().ok().expect("the table has checked the bounds")
 }
 
+impl Options {
+    /// How many bytes what comes unasked may fill, if values may leave memory. A tenth is left for what
+    /// is asked for.
+    #[must_use]
+    pub const fn room_bytes(&self) -> Option<u64> {
+        if self.maxmemory_bytes > 0 && self.eviction.is_cold() {
+            Some(self.maxmemory_bytes / 10 * 9)
+        } else {
+            None
+        }
+    }
+}
+
 /// `maxmemory-policy` as the keyspace names it.
 fn eviction(name: &str) -> EvictionPolicy {
     match name {

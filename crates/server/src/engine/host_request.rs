@@ -16,7 +16,6 @@ use super::blocking::Wait;
 use super::shard::{BoxedLog, CloseError, Fetched, Fetching, LogState, Restoration};
 use super::{ClientKey, Engine};
 use crate::host::Host;
-use crate::load::Shape;
 
 /// See the file's top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +126,7 @@ impl Engine {
                 self.host_request = Some(HostRequest::ReloadAll);
             }
         }
-        let room_bytes = Shape::new(&self.options, 0).room_bytes();
+        let room_bytes = self.options.room_bytes();
         let is_short = || room_bytes.is_some_and(|bytes| self.deps.host.used_bytes() > bytes);
         if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger, &is_short) {
             self.fetches.clear();

@@ -1,0 +1,77 @@
+//! A thread that opens the log and reads it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use mio::Waker;
+
+use crate::engine::{Engine, OpenLogError};
+
+/// See the file's top.
+pub(crate) struct Loader<T> {
+    reports: Receiver<Report<T>>,
+    total_bytes: Arc<AtomicU64>,
+    loaded_bytes: Arc<AtomicU64>,
+}
+
+/// What the thread says, in this order; nothing comes after an error.
+pub(crate) enum Report<T> {
+    /// The log is locked and looked at, or cannot be.
+    LookedAt(Result<(), OpenLogError>),
+    /// It was read.
+    Read(Result<T, OpenLogError>),
+}
+
+impl<T: Send + 'static> Loader<T> {
+    /// Starts it: `open` locks and looks, `read` reads.
+    pub(crate) fn spawn(
+        open: impl FnOnce() -> Result<redo::Recovery, OpenLogError> + Send + 'static,
+        waker: &Arc<Waker>,
+        read: impl FnOnce(redo::Recovery, &mut dyn FnMut(u64)) -> Result<T, OpenLogError>
+        + Send
+        + 'static,
+    ) -> Result<Self, OpenLogError> {
+        let (sender, reports) = channel();
+        let total_bytes = Arc::new(AtomicU64::new(0));
+        let loaded_bytes = Arc::new(AtomicU64::new(0));
+        let (total, progress) = (Arc::clone(&total_bytes), Arc::clone(&loaded_bytes));
+        let waker = Arc::clone(waker);
+        let thread = std::thread::Builder::new().name("recovery".to_owned());
+        let spawned = thread.spawn(move || {
+            let report = |report| {
+                // The receiver is gone when the server ends meanwhile.
+                let _ignored = sender.send(report);
+                let _ignored = waker.wake();
+            };
+            let recovery = match open() {
+                Ok(recovery) => recovery,
+                Err(why) => return report(Report::LookedAt(Err(why))),
+            };
+            total.store(recovery.bytes_total(), Ordering::Relaxed);
+            report(Report::LookedAt(Ok(())));
+            let loaded = read(recovery, &mut |bytes| {
+                progress.store(bytes, Ordering::Relaxed);
+                let _ignored = waker.wake();
+            });
+            report(Report::Read(loaded));
+        });
+        spawned.map_err(OpenLogError::NoThread)?;
+        Ok(Self { reports, total_bytes, loaded_bytes })
+    }
+
+    /// What the thread has to say, if anything is new.
+    pub(crate) fn take(&self) -> Result<Option<Report<T>>, OpenLogError> {
+        match self.reports.try_recv() {
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(OpenLogError::Panicked),
+            Ok(report) => Ok(Some(report)),
+        }
+    }
+
+    /// Tells the engine how far it is.
+    pub(crate) fn report(&self, engine: &mut Engine) {
+        let (total, loaded) = (&self.total_bytes, &self.loaded_bytes);
+        engine.set_loading(total.load(Ordering::Relaxed), loaded.load(Ordering::Relaxed));
+    }
+}
