@@ -25,7 +25,7 @@
 //! - While keys are cold, whatever looks at all of them ([`Keyspace::scan`] and its like, a full
 //!   rewrite, healing) waits for the last one: the caller sees to that.
 
-use base::{DbId, DbIndex, ObjectId, Record, RecordAddr, RecordKind};
+use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashSet;
 
 use crate::access;
@@ -50,6 +50,8 @@ pub struct Restored {
     entry: Entry,
     expires_at_ms: Option<i64>,
     object: Option<Box<Object>>,
+    /// Up to this block it was known which elements there are.
+    known: Lsn,
     hasher: KeyHasher,
 }
 
@@ -83,8 +85,14 @@ impl Restored {
             entry,
             expires_at_ms: record.expires_at_ms,
             object,
+            known: Lsn(u64::MAX),
             hasher,
         })
+    }
+
+    /// The elements that are gathered are those as of this block.
+    pub const fn gather_as_of(&mut self, known: Lsn) {
+        self.known = known;
     }
 
     /// The object whose elements are to be gathered; none for a value that is in its entry.
@@ -280,26 +288,27 @@ impl Keyspace {
     /// Puts a key, or its value, that was read elsewhere in its place, unless something has happened to
     /// it since. Whether it was put there.
     pub fn install(&mut self, restored: Restored) -> bool {
-        self.install_as(restored, true)
+        let Some(db) = self.dbs.index_of(restored.db) else { return false };
+        let found = self.dbs[db].keys.locate(restored.hash, restored.entry.key());
+        let Some(place) = found else { return self.install_key(restored, true) };
+        let entry = self.dbs[db].keys.at(place);
+        // An object keeps its address when its elements change: it may have been here meanwhile.
+        let is_same = entry.is_bare() && entry.addr() == restored.entry.addr();
+        let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
+        if is_wanted {
+            self.dbs[db].fill(place, restored.entry);
+            self.count_warmed();
+        }
+        is_wanted
     }
 
-    /// As [`Keyspace::install`], but memory is short: the value stays in the log only, if it may. A key
-    /// that is there already is left as it is.
-    pub fn install_bare(&mut self, restored: Restored) -> bool {
-        self.install_as(restored, false)
-    }
-
-    fn install_as(&mut self, mut restored: Restored, with_value: bool) -> bool {
+    /// Puts a key in its place, which comes unasked. One that is there already is left as it is; and if
+    /// memory is short, the value stays in the log only, if it may.
+    pub fn install_key(&mut self, mut restored: Restored, with_value: bool) -> bool {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let addr = restored.entry.addr();
-        if let Some(place) = self.dbs[db].keys.locate(restored.hash, restored.entry.key()) {
-            let entry = self.dbs[db].keys.at(place);
-            let is_wanted = with_value && entry.is_bare() && entry.addr() == addr;
-            if is_wanted {
-                self.dbs[db].fill(place, restored.entry);
-                self.count_warmed();
-            }
-            return is_wanted;
+        if self.dbs[db].keys.locate(restored.hash, restored.entry.key()).is_some() {
+            return false;
         }
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
         if self.cold.is_none() || is_gone {

@@ -8,7 +8,8 @@
 //!
 //! A value that is cold lies in the log already, so nothing is written and nothing is searched for: the
 //! hand passes over a page of some hundred keys that lie side by side, and whatever is not hotter than
-//! the threshold goes. The threshold is such that a round drops about an eighth of what it sees; the
+//! the threshold goes. The threshold is such that a round drops about an eighth of what may go, or all of
+//! it after a round in which nothing went; the
 //! counts that say so are those of the round so far and of the rounds before, of which each counts half
 //! of the next. What has come back is passed over once: a request that waited for it finds it.
 //!
@@ -31,8 +32,6 @@ const ROUND_SHARE: u64 = 8;
 const FIRST_SAMPLES: usize = 256;
 /// After so many pages the threshold is looked at again.
 const PAGES_PER_LOOK: u32 = 16;
-/// After so many rounds in which nothing went there is nothing that can.
-const IDLE_ROUNDS: u32 = 2;
 /// How many heats are told apart.
 const HEATS: usize = 256;
 
@@ -44,10 +43,12 @@ pub(crate) struct Hand {
     pages_since_look: u32,
     heats: Heats,
     threshold: u8,
-    /// Whether anything went since the hand was at the first page.
-    has_dropped: bool,
-    /// Rounds in a row in which nothing went.
-    idle_rounds: u32,
+    /// How many values went since the hand was at the first page.
+    dropped: u64,
+    /// How many were passed over, because they had just come back.
+    passed_over: u64,
+    /// There was nothing that could go in the round before: whatever may go goes in this one.
+    is_desperate: bool,
 }
 
 /// How many values have which heat.
@@ -89,8 +90,19 @@ impl Heats {
 pub struct Cooled {
     /// How many values have left memory.
     pub values: u64,
-    /// The hand has come round twice, and nothing has left memory since.
-    pub is_hopeless: bool,
+    /// The hand has come round.
+    pub round: Option<Round>,
+    /// A large value could go, if the index knew all of it.
+    pub lacks_index: bool,
+}
+
+/// What became of all pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// How many values have left memory.
+    pub values: u64,
+    /// All that may go was to go, however hot.
+    pub was_desperate: bool,
 }
 
 impl Keyspace {
@@ -110,10 +122,11 @@ impl Keyspace {
 
     /// Learns how hot values are before the first of them goes.
     fn sample(&mut self, hand: &mut Hand) {
+        let indexed = self.indexed_lsn();
         for db in self.databases() {
             for _ in 0..FIRST_SAMPLES {
                 let Some(entry) = self.dbs[db].keys.random(&mut self.rng) else { break };
-                if !entry.is_bare() {
+                if !entry.is_bare() && may_go(entry, &self.recorder.journal, indexed) {
                     hand.heats.note(heat(entry, &self.settings, self.now_ms));
                 }
             }
@@ -130,40 +143,39 @@ impl Keyspace {
                 (hand.db, hand.page) = (hand.db.next(), 0);
                 continue;
             };
-            for entry in entries {
-                if entry.is_bare() {
+            let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
+            for entry in entries.filter(|entry| !entry.is_bare()) {
+                if !may_go(entry, &recorder.journal, indexed) {
+                    cooled.lacks_index |= entry.object().is_some();
                     continue;
                 }
                 let heat = heat(entry, settings, *now_ms);
                 hand.heats.note(heat);
-                if !entry.take_returned()
-                    && heat <= hand.threshold
-                    && may_go(entry, &recorder.journal, indexed)
-                {
+                if entry.take_returned() {
+                    hand.passed_over += 1;
+                } else if heat <= threshold {
                     entry.make_bare().into_iter().for_each(|object| free.spent(*object));
                     db.bare_count += 1;
                     cooled.values += 1;
                 }
             }
             hand.page += 1;
+            hand.dropped += cooled.values;
             hand.pages_since_look += 1;
             if hand.pages_since_look >= PAGES_PER_LOOK {
                 hand.pages_since_look = 0;
                 hand.threshold = hand.heats.threshold();
             }
-            if cooled.values > 0 {
-                (hand.has_dropped, hand.idle_rounds) = (true, 0);
-            }
-            cooled.is_hopeless = hand.idle_rounds >= IDLE_ROUNDS;
             return cooled;
         }
         hand.threshold = hand.heats.threshold();
         hand.heats.age();
-        if !std::mem::take(&mut hand.has_dropped) {
-            hand.idle_rounds += 1;
-        }
+        let values = std::mem::take(&mut hand.dropped);
+        let passed_over = std::mem::take(&mut hand.passed_over);
+        let is_desperate = values == 0 && passed_over == 0;
+        let was_desperate = std::mem::replace(&mut hand.is_desperate, is_desperate);
         (hand.db, hand.page) = (DbIndex::FIRST, 0);
-        cooled.is_hopeless = hand.idle_rounds >= IDLE_ROUNDS;
+        cooled.round = Some(Round { values, was_desperate });
         cooled
     }
 

@@ -25,7 +25,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
-use base::{ObjectId, RecordAddr};
+use base::{Lsn, ObjectId, RecordAddr};
 
 use crate::object::Object;
 use crate::table::Keyed;
@@ -47,8 +47,8 @@ const TTL_FLAG: u32 = 0x1000_0000;
 const RETURNED_FLAG: u32 = 0x2000_0000;
 /// What is left of a small value: its length.
 const TRACE_BYTES: usize = 2;
-/// Of an object: its bytes, type and incarnation.
-const OBJECT_TRACE_BYTES: usize = 17;
+/// Of an object: its bytes, type, incarnation, and the block of its last change.
+const OBJECT_TRACE_BYTES: usize = 25;
 /// How much of an object is looked at to tell its bytes.
 const TRACE_SAMPLES: usize = 16;
 
@@ -247,7 +247,8 @@ impl Entry {
                 let bytes = object.allocated_bytes(TRACE_SAMPLES) as u64;
                 trace[..8].copy_from_slice(&bytes.to_ne_bytes());
                 trace[8] = object.value_type() as u8;
-                trace[9..].copy_from_slice(&object.id().0.to_ne_bytes());
+                trace[9..17].copy_from_slice(&object.id().0.to_ne_bytes());
+                trace[17..].copy_from_slice(&object.changed_at.0.to_ne_bytes());
                 self.replace_bytes(Kind::Str, &trace);
             }
             None => {
@@ -264,9 +265,18 @@ impl Entry {
         if self.kind_code() != Kind::Object as u32 | BARE_BIT {
             return None;
         }
-        let [first, id @ ..] = &self.bytes()[8..] else { panic!("a bare object leaves a trace") };
-        let value_type = Type::ALL[usize::from(*first)];
-        Some((value_type, ObjectId(u64::from_ne_bytes(id.try_into().expect("eight bytes")))))
+        let value_type = Type::ALL[usize::from(self.bytes()[8])];
+        Some((value_type, ObjectId(self.trace_number(9))))
+    }
+
+    /// The block in which the value of a bare entry was changed last, if it is large.
+    pub(crate) fn bare_changed_at(&self) -> Lsn {
+        if self.bare_object().is_some() { Lsn(self.trace_number(17)) } else { Lsn::ZERO }
+    }
+
+    fn trace_number(&self, at: usize) -> u64 {
+        let bytes = self.bytes()[at..].first_chunk().expect("a bare object leaves a trace");
+        u64::from_ne_bytes(*bytes)
     }
 
     /// About how many bytes the value of a bare entry takes in memory.

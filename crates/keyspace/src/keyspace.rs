@@ -387,7 +387,9 @@ impl Keyspace {
         let table = &self.dbs[db].keys;
         let entries = keys.iter().map(|key| table.find(hasher.hash(key), key));
         // Expired ones are there still when the keyspace is frozen.
-        let live = entries.map(|entry| entry.filter(|entry| !self.is_expired(entry)));
+        // One that is bare still could not be read.
+        let is_seen = |entry: &&Entry| !self.is_expired(entry) && !entry.is_bare();
+        let live = entries.map(|entry| entry.filter(is_seen));
         Ok(live.map(|e| e.map(|e| C::view(ValueRef(e.payload(), hasher)))).collect())
     }
 

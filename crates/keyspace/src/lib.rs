@@ -71,7 +71,7 @@ pub mod zset;
 pub use apply::ApplyError;
 pub use cold::{ColdStart, Restored};
 pub use collection::Updated;
-pub use cooling::Cooled;
+pub use cooling::{Cooled, Round};
 pub use database_map::DatabaseMap;
 pub use effects::{Effects, Event, Notify};
 pub use full_rewrite::{FullRewrite, FullRewritten};

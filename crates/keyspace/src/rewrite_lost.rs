@@ -54,7 +54,7 @@ impl Keyspace {
                     // Only what is next to it may be damaged. If it is itself, it stays where it is.
                     let addr = entry.addr().expect("just seen");
                     let source = self.source.as_mut();
-                    let read = source.and_then(|source| source.read(*id, entry.key(), addr));
+                    let read = source.and_then(|source| source.try_read(*id, entry.key(), addr));
                     if let Some(restored) = read {
                         entry.fill(restored.into_entry());
                         *bare_count -= 1;

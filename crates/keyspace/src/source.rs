@@ -136,6 +136,11 @@ impl Source {
         }
     }
 
+    /// What is at `addr`, if it can be read; no command needs it.
+    pub(crate) fn try_read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
+        self.restorer.read(db, key, addr).ok()
+    }
+
     /// What is at `addr`; `None` if it cannot be read.
     pub(crate) fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
         match self.restorer.read(db, key, addr) {

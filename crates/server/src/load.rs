@@ -162,6 +162,9 @@ fn cold_start(known: &Known) -> ColdStart {
 /// After so many records it is seen whether memory is short.
 const RECORDS_PER_LOOK: u64 = 1024;
 
+/// And values of so many pages leave it then.
+const PAGES_PER_LOOK: u32 = 64;
+
 /// A keyspace being filled, as the log sees it.
 pub struct Filling {
     keyspace: Keyspace<NoJournal>,
@@ -203,7 +206,12 @@ impl redo::Replay for Filling {
         if self.records.is_multiple_of(RECORDS_PER_LOOK)
             && let Some((host, bytes_max)) = &self.room
         {
-            while host.used_bytes() > *bytes_max && !self.keyspace.cool_step().is_hopeless {}
+            for _ in 0..PAGES_PER_LOOK {
+                if host.used_bytes() <= *bytes_max {
+                    break;
+                }
+                self.keyspace.cool_step();
+            }
         }
     }
 

@@ -299,6 +299,10 @@ impl ShardLog for OwnedLog {
         lsn
     }
 
+    fn want_indexed(&mut self) {
+        self.log.want_indexed();
+    }
+
     fn set_policy(&mut self, policy: FsyncPolicy) {
         self.log.set_policy(sync_policy(policy));
     }

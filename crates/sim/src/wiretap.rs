@@ -259,6 +259,10 @@ impl ShardLog for Wiretap {
         self.log.request_sync()
     }
 
+    fn want_indexed(&mut self) {
+        self.log.want_indexed();
+    }
+
     fn set_policy(&mut self, policy: FsyncPolicy) {
         self.log.set_policy(policy);
     }

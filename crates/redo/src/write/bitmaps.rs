@@ -37,6 +37,12 @@ impl Log {
         self.shared.index_bound.installed()
     }
 
+    /// Asks for everything up to the last block that was sealed to be indexed soon.
+    pub fn want_indexed(&self) {
+        let last = Lsn(self.open_lsn().0.saturating_sub(1));
+        self.shared.index_bound.allows_or_wants(last);
+    }
+
     /// Takes over which records are needed; the ticks do it, some segments each.
     ///
     /// The set has every record that is needed of those that were there at the start and were not

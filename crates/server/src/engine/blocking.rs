@@ -275,7 +275,12 @@ impl Sessions {
 
     /// Lets the clients go on that waited for every key to be in memory.
     pub(super) fn resume_cold(&mut self, keyspace: &mut Keyspace) {
-        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold | Wait::Fetch { .. }));
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold));
+    }
+
+    /// Lets the clients go on that waited for what nothing brings any more.
+    pub(super) fn resume_fetching(&mut self, keyspace: &mut Keyspace) {
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch { .. }));
     }
 
     fn resume_all(&mut self, keyspace: &mut Keyspace, is_over: impl Fn(&Wait) -> bool) {

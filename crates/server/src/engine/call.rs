@@ -61,6 +61,8 @@ impl Engine {
             && !command.flags.intersects(Flags::SKIP_MONITOR.with(Flags::ADMIN));
 
         if !self.in_transaction {
+            // What could not be read between commands is no command's failure.
+            self.shard.keyspace.take_restore_failure();
             self.shard.keyspace.forget_lookups();
         }
         self.shard.keyspace.begin_command(unix_us / 1000);

@@ -23,7 +23,9 @@ use super::{ClientKey, Engine};
 /// Whether the log keeps up, and which clients wait until it does.
 #[derive(Default)]
 pub(super) struct Congestion {
+    /// The log is, or memory waits for it.
     is_congested: bool,
+    is_log_congested: bool,
     held_back: Vec<ClientKey>,
 }
 
@@ -58,11 +60,11 @@ impl Engine {
 
     /// Whether a command has to wait until the log keeps up.
     pub(super) fn waits_for_room(&self, key: ClientKey, command: Command) -> bool {
-        (self.sessions.congestion.is_congested || self.shard.waits_to_cool())
-            && self.sessions[key]
-                .session
-                .flags_of_execution(command)
-                .is_some_and(|flags| flags.has(Flags::WRITE))
+        let flags = self.sessions[key].session.flags_of_execution(command);
+        // What frees memory need not wait for memory.
+        let grows = self.shard.waits_to_cool() && flags.is_some_and(|it| it.has(Flags::DENYOOM));
+        let is_congested = self.sessions.congestion.is_log_congested;
+        grows || (is_congested && flags.is_some_and(|flags| flags.has(Flags::WRITE)))
     }
 
     /// Lets a client wait until the log keeps up.
@@ -73,10 +75,11 @@ impl Engine {
 
     /// Asks the log how it is; those that were held back go on when it keeps up.
     pub(super) fn update_congestion(&mut self) {
-        let is_congested = self.shard.is_log_congested() || self.shard.waits_to_cool();
         // Writers wait for the end of a copy anyhow, and the copy looks after the log itself.
-        self.sessions.congestion.is_congested =
-            is_congested && !self.shard.log_state().is_copying();
+        let is_log_congested =
+            self.shard.is_log_congested() && !self.shard.log_state().is_copying();
+        self.sessions.congestion.is_log_congested = is_log_congested;
+        self.sessions.congestion.is_congested = is_log_congested || self.shard.waits_to_cool();
         if self.sessions.congestion.is_congested {
             return;
         }

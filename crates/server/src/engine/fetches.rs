@@ -1,9 +1,9 @@
 //! Commands that wait until their keys are in memory.
 //!
 //! ```text
-//!   request ── a key is cold ─► asked for, once however many want it ─► Restoration, other threads
+//!   request ── a key is cold ─► asked for, once however many want it ─► Fetching, other threads
 //!      ▲                          the client waits; the request stays in its input
-//!      └──── executed again ◄── all of its keys were told of ◄── Comeback::Fetched
+//!      └──── executed again ◄── all of its keys were told of ◄────── Fetched
 //! ```
 //!
 //! Only the client that asks waits. What a request behind it in the same read will need is asked for, too, and
@@ -85,7 +85,9 @@ impl Engine {
             }
         };
         let limit_bytes = self.options.maxmemory_bytes;
-        if limit_bytes > 0 && all_missing.iter().map(|it| it.bytes).sum::<u64>() > limit_bytes / 2 {
+        let bytes: u64 = all_missing.iter().map(|it| it.bytes).sum();
+        // One value may be as large as it is.
+        if limit_bytes > 0 && bytes > limit_bytes / 2 && all_missing.len() > 1 {
             return FetchWait::TooMuch;
         }
         self.fetches.last_wait += 1;
@@ -105,8 +107,16 @@ impl Engine {
         FetchWait::Waits
     }
 
+    fn is_short_of_memory(&self) -> bool {
+        let limit_bytes = self.options.maxmemory_bytes;
+        limit_bytes > 0 && self.deps.host.used_bytes() > limit_bytes
+    }
+
     /// Asks for the keys of a request that is executed later.
     pub(super) fn fetch_ahead(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
+        if self.is_short_of_memory() {
+            return;
+        }
         let db = self.sessions[key].session.db;
         for missing in self.missing(db, command, args) {
             self.ask(missing);
@@ -115,7 +125,7 @@ impl Engine {
 
     /// Asks for the keys of the requests behind the one that waits.
     pub(super) fn fetch_behind(&mut self, key: ClientKey, batch: &Batch<'_>, from: usize) {
-        if !self.shard.keyspace.may_lack() {
+        if !self.shard.keyspace.may_lack() || self.is_short_of_memory() {
             return;
         }
         for index in from..batch.len() {
@@ -222,6 +232,12 @@ impl Engine {
         names
     }
 
+    /// Nothing that was asked for comes any more: the clients that wait for it go on.
+    pub(super) fn forget_fetches(&mut self) {
+        self.fetches.clear();
+        self.sessions.resume_fetching(&mut self.shard.keyspace);
+    }
+
     /// Something was read, or could not be: the clients that wait for it go on.
     pub(super) fn fetched(&mut self, missing: &Missing, restored: Option<Restored>) {
         if let Some(restored) = restored {
@@ -237,9 +253,9 @@ impl Engine {
 /// but an expiry is logged with the value.
 fn need_of(command: Command, args: &[&[u8]]) -> Need {
     match command.name {
-        "del" | "unlink" | "exists" | "touch" | "type" | "ttl" | "pttl" | "expiretime"
-        | "pexpiretime" | "setex" | "psetex" | "setnx" | "mset" | "msetnx" | "restore"
-        | "memory|usage" | "object|freq" | "object|idletime" => Need::Name,
+        "watch" | "del" | "unlink" | "exists" | "touch" | "type" | "ttl" | "pttl"
+        | "expiretime" | "pexpiretime" | "setex" | "psetex" | "setnx" | "mset" | "msetnx"
+        | "restore" | "memory|usage" | "object|freq" | "object|idletime" => Need::Name,
         "set" if !args.iter().skip(3).any(|word| argument::is(word, "get")) => Need::Name,
         _ => Need::Value,
     }

@@ -83,7 +83,7 @@ impl Engine {
             }
         }
         // What clients have waited for is asked for again, if it is still missing.
-        self.fetches.clear();
+        self.forget_fetches();
         self.sessions.resume_cold(&mut self.shard.keyspace);
         self.apply_settings();
         self.request_done(Ok(()));
@@ -111,7 +111,12 @@ impl Engine {
     pub(super) fn restore_slice(&mut self) {
         while let Some(fetched) = self.shard.take_fetched() {
             match fetched {
-                Fetched::Missing(missing, restored) => self.fetched(&missing, restored),
+                Fetched::Missing(missing, restored) => {
+                    self.fetched(&missing, restored);
+                    if self.options.maxmemory_bytes > 0 {
+                        self.make_room();
+                    }
+                }
                 Fetched::Elements(object, elements) => {
                     self.shard.keyspace.retire_elements(object, elements);
                 }
@@ -129,7 +134,6 @@ impl Engine {
         let room_bytes = self.options.room_bytes();
         let is_short = || room_bytes.is_some_and(|bytes| self.deps.host.used_bytes() > bytes);
         if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger, &is_short) {
-            self.fetches.clear();
             self.sessions.resume_cold(&mut self.shard.keyspace);
         }
     }

@@ -159,6 +159,7 @@ impl Engine {
         // Its readers keep it locked.
         self.opened_source = None;
         self.shard.set_fetching(None);
+        self.forget_fetches();
         self.shard.keyspace.drop_restorer();
         let closed = self.close();
         let logger = self.deps.logger.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, Mutex, ObjectId, RecordAddr};
+use base::{DbId, Lsn, Mutex, ObjectId, RecordAddr};
 use env::FileError;
 use indexing::Namer;
 use keyspace::{BadRecord, KeyHasher, Look, Missing, RestoreError, Restored, Restorer};
@@ -103,13 +103,17 @@ impl LogRestorer {
         self.objects.as_ref()
     }
 
-    /// The addresses of an object's elements, in the order of the log.
-    pub(super) fn elements(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
+    /// The addresses of an object's elements, in the order of the log, and up to which block these are
+    /// all.
+    pub(super) fn elements(
+        &self,
+        object: ObjectId,
+    ) -> Result<(Vec<RecordAddr>, Lsn), RestoreError> {
         let index = self.objects.as_ref().map(ObjectIndex::get);
         let index = index.ok_or_else(|| RestoreError::Io("the log has no index".to_owned()))?;
         let mut addrs = self.elements_in(&index, object)?;
         addrs.sort_unstable();
-        Ok(addrs)
+        Ok((addrs, index.cut().unwrap_or(Lsn::ZERO)))
     }
 
     /// The addresses of the elements of an object that was deleted while it was not in memory.
@@ -117,7 +121,7 @@ impl LogRestorer {
     /// # Errors
     /// When an index cannot be read.
     pub fn garbage(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
-        let mut addrs = self.elements(object)?;
+        let (mut addrs, _) = self.elements(object)?;
         if let Some(pinned) = self.objects.as_ref().and_then(ObjectIndex::pinned) {
             addrs.extend(self.elements_in(&pinned, object)?);
         }
@@ -147,7 +151,9 @@ impl LogRestorer {
     ) -> Result<Option<Restored>, RestoreError> {
         let object = restored.object();
         if object != ObjectId::NONE {
-            for addr in self.elements(object)? {
+            let (addrs, known) = self.elements(object)?;
+            restored.gather_as_of(known);
+            for addr in addrs {
                 self.check_ending()?;
                 let Some(found) = self.record(addr)? else { return Ok(None) };
                 restored.gather(&found.record(), addr).map_err(bad_record)?;

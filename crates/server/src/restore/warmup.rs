@@ -167,7 +167,8 @@ impl Warmup {
             Ok(Some(entry)) => {
                 let place = entry.place().expect("ranges have what is there");
                 let elements = place.object().map(|object| self.restorer.elements(object));
-                elements.transpose().map(|elements| (place.addr(), elements.unwrap_or_default()))
+                let elements = elements.transpose().map(Option::unwrap_or_default);
+                elements.map(|(elements, _)| (place.addr(), elements))
             }
             Err(error) => Err(of_index(error)),
         };

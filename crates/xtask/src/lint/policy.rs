@@ -171,7 +171,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["index_thread"],
             &["owned_log", "reactor"],
             &["restore"],
-            &["load"],
+            &["load", "loader"],
             &["start"],
         ],
     },

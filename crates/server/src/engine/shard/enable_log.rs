@@ -18,6 +18,7 @@ use base::Lsn;
 use env::Clock;
 use keyspace::{FullRewrite, Survey};
 
+use super::eviction::Cooling;
 use super::sealing::Sealing;
 use super::{BoxedLog, CloseError, LogHealth, LogState, Shard};
 
@@ -171,6 +172,7 @@ impl Shard {
         let mut log = self.keyspace.set_journal(LogState::Off).into_log()?;
         log.seal();
         self.sealing = Sealing::default();
+        self.cooling = Cooling::default();
         let ended = log.shutdown();
         self.reach = log.reach();
         Some(ended)

@@ -3,8 +3,9 @@
 
 use base::Lsn;
 use env::Clock;
+use keyspace::Round;
 
-use super::{LogHealth, LogState, Shard, ShardLog};
+use super::{LogHealth, LogState, Shard};
 use crate::host::Host;
 
 /// How long a command may be held up by evictions, in microseconds; the rest is done before the
@@ -49,9 +50,9 @@ impl Shard {
         has_room
     }
 
-    /// Whether writers wait until values can leave memory: what they have written is not durable yet.
+    /// Whether what takes memory waits until values can leave it: what was written is not durable yet.
     pub(in crate::engine) fn waits_to_cool(&self) -> bool {
-        self.cools_after > self.reach.durable && self.health == LogHealth::Good
+        self.cooling.after > self.reach.durable && self.health == LogHealth::Good
     }
 
     /// Whether values may leave memory: a log that is not on yet has not everything.
@@ -78,13 +79,20 @@ impl Shard {
         loop {
             let cooled = self.keyspace.cool_step();
             while self.keyspace.free_step(1000) && !is_late() {}
-            if host.used_bytes() <= limit_bytes {
+            let used_bytes = host.used_bytes();
+            if used_bytes <= limit_bytes {
+                self.cooling = Cooling::default();
                 return true;
             }
-            if cooled.is_hopeless {
-                // What is not durable cannot go, and will soon.
-                self.cools_after = self.log_mut().map_or(Lsn::ZERO, ShardLog::request_sync);
-                return self.waits_to_cool();
+            self.cooling.lacks_index |= cooled.lacks_index;
+            if let Some(round) = cooled.round {
+                self.end_round(round, used_bytes);
+            }
+            if self.waits_to_cool() {
+                return true;
+            }
+            if self.cooling.is_hopeless {
+                return false;
             }
             // Out of time, but not out of values: the command may go ahead.
             if is_late() {
@@ -92,4 +100,36 @@ impl Shard {
             }
         }
     }
+
+    /// The hand has come round, and this much is used.
+    fn end_round(&mut self, round: Round, used_bytes: u64) {
+        let before = self.cooling.round_bytes.replace(used_bytes);
+        let is_no_less = before.is_some_and(|before| used_bytes >= before);
+        self.cooling.is_hopeless = is_no_less && (round.values > 0 || round.was_desperate);
+        let lacks_index = std::mem::take(&mut self.cooling.lacks_index);
+        let Some(log) = self.keyspace.journal_mut().log_mut() else { return };
+        if lacks_index {
+            log.want_indexed();
+        }
+        if self.cooling.is_hopeless {
+            // What is not durable cannot go, and will soon.
+            self.cooling.after = log.request_sync();
+            if self.waits_to_cool() {
+                (self.cooling.is_hopeless, self.cooling.round_bytes) = (false, None);
+            }
+        }
+    }
+}
+
+/// How far it has come to keep the memory below the limit by dropping values.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Cooling {
+    /// Up to here the log must be durable for more values to leave memory.
+    after: Lsn,
+    /// How much was used when the hand came round last.
+    round_bytes: Option<u64>,
+    /// A large value could go if the index knew it.
+    lacks_index: bool,
+    /// A whole round has freed nothing: what is left is keys, or cannot go.
+    is_hopeless: bool,
 }

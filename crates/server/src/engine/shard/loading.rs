@@ -1,9 +1,9 @@
 //! The time before the data is there, at the start and at a reload: the log is read elsewhere, and
 //! clients are told so.
 
-use base::Lsn;
 use keyspace::{Keyspace, NoJournal};
 
+use super::eviction::Cooling;
 use super::{BoxedLog, LogState, Shard};
 
 /// Whether the data is there.
@@ -85,7 +85,7 @@ impl Shard {
         // Both read the log, which is opened again.
         self.restoring = None;
         self.set_fetching(None);
-        self.cools_after = Lsn::ZERO;
+        self.cooling = Cooling::default();
         self.keyspace.drop_restorer();
         std::mem::replace(&mut self.keyspace, empty)
     }

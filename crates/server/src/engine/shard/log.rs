@@ -104,6 +104,9 @@ pub trait ShardLog: Journal {
     /// block of it.
     fn request_sync(&mut self) -> Lsn;
 
+    /// Asks for everything so far to be indexed soon, if an index is kept.
+    fn want_indexed(&mut self) {}
+
     /// Changes when the log is synced.
     fn set_policy(&mut self, policy: FsyncPolicy);
 

@@ -31,7 +31,6 @@ mod reach;
 mod restoring;
 mod sealing;
 
-use base::Lsn;
 use keyspace::Keyspace;
 
 use crate::config::Options;
@@ -47,6 +46,7 @@ pub(super) use restoring::RestoreFigures;
 pub use restoring::{Comeback, Fetched, Fetching, Restoration};
 
 use checkpoints::Checkpoints;
+use eviction::Cooling;
 use healing::Healing;
 use restoring::Restoring;
 use sealing::Sealing;
@@ -63,8 +63,7 @@ pub(crate) struct Shard {
     pub(super) checkpoints: Checkpoints,
     pub(super) expiry: expiry::Cycle,
     healing: Healing,
-    /// Up to here the log must be durable for values to leave memory.
-    cools_after: Lsn,
+    cooling: Cooling,
     is_index_pinned: bool,
     /// Reads what memory lacks; none without a log.
     fetching: Option<Box<dyn Fetching>>,
@@ -86,7 +85,7 @@ impl Shard {
             checkpoints: Checkpoints::new(unix_s),
             expiry: expiry::Cycle::default(),
             healing: Healing::default(),
-            cools_after: Lsn::ZERO,
+            cooling: Cooling::default(),
             is_index_pinned: false,
             fetching: None,
             restoring: None,

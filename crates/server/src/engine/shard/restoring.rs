@@ -247,10 +247,10 @@ impl Shard {
                     }
                 }
                 Comeback::Keys(keys) if is_short() => {
-                    keys.into_iter().for_each(|key| _ = self.keyspace.install_bare(key));
+                    keys.into_iter().for_each(|key| _ = self.keyspace.install_key(key, false));
                 }
                 Comeback::Keys(keys) => {
-                    keys.into_iter().for_each(|key| _ = self.keyspace.install(key));
+                    keys.into_iter().for_each(|key| _ = self.keyspace.install_key(key, true));
                 }
                 Comeback::Garbage { addr, elements } => self.keyspace.retire_cold(addr, elements),
                 Comeback::Listed => restoring.listing_count -= 1,
