@@ -19,6 +19,7 @@ pub mod tpcc;
 
 mod error;
 mod json;
+mod plot;
 mod process_count;
 
 pub use error::{Error, Result};

@@ -179,7 +179,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         krate: "bench",
         layers: &[
             &["error", "process_count"],
-            &["json"],
+            &["json", "plot"],
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
             &["figures", "kv", "tpcc"],
