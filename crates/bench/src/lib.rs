@@ -13,6 +13,7 @@ pub mod engine;
 pub mod figures;
 pub mod flash;
 pub mod kv;
+pub mod recovery;
 pub mod snapshot;
 pub mod snapshot_transactions;
 pub mod tpcc;

@@ -48,7 +48,9 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "bench",
-        may_use: &["base", "env", "env-os", "pages", "snapshot"],
+        may_use: &[
+            "base", "env", "env-os", "keyspace", "redo", "indexing", "pages", "snapshot", "server",
+        ],
         tests_may_use: &["env-sim"],
     },
     Place {
@@ -182,7 +184,7 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
             &["json", "plot"],
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
-            &["figures", "kv", "tpcc"],
+            &["figures", "kv", "recovery", "tpcc"],
             &["bin"],
         ],
     },
