@@ -50,12 +50,15 @@ use clap::ValueEnum as _;
 use database::Place;
 use life::{Expected, Load};
 use lives::{Told, Until};
+use workload::Demand;
 
 use crate::error::{Error, Result};
 use crate::json;
 
 pub use scheme::Scheme;
 pub use workload::Workload;
+
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// The arguments of `indelible-bench recovery`.
 #[derive(Debug, Clone, clap::Args)]
@@ -84,6 +87,9 @@ pub struct Arguments {
     /// Requests of each client.
     #[arg(long, default_value_t = 170_000)]
     pub requests: u64,
+    /// Requests a second of all clients together; 0: as many as are answered.
+    #[arg(long, default_value_t = 0)]
+    pub rate: u64,
     /// Kill the database after so many seconds under load; 0: without load.
     #[arg(long, default_value_t = 0.0)]
     pub crash_at: f64,
@@ -149,6 +155,7 @@ impl Arguments {
             ("--records-per-key", self.records().to_string()),
             ("--clients", self.clients.to_string()),
             ("--requests", self.requests.to_string()),
+            ("--rate", self.rate.to_string()),
             ("--pool-mb", self.pool_mb.to_string()),
             ("--exec-us", exec_us.to_string()),
         ];
@@ -172,10 +179,10 @@ impl Arguments {
     }
 
     fn load(&self, requests: u64) -> Load {
+        let Self { workload, clients, rate, .. } = *self;
+        let interval_ns = (clients as u64 * NS_PER_S).checked_div(rate).unwrap_or_default();
         Load {
-            workload: self.workload,
-            clients: self.clients,
-            requests,
+            demand: Demand { workload, clients, requests, interval_ns },
             ledger: self.check.then(|| self.dir.join("ledger")),
             exec_us: self.exec_us,
         }
@@ -191,6 +198,8 @@ struct Outcome {
     records_per_key: u64,
     clients: usize,
     requests_per_client: u64,
+    /// 0: as many as were answered.
+    rate: u64,
     crash_at_seconds: f64,
     compaction: bool,
     pool_mb: usize,
@@ -265,6 +274,7 @@ fn whole(arguments: &Arguments) -> Result<()> {
         records_per_key: arguments.records(),
         clients: arguments.clients,
         requests_per_client: arguments.requests,
+        rate: arguments.rate,
         crash_at_seconds: arguments.crash_at,
         compaction: arguments.compaction,
         pool_mb: arguments.pool_mb,

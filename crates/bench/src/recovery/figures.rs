@@ -5,8 +5,8 @@
 //!   RUNS/SET-…-roundN.csv  ──► figure-04.svg … 06.svg              the course of the first round
 //! ```
 //!
-//! Sets: `load` (Figures 4 to 6), `size` (7 to 9), and `crash`: killed under load, which the paper's
-//! were not.
+//! Sets: `load` (Figures 4 to 6), `size` (7 to 9), and two that are killed under load, which the
+//! paper's were not: `crash` and `rate`, the latter with as many requests as a network brings.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -228,9 +228,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let panel = by_size(&sized, title, y_label, member);
         draw(&results.join(format!("figure-{number:02}.svg")), 1, &[panel])?;
     }
-    for (workload, name, _) in loads {
-        let killed = of("crash-", &|run| run.text("workload") == workload);
-        tables += &table(&format!("Killed under load: {name}"), &killed);
+    let killed = [
+        ("crash-", "killed", "Killed under load, 5:5"),
+        ("rate-", "killed-at-rate", "Killed under load at 100,000 requests a second, 5:5"),
+    ];
+    for (set, file, title) in killed {
+        let runs = of(set, &|_| true);
+        tables += &table(title, &runs);
+        if !runs.is_empty() {
+            draw(&results.join(file).with_extension("svg"), 3, &courses(&runs)?)?;
+        }
     }
     let path = results.join("tables.md");
     std::fs::write(&path, tables.trim_end().to_owned() + "\n").map_err(Error::file(&path))

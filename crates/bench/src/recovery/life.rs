@@ -23,11 +23,11 @@ use redo::Waker;
 use super::database::{Database, Place};
 use super::ledger::{Allowed, Ledger};
 use super::timeline::{SinceExec, Timeline, event};
-use super::workload::{Clients, Workload, filled, value, write_key};
+use super::workload::{Clients, Demand, filled, value, write_key};
 use crate::error::{Error, Result};
 
 /// How long the executor waits for something to happen before it looks.
-const IDLE_WAIT: Duration = Duration::from_millis(1);
+const IDLE_WAIT: Duration = Duration::from_micros(100);
 /// How often the log's schedule is looked at.
 const TICK_NS: u64 = 100_000_000;
 const NS_PER_MS: u64 = 1_000_000;
@@ -37,10 +37,7 @@ const VERSIONS_PER_US: u64 = 1024;
 /// What the clients do.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
-    pub(super) workload: Workload,
-    pub(super) clients: usize,
-    /// Of each client.
-    pub(super) requests: u64,
+    pub(super) demand: Demand,
     /// Where to note what was acknowledged.
     pub(super) ledger: Option<PathBuf>,
     /// When the process was started, in microseconds since 1970.
@@ -51,9 +48,8 @@ pub(super) struct Load {
 pub(super) fn serve(place: &Place, load: &Load) -> Result<()> {
     let since_exec = SinceExec::new(load.exec_us);
     let ledger = load.ledger.as_deref().map(Ledger::create).transpose()?;
-    let Load { workload, clients, requests, .. } = *load;
     let version = load.exec_us * VERSIONS_PER_US;
-    let mut clients = Clients::new(workload, place.keys, clients, requests, version, ledger);
+    let mut clients = Clients::new(load.demand, place.keys, version, ledger);
     let mut timeline = Timeline::new();
     let executor = std::thread::current();
     let waker: Waker = Arc::new(move || executor.unpark());
@@ -67,7 +63,7 @@ pub(super) fn serve(place: &Place, load: &Load) -> Result<()> {
     timeline.advance(opened_ns, 0)?;
     let (mut is_restored, mut is_complete, mut next_tick_ns) = (false, false, 0);
     while !(is_restored && is_complete) {
-        clients.execute(&mut database.keyspace, clock.now_ms())?;
+        clients.execute(&mut database.keyspace, since_exec.ns(), clock.now_ms())?;
         let journal = database.keyspace.journal_mut();
         journal.seal()?;
         let durable = journal.poll();

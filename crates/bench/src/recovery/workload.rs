@@ -1,6 +1,7 @@
 //! memtier's load: keys, values, the order of the fill, and clients that each wait for their reply.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::fmt::Write as _;
 
 use base::{DbIndex, Lsn};
@@ -82,16 +83,30 @@ struct Pending {
     lsn: Lsn,
 }
 
-/// Clients in one thread. Each makes its next request when it has the reply to the one before.
+/// How many clients there are, and what each does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Demand {
+    pub(super) workload: Workload,
+    pub(super) clients: usize,
+    /// Of each client.
+    pub(super) requests: u64,
+    /// The time between two requests of a client; 0: the next one follows the reply.
+    pub(super) interval_ns: u64,
+}
+
+/// Clients in one thread. Each makes its next request when it has the reply to the one before, or
+/// when it is due: one that is late counts from when it was due.
 pub(super) struct Clients {
-    workload: Workload,
+    demand: Demand,
     keys: u64,
     random: fastrand::Rng,
     /// Of each client, how many requests it has not begun.
     left: Vec<u64>,
-    /// Of each client, when its running request was made, in nanoseconds since the exec.
+    /// Of each client, when its request was made or due, in nanoseconds since the exec.
     made_ns: Vec<u64>,
     ready: Vec<usize>,
+    /// Clients by when their next request is due.
+    idle: BinaryHeap<Reverse<(u64, usize)>>,
     pending: Vec<Pending>,
     version: u64,
     ledger: Option<Ledger>,
@@ -99,23 +114,26 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// `first_version` is larger than all versions that were written before. The first request of each
-    /// client was made when the process was started.
+    /// `first_version` is larger than all versions that were written before. The first requests of the
+    /// clients are made when the process is started, or spread over the first interval.
     pub(super) fn new(
-        workload: Workload,
+        demand: Demand,
         keys: u64,
-        clients: usize,
-        requests: u64,
         first_version: u64,
         ledger: Option<Ledger>,
     ) -> Self {
+        let Demand { clients, requests, interval_ns, .. } = demand;
+        let first_ns = |client: usize| interval_ns * client as u64 / clients as u64;
+        let made_ns: Vec<u64> = (0..clients).map(first_ns).collect();
+        let begins = made_ns.iter().copied().zip(0..).map(Reverse);
         Self {
-            workload,
+            demand,
             keys,
             random: fastrand::Rng::with_seed(first_version),
             left: vec![requests; clients],
-            made_ns: vec![0; clients],
-            ready: if requests == 0 { Vec::new() } else { (0..clients).collect() },
+            idle: if requests == 0 { BinaryHeap::new() } else { begins.collect() },
+            made_ns,
+            ready: Vec::new(),
             pending: Vec::new(),
             version: first_version,
             ledger,
@@ -123,16 +141,23 @@ impl Clients {
         }
     }
 
-    /// Executes a request of each client that waits for no reply.
+    /// Executes a request of each client that waits for no reply, and whose request is due.
     pub(super) fn execute(
         &mut self,
         keyspace: &mut Keyspace<Box<dyn Durable>>,
+        now_ns: u64,
         now_ms: i64,
     ) -> Result<()> {
+        while let Some(&Reverse((due_ns, client))) = self.idle.peek()
+            && due_ns <= now_ns
+        {
+            self.idle.pop();
+            self.ready.push(client);
+        }
         for client in std::mem::take(&mut self.ready) {
             let number = self.random.u64(..self.keys);
             write_key(&mut self.key, number);
-            let is_write = match self.workload {
+            let is_write = match self.demand.workload {
                 Workload::Ro => false,
                 Workload::Rw => self.random.bool(),
                 Workload::Wo => true,
@@ -168,15 +193,21 @@ impl Clients {
         if let Some(ledger) = &mut self.ledger {
             ledger.acknowledge(durable)?;
         }
-        let Self { pending, ready, left, made_ns, .. } = self;
+        let Self { demand, pending, ready, idle, left, made_ns, .. } = self;
         pending.retain(|Pending { client, lsn }| {
             let waits = *lsn > durable;
             if !waits {
                 latencies.add(now_ns - made_ns[*client]);
-                made_ns[*client] = now_ns;
                 left[*client] -= 1;
-                if left[*client] > 0 {
-                    ready.push(*client);
+                let due_ns = match demand.interval_ns {
+                    0 => now_ns,
+                    interval_ns => made_ns[*client] + interval_ns,
+                };
+                made_ns[*client] = due_ns;
+                match left[*client] {
+                    0 => {}
+                    _ if due_ns <= now_ns => ready.push(*client),
+                    _ => idle.push(Reverse((due_ns, *client))),
                 }
             }
             waits
@@ -190,7 +221,7 @@ impl Clients {
 
     /// Whether every client has every reply.
     pub(super) fn are_done(&self) -> bool {
-        self.ready.is_empty() && self.pending.is_empty()
+        self.ready.is_empty() && self.idle.is_empty() && self.pending.is_empty()
     }
 }
 
@@ -210,7 +241,67 @@ pub(super) fn filled(keys: u64, records_per_key: u64) -> HashMap<u64, u64> {
 
 #[cfg(test)]
 mod tests {
+    use base::{Record, RecordAddr};
+    use keyspace::Journal;
+
     use super::*;
+
+    /// What is written is durable at once.
+    struct Nowhere;
+
+    impl Journal for Nowhere {
+        fn append(&mut self, _record: &Record<'_>) -> Option<RecordAddr> {
+            None
+        }
+
+        fn retire(&mut self, _addr: RecordAddr) {}
+
+        fn open_lsn(&self) -> Lsn {
+            Lsn::ZERO
+        }
+
+        fn last_lsn(&self) -> Lsn {
+            Lsn::ZERO
+        }
+
+        fn durable_lsn(&self) -> Lsn {
+            Lsn::MAX
+        }
+
+        fn undurable_lsn_of(&self, _addr: RecordAddr) -> Option<Lsn> {
+            None
+        }
+    }
+
+    impl Durable for Nowhere {
+        fn seal(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn poll(&mut self) -> Lsn {
+            Lsn::MAX
+        }
+    }
+
+    #[test]
+    fn a_late_request_counts_from_when_it_was_due() {
+        let journal: Box<dyn Durable> = Box::new(Nowhere);
+        let mut keyspace = Keyspace::new(journal, [1; 16], 1);
+        let demand = Demand { workload: Workload::Wo, clients: 2, requests: 3, interval_ns: 10 };
+        let mut clients = Clients::new(demand, 100, 1, None);
+        let mut latencies = Histogram::new();
+        // The clients' requests are due at 0, 10, 20 and at 5, 15, 25.
+        let mut at = |now_ns| {
+            clients.execute(&mut keyspace, now_ns, 0).unwrap();
+            clients.reply(Lsn::MAX, now_ns, &mut latencies).unwrap();
+            (latencies.total(), latencies.max(), clients.are_done())
+        };
+        assert_eq!(at(0), (1, 0, false));
+        assert_eq!(at(4), (1, 0, false));
+        assert_eq!(at(17), (3, 12, false));
+        assert_eq!(at(17), (4, 12, false), "what was due while it waited follows at once");
+        assert_eq!(at(100), (6, 80, true));
+    }
 
     #[test]
     fn the_fill_writes_every_key_equally_often() {
