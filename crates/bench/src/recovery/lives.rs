@@ -65,8 +65,8 @@ pub(super) enum Until {
     End,
     /// When it has told of this.
     Event(&'static str),
-    /// So long after the first reply could be given, when some was.
-    Served(Duration),
+    /// So long after it has told of this, when some request was answered.
+    After(&'static str, Duration),
 }
 
 /// A process that is killed when this is dropped.
@@ -90,19 +90,19 @@ pub(super) fn live(arguments: &Arguments, role: Role, dir: &Path, until: Until) 
     let mut life = Life(command.spawn().map_err(Error::file(&program))?);
     let out = life.0.stdout.take().expect("it was asked for");
     let mut told = Told::default();
-    let mut served_at = None;
+    let mut told_at = None;
     for line in BufReader::new(out).lines() {
         let line = line.map_err(Error::file(&program))?;
         told.take(&line).ok_or_else(|| Error::damaged(format!("a life has said: {line}")))?;
-        if served_at.is_none() && told.event("serving_ms").is_some() {
-            served_at = Some(Instant::now());
-        }
         let has_replied = || told.steps.iter().any(|step| step.requests > 0);
         let is_over = match until {
             Until::End => false,
             Until::Event(name) => told.event(name).is_some(),
-            Until::Served(time) => {
-                served_at.is_some_and(|at| at.elapsed() >= time) && has_replied()
+            Until::After(name, time) => {
+                if told_at.is_none() && told.event(name).is_some() {
+                    told_at = Some(Instant::now());
+                }
+                told_at.is_some_and(|at| at.elapsed() >= time) && has_replied()
             }
         };
         if is_over {

@@ -8,11 +8,12 @@
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::STEP_MS;
 use super::histogram::Histogram;
 use crate::error::{Error, Result};
 
 /// The length of a step.
-const STEP_NS: u64 = 100_000_000;
+const STEP_NS: u64 = STEP_MS * 1_000_000;
 
 /// The time since the process was started, by the one that started it.
 pub(super) struct SinceExec {

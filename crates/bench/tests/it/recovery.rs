@@ -18,9 +18,21 @@ fn number_of(json: &serde_json::Value, name: &str) -> u64 {
 fn each_scheme_restores_exactly_what_was_acknowledged_before_a_kill() {
     // One directory: the database that all of them start from is filled once.
     let dir = tempfile::tempdir().unwrap();
-    for scheme in ["slr", "ailir", "ailir-newest", "silir", "runs"] {
+    for (scheme, from) in [
+        ("slr", "restored"),
+        ("ailir", "restored"),
+        ("ailir-newest", "served"),
+        ("silir", "restored"),
+        ("runs", "restored"),
+        // Again in the middle of a recovery.
+        ("ailir", "served"),
+        ("silir", "served"),
+        ("runs", "served"),
+    ] {
         let (json, csv) = (dir.path().join("run.json"), dir.path().join("run.csv"));
-        let crash = ["--scheme", scheme, "--workload", "rw", "--crash-at", "0.3", "--crashes", "2"];
+        let time = if from == "served" { "0.001" } else { "0.3" };
+        let crash = ["--scheme", scheme, "--workload", "rw", "--crash-at", time];
+        let crash = [&crash[..], &["--crash-from", from, "--crashes", "2"]].concat();
         let files = ["--check", "--json", json.to_str().unwrap(), "--csv", csv.to_str().unwrap()];
         let run = recovery(dir.path(), &[&crash[..], &files[..]].concat());
         let complaint = String::from_utf8_lossy(&run.stderr);
