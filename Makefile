@@ -5,7 +5,7 @@ PORT ?= 6379
 DATA ?= ./data
 CARGO ?= cargo
 
-.PHONY: help run release test test-rust test-clients tcl lint doc soak bench-first bench-peers figures-pages figures-snapshot figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
+.PHONY: help run release test test-rust test-clients tcl lint doc soak bench-first bench-peers figures-pages figures-snapshot figures-recovery figures-transfer figures-tap loom-snapshot miri-snapshot mutants-snapshot ycsb
 
 help:
 	@echo 'make run          build and start the server on port $(PORT) with its data in $(DATA)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make bench-peers  build with Berkeley DB, LMDB, redb and SQLite beside pages in indelible-bench'
 	@echo 'make figures-pages  TPC-C on pages and its peers (writes results/pages; FIGURES_FLAGS="--minutes 5")'
 	@echo 'make figures-snapshot  the snapshot algorithms under ticks (writes results/snapshots)'
+	@echo 'make figures-recovery  what clients see of a recovery, by scheme (writes results/recovery; SCALE=1 for all of it)'
 	@echo 'make figures-transfer  transfers by scheme, threads and size beside rsync and rclone; needs root'
 	@echo 'make figures-tap  what the tap costs and how long recovery takes, on Redis and MariaDB; needs root'
 	@echo 'make loom-snapshot     every order in which their threads may see each other; needs time, not nightly'
@@ -95,6 +96,15 @@ figures-snapshot:
 	bench/snapshot/sweep target/release/indelible-bench target/figures/snapshots $(MINUTES)
 	bench/snapshot/cache-misses target/release/indelible-bench target/figures/snapshots
 	target/release/indelible-bench snapshot-figures --runs target/figures/snapshots --results results/snapshots
+
+# As figures-snapshot. SCALE=1 for the 1,600 records a key of the paper, and 200 GB of disk.
+figures-recovery:
+	@tests/install-tools build
+	$(CARGO) build --release -p indelible-bench
+	bench/recovery/sweep target/release/indelible-bench target/figures/recovery/runs target/figures/recovery/work $(MINUTES)
+	mkdir -p results/recovery/runs
+	cp target/figures/recovery/runs/*.json target/figures/recovery/runs/*.csv results/recovery/runs/
+	target/release/indelible-bench recovery-figures --runs results/recovery/runs --results results/recovery
 
 # Loop devices and a throttled disk need root. SWEEP_FLAGS="--rounds 5 --file-mib 1000" for the paper's sizes.
 figures-transfer:

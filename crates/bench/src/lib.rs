@@ -13,12 +13,14 @@ pub mod engine;
 pub mod figures;
 pub mod flash;
 pub mod kv;
+pub mod recovery;
 pub mod snapshot;
 pub mod snapshot_transactions;
 pub mod tpcc;
 
 mod error;
 mod json;
+mod plot;
 mod process_count;
 
 pub use error::{Error, Result};

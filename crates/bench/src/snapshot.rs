@@ -16,7 +16,6 @@ pub mod figures;
 mod handshake;
 mod memory;
 mod nowhere;
-mod plot;
 mod ticks;
 mod updates;
 

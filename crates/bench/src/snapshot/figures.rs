@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::plot::{Line, Panel, draw};
 use crate::error::{Error, Result};
+use crate::plot::{Line, Panel, draw};
 
 /// The arguments of `indelible-bench snapshot-figures`.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,6 +1,7 @@
 //! Tests of `indelible-bench` as a process.
 //!
 //! ```text
+//!   recovery     every scheme of paper 002, killed: what was acknowledged is there
 //!   tpcc_kill    a run of TPC-C that is killed: what is left opens, its conditions hold
 //!   page_store   the files of page stores: checked, shown, damaged, open
 //! ```
@@ -8,4 +9,5 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod page_store;
+mod recovery;
 mod tpcc_kill;

@@ -48,7 +48,9 @@ pub(super) const ORDER: &[Place] = &[
     },
     Place {
         name: "bench",
-        may_use: &["base", "env", "env-os", "pages", "snapshot"],
+        may_use: &[
+            "base", "env", "env-os", "keyspace", "redo", "indexing", "pages", "snapshot", "server",
+        ],
         tests_may_use: &["env-sim"],
     },
     Place {
@@ -179,10 +181,10 @@ pub(super) const FOLDERS: &[FolderOrder] = &[
         krate: "bench",
         layers: &[
             &["error", "process_count"],
-            &["json"],
+            &["json", "plot"],
             &["flash", "snapshot"],
             &["engine", "snapshot_transactions"],
-            &["figures", "kv", "tpcc"],
+            &["figures", "kv", "recovery", "tpcc"],
             &["bin"],
         ],
     },

@@ -3,6 +3,7 @@
 //! ```text
 //!   indelible-bench tpcc|kv|flash|figures                       the page store and its peers
 //!   indelible-bench snapshot|snapshot-transactions|snapshot-figures   the snapshot algorithms
+//!   indelible-bench recovery|recovery-figures                   recovery by scheme, under load
 //!   indelible-bench pages check|stats|dump DIR                  the files of a page store
 //! ```
 //!
@@ -42,6 +43,10 @@ enum Action {
     SnapshotTransactions(bench::snapshot_transactions::Arguments),
     /// Draws figures and tables from the runs of `bench/snapshot/sweep`.
     SnapshotFigures(bench::snapshot::figures::Arguments),
+    /// Measures what clients see of a recovery, by scheme.
+    Recovery(bench::recovery::Arguments),
+    /// Draws figures and tables from the runs of `bench/recovery/sweep`.
+    RecoveryFigures(bench::recovery::figures::Arguments),
     /// Inspects a page store that no process has open; changes nothing.
     Pages(pages::Arguments),
 }
@@ -63,6 +68,8 @@ fn main() -> ExitCode {
         Action::Snapshot(arguments) => bench::snapshot::run(&arguments),
         Action::SnapshotTransactions(arguments) => bench::snapshot_transactions::run(&arguments),
         Action::SnapshotFigures(arguments) => bench::snapshot::figures::run(&arguments),
+        Action::Recovery(arguments) => bench::recovery::run(&arguments),
+        Action::RecoveryFigures(arguments) => bench::recovery::figures::run(&arguments),
         Action::Pages(arguments) => return pages::run(arguments),
     };
     match done {

@@ -9,20 +9,20 @@ use plotters::prelude::*;
 use crate::error::{Error, Result};
 
 /// One line.
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// Axes with lines in them.
-pub(super) struct Panel {
-    pub(super) title: String,
-    pub(super) x_label: &'static str,
-    pub(super) y_label: &'static str,
-    pub(super) logarithmic: bool,
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x_label: &'static str,
+    pub(crate) y_label: &'static str,
+    pub(crate) logarithmic: bool,
     /// Whether to mark the points of the lines.
-    pub(super) marks: bool,
-    pub(super) lines: Vec<Line>,
+    pub(crate) marks: bool,
+    pub(crate) lines: Vec<Line>,
 }
 
 type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -32,7 +32,7 @@ const WIDTH: u32 = 560;
 const HEIGHT: u32 = 360;
 
 /// Draws panels in rows of `columns`.
-pub(super) fn draw(path: &Path, columns: usize, panels: &[Panel]) -> Result<()> {
+pub(crate) fn draw(path: &Path, columns: usize, panels: &[Panel]) -> Result<()> {
     draw_all(path, columns, panels)
         .map_err(|error| Error::file(path)(std::io::Error::other(error.to_string())))
 }
