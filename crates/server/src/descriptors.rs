@@ -10,6 +10,7 @@
 //! always open its next segment, and close well. No counting of descriptors can be wrong.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -22,6 +23,10 @@ const FOR_THE_LOG: u64 = 32;
 /// For each log device: the open segment and the next one.
 const FOR_A_DEVICE: u64 = 2;
 
+/// For what reads values and keys that are not in memory. A process has one number of descriptors, and
+/// so one of these: it is set at the start.
+static FOR_FETCHERS: AtomicU64 = AtomicU64::new(0);
+
 /// See the file's top.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptors {
@@ -29,10 +34,17 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
+    /// Keeps back what so many threads need that read so many files of the log each.
+    pub(crate) fn keep_for_fetchers(threads: usize, files: usize) {
+        // Each file may be open a second time, to be read past the page cache.
+        FOR_FETCHERS.store((threads * files * 2) as u64, Ordering::Relaxed);
+    }
+
     /// What is kept back for a log on so many devices.
     pub(crate) fn with_devices(count: usize) -> Self {
         let devices = u64::try_from(count).unwrap_or(u64::MAX).max(1);
-        Self { reserve: FOR_THE_PROCESS + FOR_THE_LOG + devices.saturating_mul(FOR_A_DEVICE) }
+        let others = FOR_THE_PROCESS + FOR_THE_LOG + FOR_FETCHERS.load(Ordering::Relaxed);
+        Self { reserve: others.saturating_add(devices.saturating_mul(FOR_A_DEVICE)) }
     }
 
     /// Makes room for so many clients, if the system lets us; how many there may be.

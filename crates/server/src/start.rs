@@ -92,6 +92,9 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     let directory = process::enter_directory(config.value("dir"))
         .map_err(|source| ServeError::Directory { path: config.value("dir").to_owned(), source })?;
     config.set_directory(&directory);
+    if config.options().fetched_files() > 2 {
+        Descriptors::keep_for_fetchers(FETCHERS, config.options().fetched_files());
+    }
     allow_clients(&mut config, logger);
     let options = config.options();
     announce(&config, &options, world.commit, logger);
@@ -139,6 +142,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
         let read = move |recovery, progress: &mut dyn FnMut(u64)| {
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
+                fetched_files: options.fetched_files(),
                 host: host_of_log,
                 index: &index,
                 reopen: &reopen,
@@ -389,7 +393,8 @@ impl LoopHooks for Outside {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
                     let shape = Shape::new(&options, clock.now_ms());
-                    LogStart { shape, host, index: &index, reopen: &reopen, waker }
+                    let fetched_files = options.fetched_files();
+                    LogStart { shape, fetched_files, host, index: &index, reopen: &reopen, waker }
                         .run(recovery, progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
@@ -401,8 +406,9 @@ impl LoopHooks for Outside {
                 let opening = self.log_place.opening(&options);
                 let index = self.log_place.index(&options, &self.logger);
                 let waker = wake_by(&self.log_place.waker);
+                let fetched_files = options.fetched_files();
                 let read = move |recovery, _: &mut dyn FnMut(u64)| {
-                    survey_and_start(recovery, &index, waker)
+                    survey_and_start(recovery, &index, waker, fetched_files)
                 };
                 match Loader::spawn(opening, &self.log_place.waker, read) {
                     Ok(surveyor) => self.surveyor = Some(surveyor),
@@ -461,6 +467,7 @@ const FETCHERS: usize = 4;
 /// Reads the log, by its index or as a whole, and starts its threads.
 struct LogStart<'a> {
     shape: Shape,
+    fetched_files: usize,
     host: Box<dyn Host>,
     index: &'a IndexPlan,
     /// Opens the log again, once it was dropped.
@@ -506,7 +513,7 @@ impl LogStart<'_> {
         let index = index.open(opened.log.reader(), database, seed)?;
         let restorer = restorer(&opened, seed, index.as_ref());
         keyspace.set_restorer(Box::new(restorer.another()));
-        let fetching = FetchThreads::new(restorer, FETCHERS, self.waker);
+        let fetching = FetchThreads::new(restorer, FETCHERS, self.fetched_files, self.waker);
         let summary = opened.summary.clone();
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, fetching, restoration: None })
@@ -517,7 +524,8 @@ impl LogStart<'_> {
         let summary = opened.summary.clone();
         let index = Some(self.index.take_over(index));
         let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
-        let fetching = FetchThreads::new(restorer, FETCHERS, Arc::clone(&self.waker));
+        let fetching =
+            FetchThreads::new(restorer, FETCHERS, self.fetched_files, Arc::clone(&self.waker));
         let restoration =
             WarmupThread::start(warmup, &self.waker).map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, fetching, restoration: Some(restoration) })
@@ -535,6 +543,7 @@ fn survey_and_start(
     mut recovery: redo::Recovery,
     index: &IndexPlan,
     waker: redo::Waker,
+    fetched_files: usize,
 ) -> Result<OpenedLog, OpenLogError> {
     let (database, seed) = (recovery.database(), recovery.hash_seed());
     // The keyspace that is there is the newest: whatever the log holds is read.
@@ -544,7 +553,7 @@ fn survey_and_start(
     let reading = restorer(&opened, seed, index.as_ref());
     let source = ColdSource {
         restorer: Box::new(reading.another()),
-        fetching: Box::new(FetchThreads::new(reading, FETCHERS, waker)),
+        fetching: Box::new(FetchThreads::new(reading, FETCHERS, fetched_files, waker)),
     };
     let log = owned_log::start(opened, index).map_err(OpenLogError::NoThread)?;
     Ok(OpenedLog { log, survey, source: Some(source) })

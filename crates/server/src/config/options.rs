@@ -224,6 +224,13 @@ fn number<T: FromStr>(text: &str) -> T {
 }
 
 impl Options {
+    /// How many files each thread may keep open that reads what is not in memory. Where little will be,
+    /// two: no descriptors are kept back for them then.
+    #[must_use]
+    pub const fn fetched_files(&self) -> usize {
+        if self.log.enabled && (self.log.index_enabled || self.eviction.is_cold()) { 32 } else { 2 }
+    }
+
     /// How many bytes what comes unasked may fill, if values may leave memory. A tenth is left for what
     /// is asked for.
     #[must_use]

@@ -31,6 +31,8 @@ enum Wanted {
 pub(crate) struct FetchThreads {
     restorer: LogRestorer,
     count: usize,
+    /// How many each keeps open.
+    files: usize,
     waker: Waker,
     fetched: Option<Receiver<Fetched>>,
     asked: Arc<Asked>,
@@ -67,18 +69,18 @@ impl Asked {
 }
 
 impl FetchThreads {
-    /// `count` of them, which read as `restorer` does; `waker` wakes the thread that takes what they
-    /// have read.
-    pub(crate) fn new(restorer: LogRestorer, count: usize, waker: Waker) -> Self {
+    /// `count` of them, which read as `restorer` does and keep so many `files` open each; `waker` wakes
+    /// the thread that takes what they have read.
+    pub(crate) fn new(restorer: LogRestorer, count: usize, files: usize, waker: Waker) -> Self {
         let (asked, threads) = (Arc::default(), Vec::new());
-        Self { restorer, count, waker, fetched: None, asked, threads }
+        Self { restorer, count, files, waker, fetched: None, asked, threads }
     }
 
     /// Without any thread nothing would ever come.
     fn start(&mut self) -> std::io::Result<()> {
         let (sender, fetched) = sync_channel(FETCHED_LEN);
         for number in 0..self.count {
-            let restorer = self.restorer.another();
+            let restorer = self.restorer.with_files(self.files);
             let (asked, sender, waker) =
                 (Arc::clone(&self.asked), sender.clone(), Arc::clone(&self.waker));
             let thread = Builder::new().name(format!("fetcher-{number}"));

@@ -53,8 +53,12 @@ impl LogRestorer {
     /// Another one of the same.
     #[must_use]
     pub fn another(&self) -> Self {
-        // There are some of them, and each file may take two descriptors.
-        let limits = ReaderLimits { open_files: 2, ..ReaderLimits::default() };
+        self.with_files(2)
+    }
+
+    /// Another one, which keeps so many files open; each may take two descriptors.
+    pub(super) fn with_files(&self, open_files: usize) -> Self {
+        let limits = ReaderLimits { open_files, ..ReaderLimits::default() };
         let reader = self.reader.another().with_limits(limits);
         Self {
             names: Arc::clone(&self.names),
