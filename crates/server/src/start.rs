@@ -98,6 +98,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
     allow_clients(&mut config, logger);
     let options = config.options();
     announce(&config, &options, world.commit, logger);
+    warn_of_policy(&options, logger);
 
     let bind: Vec<&str> = config.words("bind").collect();
     let port: u16 = config.number("port");
@@ -226,6 +227,16 @@ fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
             "Data directory {directory}; VOLATILE: the redo log is off (appendonly no), nothing \
              survives the end of the process"
         ));
+    }
+}
+
+/// Says what of a policy that drops values will not happen.
+fn warn_of_policy(options: &Options, logger: &Logger) {
+    if options.eviction.is_cold() && !options.log.index_enabled {
+        logger.warning(
+            "WARNING: maxmemory-policy lets values leave memory, and log-index is no: strings above \
+             4 KiB and large collections stay in memory",
+        );
     }
 }
 

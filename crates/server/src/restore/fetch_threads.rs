@@ -41,30 +41,49 @@ pub(crate) struct FetchThreads {
 
 /// What was asked for and was not begun.
 #[derive(Default)]
+struct Queues {
+    missing: VecDeque<Missing>,
+    /// For which no client waits: one thread at a time lists, when nothing else is to be done.
+    garbage: VecDeque<ObjectId>,
+    is_listing: bool,
+}
+
+#[derive(Default)]
 struct Asked {
-    queue: Mutex<VecDeque<Wanted>>,
+    queues: Mutex<Queues>,
     news: Condvar,
     is_ending: AtomicBool,
 }
 
 impl Asked {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Wanted>> {
-        // What is in it is whole, even if a thread has panicked.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        // What is in them is whole, even if a thread has panicked.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What comes next; `None` at the end.
     fn next(&self) -> Option<Wanted> {
-        let mut queue = self.queue();
+        let mut queues = self.queues();
         loop {
             if self.is_ending.load(Ordering::Acquire) {
                 return None;
             }
-            if let Some(wanted) = queue.pop_front() {
-                return Some(wanted);
+            if let Some(missing) = queues.missing.pop_front() {
+                return Some(Wanted::Missing(missing));
             }
-            queue = self.news.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            if !queues.is_listing
+                && let Some(object) = queues.garbage.pop_front()
+            {
+                queues.is_listing = true;
+                return Some(Wanted::Elements(object));
+            }
+            queues = self.news.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn listed(&self) {
+        self.queues().is_listing = false;
+        self.news.notify_one();
     }
 }
 
@@ -100,7 +119,10 @@ impl FetchThreads {
         if self.fetched.is_none() && self.start().is_err() {
             return false;
         }
-        self.asked.queue().push_back(wanted);
+        match wanted {
+            Wanted::Missing(missing) => self.asked.queues().missing.push_back(missing),
+            Wanted::Elements(object) => self.asked.queues().garbage.push_back(object),
+        }
         self.asked.news.notify_one();
         true
     }
@@ -137,7 +159,7 @@ impl Drop for FetchThreads {
         self.asked.is_ending.store(true, Ordering::Release);
         self.restorer.end();
         // A thread that is about to wait has looked before, or looks behind this.
-        drop(self.asked.queue());
+        drop(self.asked.queues());
         self.asked.news.notify_all();
         self.fetched = None;
         self.threads.drain(..).for_each(|thread| _ = thread.join());
@@ -157,6 +179,7 @@ fn fetch(mut restorer: LogRestorer, asked: &Asked, sender: &SyncSender<Fetched>,
                     // It will be asked for again.
                     std::thread::sleep(AGAIN_AFTER);
                 }
+                asked.listed();
                 Fetched::Elements(object, elements)
             }
         };

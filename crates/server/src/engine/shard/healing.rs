@@ -23,6 +23,8 @@ const SLICE_ENTRIES: usize = 256;
 pub(super) struct Healing {
     walk: Option<RewriteLost>,
     next_slice_us: u64,
+    /// Walks that have ended since there was no damage.
+    walks: u32,
 }
 
 impl Shard {
@@ -44,7 +46,7 @@ impl Shard {
         }
         let segments = log.rewrites();
         if segments.is_empty() {
-            self.healing.walk = None;
+            (self.healing.walk, self.healing.walks) = (None, 0);
             return;
         }
         // While the log is being turned on, what was in it before must stay what it is. And what is cold
@@ -56,6 +58,11 @@ impl Shard {
         }
         let walk = self.healing.walk.take().unwrap_or_else(|| RewriteLost::new(segments));
         self.healing.walk = self.rewrite_slice(walk, clock, block_bytes_max);
+        if self.healing.walk.is_none() {
+            // What is damaged and not in memory stays where it is: walking on and on does not help it.
+            self.healing.next_slice_us = now_us + (SLICE_EVERY_US << self.healing.walks.min(10));
+            self.healing.walks += 1;
+        }
     }
 
     /// Returns the walk if it goes on.
