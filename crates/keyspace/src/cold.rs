@@ -30,7 +30,7 @@ use hashbrown::HashSet;
 
 use crate::access;
 use crate::apply::packed_kind;
-use crate::cooling::may_go;
+use crate::cooling::{forget_value, may_go};
 use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
 use crate::entry::Entry;
@@ -316,7 +316,7 @@ impl Keyspace {
         }
         let indexed = self.indexed_lsn();
         if !with_value && may_go(&restored.entry, &self.recorder.journal, indexed) {
-            restored.entry.make_bare().into_iter().for_each(|object| self.free.spent(*object));
+            forget_value(&mut restored.entry, &mut self.free);
             self.may_be_bare = true;
         }
         self.count_warmed();

@@ -22,6 +22,7 @@ use base::{DbIndex, Lsn};
 use crate::access;
 use crate::db::Db;
 use crate::entry::{Entry, Kind};
+use crate::free::FreeQueue;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
 use crate::settings::Settings;
@@ -154,7 +155,7 @@ impl Keyspace {
                 if entry.take_returned() {
                     hand.passed_over += 1;
                 } else if heat <= threshold {
-                    entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+                    forget_value(entry, free);
                     db.bare_count += 1;
                     cooled.values += 1;
                 }
@@ -196,7 +197,7 @@ impl Keyspace {
         for entry in entries {
             let is_chosen = !entry.is_bare() && rng.u8(..100) < percentage;
             if is_chosen && is_in_log(entry, &recorder.journal, indexed) {
-                entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+                forget_value(entry, free);
                 db.bare_count += 1;
             }
         }
@@ -212,7 +213,7 @@ impl Keyspace {
         if entry.is_bare() || !may_go(entry, &recorder.journal, indexed) {
             return false;
         }
-        entry.make_bare().into_iter().for_each(|object| free.spent(*object));
+        forget_value(entry, free);
         *bare_count += 1;
         self.may_be_bare = true;
         true
@@ -226,6 +227,13 @@ pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>)
     let is_number = entry.value_kind() == Kind::Int;
     let is_worth_it = entry.object().is_some() || (!is_number && entry.droppable_bytes() > 0);
     is_worth_it && is_in_log(entry, journal, indexed)
+}
+
+/// Takes the value out of memory, and leaves it in the log.
+pub(crate) fn forget_value(entry: &mut Entry, free: &mut FreeQueue) {
+    if let Some(object) = entry.make_bare() {
+        free.spent(*object);
+    }
 }
 
 fn is_in_log(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>) -> bool {

@@ -158,6 +158,8 @@ fn a_value_that_has_decayed_is_told_and_no_other_suffers() {
     assert!(told.is_error() && told.text().starts_with("CORRUPT "), "{}", told.text());
     let fine = (number + 1000) % KEYS;
     assert_eq!(connection.words(&format!("GET key:{fine}")).text(), value(fine));
+    assert_eq!(connection.words(&format!("RENAME key:{fine} key:{number}")).text(), "OK");
+    assert_eq!(connection.words(&format!("GET key:{number}")).text(), value(fine));
     // A new value needs nothing of the old one.
     assert_eq!(connection.words(&format!("SET key:{number} new")).text(), "OK");
     assert_eq!(connection.words(&format!("GET key:{number}")).text(), "new");

@@ -16,6 +16,7 @@ use std::collections::btree_map::Entry;
 use base::DbIndex;
 use command::argument;
 use command::keys::KeyAt;
+use command::spec::KeyFlags;
 use command::table::Command;
 use keyspace::{Missing, Need, Restored};
 
@@ -154,8 +155,10 @@ impl Engine {
         args: &[&'a [u8]],
     ) -> Vec<Named<'a>> {
         let found = command::keys::of(command.spec(), args).unwrap_or_default();
-        let need = need_of(command, args);
-        let named = |found: KeyAt| Named { db, key: args[found.index], need };
+        let named = |found: KeyAt| {
+            let need = need_of(command, found.flags);
+            Named { db, key: args[found.index], need }
+        };
         let mut names: Vec<_> = found.into_iter().map(named).collect();
         // What these two write to may be in another database.
         let other = match command.name {
@@ -167,6 +170,7 @@ impl Engine {
             }
             _ => None,
         };
+        let need = Need::Name;
         let other = other
             .and_then(|(key, number)| Some(Named { db: self.database_of(number)?, key, need }));
         names.extend(other);
@@ -249,14 +253,16 @@ impl Engine {
     }
 }
 
-/// What a command needs of its keys. One that writes a value over another needs no more than a name;
-/// but an expiry is logged with the value.
-fn need_of(command: Command, args: &[&[u8]]) -> Need {
+/// What a command needs of a key. One that writes a value over another needs no more than a name; but an
+/// expiry is logged with the value.
+fn need_of(command: Command, flags: KeyFlags) -> Need {
+    let is_overwritten = flags.has(KeyFlags::OW) && !flags.has(KeyFlags::ACCESS);
     match command.name {
         "watch" | "del" | "unlink" | "exists" | "touch" | "type" | "ttl" | "pttl"
-        | "expiretime" | "pexpiretime" | "setex" | "psetex" | "setnx" | "mset" | "msetnx"
-        | "restore" | "memory|usage" | "object|freq" | "object|idletime" => Need::Name,
-        "set" if !args.iter().skip(3).any(|word| argument::is(word, "get")) => Need::Name,
+        | "expiretime" | "pexpiretime" | "memory|usage" | "object|freq" | "object|idletime" => {
+            Need::Name
+        }
+        _ if is_overwritten => Need::Name,
         _ => Need::Value,
     }
 }
