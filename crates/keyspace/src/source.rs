@@ -18,6 +18,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
 use crate::cold::Restored;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::names::{Listings, NamesFound, NamesWanted};
 use crate::table::{Keyed, Place};
 
 /// Why a key could not be brought back.
@@ -34,7 +35,7 @@ pub enum RestoreError {
 /// What is known of a key without reading anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// It was not there at the start.
+    /// The index does not know it.
     Absent,
     /// Its newest record is here.
     At(RecordAddr),
@@ -44,7 +45,7 @@ pub enum Look {
 
 /// Finds and reads the records of keys that are not in memory.
 pub trait Restorer: Send {
-    /// Where the newest record of a key was at the start; `None` if there was none.
+    /// Where the newest record is that the index knows of a key; `None` if there is none.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -53,8 +54,14 @@ pub trait Restorer: Send {
     /// As [`Restorer::find`], from memory alone.
     fn look(&mut self, db: DbId, key: &[u8]) -> Look;
 
-    /// No key is cold any more: what knew them is of no use.
-    fn forget_names(&mut self) {}
+    /// The names of keys that are in no table.
+    ///
+    /// # Errors
+    /// When the index or the log cannot be read. A record that is damaged is left out: its name is
+    /// what nothing can tell.
+    fn names(&mut self, _wanted: &NamesWanted) -> Result<NamesFound, RestoreError> {
+        Err(RestoreError::Io("there is no index to list names by".to_owned()))
+    }
 
     /// The key whose newest record is at `addr`, with all its elements.
     ///
@@ -100,17 +107,20 @@ pub struct ColdStats {
 
 /// See the file's top.
 pub(crate) struct Source {
-    restorer: Box<dyn Restorer>,
+    pub(crate) restorer: Box<dyn Restorer>,
     /// Why the running command does not see a key that is there.
     failure: Option<RestoreError>,
     /// The block up to which it finds elements, whatever becomes of the index.
     indexed: Option<Lsn>,
+    /// Names that were asked for.
+    pub(crate) listings: Listings,
     stats: ColdStats,
 }
 
 impl Source {
     pub(crate) fn new(restorer: Box<dyn Restorer>) -> Self {
-        Self { restorer, failure: None, indexed: None, stats: ColdStats::default() }
+        let (listings, stats) = (Listings::default(), ColdStats::default());
+        Self { restorer, failure: None, indexed: None, listings, stats }
     }
 
     /// A cold key, if it is one.
@@ -155,12 +165,7 @@ impl Source {
         }
     }
 
-    /// No key is cold any more.
-    pub(crate) fn forget_names(&mut self) {
-        self.restorer.forget_names();
-    }
-
-    fn fail(&mut self, error: RestoreError) {
+    pub(crate) fn fail(&mut self, error: RestoreError) {
         self.stats.failed += 1;
         self.failure.get_or_insert(error);
     }
@@ -239,9 +244,8 @@ impl Keyspace {
     /// What has to be read before a command finds what it needs of a key.
     pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
         let hash = self.hash_of(key);
-        let Self { cold, source, dbs, recorder, .. } = self;
-        let id = dbs[db].id;
-        let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
+        let Self { source, dbs, recorder, .. } = self;
+        let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
         let (addr, bytes) = match dbs[db].keys.find(hash, key) {
             Some(entry) if need == Need::Value && entry.is_bare() => {
                 (entry.addr(), entry.bare_bytes())
@@ -313,9 +317,9 @@ impl Keyspace {
         self.free.listed(object, elements);
     }
 
-    /// How many objects are still to be listed.
+    /// How many objects and emptied databases are still to be listed.
     #[must_use]
     pub fn unlisted(&self) -> usize {
-        self.free.unlisted()
+        self.free.unlisted() + self.dropping()
     }
 }
