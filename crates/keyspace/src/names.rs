@@ -12,7 +12,7 @@
 //! is noted with the listing that is under way, and what has come back is in the table. So a key that is
 //! there from the beginning to the end of a scan is visited.
 //!
-//! As everywhere, a name that nobody has read ahead is read in the middle of the command.
+//! As everywhere, a name that was not read ahead is read in the middle of the command.
 
 use base::{DbId, DbIndex, Record, RecordAddr};
 use hashbrown::HashSet;
