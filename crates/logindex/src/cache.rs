@@ -9,16 +9,22 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-/// What a block costs besides its bytes.
+/// What a block costs besides its bytes, with what an allocator rounds up: a block of 4096 bytes has a count
+/// before it, and takes 5120.
 const OVERHEAD_BYTES: u64 = 96;
+const ROUNDED_SHARE: u64 = 4;
 
 #[derive(Debug, Clone, Copy)]
 struct Weight;
 
 impl Weighter<(u64, u32), Arc<[u8]>> for Weight {
     fn weight(&self, _key: &(u64, u32), block: &Arc<[u8]>) -> u64 {
-        block.len() as u64 + OVERHEAD_BYTES
+        cost(block.len() as u64)
     }
+}
+
+const fn cost(block_bytes: u64) -> u64 {
+    block_bytes + block_bytes / ROUNDED_SHARE + OVERHEAD_BYTES
 }
 
 /// The same for the same key at all times: what is dropped must not depend on chance, or a simulation is
@@ -30,7 +36,7 @@ pub(crate) struct BlockCache(Cache<(u64, u32), Arc<[u8]>, Weight, Hasher>);
 
 impl BlockCache {
     pub(crate) fn new(budget_bytes: u64, block_bytes: u32) -> Self {
-        let blocks = budget_bytes / (u64::from(block_bytes) + OVERHEAD_BYTES);
+        let blocks = budget_bytes / cost(u64::from(block_bytes));
         let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
         let (hasher, lifecycle) = (Hasher::default(), DefaultLifecycle::default());
         Self(Cache::with(blocks, budget_bytes, Weight, hasher, lifecycle))

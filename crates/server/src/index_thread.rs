@@ -35,6 +35,16 @@ const IDLE_WAIT: Duration = Duration::from_millis(50);
 /// So many steps may fail, a second apart, before a cut is installed; then the index is given up.
 const FAILURES_MAX: u32 = 10;
 
+/// One in so many bytes that the server may use is for blocks of the index, and another one for what is not
+/// written to it yet.
+const MEMORY_SHARE: u64 = 16;
+
+/// What an entry takes until it is written, about.
+const ENTRY_BYTES: u64 = 64;
+
+/// With fewer entries a cut is not worth its files.
+const CUT_ENTRIES_MIN: usize = 1 << 14;
+
 /// What a start has to know of the index.
 #[derive(Clone)]
 pub(crate) struct IndexPlan {
@@ -49,6 +59,8 @@ pub(crate) struct IndexPlan {
     pub(crate) is_distrusted: bool,
     /// `log-index-cut-bytes`.
     pub(crate) cut_bytes: u64,
+    /// What the server may use in all: `maxmemory`, as it was at the start.
+    pub(crate) memory_bytes: Option<u64>,
     pub(crate) logger: Logger,
 }
 
@@ -59,7 +71,13 @@ impl IndexPlan {
 
     /// How it is kept.
     pub(crate) fn options(&self) -> indexing::Options {
-        indexing::Options { cut_bytes: self.cut_bytes, ..indexing::Options::default() }
+        let mut options = indexing::Options { cut_bytes: self.cut_bytes, ..Default::default() };
+        if let Some(share) = self.memory_bytes.map(|bytes| bytes / MEMORY_SHARE) {
+            options.runs.cache_bytes = options.runs.cache_bytes.min(share);
+            let entries = usize::try_from(share / ENTRY_BYTES).unwrap_or(usize::MAX);
+            options.cut_entries = options.cut_entries.min(entries.max(CUT_ENTRIES_MIN));
+        }
+        options
     }
 
     /// Looks at the index before the log is read. What was durable then is noted for the start, whether

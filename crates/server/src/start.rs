@@ -307,6 +307,7 @@ impl LogPlace {
             is_instant: options.log.is_instant,
             is_distrusted: false,
             cut_bytes: options.log.index_cut_bytes,
+            memory_bytes: Some(options.maxmemory_bytes).filter(|bytes| *bytes > 0),
             logger: logger.clone(),
         }
     }
