@@ -134,7 +134,8 @@ impl LogRestorer {
         Ok(addrs)
     }
 
-    fn elements_in(
+    /// The addresses of an object's elements that `index` has.
+    pub(super) fn elements_in(
         &self,
         index: &Index,
         object: ObjectId,

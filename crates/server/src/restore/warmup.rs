@@ -166,9 +166,10 @@ impl Warmup {
             }
             Ok(Some(entry)) => {
                 let place = entry.place().expect("ranges have what is there");
-                let elements = place.object().map(|object| self.restorer.elements(object));
-                let elements = elements.transpose().map(Option::unwrap_or_default);
-                elements.map(|(elements, _)| (place.addr(), elements))
+                // The newest index may have forgotten them: their database is dead.
+                let elements_of = |object| self.restorer.elements_in(&self.index, object);
+                let elements = place.object().map(elements_of).transpose();
+                elements.map(|elements| (place.addr(), elements.unwrap_or_default()))
             }
             Err(error) => Err(of_index(error)),
         };
