@@ -85,6 +85,6 @@ fn figures_of_device(index: usize, device: &DeviceStats) -> String {
 }
 
 /// An error as INFO shows it.
-fn one_line(error: Option<&str>) -> String {
+pub(super) fn one_line(error: Option<&str>) -> String {
     error.unwrap_or("none").replace([',', '\r', '\n'], " ")
 }
