@@ -7,8 +7,10 @@
 //!   end       with the threads of the log: an index holds its lock, too
 //! ```
 //!
-//! Only compactions wait for the index. If it cannot be kept, because its disk is full or fails,
-//! it is removed, durably, and the log goes on without one until the next start.
+//! Compactions wait for the index, and writers if it lags by more than `redo::Options` allow. If it cannot
+//! be kept, because its disk is full or fails, it is removed, durably, and the log goes on without one until
+//! the next start. If it cannot be removed either, that is tried again and again: until then nothing is
+//! compacted that it does not know, but writers wait for it no more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +36,10 @@ const IDLE_WAIT: Duration = Duration::from_millis(50);
 
 /// So many steps may fail, a second apart, before a cut is installed; then the index is given up.
 const FAILURES_MAX: u32 = 10;
+
+/// How long it waits when the index can be neither kept nor removed: at first, and in the end.
+const REMOVAL_PAUSE_MIN: Duration = Duration::from_secs(1);
+const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// What a start has to know of the index.
 #[derive(Clone)]
@@ -241,7 +247,7 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                 }
                 *status.last_error.lock() = Some(reason);
                 if failures > FAILURES_MAX {
-                    return give_up(index, &logger, &directory, status);
+                    return give_up(&mut index, &logger, &directory, status, is_ending);
                 }
                 if error.is_final() && begin_anew(&mut index, &logger) {
                     cut = index.cut();
@@ -265,16 +271,32 @@ fn begin_anew(index: &mut LogIndex, logger: &Logger) -> bool {
     }
 }
 
-fn give_up(index: LogIndex, logger: &Logger, directory: &Path, status: &IndexStatus) {
+/// Removes the index, as soon as that can be done.
+fn give_up(
+    index: &mut LogIndex,
+    logger: &Logger,
+    directory: &Path,
+    status: &IndexStatus,
+    is_ending: &AtomicBool,
+) {
     status.is_given_up.store(true, Ordering::Relaxed);
-    match index.give_up() {
-        Ok(()) => logger.warning(
-            "The log index is removed, because it cannot be kept; it is built anew after the next start",
-        ),
-        Err(error) => logger.warning(&format!(
-            "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
-             does not know: {error}",
-            directory.display()
-        )),
+    let mut pause = REMOVAL_PAUSE_MIN;
+    while let Err(error) = index.give_up() {
+        if pause == REMOVAL_PAUSE_MIN {
+            logger.warning(&format!(
+                "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
+                 does not know, until it is removed: {error}",
+                directory.display()
+            ));
+        }
+        *status.last_error.lock() = Some(error.to_string());
+        std::thread::park_timeout(pause);
+        if is_ending.load(Ordering::Acquire) {
+            return;
+        }
+        pause = (pause * 2).min(REMOVAL_PAUSE_MAX);
     }
+    logger.warning(
+        "The log index is removed, because it cannot be kept; it is built anew after the next start",
+    );
 }

@@ -13,6 +13,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use env::{Clock, Disk, Entropy};
 use keyspace::{Keyspace, NoJournal};
@@ -144,6 +145,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
                 fetched_files: options.fetched_files(),
+                delay: Duration::from_millis(options.debug_restore_delay_ms),
                 host: host_of_log,
                 index: &index,
                 reopen: &reopen,
@@ -404,9 +406,16 @@ impl LoopHooks for Outside {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
                     let shape = Shape::new(&options, clock.now_ms());
-                    let fetched_files = options.fetched_files();
-                    LogStart { shape, fetched_files, host, index: &index, reopen: &reopen, waker }
-                        .run(recovery, progress)
+                    let start = LogStart {
+                        shape,
+                        fetched_files: options.fetched_files(),
+                        delay: Duration::ZERO,
+                        host,
+                        index: &index,
+                        reopen: &reopen,
+                        waker,
+                    };
+                    start.run(recovery, progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
                 loader.report(engine);
@@ -479,6 +488,8 @@ const FETCHERS: usize = 4;
 struct LogStart<'a> {
     shape: Shape,
     fetched_files: usize,
+    /// See [`Options::debug_restore_delay_ms`].
+    delay: Duration,
     host: Box<dyn Host>,
     index: &'a IndexPlan,
     /// Opens the log again, once it was dropped.
@@ -538,7 +549,7 @@ impl LogStart<'_> {
         let fetching =
             FetchThreads::new(restorer, FETCHERS, self.fetched_files, Arc::clone(&self.waker));
         let restoration =
-            WarmupThread::start(warmup, &self.waker).map_err(OpenLogError::NoThread)?;
+            WarmupThread::start(warmup, self.delay, &self.waker).map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, fetching, restoration: Some(restoration) })
     }
 }

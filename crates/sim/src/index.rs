@@ -248,7 +248,7 @@ impl Keeper {
         if self.failures > FAILURES_MAX {
             self.figures.given_up += 1;
             // If that cannot be, nothing is compacted that the index does not know.
-            let _removed = self.index.take().map(LogIndex::give_up);
+            let _removed = self.index.take().map(|mut index| index.give_up());
         } else if error.is_final() && index.begin_anew().is_ok() {
             self.figures.begun_anew += 1;
             self.cut = index.cut();

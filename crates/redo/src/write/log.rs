@@ -30,6 +30,7 @@ use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
 use crate::write::devices::choose_device;
 use crate::write::health::{self, Health};
+use crate::write::index_lag::IndexLag;
 use crate::write::lateness::Lateness;
 use crate::write::open_block::{Binding, OpenBlock};
 use crate::write::stats::Stats;
@@ -89,6 +90,7 @@ pub struct Log {
     mail: Mailbox,
     synced_at_us: u64,
     lateness: Lateness,
+    index_lag: IndexLag,
     is_closed: bool,
 }
 
@@ -128,6 +130,7 @@ impl Log {
             mail: Mailbox::default(),
             synced_at_us,
             lateness: Lateness::default(),
+            index_lag: IndexLag::new(last_lsn, options.index_lag_bytes_max),
             is_closed: false,
         };
         log.set_policy(options.policy);
@@ -221,6 +224,7 @@ impl Log {
         if let Some(segment) = self.segments.get_mut(block.segment) {
             let bytes = block.buffer.len() as u64;
             segment.add_block(lsn, block.record_count, block.delete_count, bytes);
+            self.index_lag.note_block(lsn, bytes);
         }
         self.lanes[device].pending.push_back((first, lsn));
         if self.marks.waits_for_seal() {
@@ -312,6 +316,7 @@ impl Log {
             // The next one at once: with small segments a tick each would be too slow.
             self.schedule_compaction(self.shared.clock.monotonic_us());
         }
+        self.index_lag.follow(&self.shared.index_bound, Lsn(self.open_lsn.0 - 1));
         self.written = self.shared.durability.written_lsn();
         let durable = self.shared.durability.durable_lsn();
         if durable > self.durable {
@@ -362,8 +367,9 @@ impl Log {
         self.schedule_compaction(now_us);
     }
 
-    /// Whether so much is in flight, or for so long, or so much garbage waits for a compaction, that
-    /// clients that write should not be read from. Not while writes are refused: none of it grows
+    /// Whether so much is in flight, or for so long, or so much garbage waits for a compaction, or so much
+    /// of the log for the index, that clients that write should not be read from. Or so many starts in a
+    /// row have come to no compaction. Not while writes are refused: none of it grows
     /// then, and reads must go on.
     #[must_use]
     pub fn is_congested(&self) -> bool {
@@ -371,7 +377,9 @@ impl Log {
         let is_late = self.policy != SyncPolicy::No && self.lateness.is_late();
         let is_congested = (is_late
             || self.in_flight_bytes > self.in_flight_bytes_max
-            || self.schedule.debt.is_over())
+            || self.schedule.debt.is_over()
+            || (self.index_lag.is_over() && !self.is_frozen)
+            || self.shared.index_bound.is_garbage_overdue())
             && self.health() == Health::Writable;
         self.shared.is_congested.store(is_congested, Ordering::Relaxed);
         is_congested
@@ -466,6 +474,9 @@ impl Log {
     /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
     fn schedule_compaction(&mut self, now_us: u64) {
         let may_replace = !self.is_frozen && self.validity.is_known();
+        if may_replace {
+            self.shared.index_bound.note_garbage_known();
+        }
         if may_replace && self.schedule.is_due(now_us) {
             adapt_roll_bytes(&self.segments, &self.shared);
             let (healing, schedule, mut scene) = self.background();
@@ -524,6 +535,8 @@ impl Log {
             open_lsn: self.open_lsn,
             durable_lsn: self.durable,
             in_flight_bytes: self.in_flight_bytes,
+            index_lag_bytes: self.index_lag.bytes(),
+            unfinished_starts: self.shared.index_bound.unfinished_starts(),
             ..Stats::default()
         };
         stats.add_segments(&self.segments);

@@ -21,6 +21,10 @@ pub struct Stats {
     pub durable_lsn: Lsn,
     /// Bytes in blocks that were handed over and are not given back yet.
     pub in_flight_bytes: u64,
+    /// About how many bytes lie behind the cut of the index; 0 without one.
+    pub index_lag_bytes: u64,
+    /// So many starts in a row before this one have ended before it was known what is garbage.
+    pub unfinished_starts: u64,
     /// Marks, and what they cost.
     pub marks: MarkStats,
     /// How many segments there are.

@@ -374,6 +374,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     text("availability-zone", "").hidden().without_effect(),
     text("debug-context", "").hidden().without_effect(),
     integer("debug-drop-values", 0..=100, 0).hidden(),
+    integer("debug-restore-delay-ms", 0..=3_600_000, 0).hidden().immutable(),
     text("hash-seed", "").hidden().immutable().without_effect(),
     text("req-res-logfile", "").hidden().immutable().without_effect(),
     text("cluster-announce-human-nodename", "").hidden().without_effect(),

@@ -104,6 +104,8 @@ pub struct Options {
     pub databases: usize,
     /// So many of a hundred values leave memory after each iteration, for tests: `debug-drop-values`.
     pub debug_drop_values: u8,
+    /// How long after a start keys begin to come back unasked, for tests: `debug-restore-delay-ms`.
+    pub debug_restore_delay_ms: u64,
     /// Which keys go when memory is short: `maxmemory-policy`.
     pub eviction: EvictionPolicy,
     pub max_clients: usize,
@@ -138,6 +140,7 @@ impl Config {
         Options {
             databases: self.number("databases"),
             debug_drop_values: self.number("debug-drop-values"),
+            debug_restore_delay_ms: self.number("debug-restore-delay-ms"),
             eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
@@ -229,6 +232,24 @@ impl Options {
     #[must_use]
     pub const fn fetched_files(&self) -> usize {
         if self.log.enabled && (self.log.index_enabled || self.eviction.is_cold()) { 32 } else { 2 }
+    }
+
+    /// What one request may bring into memory.
+    #[must_use]
+    pub const fn request_bytes_max(&self) -> u64 {
+        match self.maxmemory_bytes {
+            0 => u64::MAX,
+            limit => limit / 2,
+        }
+    }
+
+    /// What may be in memory, or on its way there, for requests that wait.
+    #[must_use]
+    pub const fn fetch_bytes_max(&self) -> u64 {
+        match self.maxmemory_bytes {
+            0 => 256 << 20,
+            limit => limit / 4,
+        }
     }
 
     /// How many bytes what comes unasked may fill, if values may leave memory. A tenth is left for what

@@ -15,7 +15,7 @@ use std::sync::mpsc::{
     Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
 };
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::DbId;
 use keyspace::RestoreError;
@@ -48,13 +48,18 @@ pub(crate) struct WarmupThread {
 
 impl WarmupThread {
     /// Starts it; `waker` wakes the thread that takes what it says.
-    pub(crate) fn start(warmup: Warmup, waker: &Waker) -> std::io::Result<Self> {
+    ///
+    /// It begins after `delay`.
+    pub(crate) fn start(warmup: Warmup, delay: Duration, waker: &Waker) -> std::io::Result<Self> {
         let (sender, comebacks) = sync_channel(QUEUE_LEN);
         let (orders, receiver) = channel();
         let is_ending = Arc::new(AtomicBool::new(false));
         let (restorer, waker) = (warmup.restorer(), Arc::clone(waker));
         let is_over = Arc::clone(&is_ending);
-        let run = move || warm_up(warmup, &sender, &receiver, &waker, &is_over);
+        let run = move || {
+            let warmup = begin(warmup, delay, &receiver);
+            warmup.map(|warmup| warm_up(warmup, &sender, &receiver, &waker, &is_over));
+        };
         let thread = Builder::new().name("warmup".to_owned()).spawn(in_background(run))?;
         let (comebacks, orders, thread) = (Some(comebacks), Some(orders), Some(thread));
         Ok(Self { comebacks, orders, is_ending, thread, restorer })
@@ -112,6 +117,19 @@ impl Failures {
     /// There is progress: what is to be told of that.
     fn end(&mut self) -> Option<Comeback> {
         (std::mem::take(&mut self.count) >= FAILURES_TOLD).then_some(Comeback::Again)
+    }
+}
+
+/// Waits before the first step; nothing if the thread is to end meanwhile.
+fn begin(mut warmup: Warmup, delay: Duration, orders: &Receiver<DbId>) -> Option<Warmup> {
+    let begins_at = Instant::now() + delay;
+    loop {
+        let left = begins_at.saturating_duration_since(Instant::now());
+        match orders.recv_timeout(left) {
+            Ok(db) => warmup.list(db),
+            Err(RecvTimeoutError::Timeout) => return Some(warmup),
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
     }
 }
 
