@@ -19,6 +19,7 @@ use keyspace::effects::DbKey;
 
 use super::call::Attempt;
 use super::client::ReplyMode;
+use super::fetch_budget::RequestId;
 use super::sessions::Sessions;
 use super::transaction::args_memory_bytes;
 use super::{ClientKey, Engine};
@@ -38,13 +39,8 @@ pub(crate) enum Wait {
     Room,
     /// That every key is in memory.
     Cold,
-    /// That so many of its request's keys are.
-    Fetch {
-        /// Which wait it is: a client's place may be another one's by now.
-        wait: u64,
-        /// How many.
-        left: usize,
-    },
+    /// That those are that its request needs.
+    Fetch(RequestId),
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
 }
@@ -74,10 +70,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(
-            self,
-            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest
-        )
+        !matches!(self, Self::Pause | Self::Room | Self::Cold | Self::Fetch(_) | Self::HostRequest)
     }
 
     /// The memory that it points to, in bytes.
@@ -90,7 +83,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest => None,
+            Self::Pause | Self::Room | Self::Cold | Self::Fetch(_) | Self::HostRequest => None,
         }
     }
 }
@@ -106,7 +99,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold | Wait::Fetch { .. });
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold | Wait::Fetch(_));
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -176,7 +169,7 @@ impl Sessions {
             Wait::Replicas { .. }
             | Wait::Pause
             | Wait::Cold
-            | Wait::Fetch { .. }
+            | Wait::Fetch(_)
             | Wait::HostRequest => {}
         }
         Some(wait)
@@ -219,7 +212,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Cold | Wait::Fetch { .. } | Wait::HostRequest => {}
+            Wait::Pause | Wait::Room | Wait::Cold | Wait::Fetch(_) | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }
@@ -280,7 +273,7 @@ impl Sessions {
 
     /// Lets the clients go on that waited for what nothing brings any more.
     pub(super) fn resume_fetching(&mut self, keyspace: &mut Keyspace) {
-        self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch { .. }));
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch(_)));
     }
 
     fn resume_all(&mut self, keyspace: &mut Keyspace, is_over: impl Fn(&Wait) -> bool) {

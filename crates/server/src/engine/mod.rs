@@ -26,6 +26,7 @@ mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
+mod fetch_budget;
 mod fetches;
 mod held;
 mod histogram;
@@ -139,7 +140,7 @@ pub struct Engine {
 
     pause: Option<commands::client_pause::Pause>,
     sleep: sleep::Sleep,
-    fetches: fetches::Fetches,
+    fetches: fetch_budget::FetchBudget,
     /// What reads a log that is being turned on.
     opened_source: Option<ColdSource>,
     in_transaction: bool,
@@ -185,7 +186,7 @@ impl Engine {
             run_id,
             pause: None,
             sleep: sleep::Sleep::default(),
-            fetches: fetches::Fetches::default(),
+            fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
             checkpoint_after_exec: false,
@@ -483,6 +484,7 @@ impl Engine {
         }
         self.sessions.unwatch_all(key, &mut self.shard.keyspace);
         self.sessions.stop_waiting(key, &mut self.shard.keyspace);
+        self.release_fetched(key);
         self.sessions.unsubscribe_all(key);
         self.sessions.monitors.retain(|monitor| *monitor != key);
     }

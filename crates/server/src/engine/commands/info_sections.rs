@@ -205,7 +205,9 @@ fn cold(engine: &Engine, out: &mut String) {
     line(out, "cold_fetches", stats.warmed);
     line(out, "cold_blocking_fetches", stats.fetched);
     line(out, "cold_failures", stats.failed);
-    line(out, "cold_fetches_waiting", engine.fetches.len());
+    line(out, "cold_fetches_waiting", engine.fetches.asked_count());
+    line(out, "cold_fetching_clients", engine.fetches.waiting_count());
+    line(out, "cold_fetched_bytes", engine.fetches.bytes());
 }
 
 pub(super) fn persistence(engine: &Engine, out: &mut String) {
