@@ -289,6 +289,7 @@ impl LogIndex {
         }
         let judge = self.known().judge();
         self.indexer.restate(state, judge)?;
+        self.raise_bound();
         Ok(true)
     }
 
@@ -327,7 +328,7 @@ impl LogIndex {
         }
     }
 
-    /// Removes the index and begins it anew with the first block.
+    /// Removes the index and begins it anew with the first block, also after [`LogIndex::give_up`].
     ///
     /// A compaction that was ordered before may still drop deletions of what the build has read: then a
     /// step says so ([`crate::Error::is_final`]), and it is begun anew once more.
@@ -352,7 +353,7 @@ impl LogIndex {
         Ok(())
     }
 
-    /// Removes the index: the log may compact what it likes. It is not stepped again.
+    /// Removes the index: the log may compact what it likes. It is not stepped again, unless it is begun anew.
     ///
     /// # Errors
     /// The error of the disk; the log then goes on as if there were an index, but no writer waits for it.
@@ -361,6 +362,12 @@ impl LogIndex {
         self.indexer.begin_anew()?;
         self.bound.lift();
         Ok(())
+    }
+
+    /// How large the log is.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.bound.log_bytes()
     }
 
     /// The installed cut: up to this block the index knows the log. 0 for none.

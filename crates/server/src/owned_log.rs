@@ -147,7 +147,7 @@ impl LogWorkers for Threads {
     }
 
     fn index_figures(&self) -> Option<IndexFigures> {
-        self.index.as_ref().map(IndexThread::figures)
+        self.index.as_ref().and_then(IndexThread::figures)
     }
 
     fn finish(&mut self) -> Result<(), CloseError> {

@@ -19,7 +19,7 @@ use env::{Clock, Disk, Entropy};
 use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
-use crate::config::{Config, ConfigError, FsyncPolicy, Options};
+use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::descriptors::Descriptors;
 use crate::engine::{BoxedLog, ColdSource, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
@@ -234,7 +234,7 @@ fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
 
 /// Says what of a policy that drops values will not happen.
 fn warn_of_policy(options: &Options, logger: &Logger) {
-    if options.eviction.is_cold() && !options.log.index_enabled {
+    if options.eviction.is_cold() && options.log.index == IndexPolicy::No {
         logger.warning(
             "WARNING: maxmemory-policy lets values leave memory, and log-index is no: strings above \
              4 KiB and large collections stay in memory",
@@ -305,7 +305,7 @@ impl LogPlace {
         IndexPlan {
             disk: Arc::clone(&self.disk),
             directory: self.directory.clone(),
-            is_wanted: options.log.index_enabled,
+            policy: options.log.index,
             is_instant: options.log.is_instant,
             is_distrusted: false,
             cut_bytes: options.log.index_cut_bytes,
@@ -532,7 +532,7 @@ impl LogStart<'_> {
         }
         let (database, seed) = (recovery.database(), recovery.hash_seed());
         let (mut keyspace, opened) = load(recovery, self.shape, self.host, progress)?;
-        let index = index.open(opened.log.reader(), database, seed)?;
+        let index = index.open(&opened.log, database, seed)?;
         let restorer = restorer(&opened, seed, index.as_ref());
         keyspace.set_restorer(Box::new(restorer.another()));
         let fetching = FetchThreads::new(restorer, FETCHERS, self.fetched_files, self.waker);
@@ -571,7 +571,7 @@ fn survey_and_start(
     // The keyspace that is there is the newest: whatever the log holds is read.
     index.peek(&mut recovery)?;
     let (survey, opened) = survey(recovery)?;
-    let index = index.open(opened.log.reader(), database, seed)?;
+    let index = index.open(&opened.log, database, seed)?;
     let reading = restorer(&opened, seed, index.as_ref());
     let source = ColdSource {
         restorer: Box::new(reading.another()),

@@ -32,7 +32,7 @@ use crate::workload::{DATABASES, Workload};
 pub(crate) const DEVICES_MAX: usize = 3;
 
 /// From this seed on, eight of sixteen have a `maxmemory-policy` by which values leave memory.
-const COLD_SEEDS: u64 = 1 << 32;
+pub(crate) const COLD_SEEDS: u64 = 1 << 32;
 
 /// What to run.
 #[derive(Debug, Clone, Copy)]

@@ -133,3 +133,57 @@ fn an_index_that_can_be_neither_kept_nor_removed_is_removed_later() {
     wait_until(|| server.log().contains("The log index is removed"));
     assert!(!manifest.exists());
 }
+
+/// Makes the log larger than it may be without an index (`log-index auto`).
+fn fill_much(connection: &mut Connection) {
+    for number in 0..70 {
+        let reply = connection.call(&["SET", &format!("mb:{number}"), &"v".repeat(1 << 20)]);
+        assert_eq!(reply.unwrap().text(), "OK");
+    }
+}
+
+#[test]
+fn an_index_is_begun_when_the_log_is_large_and_kept_from_then_on() {
+    let auto = ["--log-index", "auto", "--log-index-cut-bytes", "1mb"];
+    let mut server = Program::indelible().start(&auto);
+    let manifest = server.directory().join("index/manifest");
+    fill(&mut server.connect());
+    assert_eq!(figure(&server, "redo_index"), 0);
+    server.kill();
+    server.restart();
+    assert!(server.log().contains("DB loaded from the redo log"), "{}", server.log());
+    assert_eq!(figure(&server, "redo_index"), 0);
+    // What was compacted before is no matter.
+    assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
+    fill_much(&mut server.connect());
+    wait_until(|| figure(&server, "redo_index") == 1);
+    assert_eq!(server.connect().words("SET some thing").text(), "OK");
+    wait_until(|| figure(&server, "redo_index_usable") == 1);
+    assert!(manifest.exists());
+    server.kill();
+    let (code, text) = index("verify", &server.directory());
+    assert!(code == Some(0) && text.contains("good"), "{text}");
+
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"), "{}", server.log());
+    assert_eq!(server.connect().words("GET some").text(), "thing");
+    assert_eq!(server.connect().words("FLUSHALL").text(), "OK");
+    fill(&mut server.connect());
+    wait_until(|| {
+        server.connect().words("BGREWRITEAOF");
+        figure(&server, "redo_disk_bytes") < 1 << 20
+    });
+    server.kill();
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"), "{}", server.log());
+    assert_eq!(figure(&server, "redo_index"), 1);
+
+    server.kill();
+    server.restart_with(&["--log-index", "no"]);
+    assert!(!manifest.exists());
+    fill_much(&mut server.connect());
+    server.kill();
+    server.restart_with(&auto);
+    assert_eq!(figure(&server, "redo_index"), 1, "the log was large at the start");
+    wait_until(|| manifest.exists());
+}

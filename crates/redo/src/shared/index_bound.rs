@@ -33,6 +33,7 @@ pub struct IndexBound {
     before_bytes: AtomicU64,
     is_garbage_known: AtomicBool,
     unfinished_starts: AtomicU64,
+    log_bytes: AtomicU64,
 }
 
 /// After so many starts in a row that have compacted nothing, writers wait until it is known what is garbage.
@@ -49,6 +50,7 @@ impl Default for IndexBound {
             before_bytes: AtomicU64::new(0),
             is_garbage_known: AtomicBool::new(false),
             unfinished_starts: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -66,6 +68,7 @@ impl IndexBound {
     ///
     /// REQUIRES: it is durable that there is none.
     pub fn lift(&self) {
+        self.set_believed(false);
         self.installed.store(u64::MAX, Ordering::Release);
     }
 
@@ -93,6 +96,16 @@ impl IndexBound {
 
     pub(crate) fn before_bytes(&self) -> u64 {
         self.before_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How large the log is: whether an index of it is worth its price.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_log_bytes(&self, bytes: u64) {
+        self.log_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether it is known what of the log is garbage, so that it can be compacted.

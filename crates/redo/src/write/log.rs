@@ -495,6 +495,8 @@ impl Log {
     }
 
     fn update_debt(&mut self) {
+        let bytes = self.segments.iter().map(|segment| segment.bytes).sum();
+        self.shared.index_bound.note_log_bytes(bytes);
         self.schedule.update_debt(&self.segments, &self.shared);
     }
 
@@ -536,6 +538,7 @@ impl Log {
             durable_lsn: self.durable,
             in_flight_bytes: self.in_flight_bytes,
             index_lag_bytes: self.index_lag.bytes(),
+            is_index_believed: self.shared.index_bound.is_believed(),
             unfinished_starts: self.shared.index_bound.unfinished_starts(),
             ..Stats::default()
         };

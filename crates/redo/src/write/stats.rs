@@ -23,6 +23,8 @@ pub struct Stats {
     pub in_flight_bytes: u64,
     /// About how many bytes lie behind the cut of the index; 0 without one.
     pub index_lag_bytes: u64,
+    /// Whether a start would believe the index.
+    pub is_index_believed: bool,
     /// So many starts in a row before this one have ended before it was known what is garbage.
     pub unfinished_starts: u64,
     /// Marks, and what they cost.

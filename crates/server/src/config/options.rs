@@ -41,6 +41,17 @@ impl FsyncPolicy {
     }
 }
 
+/// Whether an index of the log is kept: `log-index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexPolicy {
+    /// None is, and one that is there is removed.
+    No,
+    /// One is from when the log is so large that it takes noticeably long to read.
+    Auto,
+    /// One is.
+    Yes,
+}
+
 /// Which clients may use a dangerous command or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectedAction {
@@ -84,7 +95,7 @@ pub struct LogOptions {
     /// The number of invalid records that makes a segment worth compacting.
     pub compaction_invalid_min: u64,
     /// Whether the log is indexed.
-    pub index_enabled: bool,
+    pub index: IndexPolicy,
     /// `recovery`: an index may be believed at the start.
     pub is_instant: bool,
     /// How much of the log is read before what it says is written to the index.
@@ -176,7 +187,7 @@ impl Config {
                 compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
                 compaction_garbage_percentage: self.number("log-compaction-garbage-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
-                index_enabled: self.is_yes("log-index"),
+                index: index_policy(self.value("log-index")),
                 is_instant: self.value("recovery") == "instant",
                 index_cut_bytes: self.number("log-index-cut-bytes"),
                 compaction_enabled: self.is_yes("log-compaction"),
@@ -231,7 +242,8 @@ impl Options {
     /// two: no descriptors are kept back for them then.
     #[must_use]
     pub const fn fetched_files(&self) -> usize {
-        if self.log.enabled && (self.log.index_enabled || self.eviction.is_cold()) { 32 } else { 2 }
+        let has_index = !matches!(self.log.index, IndexPolicy::No);
+        if self.log.enabled && (has_index || self.eviction.is_cold()) { 32 } else { 2 }
     }
 
     /// What one request may bring into memory.
@@ -261,6 +273,14 @@ impl Options {
         } else {
             None
         }
+    }
+}
+
+fn index_policy(name: &str) -> IndexPolicy {
+    match name {
+        "no" => IndexPolicy::No,
+        "auto" => IndexPolicy::Auto,
+        _ => IndexPolicy::Yes,
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         let index = log.index_figures();
         line(out, "redo_index", u8::from(index.is_some()));
         index.iter().for_each(|index| figures_of_index(index, out));
+        line(out, "redo_index_usable", u8::from(stats.is_index_believed));
         line(out, "redo_index_lag_bytes", stats.index_lag_bytes);
         line(out, "redo_index_unfinished_starts", stats.unfinished_starts);
     }
