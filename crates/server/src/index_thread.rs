@@ -203,6 +203,7 @@ impl IndexStatus {
             cut_lsn: self.cut_lsn.load(Ordering::Relaxed),
             runs: self.runs.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            of_log: redo::IndexStats::default(),
             is_given_up: self.is_given_up.load(Ordering::Relaxed),
             last_error: self.last_error.lock().clone(),
         })

@@ -379,7 +379,8 @@ impl ShardLog for OwnedLog {
     }
 
     fn index_figures(&self) -> Option<IndexFigures> {
-        self.workers.index_figures()
+        let of_log = self.log.index_stats();
+        self.workers.index_figures().map(|figures| IndexFigures { of_log, ..figures })
     }
 
     fn shutdown(&mut self) -> Result<(), CloseError> {

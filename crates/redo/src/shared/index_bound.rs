@@ -80,7 +80,7 @@ impl IndexBound {
     }
 
     /// Whether a start would believe the index as it is installed, and read only what is behind its cut.
-    /// Then that is bounded: see [`crate::Stats::index_lag_bytes`].
+    /// Then that is bounded: see [`crate::IndexStats::lag_bytes`].
     pub fn set_believed(&self, is_believed: bool) {
         self.is_believed.store(is_believed, Ordering::Relaxed);
     }

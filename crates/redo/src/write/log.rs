@@ -30,10 +30,11 @@ use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
 use crate::write::devices::choose_device;
 use crate::write::health::{self, Health};
+use crate::write::in_flight::InFlight;
 use crate::write::index_lag::IndexLag;
 use crate::write::lateness::Lateness;
 use crate::write::open_block::{Binding, OpenBlock};
-use crate::write::stats::Stats;
+use crate::write::stats::{IndexStats, Stats};
 
 /// A segment takes no further block past so many records, whatever they weigh.
 const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
@@ -84,8 +85,7 @@ pub struct Log {
     pub(crate) durable: Lsn,
     written: Lsn,
     policy: SyncPolicy,
-    in_flight_bytes: u64,
-    in_flight_bytes_max: u64,
+    in_flight: InFlight,
     spare: Buffers,
     mail: Mailbox,
     synced_at_us: u64,
@@ -124,8 +124,7 @@ impl Log {
             object_end,
             next_device: 0,
             policy: options.policy,
-            in_flight_bytes: 0,
-            in_flight_bytes_max: options.in_flight_bytes_max,
+            in_flight: InFlight::new(options.in_flight_bytes_max),
             spare,
             mail: Mailbox::default(),
             synced_at_us,
@@ -247,7 +246,7 @@ impl Log {
             device = successor;
             order = refused;
         }
-        self.in_flight_bytes += bytes;
+        self.in_flight.add(bytes);
         device
     }
 
@@ -283,7 +282,7 @@ impl Log {
         let mut mail = std::mem::take(&mut self.mail);
         if self.shared.take_mail(&mut mail) {
             for (buffer, marks) in mail.recycled.drain(..) {
-                self.in_flight_bytes = self.in_flight_bytes.saturating_sub(buffer.len() as u64);
+                self.in_flight.remove(buffer.len() as u64);
                 self.spare.keep(buffer, marks);
             }
             let has_sealed = !mail.sealed.is_empty();
@@ -376,7 +375,7 @@ impl Log {
         // Under `always` too: a connection may have chosen less for its own writes.
         let is_late = self.policy != SyncPolicy::No && self.lateness.is_late();
         let is_congested = (is_late
-            || self.in_flight_bytes > self.in_flight_bytes_max
+            || self.in_flight.is_over()
             || self.schedule.debt.is_over()
             || (self.index_lag.is_over() && !self.is_frozen)
             || self.shared.index_bound.is_garbage_overdue())
@@ -536,10 +535,7 @@ impl Log {
             epoch: self.shared.epoch,
             open_lsn: self.open_lsn,
             durable_lsn: self.durable,
-            in_flight_bytes: self.in_flight_bytes,
-            index_lag_bytes: self.index_lag.bytes(),
-            is_index_believed: self.shared.index_bound.is_believed(),
-            unfinished_starts: self.shared.index_bound.unfinished_starts(),
+            in_flight_bytes: self.in_flight.bytes(),
             ..Stats::default()
         };
         stats.add_segments(&self.segments);
@@ -549,6 +545,17 @@ impl Log {
         stats.marks.kept_files = self.marks.holds().count();
         stats.add_devices(&self.shared, &self.segments);
         stats
+    }
+
+    /// How the log stands with its index, if one is kept.
+    #[must_use]
+    pub fn index_stats(&self) -> IndexStats {
+        let bound = &self.shared.index_bound;
+        IndexStats {
+            lag_bytes: self.index_lag.bytes(),
+            is_believed: bound.is_believed(),
+            unfinished_starts: bound.unfinished_starts(),
+        }
     }
 
     /// Binds the open block to a device and its active segment.

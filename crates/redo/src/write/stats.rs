@@ -21,12 +21,6 @@ pub struct Stats {
     pub durable_lsn: Lsn,
     /// Bytes in blocks that were handed over and are not given back yet.
     pub in_flight_bytes: u64,
-    /// About how many bytes lie behind the cut of the index; 0 without one.
-    pub index_lag_bytes: u64,
-    /// Whether a start would believe the index.
-    pub is_index_believed: bool,
-    /// So many starts in a row before this one have ended before it was known what is garbage.
-    pub unfinished_starts: u64,
     /// Marks, and what they cost.
     pub marks: MarkStats,
     /// How many segments there are.
@@ -78,6 +72,17 @@ pub struct MarkStats {
     pub count: usize,
     /// How many files that were replaced are kept for them.
     pub kept_files: usize,
+}
+
+/// What [`crate::Log::index_stats`] says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// About how many bytes lie behind the cut of the index; 0 without one.
+    pub lag_bytes: u64,
+    /// Whether a start would believe the index.
+    pub is_believed: bool,
+    /// So many starts in a row before this one have ended before it was known what is garbage.
+    pub unfinished_starts: u64,
 }
 
 impl Stats {

@@ -120,7 +120,7 @@ fn too_much_behind_the_index_is_congestion() {
         database.flush();
     }
     assert!(database.log.is_congested());
-    assert!(database.log.stats().index_lag_bytes > 20_000);
+    assert!(database.log.index_stats().lag_bytes > 20_000);
     assert!(bound.wanted() > Lsn(0), "a cut is asked for");
     // A keyspace that is logged anew has no other way to come to its end.
     database.log.set_frozen(true);
@@ -137,7 +137,7 @@ fn too_much_behind_the_index_is_congestion() {
     bound.lift();
     database.log.poll();
     assert!(!database.log.is_congested(), "it was removed");
-    assert_eq!(database.log.stats().index_lag_bytes, 0);
+    assert_eq!(database.log.index_stats().lag_bytes, 0);
 }
 
 #[test]

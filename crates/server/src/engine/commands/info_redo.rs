@@ -26,9 +26,6 @@ pub(super) fn section(engine: &Engine, out: &mut String) {
         let index = log.index_figures();
         line(out, "redo_index", u8::from(index.is_some()));
         index.iter().for_each(|index| figures_of_index(index, out));
-        line(out, "redo_index_usable", u8::from(stats.is_index_believed));
-        line(out, "redo_index_lag_bytes", stats.index_lag_bytes);
-        line(out, "redo_index_unfinished_starts", stats.unfinished_starts);
     }
 }
 
@@ -63,6 +60,9 @@ fn figures_of_index(index: &IndexFigures, out: &mut String) {
     line(out, "redo_index_cut_lsn", index.cut_lsn);
     line(out, "redo_index_runs", index.runs);
     line(out, "redo_index_bytes", index.bytes);
+    line(out, "redo_index_usable", u8::from(index.of_log.is_believed));
+    line(out, "redo_index_lag_bytes", index.of_log.lag_bytes);
+    line(out, "redo_index_unfinished_starts", index.of_log.unfinished_starts);
     line(out, "redo_index_given_up", u8::from(index.is_given_up));
     line(out, "redo_index_last_error", one_line(index.last_error.as_deref()));
 }
