@@ -25,12 +25,20 @@ pub(crate) struct Db {
     pub(crate) cold_count: u64,
     /// How many of `keys` are bare.
     pub(crate) bare_count: u64,
+    /// Whether a key that is not in `keys` may be in the log: an index is asked.
+    pub(crate) may_be_cold: bool,
 }
 
 impl Db {
     /// A database without keys.
     pub(crate) fn new(id: DbId) -> Self {
-        Self { id, keys: Table::new(), expiring: Vec::new(), cold_count: 0, bare_count: 0 }
+        let (keys, expiring) = (Table::new(), Vec::new());
+        Self { id, keys, expiring, cold_count: 0, bare_count: 0, may_be_cold: false }
+    }
+
+    /// A database whose keys may all be in the log only.
+    pub(crate) fn cold(id: DbId) -> Self {
+        Self { may_be_cold: true, ..Self::new(id) }
     }
 
     /// Whether there is no key, wherever.

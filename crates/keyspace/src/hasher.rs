@@ -1,7 +1,10 @@
 //! The hash of keys, fields and members: SipHash-1-3 with a seed that clients do not know, so
 //! that no client can choose keys that collide.
+//!
+//! It is the upper half of the hash by which the log's index knows the same name: the tables in memory and
+//! the index have their keys in the same order, and a range of one is a range of the other.
 
-use siphasher::sip::SipHasher13;
+use siphasher::sip128::SipHasher13;
 
 /// The keyed hash of one database. The seed is kept in the log's manifest, so that the order by
 /// hash is the same after a restart.
@@ -19,6 +22,6 @@ impl KeyHasher {
     #[must_use]
     #[inline]
     pub fn hash(self, key: &[u8]) -> u64 {
-        self.0.hash(key)
+        self.0.hash(key).h1
     }
 }

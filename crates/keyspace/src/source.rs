@@ -18,6 +18,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
 use crate::cold::Restored;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::names::{Listings, NamesFound, NamesWanted};
 use crate::table::{Keyed, Place};
 
 /// Why a key could not be brought back.
@@ -37,7 +38,7 @@ pub enum RestoreError {
 /// What is known of a key without reading anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// It was not there at the start.
+    /// The index does not know it.
     Absent,
     /// Its newest record is here.
     At(RecordAddr),
@@ -47,7 +48,7 @@ pub enum Look {
 
 /// Finds and reads the records of keys that are not in memory.
 pub trait Restorer: Send {
-    /// Where the newest record of a key was at the start; `None` if there was none.
+    /// Where the newest record is that the index knows of a key; `None` if there is none.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -56,8 +57,14 @@ pub trait Restorer: Send {
     /// As [`Restorer::find`], from memory alone.
     fn look(&mut self, db: DbId, key: &[u8]) -> Look;
 
-    /// No key is cold any more: what knew them is of no use.
-    fn forget_names(&mut self) {}
+    /// The names of keys that are in no table.
+    ///
+    /// # Errors
+    /// When the index or the log cannot be read. A record that is damaged is left out: its name is
+    /// what nothing can tell.
+    fn names(&mut self, _wanted: &NamesWanted) -> Result<NamesFound, RestoreError> {
+        Err(RestoreError::Io("there is no index to list names by".to_owned()))
+    }
 
     /// The key whose newest record is at `addr`, with all its elements.
     ///
@@ -103,11 +110,13 @@ pub struct ColdStats {
 
 /// See the file's top.
 pub(crate) struct Source {
-    restorer: Box<dyn Restorer>,
+    pub(crate) restorer: Box<dyn Restorer>,
     /// Why the running command does not see a key that is there.
     failure: Option<RestoreError>,
     /// The block up to which it finds elements, whatever becomes of the index.
     indexed: Option<Lsn>,
+    /// Names that were asked for.
+    pub(crate) listings: Listings,
     stats: ColdStats,
     /// What the running command has read, and may read in all, in bytes.
     read_bytes: u64,
@@ -120,6 +129,7 @@ impl Source {
             restorer,
             failure: None,
             indexed: None,
+            listings: Listings::default(),
             stats: ColdStats::default(),
             read_bytes: 0,
             read_bytes_max: u64::MAX,
@@ -173,12 +183,7 @@ impl Source {
         }
     }
 
-    /// No key is cold any more.
-    pub(crate) fn forget_names(&mut self) {
-        self.restorer.forget_names();
-    }
-
-    fn fail(&mut self, error: RestoreError) {
+    pub(crate) fn fail(&mut self, error: RestoreError) {
         self.stats.failed += 1;
         self.failure.get_or_insert(error);
     }
@@ -264,9 +269,8 @@ impl Keyspace {
     /// What has to be read before a command finds what it needs of a key.
     pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
         let hash = self.hash_of(key);
-        let Self { cold, source, dbs, recorder, .. } = self;
-        let id = dbs[db].id;
-        let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
+        let Self { source, dbs, recorder, .. } = self;
+        let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
         let (addr, bytes) = match dbs[db].keys.find(hash, key) {
             Some(entry) if need == Need::Value && entry.is_bare() => {
                 (entry.addr(), entry.bare_bytes())
@@ -288,7 +292,7 @@ impl Keyspace {
         let Some(db) = self.dbs.index_of(missing.db) else { return false };
         match self.dbs[db].keys.find(self.hash_of(&missing.key), &missing.key) {
             Some(entry) => entry.is_bare(),
-            None => self.cold.is_some(),
+            None => self.dbs[db].may_be_cold,
         }
     }
 
@@ -348,9 +352,9 @@ impl Keyspace {
         self.free.listed(object, elements);
     }
 
-    /// How many objects are still to be listed.
+    /// How many objects and emptied databases are still to be listed.
     #[must_use]
     pub fn unlisted(&self) -> usize {
-        self.free.unlisted()
+        self.free.unlisted() + self.dropping()
     }
 }

@@ -1,5 +1,7 @@
 //! The types that values have for clients.
 
+use base::RecordKind;
+
 use crate::entry::{Entry, Kind};
 
 /// The type of a value, as TYPE tells it.
@@ -51,5 +53,18 @@ pub(crate) fn entry_type(entry: &Entry) -> Type {
             Some(object) => object.value_type(),
             None => entry.bare_object().map_or(Type::String, |(value_type, _)| value_type),
         },
+    }
+}
+
+/// The type of the value that a key's record has; `None` for a record that is not a key's.
+pub(crate) const fn record_type(kind: RecordKind) -> Option<Type> {
+    use RecordKind as K;
+    match kind {
+        K::String | K::LargeString => Some(Type::String),
+        K::ListPacked | K::List => Some(Type::List),
+        K::HashPacked | K::Hash => Some(Type::Hash),
+        K::SetPacked | K::Set => Some(Type::Set),
+        K::ZSetPacked | K::ZSet => Some(Type::ZSet),
+        _ => None,
     }
 }

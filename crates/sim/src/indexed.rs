@@ -67,7 +67,9 @@ impl Life<'_> {
             self.run.tally.cold_fetches += stats.fetched;
             self.run.tally.values_fetched += stats.warmed;
         }
-        self.run.tally.values_dropped += self.machine.engine.keyspace().stats().cooled;
+        let stats = self.machine.engine.keyspace().stats();
+        self.run.tally.values_dropped += stats.cooled;
+        self.run.tally.keys_departed += stats.departed;
         if let Some(index) = &lock(&self.machine.works).index {
             let tally = &mut self.run.tally;
             tally.lives_with_index += 1;

@@ -253,8 +253,6 @@ fn a_log_that_cannot_be_read_in_the_background_is_tried_again() {
     wait_until(|| info(&server, "recovery_state") == "failing");
     assert!(info(&server, "recovery_last_error").contains("nput/output error"));
     assert_eq!(server.connect().words("GET string:7").text(), "0:7");
-    let told = server.connect().words("KEYS *").text();
-    assert!(told.starts_with("IOERR not every key can be brought into memory"), "{told}");
     drop(broken);
     wait_until_warm(&server);
     assert_eq!(info(&server, "recovery_last_error"), "none");

@@ -37,9 +37,7 @@ pub(crate) enum Wait {
     Pause,
     /// That the log keeps up with what is written.
     Room,
-    /// That every key is in memory.
-    Cold,
-    /// That those are that its request needs.
+    /// That so much of what its request needs is in memory.
     Fetch(RequestId),
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
@@ -70,7 +68,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Room | Self::Cold | Self::Fetch(_) | Self::HostRequest)
+        !matches!(self, Self::Pause | Self::Room | Self::Fetch(_) | Self::HostRequest)
     }
 
     /// The memory that it points to, in bytes.
@@ -83,7 +81,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Cold | Self::Fetch(_) | Self::HostRequest => None,
+            Self::Pause | Self::Room | Self::Fetch(_) | Self::HostRequest => None,
         }
     }
 }
@@ -99,7 +97,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold | Wait::Fetch(_));
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch(_));
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -166,11 +164,7 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. }
-            | Wait::Pause
-            | Wait::Cold
-            | Wait::Fetch(_)
-            | Wait::HostRequest => {}
+            Wait::Replicas { .. } | Wait::Pause | Wait::Fetch(_) | Wait::HostRequest => {}
         }
         Some(wait)
     }
@@ -212,7 +206,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Cold | Wait::Fetch(_) | Wait::HostRequest => {}
+            Wait::Pause | Wait::Room | Wait::Fetch(_) | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }
@@ -264,11 +258,6 @@ impl Sessions {
     /// Lets the clients go on that waited for the end of the pause.
     pub(super) fn resume_paused(&mut self, keyspace: &mut Keyspace) {
         self.resume_all(keyspace, |wait| matches!(wait, Wait::Pause));
-    }
-
-    /// Lets the clients go on that waited for every key to be in memory.
-    pub(super) fn resume_cold(&mut self, keyspace: &mut Keyspace) {
-        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold));
     }
 
     /// Lets the clients go on that waited for what nothing brings any more.

@@ -73,6 +73,8 @@ pub(crate) struct FetchBudget {
     turns: VecDeque<RequestId>,
     asked: BTreeMap<Missing, Asked>,
     asked_bytes: u64,
+    /// Names of keys that were asked for, which take little.
+    names: BTreeMap<u64, RequestId>,
     /// What has come for requests that were not executed yet.
     came_bytes: u64,
     /// How large a value of unknown size is taken to be.
@@ -88,6 +90,7 @@ impl Default for FetchBudget {
             turns: VecDeque::new(),
             asked: BTreeMap::new(),
             asked_bytes: 0,
+            names: BTreeMap::new(),
             came_bytes: 0,
             expected_bytes: EXPECTED_BYTES,
             last_id: 0,
@@ -96,9 +99,9 @@ impl Default for FetchBudget {
 }
 
 impl FetchBudget {
-    /// How many keys were asked for and have not come yet.
+    /// How much was asked for and has not come yet.
     pub(crate) fn asked_count(&self) -> usize {
-        self.asked.len()
+        self.asked.len() + self.names.len()
     }
 
     /// How many clients wait for keys.
@@ -194,6 +197,19 @@ impl FetchBudget {
             asked.requests.push(id);
             self.requests.entry(id).and_modify(|request| request.asked += 1);
         }
+    }
+
+    /// Names with this number were asked for by a request.
+    pub(crate) fn note_names(&mut self, number: u64, id: RequestId) {
+        self.names.insert(number, id);
+        self.requests.entry(id).and_modify(|request| request.asked += 1);
+    }
+
+    /// Names have come, or cannot. Returns the request that waits for them, if it does still.
+    pub(crate) fn named(&mut self, number: u64) -> Option<RequestId> {
+        let id = self.names.remove(&number)?;
+        self.requests.get_mut(&id)?.asked -= 1;
+        Some(id)
     }
 
     /// A key has come, with so many bytes, or cannot. Calls `ready` with each client whose request waits for

@@ -6,6 +6,8 @@
 //!      └──── executed again ◄── all of its keys were told of ◄────── Fetched
 //! ```
 //!
+//! KEYS, SCAN and RANDOMKEY wait for the names of keys that are not in memory in the same way.
+//!
 //! Only the client that asks waits. What a request behind it in the same read will need is asked for, too, and
 //! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
 //! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
@@ -15,12 +17,13 @@ use command::argument;
 use command::keys::KeyAt;
 use command::spec::KeyFlags;
 use command::table::Command;
-use keyspace::{Missing, Need, Restored};
+use keyspace::{HASH_GRAIN, Missing, NamesFor, NamesFound, NamesWanted, Need, Restored};
 
 use super::batch::Batch;
 use super::blocking::Wait;
 use super::fetch_budget::RequestId;
 use super::sessions::Sessions;
+use super::shard::Wanted;
 use super::transaction::Transaction;
 use super::{ClientKey, Engine};
 
@@ -64,7 +67,8 @@ impl Engine {
                 self.missing(db, command, args)
             }
         };
-        if all_missing.is_empty() {
+        let names = self.names_wanted(key, command, args);
+        if all_missing.is_empty() && names.is_none() {
             return FetchWait::None;
         }
         let known_bytes: u64 = all_missing.iter().map(|it| it.bytes).sum();
@@ -80,12 +84,58 @@ impl Engine {
         let id = self.fetches.enter(key, all_missing, bytes_max);
         self.sessions[key].session.fetched = Some(id);
         self.sessions.start_wait(key, Wait::Fetch(id));
+        if let Some(wanted) = names {
+            self.ask_for_names(id, wanted);
+        }
         self.ask_more();
+        if self.fetches.end_if_over(id).is_some() {
+            self.sessions.end_fetch(key, id);
+        }
         if self.sessions[key].session.wait.is_none() {
             // Nothing of it can be asked for.
             return FetchWait::None;
         }
         FetchWait::Waits
+    }
+
+    /// Names of keys that a command looks at and that are not in memory.
+    fn names_wanted(
+        &mut self,
+        key: ClientKey,
+        command: Command,
+        args: &[&[u8]],
+    ) -> Option<NamesWanted> {
+        let session = &self.sessions[key].session;
+        let (purpose, count) = names_of(command, args)?;
+        if session.transaction.is_some() {
+            return None;
+        }
+        let db = session.db;
+        self.shard.keyspace.names_wanted(db, purpose, count)
+    }
+
+    fn ask_for_names(&mut self, id: RequestId, wanted: NamesWanted) {
+        let number = wanted.number;
+        if self.shard.ask(Wanted::Names(wanted)) {
+            self.fetches.note_names(number, id);
+        } else {
+            self.shard.keyspace.forget_names_wanted(number);
+        }
+    }
+
+    /// Names were read, or could not be: the client that waits for them goes on.
+    pub(super) fn named(&mut self, number: u64, found: Option<NamesFound>) {
+        let waiting = self.fetches.named(number);
+        match found {
+            Some(found) if waiting.is_some() => self.shard.keyspace.install_names(number, found),
+            // What could not be read is read once more by the command, which says why it cannot be.
+            _ => self.shard.keyspace.forget_names_wanted(number),
+        }
+        if let Some(id) = waiting
+            && let Some(client) = self.fetches.end_if_over(id)
+        {
+            self.sessions.end_fetch(client, id);
+        }
     }
 
     fn is_short_of_memory(&self) -> bool {
@@ -103,7 +153,8 @@ impl Engine {
             if !self.fetches.has_room_ahead(self.options.fetch_bytes_max()) {
                 return;
             }
-            if !self.fetches.is_asked(&missing) && self.shard.fetch(&missing) {
+            if !self.fetches.is_asked(&missing) && self.shard.ask(Wanted::Missing(missing.clone()))
+            {
                 self.fetches.note_asked(missing, None);
             }
         }
@@ -128,7 +179,7 @@ impl Engine {
         while let Some((id, missing)) = fetches.next(options.fetch_bytes_max()) {
             // It may have come meanwhile, or been deleted.
             let is_asked = fetches.is_asked(&missing)
-                || (shard.keyspace.lacks(&missing) && shard.fetch(&missing));
+                || (shard.keyspace.lacks(&missing) && shard.ask(Wanted::Missing(missing.clone())));
             if is_asked {
                 fetches.note_asked(missing, Some(id));
             } else if let Some(client) = fetches.end_if_over(id) {
@@ -249,6 +300,21 @@ impl Engine {
         let Self { fetches, sessions, .. } = self;
         fetches.came(missing, bytes, |client, id| sessions.end_fetch(client, id));
         self.ask_more();
+    }
+}
+
+/// What a command that looks at all keys wants their names for, and about how many.
+fn names_of(command: Command, args: &[&[u8]]) -> Option<(NamesFor, usize)> {
+    match (command.name, args) {
+        ("keys", [_, pattern]) => Some((NamesFor::All(Some((*pattern).into())), 0)),
+        ("randomkey", [_]) => Some((NamesFor::Random, 0)),
+        ("scan", [_, cursor, options @ ..]) => {
+            let cursor: u64 = std::str::from_utf8(cursor).ok()?.parse().ok()?;
+            let at = options.iter().position(|word| argument::is(word, "count"));
+            let count = at.and_then(|at| argument::count(options.get(at + 1)?).ok());
+            Some((NamesFor::Scan(cursor.wrapping_mul(HASH_GRAIN)), count.unwrap_or(10)))
+        }
+        _ => None,
     }
 }
 

@@ -4,7 +4,6 @@
 //!   Validity   one pass over the index: which records are needed        ─► Live
 //!   Segments   one segment after the other, the newest first: its keys  ─► Keys, Keys, …
 //!   Done
-//!   between any two steps: a database that was emptied is listed        ─► Garbage, …, Listed
 //! ```
 //!
 //! A step is short: an index block, a block of the log, a large object at most.
@@ -17,13 +16,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
+use base::{Record, RecordAddr, RecordKind, SegmentId};
 use indexing::{Known, ValidityPass};
 use keyspace::{RestoreError, Restored};
-use logindex::{Hash96, Index, Scope, ScopeRange};
+use logindex::Index;
 use redo::{LiveRecords, LogBlock, SegmentScan};
 
-use super::log_restorer::{LogRestorer, bad_record, of_index, of_log};
+use super::log_restorer::{LogRestorer, bad_record, of_log};
 use crate::engine::Comeback;
 
 /// So many entries of the index are looked at in a step.
@@ -39,7 +38,7 @@ pub enum WarmStep {
     Comeback(Comeback),
     /// Something.
     Worked,
-    /// Nothing: until something is to be listed there is nothing to be done.
+    /// Nothing: there is nothing left to be done.
     Idle,
 }
 
@@ -55,9 +54,6 @@ pub struct Warmup {
     /// Keys that are not handed over yet, and their bytes.
     keys: Vec<Restored>,
     bytes: usize,
-    /// Databases that were emptied and are still to be listed.
-    dropped: VecDeque<DbId>,
-    listing: Option<Listing>,
 }
 
 enum Stage {
@@ -78,11 +74,6 @@ enum Reading {
     Records(VecDeque<RecordAddr>),
 }
 
-struct Listing {
-    db: DbId,
-    range: ScopeRange,
-}
-
 impl Warmup {
     /// Of all that `index` knows of the log of `restorer`; its cut has told `known`. Reads nothing yet.
     #[must_use]
@@ -97,8 +88,6 @@ impl Warmup {
             stage: Stage::Validity(None),
             keys: Vec::new(),
             bytes: 0,
-            dropped: VecDeque::new(),
-            listing: None,
         }
     }
 
@@ -107,19 +96,11 @@ impl Warmup {
         self.restorer.another()
     }
 
-    /// A database was emptied: what it held is to be listed.
-    pub fn list(&mut self, db: DbId) {
-        self.dropped.push_back(db);
-    }
-
     /// Does a step.
     ///
     /// # Errors
     /// When the log or the index cannot be read: the next step tries again.
     pub fn step(&mut self) -> Result<WarmStep, RestoreError> {
-        if self.listing.is_some() || !self.dropped.is_empty() {
-            return self.list_step();
-        }
         match &mut self.stage {
             Stage::Validity(_) => self.pass_step(),
             Stage::Segments { .. } => self.segment_step(),
@@ -148,39 +129,6 @@ impl Warmup {
                 Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
             }
             Err(error) => Err(RestoreError::Io(error.to_string())),
-        }
-    }
-
-    fn list_step(&mut self) -> Result<WarmStep, RestoreError> {
-        let Some(Listing { db, range }) = &mut self.listing else {
-            let Some(db) = self.dropped.front().copied() else { return Ok(WarmStep::Idle) };
-            let range = self.index.scope_range(Scope::database(db), Hash96::MIN);
-            self.listing = Some(Listing { db, range: range.map_err(of_index)? });
-            self.dropped.pop_front();
-            return Ok(WarmStep::Worked);
-        };
-        let listed = match range.next() {
-            Ok(None) => {
-                self.listing = None;
-                return Ok(WarmStep::Comeback(Comeback::Listed));
-            }
-            Ok(Some(entry)) => {
-                let place = entry.place().expect("ranges have what is there");
-                // The newest index may have forgotten them: their database is dead.
-                let elements_of = |object| self.restorer.elements_in(&self.index, object);
-                let elements = place.object().map(elements_of).transpose();
-                elements.map(|elements| (place.addr(), elements.unwrap_or_default()))
-            }
-            Err(error) => Err(of_index(error)),
-        };
-        match listed {
-            Ok((addr, elements)) => Ok(WarmStep::Comeback(Comeback::Garbage { addr, elements })),
-            Err(error) => {
-                // From the beginning: what was told of is garbage already.
-                self.dropped.push_front(*db);
-                self.listing = None;
-                Err(error)
-            }
         }
     }
 

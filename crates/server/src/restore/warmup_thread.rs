@@ -15,9 +15,8 @@ use std::sync::mpsc::{
     Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
 };
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use base::DbId;
 use keyspace::RestoreError;
 use redo::Waker;
 
@@ -39,7 +38,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// See the file's top. Dropping it ends the thread.
 pub(crate) struct WarmupThread {
     comebacks: Option<Receiver<Comeback>>,
-    orders: Option<Sender<DbId>>,
+    /// Dropping it is the end, and ends what the thread waits for.
+    end: Option<Sender<()>>,
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// By it, what reads is told to end.
@@ -52,7 +52,7 @@ impl WarmupThread {
     /// It begins after `delay`.
     pub(crate) fn start(warmup: Warmup, delay: Duration, waker: &Waker) -> std::io::Result<Self> {
         let (sender, comebacks) = sync_channel(QUEUE_LEN);
-        let (orders, receiver) = channel();
+        let (end, receiver) = channel();
         let is_ending = Arc::new(AtomicBool::new(false));
         let (restorer, waker) = (warmup.restorer(), Arc::clone(waker));
         let is_over = Arc::clone(&is_ending);
@@ -61,8 +61,8 @@ impl WarmupThread {
             warmup.map(|warmup| warm_up(warmup, &sender, &receiver, &waker, &is_over));
         };
         let thread = Builder::new().name("warmup".to_owned()).spawn(in_background(run))?;
-        let (comebacks, orders, thread) = (Some(comebacks), Some(orders), Some(thread));
-        Ok(Self { comebacks, orders, is_ending, thread, restorer })
+        let (comebacks, end, thread) = (Some(comebacks), Some(end), Some(thread));
+        Ok(Self { comebacks, end, is_ending, thread, restorer })
     }
 }
 
@@ -78,11 +78,6 @@ impl Restoration for WarmupThread {
             }
         }
     }
-
-    fn list(&mut self, db: DbId) {
-        // A thread that has failed has said so.
-        let _ignored = self.orders.as_ref().map(|orders| orders.send(db));
-    }
 }
 
 impl Drop for WarmupThread {
@@ -90,7 +85,7 @@ impl Drop for WarmupThread {
         self.is_ending.store(true, Ordering::Release);
         self.restorer.end();
         // Whatever it waits for comes to its end then.
-        (self.comebacks, self.orders) = (None, None);
+        (self.comebacks, self.end) = (None, None);
         self.thread.take().map(JoinHandle::join);
     }
 }
@@ -121,16 +116,9 @@ impl Failures {
 }
 
 /// Waits before the first step; nothing if the thread is to end meanwhile.
-fn begin(mut warmup: Warmup, delay: Duration, orders: &Receiver<DbId>) -> Option<Warmup> {
-    let begins_at = Instant::now() + delay;
-    loop {
-        let left = begins_at.saturating_duration_since(Instant::now());
-        match orders.recv_timeout(left) {
-            Ok(db) => warmup.list(db),
-            Err(RecvTimeoutError::Timeout) => return Some(warmup),
-            Err(RecvTimeoutError::Disconnected) => return None,
-        }
-    }
+fn begin(warmup: Warmup, delay: Duration, end: &Receiver<()>) -> Option<Warmup> {
+    let has_ended = end.recv_timeout(delay) == Err(RecvTimeoutError::Disconnected);
+    (!has_ended).then_some(warmup)
 }
 
 /// What ends the thread: nothing is taken from it any more.
@@ -139,7 +127,7 @@ struct Unwanted;
 fn warm_up(
     mut warmup: Warmup,
     sender: &SyncSender<Comeback>,
-    orders: &Receiver<DbId>,
+    end: &Receiver<()>,
     waker: &Waker,
     is_ending: &AtomicBool,
 ) {
@@ -150,44 +138,32 @@ fn warm_up(
     };
     let mut failures = Failures::default();
     let is_wanted = || !is_ending.load(Ordering::Acquire);
-    while is_wanted() && warm_up_some(&mut warmup, orders, &mut failures, &tell).is_ok() {}
+    while is_wanted() && warm_up_some(&mut warmup, end, &mut failures, &tell).is_ok() {}
 }
 
 /// Does a step, and waits if there is nothing to do, or after an error.
 fn warm_up_some(
     warmup: &mut Warmup,
-    orders: &Receiver<DbId>,
+    end: &Receiver<()>,
     failures: &mut Failures,
     tell: &dyn Fn(Comeback) -> Result<(), Unwanted>,
 ) -> Result<(), Unwanted> {
-    loop {
-        match orders.try_recv() {
-            Ok(db) => warmup.list(db),
-            Err(TryRecvError::Empty) => break,
-            Err(TryRecvError::Disconnected) => return Err(Unwanted),
-        }
-    }
     match warmup.step() {
-        Ok(WarmStep::Worked) => {}
+        Ok(WarmStep::Worked) => Ok(()),
         Ok(WarmStep::Comeback(comeback)) => {
-            // What is garbage may be told again and again, if the end of the list cannot be read.
-            if !matches!(comeback, Comeback::Garbage { .. }) {
-                failures.end().map_or(Ok(()), tell)?;
-            }
-            tell(comeback)?;
+            failures.end().map_or(Ok(()), tell)?;
+            tell(comeback)
         }
-        Ok(WarmStep::Idle) => warmup.list(orders.recv().map_err(|_| Unwanted)?),
+        // Its end without having been asked for would be a failure.
+        Ok(WarmStep::Idle) => end.recv().map_err(|_| Unwanted),
         Err(error) => {
             failures.note(&error).map_or(Ok(()), tell)?;
-            // Dropping the orders is the end, and ends this wait.
-            match orders.recv_timeout(failures.pause()) {
-                Ok(db) => warmup.list(db),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(Unwanted),
+            match end.recv_timeout(failures.pause()) {
+                Err(RecvTimeoutError::Disconnected) => Err(Unwanted),
+                Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(()),
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
