@@ -145,7 +145,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
                 fetched_files: options.fetched_files(),
-                delay: Duration::from_millis(options.debug_restore_delay_ms),
+                delay: Duration::from_millis(options.debug.restore_delay_ms),
                 host: host_of_log,
                 index: &index,
                 reopen: &reopen,
@@ -488,7 +488,7 @@ const FETCHERS: usize = 4;
 struct LogStart<'a> {
     shape: Shape,
     fetched_files: usize,
-    /// See [`Options::debug_restore_delay_ms`].
+    /// See `debug-restore-delay-ms`.
     delay: Duration,
     host: Box<dyn Host>,
     index: &'a IndexPlan,

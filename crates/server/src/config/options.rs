@@ -108,15 +108,21 @@ pub struct LogOptions {
     pub scrub_bytes_per_second: u64,
 }
 
+/// Settings for tests.
+#[derive(Clone, Copy, Debug)]
+pub struct DebugOptions {
+    /// So many of a hundred values leave memory after each iteration: `debug-drop-values`.
+    pub drop_values: u8,
+    /// How long after a start keys begin to come back unasked: `debug-restore-delay-ms`.
+    pub restore_delay_ms: u64,
+}
+
 /// See the file's top.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are redis.conf's directives, documented there")]
 pub struct Options {
     pub databases: usize,
-    /// So many of a hundred values leave memory after each iteration, for tests: `debug-drop-values`.
-    pub debug_drop_values: u8,
-    /// How long after a start keys begin to come back unasked, for tests: `debug-restore-delay-ms`.
-    pub debug_restore_delay_ms: u64,
+    pub debug: DebugOptions,
     /// Which keys go when memory is short: `maxmemory-policy`.
     pub eviction: EvictionPolicy,
     pub max_clients: usize,
@@ -153,8 +159,10 @@ impl Config {
     pub fn options(&self) -> Options {
         Options {
             databases: self.number("databases"),
-            debug_drop_values: self.number("debug-drop-values"),
-            debug_restore_delay_ms: self.number("debug-restore-delay-ms"),
+            debug: DebugOptions {
+                drop_values: self.number("debug-drop-values"),
+                restore_delay_ms: self.number("debug-restore-delay-ms"),
+            },
             eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),

@@ -297,8 +297,8 @@ impl Engine {
             if self.shard.keyspace.freeing() > 0 {
                 self.shard.keyspace.free_step(FREED_ITEMS_MAX);
             }
-            if self.options.log.enabled && self.options.debug_drop_values > 0 {
-                self.shard.drop_some(self.options.debug_drop_values);
+            if self.options.log.enabled && self.options.debug.drop_values > 0 {
+                self.shard.drop_some(self.options.debug.drop_values);
             }
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.
