@@ -35,7 +35,7 @@ use crate::write::index_lag::IndexLag;
 use crate::write::lateness::Lateness;
 use crate::write::open_block::{Binding, OpenBlock};
 use crate::write::rungs::Rungs;
-use crate::write::stats::{IndexStats, Stats};
+use crate::write::stats::Stats;
 
 /// A segment takes no further block past so many records, whatever they weigh.
 const SEGMENT_RECORDS_MAX: u32 = 1 << 30;
@@ -93,7 +93,7 @@ pub struct Log {
     mail: Mailbox,
     synced_at_us: u64,
     lateness: Lateness,
-    index_lag: IndexLag,
+    pub(crate) index_lag: IndexLag,
     is_closed: bool,
 }
 
@@ -561,17 +561,6 @@ impl Log {
         stats.marks.kept_files = self.marks.holds().count();
         stats.add_devices(&self.shared, &self.segments);
         stats
-    }
-
-    /// How the log stands with its index, if one is kept.
-    #[must_use]
-    pub fn index_stats(&self) -> IndexStats {
-        let bound = &self.shared.index_bound;
-        IndexStats {
-            lag_bytes: self.index_lag.bytes(),
-            is_believed: bound.is_believed(),
-            unfinished_starts: bound.unfinished_starts(),
-        }
     }
 
     /// Binds the open block to a device and its active segment.

@@ -57,8 +57,9 @@ impl WarmupThread {
         let (restorer, waker) = (warmup.restorer(), Arc::clone(waker));
         let is_over = Arc::clone(&is_ending);
         let run = move || {
-            let warmup = begin(warmup, delay, &receiver);
-            warmup.map(|warmup| warm_up(warmup, &sender, &receiver, &waker, &is_over));
+            if let Some(warmup) = begin(warmup, delay, &receiver) {
+                warm_up(warmup, &sender, &receiver, &waker, &is_over);
+            }
         };
         let thread = Builder::new().name("warmup".to_owned()).spawn(in_background(run))?;
         let (comebacks, end, thread) = (Some(comebacks), Some(end), Some(thread));
