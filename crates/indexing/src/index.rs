@@ -146,6 +146,8 @@ impl LogIndex {
         }
         tail.note_end(started_at);
         tail.note_start();
+        bound.note_before(tail.pending().0);
+        bound.note_unfinished(tail.known().unfinished_starts(reader.epoch()));
         let mut whole = indexer.index();
         if let Some(batch) = tail.cut() {
             whole = whole.with_batch(&batch);
@@ -183,6 +185,8 @@ impl LogIndex {
     fn raise_bound(&mut self) {
         if let Some(cut) = self.indexer.installed_cut() {
             self.bound.set(cut.lsn);
+            let known = Known::decode(&cut.state);
+            self.bound.set_believed(known.is_some_and(|known| known.can_start()));
         }
     }
 
@@ -194,6 +198,7 @@ impl LogIndex {
     /// until [`LogIndex::begin_anew`]; otherwise another step tries again.
     pub fn step(&mut self, may_look: bool) -> Result<Step> {
         let mut step = Step::Idle;
+        self.note_garbage_known();
         if self.waits_for_count() {
             step = self.prepare_count()?;
         } else if self.indexer.backlog() < BACKLOG_MAX {
@@ -225,6 +230,16 @@ impl LogIndex {
             step = Step::Worked;
         }
         Ok(step)
+    }
+
+    /// A start that ends before it is known what is garbage compacts nothing; the next one learns that this
+    /// was none of those.
+    fn note_garbage_known(&mut self) {
+        let epoch = self.reader.epoch();
+        let known = self.follower.tail_mut().known_mut();
+        if self.bound.is_garbage_known() && known.note_garbage_known(epoch) {
+            self.cut_now();
+        }
     }
 
     /// Whether nothing may be read before a pass has begun that counts the keys.
@@ -274,6 +289,7 @@ impl LogIndex {
         }
         let judge = self.known().judge();
         self.indexer.restate(state, judge)?;
+        self.raise_bound();
         Ok(true)
     }
 
@@ -312,7 +328,7 @@ impl LogIndex {
         }
     }
 
-    /// Removes the index and begins it anew with the first block.
+    /// Removes the index and begins it anew with the first block, also after [`LogIndex::give_up`].
     ///
     /// A compaction that was ordered before may still drop deletions of what the build has read: then a
     /// step says so ([`crate::Error::is_final`]), and it is begun anew once more.
@@ -321,6 +337,7 @@ impl LogIndex {
     /// The error of the disk; then the index goes on as it was, as far as it can.
     pub fn begin_anew(&mut self) -> Result<()> {
         self.bound.set(Lsn::ZERO);
+        self.bound.set_believed(false);
         self.indexer.begin_anew()?;
         // A compaction that still runs may take a deletion that the build has not read yet. In this life that
         // is noticed; a start after it goes on with no such build, which epoch 0 says.
@@ -336,14 +353,21 @@ impl LogIndex {
         Ok(())
     }
 
-    /// Removes the index: the log may compact what it likes.
+    /// Removes the index: the log may compact what it likes. It is not stepped again, unless it is begun anew.
     ///
     /// # Errors
-    /// The error of the disk; the log then goes on as if there were an index.
-    pub fn give_up(mut self) -> Result<()> {
+    /// The error of the disk; the log then goes on as if there were an index, but no writer waits for it.
+    pub fn give_up(&mut self) -> Result<()> {
+        self.bound.set_believed(false);
         self.indexer.begin_anew()?;
         self.bound.lift();
         Ok(())
+    }
+
+    /// How large the log is.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.bound.log_bytes()
     }
 
     /// The installed cut: up to this block the index knows the log. 0 for none.

@@ -10,7 +10,7 @@ use logindex::{Judge, Scopes};
 use crate::keys::Keys;
 
 /// The version of what is kept with a cut.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 const HAS_MAP: u8 = 1;
 const IS_RELOGGING: u8 = 2;
@@ -39,6 +39,9 @@ pub struct Known {
     /// One above every database that a record of a key has named.
     databases_end: u64,
     keys: Keys,
+    /// How often the log had been opened in the last life in which it became known what of it is garbage; 0
+    /// if that is not known.
+    garbage_known_at: u64,
 }
 
 impl Known {
@@ -51,6 +54,7 @@ impl Known {
             next_object: 0,
             databases_end: 0,
             keys: Keys::Exact(BTreeMap::new()),
+            garbage_known_at: 0,
         }
     }
 
@@ -67,6 +71,7 @@ impl Known {
         };
         let next_object = varint::take(&mut rest)?;
         let databases_end = varint::take(&mut rest)?;
+        let garbage_known_at = varint::take(&mut rest)?;
         let keys = match flags & HAS_KEYS != 0 {
             true => Keys::Exact(take_keys(&mut rest)?),
             false => Keys::Unknown,
@@ -78,6 +83,7 @@ impl Known {
             next_object,
             databases_end,
             keys,
+            garbage_known_at,
         };
         if flags & HAS_MAP != 0 {
             let segment = u32::try_from(varint::take(&mut rest)?).ok()?;
@@ -106,6 +112,7 @@ impl Known {
         self.building.into_iter().for_each(&mut put);
         put(self.next_object);
         put(self.databases_end);
+        put(self.garbage_known_at);
         if let Some(keys) = keys {
             put(keys.len() as u64);
             for (db, count) in keys {
@@ -233,6 +240,23 @@ impl Known {
     pub(crate) const fn note_epoch(&mut self, epoch: u64) {
         if let Some(building) = &mut self.building {
             *building = epoch;
+        }
+    }
+
+    /// It is known what of the log is garbage, which was opened for the `epoch`th time. Whether that is news.
+    pub(crate) const fn note_garbage_known(&mut self, epoch: u64) -> bool {
+        let is_news = self.garbage_known_at != epoch;
+        self.garbage_known_at = epoch;
+        is_news
+    }
+
+    /// How many starts in a row, before the one that opened the log for the `epoch`th time, have ended
+    /// before it was known what of the log is garbage.
+    #[must_use]
+    pub const fn unfinished_starts(&self, epoch: u64) -> u64 {
+        match self.garbage_known_at {
+            0 => 0,
+            known_at => epoch.saturating_sub(known_at).saturating_sub(1),
         }
     }
 
@@ -392,10 +416,13 @@ mod tests {
         assert_eq!(keys(&all), Some(vec![(3, 1), (5, 1)]));
         known.abandon_count();
         assert!(read(&known).keys().is_none());
-        for len in 0..7 {
+        known.note_garbage_known(4);
+        assert_eq!([4, 5, 6, 8].map(|epoch| read(&known).unfinished_starts(epoch)), [0, 0, 1, 3]);
+        assert_eq!(all.unfinished_starts(9), 0, "of a life that has not come so far yet");
+        for len in 0..8 {
             assert!(Known::decode(&all.encode()[..len]).is_none());
         }
-        assert!(Known::decode(&[1, 0, 0]).is_none(), "of an older program");
-        assert!(Known::decode(&[3, 0, 0, 0]).is_none(), "of a newer program");
+        assert!(Known::decode(&[2, 0, 0, 0, 0]).is_none(), "of an older program");
+        assert!(Known::decode(&[4, 0, 0, 0, 0]).is_none(), "of a newer program");
     }
 }

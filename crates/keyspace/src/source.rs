@@ -30,6 +30,9 @@ pub enum RestoreError {
     /// What is there is not what was written.
     #[error("{0}")]
     Corrupt(String),
+    /// The command has brought in as much as it may.
+    #[error("the values that it needs take too much memory")]
+    TooMuch,
 }
 
 /// What is known of a key without reading anything.
@@ -115,12 +118,22 @@ pub(crate) struct Source {
     /// Names that were asked for.
     pub(crate) listings: Listings,
     stats: ColdStats,
+    /// What the running command has read, and may read in all, in bytes.
+    read_bytes: u64,
+    read_bytes_max: u64,
 }
 
 impl Source {
     pub(crate) fn new(restorer: Box<dyn Restorer>) -> Self {
-        let (listings, stats) = (Listings::default(), ColdStats::default());
-        Self { restorer, failure: None, indexed: None, listings, stats }
+        Self {
+            restorer,
+            failure: None,
+            indexed: None,
+            listings: Listings::default(),
+            stats: ColdStats::default(),
+            read_bytes: 0,
+            read_bytes_max: u64::MAX,
+        }
     }
 
     /// A cold key, if it is one.
@@ -153,9 +166,14 @@ impl Source {
 
     /// What is at `addr`; `None` if it cannot be read.
     pub(crate) fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
+        if self.read_bytes > self.read_bytes_max {
+            self.failure.get_or_insert(RestoreError::TooMuch);
+            return None;
+        }
         match self.restorer.read(db, key, addr) {
             Ok(restored) => {
                 self.stats.fetched += 1;
+                self.read_bytes += restored.bytes() as u64;
                 Some(restored)
             }
             Err(error) => {
@@ -177,6 +195,13 @@ impl Keyspace {
         match &mut self.source {
             Some(source) => source.restorer = restorer,
             None => self.source = Some(Box::new(Source::new(restorer))),
+        }
+    }
+
+    /// A command or transaction begins: what it reads itself may have so many bytes, and the last value more.
+    pub fn limit_reading(&mut self, bytes_max: u64) {
+        if let Some(source) = &mut self.source {
+            (source.read_bytes, source.read_bytes_max) = (0, bytes_max);
         }
     }
 
@@ -259,6 +284,16 @@ impl Keyspace {
             },
         };
         Some(Missing { db: id, key: key.into(), addr, bytes })
+    }
+
+    /// Whether a key that was missing, or its value, still is.
+    #[must_use]
+    pub fn lacks(&self, missing: &Missing) -> bool {
+        let Some(db) = self.dbs.index_of(missing.db) else { return false };
+        match self.dbs[db].keys.find(self.hash_of(&missing.key), &missing.key) {
+            Some(entry) => entry.is_bare(),
+            None => self.dbs[db].may_be_cold,
+        }
     }
 
     /// Brings into memory what a command needs of a key.

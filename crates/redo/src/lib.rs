@@ -125,4 +125,4 @@ pub use write::health::Health;
 pub use write::log::Log;
 pub use write::opening::{Opened, Recovery, Summary};
 pub use write::pending_sync::{PendingSync, Turn};
-pub use write::stats::{MarkStats, Stats};
+pub use write::stats::{IndexStats, MarkStats, Stats};

@@ -82,6 +82,8 @@ pub struct Options {
     pub group_bytes: u32,
     /// Past so many bytes that are not yet durable the log is congested.
     pub in_flight_bytes_max: u64,
+    /// Past so many bytes behind the cut of an index that is kept the log is congested.
+    pub index_lag_bytes_max: u64,
     /// How much space a device sets aside for a full disk.
     pub reserve_bytes: u64,
     /// When segments are compacted.
@@ -103,6 +105,7 @@ impl Options {
             segment_bytes: 64 << 20,
             group_bytes: GROUP_BYTES,
             in_flight_bytes_max: 64 << 20,
+            index_lag_bytes_max: 1 << 30,
             reserve_bytes: 16 << 20,
             compaction: CompactionOptions::default(),
             // Less than half a millisecond.

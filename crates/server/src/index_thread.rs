@@ -3,12 +3,16 @@
 //! ```text
 //!   start     log-index no: an index that is left is removed, before the log is opened
 //!             yes: opened, or begun anew with the reason said, before the log's compactor runs
+//!             auto: as with yes, if one is there or the log is large; else it rests
+//!   resting   looks once a second how large the log is; begun when it is large
 //!   running   follows the log; looks for new blocks once a second, or when a compaction waits
 //!   end       with the threads of the log: an index holds its lock, too
 //! ```
 //!
-//! Only compactions wait for the index. If it cannot be kept, because its disk is full or fails,
-//! it is removed, durably, and the log goes on without one until the next start.
+//! Compactions wait for the index, and writers if it lags by more than `redo::Options` allow. If it cannot
+//! be kept, because its disk is full or fails, it is removed, durably, and the log goes on without one until
+//! the next start. If it cannot be removed either, that is tried again and again: until then nothing is
+//! compacted that it does not know, but writers wait for it no more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +24,19 @@ use base::{Lsn, Mutex};
 use env::Disk;
 use indexing::{Believed, LogIndex, Step};
 use logindex::Published;
-use redo::{Id, Reader, Recovery};
+use redo::{Id, Log, Recovery};
 
+use crate::config::IndexPolicy;
 use crate::engine::IndexFigures;
 use crate::logger::Logger;
 use crate::process::in_background;
 
 /// How often new blocks are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// With `log-index auto` a log of this size is indexed: half a million records of 100 bytes, which a start
+/// without an index reads in half a second.
+const AUTO_BYTES: u64 = 64 << 20;
 
 /// How long it waits when there is nothing to do.
 const IDLE_WAIT: Duration = Duration::from_millis(50);
@@ -44,6 +53,9 @@ const ENTRY_BYTES: u64 = 64;
 
 /// With fewer entries a cut is not worth its files.
 const CUT_ENTRIES_MIN: usize = 1 << 14;
+/// How long it waits when the index can be neither kept nor removed: at first, and in the end.
+const REMOVAL_PAUSE_MIN: Duration = Duration::from_secs(1);
+const REMOVAL_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// What a start has to know of the index.
 #[derive(Clone)]
@@ -52,7 +64,7 @@ pub(crate) struct IndexPlan {
     /// The data directory.
     pub(crate) directory: PathBuf,
     /// `log-index`.
-    pub(crate) is_wanted: bool,
+    pub(crate) policy: IndexPolicy,
     /// `recovery`: an index may be believed.
     pub(crate) is_instant: bool,
     /// What the index says has turned out to be wrong, or cannot be read.
@@ -91,7 +103,7 @@ impl IndexPlan {
         let directory = self.index_directory();
         let peeked = indexing::peek(&*self.disk, &directory, recovery.database().0)?;
         recovery.note_durable(peeked.durable());
-        if !self.is_wanted || !self.is_instant || self.is_distrusted {
+        if self.policy == IndexPolicy::No || !self.is_instant || self.is_distrusted {
             return Ok(None);
         }
         let is_there = peeked.durable() > Lsn::ZERO;
@@ -108,7 +120,12 @@ impl IndexPlan {
 
     /// Takes over an index that was opened at the start.
     pub(crate) fn take_over(&self, index: LogIndex) -> OpenIndex {
-        OpenIndex { index, logger: self.logger.clone(), directory: self.index_directory() }
+        self.opened(index, false)
+    }
+
+    fn opened(&self, index: LogIndex, rests: bool) -> OpenIndex {
+        let (logger, directory) = (self.logger.clone(), self.index_directory());
+        OpenIndex { index, logger, directory, rests }
     }
 
     /// Opens the index of an opened log, before the log's other threads run; `None` if none is wanted.
@@ -118,21 +135,28 @@ impl IndexPlan {
     /// witness of what was durable.
     pub(crate) fn open(
         &self,
-        reader: Reader,
+        log: &Log,
         database: Id,
         seed: [u8; 16],
     ) -> Result<Option<OpenIndex>, indexing::Error> {
-        if !self.is_wanted || self.is_distrusted {
-            indexing::discard(&*self.disk, &self.index_directory())?;
-        }
-        if !self.is_wanted {
-            return Ok(None);
-        }
-        let options = self.options();
         let directory = self.index_directory();
+        if self.policy == IndexPolicy::No || self.is_distrusted {
+            indexing::discard(&*self.disk, &directory)?;
+        }
+        let rests = match self.policy {
+            IndexPolicy::No => return Ok(None),
+            IndexPolicy::Yes => false,
+            IndexPolicy::Auto => {
+                let there = indexing::peek(&*self.disk, &directory, database.0)?;
+                there.durable() == Lsn::ZERO && log.stats().bytes < AUTO_BYTES
+            }
+        };
+        let (options, reader) = (self.options(), log.reader());
         let disk = Arc::clone(&self.disk);
         let bound = reader.index_bound();
         let opened = LogIndex::open(disk, &directory, reader, database.0, seed, options);
+        let rest = |index: &mut LogIndex| if rests { index.give_up() } else { Ok(()) };
+        let opened = opened.and_then(|(mut index, why)| rest(&mut index).map(|()| (index, why)));
         let (index, unusable) = match opened {
             Ok(opened) => opened,
             // To remove the index would remove the only witness.
@@ -147,7 +171,7 @@ impl IndexPlan {
         if let Some(why) = unusable {
             self.logger.warning(&format!("The log index is built anew: {why}"));
         }
-        Ok(Some(OpenIndex { index, logger: self.logger.clone(), directory }))
+        Ok(Some(self.opened(index, rests)))
     }
 }
 
@@ -156,6 +180,8 @@ pub(crate) struct OpenIndex {
     index: LogIndex,
     logger: Logger,
     directory: PathBuf,
+    /// None is kept until the log is large.
+    rests: bool,
 }
 
 impl OpenIndex {
@@ -172,6 +198,7 @@ pub(crate) struct IndexStatus {
     cut_lsn: AtomicU64,
     runs: AtomicU64,
     bytes: AtomicU64,
+    rests: AtomicBool,
     is_given_up: AtomicBool,
     last_error: Mutex<Option<String>>,
 }
@@ -186,15 +213,17 @@ impl IndexStatus {
         self.bytes.store(runs.map(|run| run.bytes).sum(), Ordering::Relaxed);
     }
 
-    fn figures(&self) -> IndexFigures {
-        IndexFigures {
+    fn figures(&self) -> Option<IndexFigures> {
+        let is_kept = !self.rests.load(Ordering::Relaxed);
+        is_kept.then(|| IndexFigures {
             read_lsn: self.read_lsn.load(Ordering::Relaxed),
             cut_lsn: self.cut_lsn.load(Ordering::Relaxed),
             runs: self.runs.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
+            of_log: redo::IndexStats::default(),
             is_given_up: self.is_given_up.load(Ordering::Relaxed),
             last_error: self.last_error.lock().clone(),
-        }
+        })
     }
 }
 
@@ -211,6 +240,7 @@ impl IndexThread {
         let is_ending = Arc::new(AtomicBool::new(false));
         let status = Arc::new(IndexStatus::default());
         status.note(&open.index);
+        status.rests.store(open.rests, Ordering::Relaxed);
         let thread = std::thread::Builder::new().name("indexer".to_owned()).spawn({
             let (is_ending, status) = (Arc::clone(&is_ending), Arc::clone(&status));
             in_background(move || run(open, &status, &is_ending))
@@ -218,7 +248,8 @@ impl IndexThread {
         Ok(Self { is_ending, status, thread })
     }
 
-    pub(crate) fn figures(&self) -> IndexFigures {
+    /// How far it is; `None` while none is kept.
+    pub(crate) fn figures(&self) -> Option<IndexFigures> {
         self.status.figures()
     }
 
@@ -232,7 +263,11 @@ impl IndexThread {
 }
 
 fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
-    let OpenIndex { mut index, logger, directory } = open;
+    let OpenIndex { mut index, logger, directory, rests } = open;
+    if rests && !begin_when_large(&mut index, &logger, is_ending) {
+        return;
+    }
+    status.rests.store(false, Ordering::Relaxed);
     let (mut looked_at, mut failures, mut cut) = (None::<Instant>, 0, index.cut());
     while !is_ending.load(Ordering::Acquire) {
         let is_due = looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY);
@@ -259,7 +294,7 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
                 }
                 *status.last_error.lock() = Some(reason);
                 if failures > FAILURES_MAX {
-                    return give_up(index, &logger, &directory, status);
+                    return give_up(&mut index, &logger, &directory, status, is_ending);
                 }
                 if error.is_final() && begin_anew(&mut index, &logger) {
                     cut = index.cut();
@@ -268,6 +303,27 @@ fn run(open: OpenIndex, status: &IndexStatus, is_ending: &AtomicBool) {
             }
         }
     }
+}
+
+/// Waits until the log is large, and begins its index. Whether it has.
+fn begin_when_large(index: &mut LogIndex, logger: &Logger, is_ending: &AtomicBool) -> bool {
+    let mut has_failed = false;
+    while !is_ending.load(Ordering::Acquire) {
+        if index.log_bytes() >= AUTO_BYTES {
+            match index.begin_anew() {
+                Ok(()) => {
+                    logger.notice("The log is large by now, and an index of it is begun");
+                    return true;
+                }
+                Err(error) if !std::mem::replace(&mut has_failed, true) => {
+                    logger.warning(&format!("No index of the log can be begun: {error}"));
+                }
+                Err(_) => {}
+            }
+        }
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+    false
 }
 
 fn begin_anew(index: &mut LogIndex, logger: &Logger) -> bool {
@@ -283,16 +339,32 @@ fn begin_anew(index: &mut LogIndex, logger: &Logger) -> bool {
     }
 }
 
-fn give_up(index: LogIndex, logger: &Logger, directory: &Path, status: &IndexStatus) {
+/// Removes the index, as soon as that can be done.
+fn give_up(
+    index: &mut LogIndex,
+    logger: &Logger,
+    directory: &Path,
+    status: &IndexStatus,
+    is_ending: &AtomicBool,
+) {
     status.is_given_up.store(true, Ordering::Relaxed);
-    match index.give_up() {
-        Ok(()) => logger.warning(
-            "The log index is removed, because it cannot be kept; it is built anew after the next start",
-        ),
-        Err(error) => logger.warning(&format!(
-            "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
-             does not know: {error}",
-            directory.display()
-        )),
+    let mut pause = REMOVAL_PAUSE_MIN;
+    while let Err(error) = index.give_up() {
+        if pause == REMOVAL_PAUSE_MIN {
+            logger.warning(&format!(
+                "The log index in {} can be neither kept nor removed, so nothing is compacted that it \
+                 does not know, until it is removed: {error}",
+                directory.display()
+            ));
+        }
+        *status.last_error.lock() = Some(error.to_string());
+        std::thread::park_timeout(pause);
+        if is_ending.load(Ordering::Acquire) {
+            return;
+        }
+        pause = (pause * 2).min(REMOVAL_PAUSE_MAX);
     }
+    logger.warning(
+        "The log index is removed, because it cannot be kept; it is built anew after the next start",
+    );
 }

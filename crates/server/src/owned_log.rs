@@ -147,7 +147,7 @@ impl LogWorkers for Threads {
     }
 
     fn index_figures(&self) -> Option<IndexFigures> {
-        self.index.as_ref().map(IndexThread::figures)
+        self.index.as_ref().and_then(IndexThread::figures)
     }
 
     fn finish(&mut self) -> Result<(), CloseError> {
@@ -383,7 +383,8 @@ impl ShardLog for OwnedLog {
     }
 
     fn index_figures(&self) -> Option<IndexFigures> {
-        self.workers.index_figures()
+        let of_log = self.log.index_stats();
+        self.workers.index_figures().map(|figures| IndexFigures { of_log, ..figures })
     }
 
     fn shutdown(&mut self) -> Result<(), CloseError> {

@@ -13,12 +13,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use env::{Clock, Disk, Entropy};
 use keyspace::{Keyspace, NoJournal};
 use mio::Waker;
 
-use crate::config::{Config, ConfigError, FsyncPolicy, Options};
+use crate::config::{Config, ConfigError, FsyncPolicy, IndexPolicy, Options};
 use crate::descriptors::Descriptors;
 use crate::engine::{BoxedLog, ColdSource, Deps, Engine, HostRequest, OpenLogError, OpenedLog};
 use crate::error::ServeError;
@@ -144,6 +145,7 @@ fn run(mut config: Config, world: World, logger: &Logger) -> Result<(), ServeErr
             let start = LogStart {
                 shape: Shape::new(&options, clock.now_ms()),
                 fetched_files: options.fetched_files(),
+                delay: Duration::from_millis(options.debug.restore_delay_ms),
                 host: host_of_log,
                 index: &index,
                 reopen: &reopen,
@@ -232,7 +234,7 @@ fn announce(config: &Config, options: &Options, commit: &str, logger: &Logger) {
 
 /// Says what of a policy that drops values will not happen.
 fn warn_of_policy(options: &Options, logger: &Logger) {
-    if options.eviction.is_cold() && !options.log.index_enabled {
+    if options.eviction.is_cold() && options.log.index == IndexPolicy::No {
         logger.warning(
             "WARNING: maxmemory-policy lets values leave memory, and log-index is no: strings above \
              4 KiB and large collections stay in memory",
@@ -303,7 +305,7 @@ impl LogPlace {
         IndexPlan {
             disk: Arc::clone(&self.disk),
             directory: self.directory.clone(),
-            is_wanted: options.log.index_enabled,
+            policy: options.log.index,
             is_instant: options.log.is_instant,
             is_distrusted: false,
             cut_bytes: options.log.index_cut_bytes,
@@ -405,9 +407,16 @@ impl LoopHooks for Outside {
                     // Data of many gigabytes takes a while to free, and must go first.
                     drop(before);
                     let shape = Shape::new(&options, clock.now_ms());
-                    let fetched_files = options.fetched_files();
-                    LogStart { shape, fetched_files, host, index: &index, reopen: &reopen, waker }
-                        .run(recovery, progress)
+                    let start = LogStart {
+                        shape,
+                        fetched_files: options.fetched_files(),
+                        delay: Duration::ZERO,
+                        host,
+                        index: &index,
+                        reopen: &reopen,
+                        waker,
+                    };
+                    start.run(recovery, progress)
                 };
                 let loader = Loader::spawn(opening, &self.log_place.waker, read)?;
                 loader.report(engine);
@@ -480,6 +489,8 @@ const FETCHERS: usize = 4;
 struct LogStart<'a> {
     shape: Shape,
     fetched_files: usize,
+    /// See `debug-restore-delay-ms`.
+    delay: Duration,
     host: Box<dyn Host>,
     index: &'a IndexPlan,
     /// Opens the log again, once it was dropped.
@@ -522,7 +533,7 @@ impl LogStart<'_> {
         }
         let (database, seed) = (recovery.database(), recovery.hash_seed());
         let (mut keyspace, opened) = load(recovery, self.shape, self.host, progress)?;
-        let index = index.open(opened.log.reader(), database, seed)?;
+        let index = index.open(&opened.log, database, seed)?;
         let restorer = restorer(&opened, seed, index.as_ref());
         keyspace.set_restorer(Box::new(restorer.another()));
         let fetching = FetchThreads::new(restorer, FETCHERS, self.fetched_files, self.waker);
@@ -539,7 +550,7 @@ impl LogStart<'_> {
         let fetching =
             FetchThreads::new(restorer, FETCHERS, self.fetched_files, Arc::clone(&self.waker));
         let restoration =
-            WarmupThread::start(warmup, &self.waker).map_err(OpenLogError::NoThread)?;
+            WarmupThread::start(warmup, self.delay, &self.waker).map_err(OpenLogError::NoThread)?;
         Ok(Loaded { keyspace, log, summary, fetching, restoration: Some(restoration) })
     }
 }
@@ -561,7 +572,7 @@ fn survey_and_start(
     // The keyspace that is there is the newest: whatever the log holds is read.
     index.peek(&mut recovery)?;
     let (survey, opened) = survey(recovery)?;
-    let index = index.open(opened.log.reader(), database, seed)?;
+    let index = index.open(&opened.log, database, seed)?;
     let reading = restorer(&opened, seed, index.as_ref());
     let source = ColdSource {
         restorer: Box::new(reading.another()),

@@ -22,9 +22,10 @@ use base::{DbId, Lsn};
 use env_sim::{SimDisk, SimEntropy};
 use indexing::LogIndex;
 use logindex::{Entry, ScopeKind};
-use redo::{Id, Reader, Step};
+use redo::{Id, IndexBound, Reader, Step};
 
 use crate::machine::data_dir;
+use crate::run::COLD_SEEDS;
 
 /// So many steps may fail before a cut is installed; then the index is given up.
 const FAILURES_MAX: u32 = 10;
@@ -48,6 +49,8 @@ pub(crate) struct IndexShape {
     fan_in: usize,
     level_1_max: usize,
     newer_per_cent: u64,
+    /// `log-index auto`: after so many steps the log is large, and an index is begun.
+    rest_steps: Option<u64>,
 }
 
 impl IndexShape {
@@ -60,6 +63,7 @@ impl IndexShape {
         fan_in: 2,
         level_1_max: 2,
         newer_per_cent: 50,
+        rest_steps: None,
     };
 
     /// Any shape of a small index.
@@ -73,6 +77,7 @@ impl IndexShape {
             fan_in: 2 + few(3),
             level_1_max: 2 + few(2),
             newer_per_cent: [5, 25, 400][few(3)],
+            rest_steps: None,
         }
     }
 
@@ -120,7 +125,13 @@ impl Fate {
     /// Of a run with this seed: and the shape of its index, if it has one.
     pub(crate) fn of_run(seed: u64) -> (Self, Option<IndexShape>) {
         let mut rng = SimEntropy::new(seed ^ 0x1de0_0f10);
-        let shape = has_index(seed).then(|| IndexShape::random(&mut rng));
+        let mut shape = has_index(seed).then(|| IndexShape::random(&mut rng));
+        if let Some(shape) = &mut shape
+            && seed >= COLD_SEEDS
+            && seed & 16 != 0
+        {
+            shape.rest_steps = Some(rng.below(400));
+        }
         (Self { rng, is_kept: shape.is_some(), is_instant: false, is_damaged: false }, shape)
     }
 
@@ -158,6 +169,11 @@ pub(crate) struct Keeper {
     index: Option<LogIndex>,
     cut: Lsn,
     failures: u32,
+    /// It rests for so many steps.
+    rest_steps: Option<u64>,
+    bound: Option<Arc<IndexBound>>,
+    /// A compaction ran when it was begun, and may have taken what it has to read.
+    is_raced: bool,
     /// What may only be if the index was damaged or the device has lied.
     suspicion: Option<String>,
     pub(crate) figures: Figures,
@@ -181,8 +197,16 @@ impl Keeper {
         let (bound, shared) = (reader.index_bound(), Arc::new(disk.clone()));
         let opened =
             LogIndex::open(shared, &index_dir(), reader, database.0, seed, shape.options());
+        let mut rest_steps = None;
         let (index, unusable) = match opened {
-            Ok((index, unusable)) => (Some(index), unusable),
+            Ok((mut index, unusable)) => {
+                // Whether it rests, if no index is there, does not depend on what was wrong with one.
+                if shape.rest_steps.is_some() && index.cut() == Lsn::ZERO && index.give_up().is_ok()
+                {
+                    rest_steps = shape.rest_steps;
+                }
+                (Some(index), unusable)
+            }
             Err(error) if error.is_loss() => (None, Some(error.to_string())),
             Err(_) => {
                 remove(disk)?;
@@ -195,6 +219,9 @@ impl Keeper {
             cut: index.as_ref().map_or(Lsn::ZERO, LogIndex::cut),
             index,
             failures: 0,
+            rest_steps,
+            bound: Some(bound),
+            is_raced: false,
             // A start that was cut short has opened the log, and not come to the index.
             suspicion: unusable
                 .filter(|why| !why.contains("while it was built"))
@@ -208,8 +235,11 @@ impl Keeper {
         Self {
             disk: disk.clone(),
             cut: index.cut(),
+            bound: None,
             index: Some(index),
             failures: 0,
+            rest_steps: None,
+            is_raced: false,
             suspicion: None,
             figures: Figures::default(),
         }
@@ -223,6 +253,16 @@ impl Keeper {
     /// Does something, and what follows if that fails.
     pub(crate) fn step(&mut self, may_look: bool) -> Step {
         let Some(index) = &mut self.index else { return Step::Finished };
+        if let Some(left) = &mut self.rest_steps {
+            if *left > 0 {
+                *left -= 1;
+            } else if index.begin_anew().is_ok() {
+                self.rest_steps = None;
+                self.is_raced = self.bound.as_ref().is_some_and(|bound| bound.is_compacting());
+                self.figures.begun_anew += 1;
+            }
+            return Step::Idle;
+        }
         match index.step(may_look) {
             Ok(indexing::Step::Idle) => Step::Idle,
             Ok(indexing::Step::Worked) => {
@@ -242,13 +282,13 @@ impl Keeper {
     fn failed(&mut self, error: &indexing::Error) {
         let Some(index) = &mut self.index else { return };
         self.failures += 1;
-        if error.is_final() {
+        if error.is_final() && !std::mem::take(&mut self.is_raced) {
             self.suspicion.get_or_insert_with(|| format!("NOT TO BE FOLLOWED: {error}"));
         }
         if self.failures > FAILURES_MAX {
             self.figures.given_up += 1;
             // If that cannot be, nothing is compacted that the index does not know.
-            let _removed = self.index.take().map(LogIndex::give_up);
+            let _removed = self.index.take().map(|mut index| index.give_up());
         } else if error.is_final() && index.begin_anew().is_ok() {
             self.figures.begun_anew += 1;
             self.cut = index.cut();
@@ -263,6 +303,9 @@ impl Keeper {
     /// Brings the index up to the end of the log, which must be at rest. Whether there is one.
     fn catch_up(&mut self) -> Result<bool, String> {
         self.failures = 0;
+        if self.rest_steps.is_some() {
+            return Ok(false);
+        }
         for _ in 0..CATCH_UP_STEPS {
             match self.step(true) {
                 Step::Worked => {}

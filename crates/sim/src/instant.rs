@@ -31,6 +31,8 @@ pub(crate) struct Comebacks {
     queue: VecDeque<Comeback>,
     asked: VecDeque<Wanted>,
     fetched: VecDeque<Fetched>,
+    /// The engine was told so.
+    is_failing: bool,
 }
 
 impl Comebacks {
@@ -41,6 +43,7 @@ impl Comebacks {
             queue: VecDeque::new(),
             asked: VecDeque::new(),
             fetched: VecDeque::new(),
+            is_failing: false,
         }
     }
 
@@ -65,14 +68,19 @@ impl Comebacks {
         }
         let Some(warmup) = &mut self.warmup else { return Step::Idle };
         match warmup.step() {
-            Ok(WarmStep::Comeback(comeback)) => self.queue.push_back(comeback),
+            Ok(WarmStep::Comeback(comeback)) => {
+                if std::mem::take(&mut self.is_failing) {
+                    self.queue.push_back(Comeback::Again);
+                }
+                self.queue.push_back(comeback);
+            }
             Ok(WarmStep::Worked) => {}
             Ok(WarmStep::Idle) => return Step::Idle,
-            // It is tried again, or is not any more.
-            Err(_) if rng.below(8) > 0 => {}
+            // It is tried again; the engine is told, or hears nothing of it.
+            Err(_) if self.is_failing || rng.below(8) > 0 => {}
             Err(error) => {
-                self.warmup = None;
-                self.queue.push_back(Comeback::Failed(error.to_string()));
+                self.is_failing = true;
+                self.queue.push_back(Comeback::Failing(error.to_string()));
             }
         }
         Step::Worked

@@ -38,6 +38,8 @@ pub(crate) struct LogShape {
     pub(crate) segment_bytes: u64,
     /// How much may wait for the devices.
     pub(crate) in_flight_bytes: u64,
+    /// How much may wait for the index.
+    pub(crate) index_lag_bytes: u64,
     /// What the log's index is like, if one is kept in some lives.
     pub(crate) index: Option<IndexShape>,
 }

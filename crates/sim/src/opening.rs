@@ -93,6 +93,7 @@ pub(crate) fn find_log(site: &Site<'_>, rng: &mut SimEntropy) -> redo::Result<Re
     log.devices = (0..site.shape.devices).map(device_dir).collect();
     log.segment_bytes = site.shape.segment_bytes;
     log.in_flight_bytes_max = site.shape.in_flight_bytes;
+    log.index_lag_bytes_max = site.shape.index_lag_bytes;
     log.reserve_bytes = 2000;
     log.parallel_loaders = false;
     let recovery = Recovery::open(env, log)?;

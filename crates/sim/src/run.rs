@@ -32,7 +32,7 @@ use crate::workload::{DATABASES, Workload};
 pub(crate) const DEVICES_MAX: usize = 3;
 
 /// From this seed on, eight of sixteen have a `maxmemory-policy` by which values leave memory.
-const COLD_SEEDS: u64 = 1 << 32;
+pub(crate) const COLD_SEEDS: u64 = 1 << 32;
 
 /// What to run.
 #[derive(Debug, Clone, Copy)]
@@ -136,6 +136,10 @@ impl Run {
             devices: 1 + usize::try_from(rng.below(3)).expect("few"),
             segment_bytes: 400 + rng.below(6000),
             in_flight_bytes: if rng.below(4) == 0 { 3000 } else { 1 << 20 },
+            index_lag_bytes: match plan.seed >= COLD_SEEDS {
+                true => [300, 4000, 1 << 30][usize::try_from(plan.seed / 16 % 3).expect("few")],
+                false => 1 << 30,
+            },
             index: index_shape,
         };
         Self::shaped(plan, shape, index, rng)

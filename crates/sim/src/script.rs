@@ -90,7 +90,8 @@ impl Attempt<'_> {
     fn run(&self) -> Run {
         let Trace { devices, segment_bytes, policy, has_index, .. } = *self.trace;
         let index = has_index.then_some(IndexShape::SMALL);
-        let shape = LogShape { devices, segment_bytes, in_flight_bytes: 1 << 20, index };
+        let (in_flight_bytes, index_lag_bytes) = (1 << 20, 1 << 30);
+        let shape = LogShape { devices, segment_bytes, in_flight_bytes, index_lag_bytes, index };
         let plan = Plan { seed: self.seed, lives: 1, is_traced: self.is_traced };
         let rng = SimEntropy::new(self.seed);
         let fate =

@@ -1,6 +1,7 @@
 //! A start by the index of the log: the first commands meet keys that are in no memory yet.
 
-use crate::log_index::wait_for_a_cut;
+use crate::fault_injection::Fault;
+use crate::log_index::{make_a_cut_due, wait_for_a_cut};
 use crate::process::{Program, Server, wait_until};
 use crate::reload::fill;
 use crate::wire::Connection;
@@ -200,4 +201,76 @@ fn a_damaged_index_is_told_and_does_no_harm() {
     assert!(server.log().contains("The log index is of no use"), "{}", server.log());
     assert_eq!(server.connect().words("DBSIZE").text(), "208");
     assert_eq!(server.connect().words("GET string:7").text(), "0:7");
+}
+
+/// What keeps keys from coming back unasked for as long as a test takes.
+const NEVER: [&str; 2] = ["--debug-restore-delay-ms", "3600000"];
+
+#[test]
+fn a_server_that_never_comes_to_compact_anything_makes_writers_wait() {
+    let mut server = filled();
+    let options = [&OPTIONS[..], &NEVER].concat();
+    for unfinished in 0..3 {
+        server.restart_with(&options);
+        assert!(is_by_index(&server), "{}", server.log());
+        assert_eq!(info(&server, "redo_index_unfinished_starts"), unfinished.to_string());
+        assert_eq!(info(&server, "recovery_log_garbage_known"), "0");
+        assert_eq!(server.connect().words("SET some thing").text(), "OK");
+        server.kill();
+    }
+    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "2000"]].concat());
+    assert_eq!(info(&server, "redo_index_unfinished_starts"), "3");
+    let mut writer = server.connect();
+    writer.send(&["SET", "some", "more"]).unwrap();
+    wait_until(|| info(&server, "redo_clients_held_back") == "1");
+    assert_eq!(info(&server, "recovery_log_garbage_known"), "0");
+    assert_eq!(server.connect().words("GET some").text(), "thing", "readers do not wait");
+    assert_eq!(writer.receive().unwrap().text(), "OK");
+    assert_eq!(info(&server, "recovery_log_garbage_known"), "1");
+    wait_until_warm(&server);
+    // It is known at the next start that this one came so far: something was compacted, and a cut made since.
+    let figure = |name| info(&server, name).parse::<u64>().unwrap();
+    assert_eq!(server.connect().words("SET some garbage").text(), "OK");
+    assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
+    wait_until(|| figure("redo_compactions") > 0);
+    let logged = figure("redo_open_lsn") - 1;
+    make_a_cut_due(&mut server.connect());
+    wait_until(|| figure("redo_index_cut_lsn") > logged);
+    server.kill();
+    server.restart_with(&options);
+    assert_eq!(info(&server, "redo_index_unfinished_starts"), "0");
+    assert_eq!(server.connect().words("SET some more").text(), "OK");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_in_the_background_is_tried_again() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let mut server = filled();
+    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "1500"]].concat());
+    let broken = Fault::inject(&server, "warmup", "pread64,preadv,preadv2:error=EIO");
+    wait_until(|| info(&server, "recovery_state") == "failing");
+    assert!(info(&server, "recovery_last_error").contains("nput/output error"));
+    assert_eq!(server.connect().words("GET string:7").text(), "0:7");
+    drop(broken);
+    wait_until_warm(&server);
+    assert_eq!(info(&server, "recovery_last_error"), "none");
+    assert!(server.log().contains("The log can be read in the background again"));
+}
+
+#[test]
+fn a_pause_after_errors_does_not_hold_up_the_end() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let mut server = filled();
+    server.restart_with(&[&OPTIONS[..], &["--debug-restore-delay-ms", "1500"]].concat());
+    let _broken = Fault::inject(&server, "warmup", "pread64,preadv,preadv2:error=EIO");
+    wait_until(|| info(&server, "recovery_state") == "failing");
+    // The next try is four seconds away.
+    let started = std::time::Instant::now();
+    server.terminate();
+    assert_eq!(server.wait_for_exit(), Some(0));
+    assert!(started.elapsed() < std::time::Duration::from_secs(3));
 }

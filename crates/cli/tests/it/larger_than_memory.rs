@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::instant_start::info;
+use crate::log_index::wait_for_a_cut;
 use crate::process::{Program, Server, wait_until};
 use crate::wire::{Connection, encode};
 
@@ -188,10 +189,6 @@ fn one_request_does_not_take_all_of_the_memory() {
     let server = Program::indelible().start(&OPTIONS);
     let mut connection = server.connect();
     fill(&mut connection);
-    let get = |count: usize| {
-        let names = (0..count).map(|number| format!("key:{number}"));
-        ["MGET".to_owned()].into_iter().chain(names).collect::<Vec<_>>()
-    };
     let refused = connection.call(&get(KEYS)).unwrap().text();
     assert!(refused.starts_with("OOM the values that this command needs"), "{refused}");
     let values = connection.call(&get(5000)).unwrap();
@@ -201,6 +198,100 @@ fn one_request_does_not_take_all_of_the_memory() {
     let refused = connection.words("EXEC").text();
     assert!(refused.starts_with("EXECABORT Transaction discarded because of: OOM"), "{refused}");
     check(&server);
+}
+
+/// A request for so many values.
+fn get(count: usize) -> Vec<String> {
+    let names = (0..count).map(|number| format!("key:{number}"));
+    ["MGET".to_owned()].into_iter().chain(names).collect()
+}
+
+/// An index, and no key that comes back unasked.
+const COLD: [&str; 6] =
+    ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--debug-restore-delay-ms", "3600000"];
+
+#[test]
+fn requests_for_values_of_unknown_size_are_bounded_too() {
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &COLD].concat());
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    server.kill();
+    server.restart_with(&[&OPTIONS[..], &COLD].concat());
+    assert_eq!(number_of(&server, "recovery_keys_cold"), KEYS as u64 + 1);
+    let mut connection = server.connect();
+    let refused = connection.call(&get(KEYS)).unwrap().text();
+    assert!(refused.starts_with("OOM the values that this command needs"), "{refused}");
+    // Half of the memory, what was on its way when that had come, and the request.
+    let peak_bytes = number_of(&server, "used_memory_peak");
+    assert!(peak_bytes < MAX_BYTES / 2 * 3, "{peak_bytes}");
+    let left = number_of(&server, "recovery_keys_cold");
+    assert!(left > KEYS as u64 / 2, "{left}");
+    let values = connection.call(&get(5000)).unwrap();
+    assert_eq!(values.elements()[4999].text(), value(4999));
+    assert_eq!(connection.words("MULTI").text(), "OK");
+    assert_eq!(connection.call(&get(KEYS)).unwrap().text(), "QUEUED");
+    let refused = connection.words("EXEC").text();
+    assert!(refused.starts_with("EXECABORT Transaction discarded because of: OOM"), "{refused}");
+    assert_eq!(number_of(&server, "cold_fetched_bytes"), 0);
+}
+
+#[test]
+fn requests_of_many_clients_are_answered_within_one_budget() {
+    let mut server = Program::indelible().start(&[&OPTIONS[..], &COLD].concat());
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    for _ in 0..2 {
+        let mut connections: Vec<Connection> = (0..12).map(|_| server.connect()).collect();
+        for (number, connection) in connections.iter_mut().enumerate() {
+            let names = (0..2000).map(|it| format!("key:{}", number * 5000 + it));
+            let request: Vec<String> = ["MGET".to_owned()].into_iter().chain(names).collect();
+            connection.send(&request).unwrap();
+        }
+        // A client that is gone leaves nothing behind that others would wait for.
+        drop(connections.remove(3));
+        assert_eq!(server.connect().words("GET key:59999").text(), value(59_999));
+        for (number, connection) in connections.iter_mut().enumerate() {
+            let number = if number < 3 { number } else { number + 1 };
+            let values = connection.receive().unwrap();
+            assert_eq!(values.elements().len(), 2000);
+            for at in [0, 1000, 1999] {
+                assert_eq!(values.elements()[at].text(), value(number * 5000 + at));
+            }
+        }
+        wait_until(|| number_of(&server, "cold_fetched_bytes") == 0);
+        assert_eq!(number_of(&server, "cold_fetching_clients"), 0);
+        // Once more with values of unknown size.
+        server.kill();
+        server.restart_with(&[&OPTIONS[..], &COLD].concat());
+    }
+}
+
+#[test]
+fn what_only_the_command_can_name_is_bounded_too() {
+    let server = Program::indelible().start(&OPTIONS);
+    let mut connection = server.connect();
+    fill(&mut connection);
+    for (list, count) in [("few", 3000), ("many", KEYS)] {
+        let numbers = (0..count).map(|number| number.to_string());
+        let push: Vec<String> =
+            ["RPUSH", list].map(str::to_owned).into_iter().chain(numbers).collect();
+        assert_eq!(connection.call(&push).unwrap().text(), count.to_string());
+    }
+    let sorted = connection.words("SORT few BY key:* ALPHA GET key:* LIMIT 0 10");
+    assert_eq!(sorted.elements()[0].text(), value(0));
+    for command in [
+        "SORT many BY key:* ALPHA LIMIT 0 10",
+        "SORT many BY nosort GET key:*",
+        "SORT many BY nosort GET key:* STORE sorted",
+    ] {
+        let refused = connection.words(command);
+        assert!(refused.is_error(), "{command}");
+        let refused = refused.text();
+        assert!(refused.starts_with("OOM the values that this command needs"), "{refused}");
+    }
+    assert_eq!(connection.words("EXISTS sorted").text(), "0");
+    assert!(number_of(&server, "used_memory_peak") < 2 * MAX_BYTES);
+    assert_eq!(connection.words("GET key:7").text(), value(7));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::fault_injection::Fault;
 use crate::process::{Program, Server, wait_until};
 use crate::reload::fill;
+use crate::wire::Connection;
 
 const OPTIONS: [&str; 6] =
     ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--enable-debug-command", "yes"];
@@ -29,6 +31,12 @@ pub(crate) fn wait_for_a_cut(server: &Server) {
     assert_eq!(server.connect().words("SET any thing").text(), "OK");
     assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
     wait_until(|| figure(server, "redo_index_cut_lsn") >= logged);
+}
+
+/// Writes more than [`OPTIONS`] leave unindexed.
+pub(crate) fn make_a_cut_due(connection: &mut Connection) {
+    let reply = connection.call(&["SET", "large", &"v".repeat(2 << 20)]).unwrap();
+    assert_eq!(reply.text(), "OK");
 }
 
 #[test]
@@ -71,4 +79,111 @@ fn an_index_that_is_not_wanted_or_damaged_is_removed() {
     assert_eq!(figure(&server, "redo_index"), 0);
     assert!(!manifest.exists(), "what is compacted from now on is not known to it");
     assert_eq!(index("stats", &directory).0, Some(2));
+}
+
+#[test]
+fn an_index_whose_disk_is_full_is_removed_and_the_log_goes_on() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let mut server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    let (directory, manifest) = (server.directory(), server.directory().join("index/manifest"));
+    assert!(manifest.exists());
+    let mut connection = server.connect();
+    wait_until(|| connection.words("INFO").text().contains("aof_rewrite_in_progress:0"));
+    let full = Fault::inject(&server, "indexer", "pwrite64:error=ENOSPC");
+    make_a_cut_due(&mut connection);
+    // What is not indexed is compacted all the same, once the index is gone.
+    assert!(connection.words("BGREWRITEAOF").text().contains("started"));
+    wait_until(|| figure(&server, "redo_index_given_up") == 1);
+    wait_until(|| connection.words("INFO").text().contains("aof_rewrite_in_progress:0"));
+    assert!(server.log().contains("The log index is removed"), "{}", server.log());
+    assert!(!manifest.exists());
+    assert_eq!(figure(&server, "redo_index_lag_bytes"), 0);
+    assert_eq!(connection.words("SET and more").text(), "OK");
+    drop(full);
+    server.kill();
+    assert_eq!(index("stats", &directory).0, Some(2), "there is none");
+    server.restart();
+    assert!(server.log().contains("DB loaded from the redo log"), "{}", server.log());
+    assert_eq!(server.connect().words("GET and").text(), "more");
+    wait_for_a_cut(&server);
+    assert!(manifest.exists());
+}
+
+#[test]
+fn an_index_that_can_be_neither_kept_nor_removed_is_removed_later() {
+    if !Fault::is_possible() {
+        return;
+    }
+    let server = Program::indelible().start(&OPTIONS);
+    fill(&mut server.connect());
+    wait_for_a_cut(&server);
+    let manifest = server.directory().join("index/manifest");
+    let mut connection = server.connect();
+    wait_until(|| connection.words("INFO").text().contains("aof_rewrite_in_progress:0"));
+    let broken = Fault::inject(&server, "indexer", "pwrite64,unlink,unlinkat:error=EIO");
+    make_a_cut_due(&mut connection);
+    wait_until(|| server.log().contains("can be neither kept nor removed"));
+    assert!(manifest.exists());
+    assert_eq!(connection.words("SET and more").text(), "OK");
+    drop(broken);
+    wait_until(|| server.log().contains("The log index is removed"));
+    assert!(!manifest.exists());
+}
+
+/// Makes the log larger than it may be without an index (`log-index auto`).
+fn fill_much(connection: &mut Connection) {
+    for number in 0..70 {
+        let reply = connection.call(&["SET", &format!("mb:{number}"), &"v".repeat(1 << 20)]);
+        assert_eq!(reply.unwrap().text(), "OK");
+    }
+}
+
+#[test]
+fn an_index_is_begun_when_the_log_is_large_and_kept_from_then_on() {
+    let auto = ["--log-index", "auto", "--log-index-cut-bytes", "1mb"];
+    let mut server = Program::indelible().start(&auto);
+    let manifest = server.directory().join("index/manifest");
+    fill(&mut server.connect());
+    assert_eq!(figure(&server, "redo_index"), 0);
+    server.kill();
+    server.restart();
+    assert!(server.log().contains("DB loaded from the redo log"), "{}", server.log());
+    assert_eq!(figure(&server, "redo_index"), 0);
+    // What was compacted before is no matter.
+    assert!(server.connect().words("BGREWRITEAOF").text().contains("started"));
+    fill_much(&mut server.connect());
+    wait_until(|| figure(&server, "redo_index") == 1);
+    assert_eq!(server.connect().words("SET some thing").text(), "OK");
+    wait_until(|| figure(&server, "redo_index_usable") == 1);
+    assert!(manifest.exists());
+    server.kill();
+    let (code, text) = index("verify", &server.directory());
+    assert!(code == Some(0) && text.contains("good"), "{text}");
+
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"), "{}", server.log());
+    assert_eq!(server.connect().words("GET some").text(), "thing");
+    assert_eq!(server.connect().words("FLUSHALL").text(), "OK");
+    fill(&mut server.connect());
+    wait_until(|| {
+        server.connect().words("BGREWRITEAOF");
+        figure(&server, "redo_disk_bytes") < 1 << 20
+    });
+    server.kill();
+    server.restart();
+    assert!(server.log().contains("DB opened by its index"), "{}", server.log());
+    assert_eq!(figure(&server, "redo_index"), 1);
+
+    server.kill();
+    server.restart_with(&["--log-index", "no"]);
+    assert!(!manifest.exists());
+    fill_much(&mut server.connect());
+    server.kill();
+    server.restart_with(&auto);
+    assert_eq!(figure(&server, "redo_index"), 1, "the log was large at the start");
+    wait_until(|| manifest.exists());
 }

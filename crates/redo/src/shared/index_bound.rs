@@ -10,6 +10,10 @@
 //! compaction takes a segment that has one of them, nor puts one aside (rule II of `logindex`). A log
 //! without an index has no such bound.
 //!
+//! What a start by the index has to read, and that the log is compacted at last, is bounded too: writers wait
+//! for an index that lags (`write::index_lag`), and after some starts in vain until it is known what is
+//! garbage ([`IndexBound::note_unfinished`]).
+//!
 //! What cannot be compacted for this reason is wanted in the index: else, on a log that has come to
 //! rest, a compaction of its newest segments would wait for ever for a cut that has no other reason.
 
@@ -25,7 +29,15 @@ pub struct IndexBound {
     /// The last block that there was when a compaction was ordered last.
     ordered: AtomicU64,
     is_compacting: AtomicBool,
+    is_believed: AtomicBool,
+    before_bytes: AtomicU64,
+    is_garbage_known: AtomicBool,
+    unfinished_starts: AtomicU64,
+    log_bytes: AtomicU64,
 }
+
+/// After so many starts in a row that have compacted nothing, writers wait until it is known what is garbage.
+const UNFINISHED_STARTS_MAX: u64 = 3;
 
 impl Default for IndexBound {
     fn default() -> Self {
@@ -34,6 +46,11 @@ impl Default for IndexBound {
             wanted: AtomicU64::new(0),
             ordered: AtomicU64::new(0),
             is_compacting: AtomicBool::new(false),
+            is_believed: AtomicBool::new(false),
+            before_bytes: AtomicU64::new(0),
+            is_garbage_known: AtomicBool::new(false),
+            unfinished_starts: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -51,6 +68,7 @@ impl IndexBound {
     ///
     /// REQUIRES: it is durable that there is none.
     pub fn lift(&self) {
+        self.set_believed(false);
         self.installed.store(u64::MAX, Ordering::Release);
     }
 
@@ -59,6 +77,60 @@ impl IndexBound {
     pub fn installed(&self) -> Option<Lsn> {
         let installed = self.installed.load(Ordering::SeqCst);
         (installed != u64::MAX).then_some(Lsn(installed))
+    }
+
+    /// Whether a start would believe the index as it is installed, and read only what is behind its cut.
+    /// Then that is bounded: see [`crate::IndexStats::lag_bytes`].
+    pub fn set_believed(&self, is_believed: bool) {
+        self.is_believed.store(is_believed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_believed(&self) -> bool {
+        self.is_believed.load(Ordering::Relaxed)
+    }
+
+    /// The start has found so much behind the cut.
+    pub fn note_before(&self, bytes: u64) {
+        self.before_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn before_bytes(&self) -> u64 {
+        self.before_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How large the log is: whether an index of it is worth its price.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_log_bytes(&self, bytes: u64) {
+        self.log_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether it is known what of the log is garbage, so that it can be compacted.
+    #[must_use]
+    pub fn is_garbage_known(&self) -> bool {
+        self.is_garbage_known.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_garbage_known(&self) {
+        self.is_garbage_known.store(true, Ordering::Relaxed);
+    }
+
+    /// So many starts before this one have ended before it was known what is garbage.
+    pub fn note_unfinished(&self, starts: u64) {
+        self.unfinished_starts.store(starts, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unfinished_starts(&self) -> u64 {
+        self.unfinished_starts.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing may be written before it is known what is garbage: a server that dies soon after each of
+    /// its starts would write and never compact.
+    pub(crate) fn is_garbage_overdue(&self) -> bool {
+        self.unfinished_starts() >= UNFINISHED_STARTS_MAX && !self.is_garbage_known()
     }
 
     /// The block up to which a compaction waits for a cut; below the last one installed for none.

@@ -1,4 +1,4 @@
-//! What is asked of the log's bitmaps: whether they can be believed, and marks.
+//! What is asked of the log's bitmaps: whether they can be believed, and marks; and of its index.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use crate::compact::marks::Growing;
 use crate::error::Result;
 use crate::mark::handle::Mark;
 use crate::write::log::Log;
+use crate::write::stats::IndexStats;
 
 impl Log {
     /// Returns whether the record is known to be garbage, or its segment is gone.
@@ -35,6 +36,17 @@ impl Log {
     #[must_use]
     pub fn indexed_lsn(&self) -> Option<Lsn> {
         self.shared.index_bound.installed()
+    }
+
+    /// How the log stands with its index, if one is kept.
+    #[must_use]
+    pub fn index_stats(&self) -> IndexStats {
+        let bound = &self.shared.index_bound;
+        IndexStats {
+            lag_bytes: self.index_lag.bytes(),
+            is_believed: bound.is_believed(),
+            unfinished_starts: bound.unfinished_starts(),
+        }
     }
 
     /// Asks for everything up to the last block that was sealed to be indexed soon.

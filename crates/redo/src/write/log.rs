@@ -30,6 +30,8 @@ use crate::shared::sealed_block::SealedBlock;
 use crate::write::buffers::Buffers;
 use crate::write::devices::choose_device;
 use crate::write::health::{self, Health};
+use crate::write::in_flight::InFlight;
+use crate::write::index_lag::IndexLag;
 use crate::write::lateness::Lateness;
 use crate::write::open_block::{Binding, OpenBlock};
 use crate::write::rungs::Rungs;
@@ -86,12 +88,12 @@ pub struct Log {
     pub(crate) durable: Lsn,
     written: Lsn,
     policy: SyncPolicy,
-    in_flight_bytes: u64,
-    in_flight_bytes_max: u64,
+    in_flight: InFlight,
     spare: Buffers,
     mail: Mailbox,
     synced_at_us: u64,
     lateness: Lateness,
+    pub(crate) index_lag: IndexLag,
     is_closed: bool,
 }
 
@@ -125,12 +127,12 @@ impl Log {
             object_end,
             next_device: 0,
             policy: options.policy,
-            in_flight_bytes: 0,
-            in_flight_bytes_max: options.in_flight_bytes_max,
+            in_flight: InFlight::new(options.in_flight_bytes_max),
             spare,
             mail: Mailbox::default(),
             synced_at_us,
             lateness: Lateness::default(),
+            index_lag: IndexLag::new(last_lsn, options.index_lag_bytes_max),
             is_closed: false,
         };
         log.set_policy(options.policy);
@@ -236,6 +238,7 @@ impl Log {
         if let Some(segment) = self.segments.get_mut(block.segment) {
             let bytes = block.buffer.len() as u64;
             segment.add_block(lsn, block.record_count, block.delete_count, bytes);
+            self.index_lag.note_block(lsn, bytes);
         }
         self.lanes[device].pending.push_back((first, lsn));
         self.lanes[device].rungs.note(first, lsn);
@@ -259,7 +262,7 @@ impl Log {
             device = successor;
             order = refused;
         }
-        self.in_flight_bytes += bytes;
+        self.in_flight.add(bytes);
         device
     }
 
@@ -295,7 +298,7 @@ impl Log {
         let mut mail = std::mem::take(&mut self.mail);
         if self.shared.take_mail(&mut mail) {
             for (buffer, marks) in mail.recycled.drain(..) {
-                self.in_flight_bytes = self.in_flight_bytes.saturating_sub(buffer.len() as u64);
+                self.in_flight.remove(buffer.len() as u64);
                 self.spare.keep(buffer, marks);
             }
             let has_sealed = !mail.sealed.is_empty();
@@ -328,6 +331,7 @@ impl Log {
             // The next one at once: with small segments a tick each would be too slow.
             self.schedule_compaction(self.shared.clock.monotonic_us());
         }
+        self.index_lag.follow(&self.shared.index_bound, Lsn(self.open_lsn.0 - 1));
         self.written = self.shared.durability.written_lsn();
         let durable = self.shared.durability.durable_lsn();
         if durable > self.durable {
@@ -378,16 +382,19 @@ impl Log {
         self.schedule_compaction(now_us);
     }
 
-    /// Whether so much is in flight, or for so long, or so much garbage waits for a compaction, that
-    /// clients that write should not be read from. Not while writes are refused: none of it grows
+    /// Whether so much is in flight, or for so long, or so much garbage waits for a compaction, or so much
+    /// of the log for the index, that clients that write should not be read from. Or so many starts in a
+    /// row have come to no compaction. Not while writes are refused: none of it grows
     /// then, and reads must go on.
     #[must_use]
     pub fn is_congested(&self) -> bool {
         // Under `always` too: a connection may have chosen less for its own writes.
         let is_late = self.policy != SyncPolicy::No && self.lateness.is_late();
         let is_congested = (is_late
-            || self.in_flight_bytes > self.in_flight_bytes_max
-            || self.schedule.debt.is_over())
+            || self.in_flight.is_over()
+            || self.schedule.debt.is_over()
+            || (self.index_lag.is_over() && !self.is_frozen)
+            || self.shared.index_bound.is_garbage_overdue())
             && self.health() == Health::Writable;
         self.shared.is_congested.store(is_congested, Ordering::Relaxed);
         is_congested
@@ -482,6 +489,9 @@ impl Log {
     /// Starts a compaction if one is due and none is running, and looks whether that keeps up.
     fn schedule_compaction(&mut self, now_us: u64) {
         let may_replace = !self.is_frozen && self.validity.is_known();
+        if may_replace {
+            self.shared.index_bound.note_garbage_known();
+        }
         if may_replace && self.schedule.is_due(now_us) {
             adapt_roll_bytes(&self.segments, &self.shared);
             let (healing, schedule, mut scene) = self.background();
@@ -500,6 +510,8 @@ impl Log {
     }
 
     fn update_debt(&mut self) {
+        let bytes = self.segments.iter().map(|segment| segment.bytes).sum();
+        self.shared.index_bound.note_log_bytes(bytes);
         self.schedule.update_debt(&self.segments, &self.shared);
     }
 
@@ -539,7 +551,7 @@ impl Log {
             epoch: self.shared.epoch,
             open_lsn: self.open_lsn,
             durable_lsn: self.durable,
-            in_flight_bytes: self.in_flight_bytes,
+            in_flight_bytes: self.in_flight.bytes(),
             ..Stats::default()
         };
         stats.add_segments(&self.segments);

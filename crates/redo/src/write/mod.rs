@@ -3,8 +3,8 @@
 //! `opening` makes a log of what is on disk. `log` takes records into the `open_block` and hands it
 //! to the `flusher` of a device, which writes it (`segment_writer`) and says when it is durable. `devices`
 //! come and go; each keeps room for when its disk is full (`reserve`). The blocks' memory is used
-//! again (`buffers`) after they are durable (`unsynced`, `pending_sync`); blocks that take too long
-//! make writers wait (`lateness`). `bitmaps` is what the log is asked of them; `stats` are the figures of
+//! again (`buffers`; until then it is `in_flight`) after they are durable (`unsynced`, `pending_sync`); blocks that take too long
+//! make writers wait (`lateness`), and so does an index that does not keep up (`index_lag`). `bitmaps` is what the log is asked of them; `stats` are the figures of
 //! all that.
 
 pub(crate) mod bitmaps;
@@ -12,6 +12,8 @@ pub(crate) mod buffers;
 pub(crate) mod devices;
 pub(crate) mod flusher;
 pub(crate) mod health;
+pub(crate) mod in_flight;
+pub(crate) mod index_lag;
 pub(crate) mod lateness;
 pub(crate) mod log;
 pub(crate) mod open_block;

@@ -74,6 +74,17 @@ pub struct MarkStats {
     pub kept_files: usize,
 }
 
+/// What [`crate::Log::index_stats`] says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexStats {
+    /// About how many bytes lie behind the cut of the index; 0 without one.
+    pub lag_bytes: u64,
+    /// Whether a start would believe the index.
+    pub is_believed: bool,
+    /// So many starts in a row before this one have ended before it was known what is garbage.
+    pub unfinished_starts: u64,
+}
+
 impl Stats {
     pub(crate) fn add_segments(&mut self, segments: &Segments) {
         for segment in segments.iter() {

@@ -107,6 +107,40 @@ fn too_much_in_flight_is_congestion() {
 }
 
 #[test]
+fn too_much_behind_the_index_is_congestion() {
+    let disk = SimDisk::new(1, Faults::default());
+    let mut options = options(Path::new("/data"));
+    options.index_lag_bytes_max = 10_000;
+    let mut database = Database::open_on(Arc::new(disk), options).unwrap();
+    let bound = database.log.reader().index_bound();
+    bound.set(Lsn(0));
+    bound.set_believed(true);
+    for number in 0..20 {
+        database.set(&key(number), &[7; 1000]);
+        database.flush();
+    }
+    assert!(database.log.is_congested());
+    assert!(database.log.index_stats().lag_bytes > 20_000);
+    assert!(bound.wanted() > Lsn(0), "a cut is asked for");
+    // A keyspace that is logged anew has no other way to come to its end.
+    database.log.set_frozen(true);
+    assert!(!database.log.is_congested());
+    database.log.set_frozen(false);
+    bound.set_believed(false);
+    database.log.poll();
+    assert!(!database.log.is_congested(), "the index is not built yet, or cannot be kept");
+    bound.set_believed(true);
+    bound.set(Lsn(15));
+    database.log.poll();
+    assert!(!database.log.is_congested(), "the index has caught up");
+    bound.set(Lsn(0));
+    bound.lift();
+    database.log.poll();
+    assert!(!database.log.is_congested(), "it was removed");
+    assert_eq!(database.log.index_stats().lag_bytes, 0);
+}
+
+#[test]
 fn a_block_much_larger_than_a_segment_is_one_block() {
     let (disk, mut database) = simulated(SyncPolicy::Always);
     let large = vec![9; 5 << 20];

@@ -22,7 +22,9 @@ use std::path::PathBuf;
 
 pub use directive::{Directive, Support, parse_memory};
 pub use file::{load, load_into, parse};
-pub use options::{FsyncPolicy, LogOptions, Options, OutputLimit, ProtectedAction};
+pub use options::{
+    DebugOptions, FsyncPolicy, IndexPolicy, LogOptions, Options, OutputLimit, ProtectedAction,
+};
 pub use refusal::{CannotServe, ConfigError, LineError, SetError, SetRefusal, ValueError};
 
 use command::names::Names;

@@ -41,6 +41,17 @@ impl FsyncPolicy {
     }
 }
 
+/// Whether an index of the log is kept: `log-index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexPolicy {
+    /// None is, and one that is there is removed.
+    No,
+    /// One is from when the log is so large that it takes noticeably long to read.
+    Auto,
+    /// One is.
+    Yes,
+}
+
 /// Which clients may use a dangerous command or directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectedAction {
@@ -84,7 +95,7 @@ pub struct LogOptions {
     /// The number of invalid records that makes a segment worth compacting.
     pub compaction_invalid_min: u64,
     /// Whether the log is indexed.
-    pub index_enabled: bool,
+    pub index: IndexPolicy,
     /// `recovery`: an index may be believed at the start.
     pub is_instant: bool,
     /// How much of the log is read before what it says is written to the index.
@@ -97,13 +108,21 @@ pub struct LogOptions {
     pub scrub_bytes_per_second: u64,
 }
 
+/// Settings for tests.
+#[derive(Clone, Copy, Debug)]
+pub struct DebugOptions {
+    /// So many of a hundred values leave memory after each iteration: `debug-drop-values`.
+    pub drop_values: u8,
+    /// How long after a start keys begin to come back unasked: `debug-restore-delay-ms`.
+    pub restore_delay_ms: u64,
+}
+
 /// See the file's top.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are redis.conf's directives, documented there")]
 pub struct Options {
     pub databases: usize,
-    /// So many of a hundred values leave memory after each iteration, for tests: `debug-drop-values`.
-    pub debug_drop_values: u8,
+    pub debug: DebugOptions,
     /// Which keys go when memory is short: `maxmemory-policy`.
     pub eviction: EvictionPolicy,
     pub max_clients: usize,
@@ -140,7 +159,10 @@ impl Config {
     pub fn options(&self) -> Options {
         Options {
             databases: self.number("databases"),
-            debug_drop_values: self.number("debug-drop-values"),
+            debug: DebugOptions {
+                drop_values: self.number("debug-drop-values"),
+                restore_delay_ms: self.number("debug-restore-delay-ms"),
+            },
             eviction: eviction(self.value("maxmemory-policy")),
             max_clients: self.number("maxclients"),
             timeout_s: self.number("timeout"),
@@ -177,7 +199,7 @@ impl Config {
                 compaction_invalid_percentage: self.number("log-compaction-invalid-percentage"),
                 compaction_garbage_percentage: self.number("log-compaction-garbage-percentage"),
                 compaction_invalid_min: self.number("log-compaction-invalid-min"),
-                index_enabled: self.is_yes("log-index"),
+                index: index_policy(self.value("log-index")),
                 is_instant: self.value("recovery") == "instant",
                 index_cut_bytes: self.number("log-index-cut-bytes"),
                 compaction_enabled: self.is_yes("log-compaction"),
@@ -232,7 +254,26 @@ impl Options {
     /// two: no descriptors are kept back for them then.
     #[must_use]
     pub const fn fetched_files(&self) -> usize {
-        if self.log.enabled && (self.log.index_enabled || self.eviction.is_cold()) { 32 } else { 2 }
+        let has_index = !matches!(self.log.index, IndexPolicy::No);
+        if self.log.enabled && (has_index || self.eviction.is_cold()) { 32 } else { 2 }
+    }
+
+    /// What one request may bring into memory.
+    #[must_use]
+    pub const fn request_bytes_max(&self) -> u64 {
+        match self.maxmemory_bytes {
+            0 => u64::MAX,
+            limit => limit / 2,
+        }
+    }
+
+    /// What may be in memory, or on its way there, for requests that wait.
+    #[must_use]
+    pub const fn fetch_bytes_max(&self) -> u64 {
+        match self.maxmemory_bytes {
+            0 => 256 << 20,
+            limit => limit / 4,
+        }
     }
 
     /// How many bytes keys may take whose values are not in memory.
@@ -252,6 +293,14 @@ impl Options {
         } else {
             None
         }
+    }
+}
+
+fn index_policy(name: &str) -> IndexPolicy {
+    match name {
+        "no" => IndexPolicy::No,
+        "auto" => IndexPolicy::Auto,
+        _ => IndexPolicy::Yes,
     }
 }
 

@@ -19,6 +19,7 @@ use keyspace::effects::DbKey;
 
 use super::call::Attempt;
 use super::client::ReplyMode;
+use super::fetch_budget::RequestId;
 use super::sessions::Sessions;
 use super::transaction::args_memory_bytes;
 use super::{ClientKey, Engine};
@@ -37,12 +38,7 @@ pub(crate) enum Wait {
     /// That the log keeps up with what is written.
     Room,
     /// That so much of what its request needs is in memory.
-    Fetch {
-        /// Which wait it is: a client's place may be another one's by now.
-        wait: u64,
-        /// How many.
-        left: usize,
-    },
+    Fetch(RequestId),
     /// That the owner of the engine has done what it was asked for.
     HostRequest,
 }
@@ -72,7 +68,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(self, Self::Pause | Self::Room | Self::Fetch { .. } | Self::HostRequest)
+        !matches!(self, Self::Pause | Self::Room | Self::Fetch(_) | Self::HostRequest)
     }
 
     /// The memory that it points to, in bytes.
@@ -85,7 +81,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Fetch { .. } | Self::HostRequest => None,
+            Self::Pause | Self::Room | Self::Fetch(_) | Self::HostRequest => None,
         }
     }
 }
@@ -101,7 +97,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch { .. });
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch(_));
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -168,7 +164,7 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. } | Wait::Pause | Wait::Fetch { .. } | Wait::HostRequest => {}
+            Wait::Replicas { .. } | Wait::Pause | Wait::Fetch(_) | Wait::HostRequest => {}
         }
         Some(wait)
     }
@@ -210,7 +206,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Fetch { .. } | Wait::HostRequest => {}
+            Wait::Pause | Wait::Room | Wait::Fetch(_) | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }
@@ -266,7 +262,7 @@ impl Sessions {
 
     /// Lets the clients go on that waited for what nothing brings any more.
     pub(super) fn resume_fetching(&mut self, keyspace: &mut Keyspace) {
-        self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch { .. }));
+        self.resume_all(keyspace, |wait| matches!(wait, Wait::Fetch(_)));
     }
 
     fn resume_all(&mut self, keyspace: &mut Keyspace, is_over: impl Fn(&Wait) -> bool) {

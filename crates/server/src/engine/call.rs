@@ -64,6 +64,10 @@ impl Engine {
             // What could not be read between commands is no command's failure.
             self.shard.keyspace.take_restore_failure();
             self.shard.keyspace.forget_lookups();
+            if self.shard.keyspace.may_lack() {
+                let bytes_max = self.reading_bytes_max();
+                self.shard.keyspace.limit_reading(bytes_max);
+            }
         }
         self.shard.keyspace.begin_command(unix_us / 1000);
         let may_lack = self.shard.keyspace.may_lack();
@@ -123,6 +127,16 @@ impl Engine {
             self.settle(lsn);
         }
         blocking
+    }
+
+    /// How much a command may read itself, which no eviction can make room for while it runs: half of what
+    /// memory may hold, less what it holds above that.
+    fn reading_bytes_max(&self) -> u64 {
+        if self.options.room_bytes().is_none() {
+            return u64::MAX;
+        }
+        let (limit_bytes, half) = (self.options.maxmemory_bytes, self.options.request_bytes_max());
+        half.min((limit_bytes + half).saturating_sub(self.deps.host.used_bytes()))
     }
 
     /// Brings back the keys that a command names, so that it is not executed if one cannot be read.
@@ -332,11 +346,16 @@ impl Engine {
     }
 }
 
+/// What a client is told whose request is too much for the memory.
+pub(super) const TOO_MUCH: &str =
+    "OOM the values that this command needs take more than half of 'maxmemory'.";
+
 /// What a client is told whose key cannot be brought back.
 pub(super) fn restore_error(error: &RestoreError) -> CommandError {
     let code = match error {
         RestoreError::Io(_) => "IOERR",
         RestoreError::Corrupt(_) => "CORRUPT",
+        RestoreError::TooMuch => return CommandError::Other(TOO_MUCH.into()),
     };
     CommandError::Other(format!("{code} a key cannot be brought back into memory: {error}").into())
 }

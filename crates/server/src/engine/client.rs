@@ -8,6 +8,7 @@ use keyspace::effects::DbKey;
 use resp::{Limits, Parser, Protocol};
 
 use super::blocking::Wait;
+use super::fetch_budget::RequestId;
 use super::output::Output;
 use super::pubsub::Subscriptions;
 use super::transaction::Transaction;
@@ -100,8 +101,8 @@ pub(crate) struct Session {
     /// A watched key has changed: EXEC will execute nothing.
     pub(crate) is_watch_dirty: bool,
     pub(crate) wait: Option<Box<Wait>>,
-    /// Its next request has waited for its keys already.
-    pub(crate) has_fetched: bool,
+    /// Its next request waits for its keys, or has.
+    pub(crate) fetched: Option<RequestId>,
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     pub(crate) is_monitor: bool,
     /// Its commands are no use of the keys that they read (CLIENT NO-TOUCH).

@@ -9,6 +9,7 @@ use command::table::Command;
 use resp::ProtocolError;
 
 use super::batch::{self, Batch, End};
+use super::call::TOO_MUCH;
 use super::client::{Closing, ReplyMode};
 use super::fetches::FetchWait;
 use super::{ClientKey, Engine, commands};
@@ -150,12 +151,12 @@ impl Engine {
         let client = &mut self.sessions[key];
         client.connection.output.unmute();
         if flow == Flow::Done {
-            client.session.has_fetched = false;
             client.session.reply_mode = match client.session.reply_mode {
                 ReplyMode::SkipNext => ReplyMode::Skip,
                 ReplyMode::Skip => ReplyMode::On,
                 stays => stays,
             };
+            self.release_fetched(key);
         }
         flow
     }
@@ -197,11 +198,7 @@ impl Engine {
             match self.fetch_wait(key, command, args) {
                 FetchWait::None => self.execute(key, command, args),
                 FetchWait::Waits => return Flow::Postponed,
-                FetchWait::TooMuch => {
-                    let error = "OOM the values that this command needs take more than half of \
-                                 'maxmemory'.";
-                    self.refuse(key, Some(command), error);
-                }
+                FetchWait::TooMuch => self.refuse(key, Some(command), TOO_MUCH),
             }
         }
         Flow::Done

@@ -1,8 +1,8 @@
 //! Commands that wait until their keys are in memory.
 //!
 //! ```text
-//!   request ── a key is cold ─► asked for, once however many want it ─► Fetching, other threads
-//!      ▲                          the client waits; the request stays in its input
+//!   request ── a key is cold ─► FetchBudget ── asked for, once however many want it ─► Fetching
+//!      ▲                          the client waits; the request stays in its input       │ other threads
 //!      └──── executed again ◄── all of its keys were told of ◄────── Fetched
 //! ```
 //!
@@ -12,18 +12,16 @@
 //! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
 //! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use base::DbIndex;
 use command::argument;
 use command::keys::KeyAt;
 use command::spec::KeyFlags;
 use command::table::Command;
-use keyspace::{HASH_GRAIN, Missing, NamesFor, NamesFound, Need, Restored};
+use keyspace::{HASH_GRAIN, Missing, NamesFor, NamesFound, NamesWanted, Need, Restored};
 
 use super::batch::Batch;
 use super::blocking::Wait;
+use super::fetch_budget::RequestId;
 use super::sessions::Sessions;
 use super::shard::Wanted;
 use super::transaction::Transaction;
@@ -45,31 +43,8 @@ pub(super) enum FetchWait {
     None,
     /// It is executed again when all is there.
     Waits,
-    /// It needs more than half of what memory may hold.
+    /// It needs more than half of what memory may hold, as far as that is known, or has turned out.
     TooMuch,
-}
-
-/// See the file's top.
-#[derive(Debug, Default)]
-pub(super) struct Fetches {
-    /// What was asked for, and the waits that end with it.
-    asked: BTreeMap<Missing, Vec<(ClientKey, u64)>>,
-    /// Names that were asked for, and the wait that ends with them.
-    names: BTreeMap<u64, (ClientKey, u64)>,
-    last_wait: u64,
-}
-
-impl Fetches {
-    /// How many keys were asked for and have not come yet.
-    pub(super) fn len(&self) -> usize {
-        self.asked.len() + self.names.len()
-    }
-
-    /// Nothing that was asked for comes any more.
-    pub(super) fn clear(&mut self) {
-        self.asked.clear();
-        self.names.clear();
-    }
 }
 
 impl Engine {
@@ -80,9 +55,10 @@ impl Engine {
         command: Command,
         args: &[&[u8]],
     ) -> FetchWait {
-        let session = &mut self.sessions[key].session;
-        if session.has_fetched {
-            return FetchWait::None;
+        let session = &self.sessions[key].session;
+        if let Some(id) = session.fetched {
+            let is_too_much = self.fetches.is_too_much(id);
+            return if is_too_much { FetchWait::TooMuch } else { FetchWait::None };
         }
         let all_missing = match &session.transaction {
             Some(_) if command.name == "exec" => self.missing_of_exec(key),
@@ -91,68 +67,74 @@ impl Engine {
                 self.missing(db, command, args)
             }
         };
-        let limit_bytes = self.options.maxmemory_bytes;
-        let bytes: u64 = all_missing.iter().map(|it| it.bytes).sum();
-        // One value may be as large as it is.
-        if limit_bytes > 0 && bytes > limit_bytes / 2 && all_missing.len() > 1 {
-            return FetchWait::TooMuch;
-        }
-        self.fetches.last_wait += 1;
-        let wait = self.fetches.last_wait;
-        let mut left = 0;
-        for missing in all_missing {
-            if let Some(waits) = self.ask(missing) {
-                waits.push((key, wait));
-                left += 1;
-            }
-        }
-        if self.ask_for_names(key, wait, command, args) {
-            left += 1;
-        }
-        if left == 0 {
+        let names = self.names_wanted(key, command, args);
+        if all_missing.is_empty() && names.is_none() {
             return FetchWait::None;
         }
-        self.sessions[key].session.has_fetched = true;
-        self.sessions.start_wait(key, Wait::Fetch { wait, left });
+        let known_bytes: u64 = all_missing.iter().map(|it| it.bytes).sum();
+        // One value may be as large as it is.
+        let is_one = all_missing.len() == 1;
+        let limit_bytes = self.options.request_bytes_max();
+        if known_bytes > limit_bytes && !is_one {
+            return FetchWait::TooMuch;
+        }
+        // Where keys are evicted, all that are there fit: they come back by themselves, too.
+        let is_bounded = !is_one && self.options.eviction.is_cold();
+        let bytes_max = if is_bounded { limit_bytes } else { u64::MAX };
+        let id = self.fetches.enter(key, all_missing, bytes_max);
+        self.sessions[key].session.fetched = Some(id);
+        self.sessions.start_wait(key, Wait::Fetch(id));
+        if let Some(wanted) = names {
+            self.ask_for_names(id, wanted);
+        }
+        self.ask_more();
+        if self.fetches.end_if_over(id).is_some() {
+            self.sessions.end_fetch(key, id);
+        }
+        if self.sessions[key].session.wait.is_none() {
+            // Nothing of it can be asked for.
+            return FetchWait::None;
+        }
         FetchWait::Waits
     }
 
-    /// Asks for names of keys that a command looks at and that are not in memory. Whether there are any.
-    fn ask_for_names(
+    /// Names of keys that a command looks at and that are not in memory.
+    fn names_wanted(
         &mut self,
         key: ClientKey,
-        wait: u64,
         command: Command,
         args: &[&[u8]],
-    ) -> bool {
+    ) -> Option<NamesWanted> {
         let session = &self.sessions[key].session;
-        let Some((purpose, count)) = names_of(command, args) else { return false };
+        let (purpose, count) = names_of(command, args)?;
         if session.transaction.is_some() {
-            return false;
+            return None;
         }
         let db = session.db;
-        let Some(wanted) = self.shard.keyspace.names_wanted(db, purpose, count) else {
-            return false;
-        };
+        self.shard.keyspace.names_wanted(db, purpose, count)
+    }
+
+    fn ask_for_names(&mut self, id: RequestId, wanted: NamesWanted) {
         let number = wanted.number;
-        let is_asked = self.shard.ask(Wanted::Names(wanted));
-        if is_asked {
-            self.fetches.names.insert(number, (key, wait));
+        if self.shard.ask(Wanted::Names(wanted)) {
+            self.fetches.note_names(number, id);
         } else {
             self.shard.keyspace.forget_names_wanted(number);
         }
-        is_asked
     }
 
     /// Names were read, or could not be: the client that waits for them goes on.
     pub(super) fn named(&mut self, number: u64, found: Option<NamesFound>) {
-        let waiting = self.fetches.names.remove(&number);
-        let is_waited_for =
-            waiting.is_some_and(|(client, wait)| self.sessions.end_fetch(client, wait));
+        let waiting = self.fetches.named(number);
         match found {
-            Some(found) if is_waited_for => self.shard.keyspace.install_names(number, found),
+            Some(found) if waiting.is_some() => self.shard.keyspace.install_names(number, found),
             // What could not be read is read once more by the command, which says why it cannot be.
             _ => self.shard.keyspace.forget_names_wanted(number),
+        }
+        if let Some(id) = waiting
+            && let Some(client) = self.fetches.end_if_over(id)
+        {
+            self.sessions.end_fetch(client, id);
         }
     }
 
@@ -161,14 +143,20 @@ impl Engine {
         limit_bytes > 0 && self.deps.host.used_bytes() > limit_bytes
     }
 
-    /// Asks for the keys of a request that is executed later.
+    /// Asks for the keys of a request that is executed later, as far as there is room for them.
     pub(super) fn fetch_ahead(&mut self, key: ClientKey, command: Command, args: &[&[u8]]) {
         if self.is_short_of_memory() {
             return;
         }
         let db = self.sessions[key].session.db;
         for missing in self.missing(db, command, args) {
-            self.ask(missing);
+            if !self.fetches.has_room_ahead(self.options.fetch_bytes_max()) {
+                return;
+            }
+            if !self.fetches.is_asked(&missing) && self.shard.ask(Wanted::Missing(missing.clone()))
+            {
+                self.fetches.note_asked(missing, None);
+            }
         }
     }
 
@@ -185,16 +173,26 @@ impl Engine {
         }
     }
 
-    /// Asks for something, unless it was asked for. The waits that end with it; `None` if it cannot
-    /// be asked for.
-    fn ask(&mut self, missing: Missing) -> Option<&mut Vec<(ClientKey, u64)>> {
-        let Self { fetches, shard, .. } = self;
-        match fetches.asked.entry(missing) {
-            Entry::Occupied(asked) => Some(asked.into_mut()),
-            Entry::Vacant(new) => {
-                let is_asked = shard.ask(Wanted::Missing(new.key().clone()));
-                is_asked.then(|| new.insert(Vec::new()))
+    /// Asks for what waiting requests need, as far as the budget allows.
+    fn ask_more(&mut self) {
+        let Self { fetches, shard, sessions, options, .. } = self;
+        while let Some((id, missing)) = fetches.next(options.fetch_bytes_max()) {
+            // It may have come meanwhile, or been deleted.
+            let is_asked = fetches.is_asked(&missing)
+                || (shard.keyspace.lacks(&missing) && shard.ask(Wanted::Missing(missing.clone())));
+            if is_asked {
+                fetches.note_asked(missing, Some(id));
+            } else if let Some(client) = fetches.end_if_over(id) {
+                sessions.end_fetch(client, id);
             }
+        }
+    }
+
+    /// What was read for a client's request was used, or is not wanted any more.
+    pub(super) fn release_fetched(&mut self, key: ClientKey) {
+        if let Some(id) = self.sessions[key].session.fetched.take() {
+            self.fetches.release(id);
+            self.ask_more();
         }
     }
 
@@ -295,12 +293,13 @@ impl Engine {
 
     /// Something was read, or could not be: the clients that wait for it go on.
     pub(super) fn fetched(&mut self, missing: &Missing, restored: Option<Restored>) {
+        let bytes = restored.as_ref().map_or(0, Restored::bytes) as u64;
         if let Some(restored) = restored {
             self.shard.keyspace.install(restored);
         }
-        for (client, wait) in self.fetches.asked.remove(missing).unwrap_or_default() {
-            self.sessions.end_fetch(client, wait);
-        }
+        let Self { fetches, sessions, .. } = self;
+        fetches.came(missing, bytes, |client, id| sessions.end_fetch(client, id));
+        self.ask_more();
     }
 }
 
@@ -334,20 +333,12 @@ fn need_of(command: Command, flags: KeyFlags) -> Need {
 }
 
 impl Sessions {
-    /// One of the things that a client waits for was told of. Whether it did wait for it.
-    fn end_fetch(&mut self, key: ClientKey, wait: u64) -> bool {
-        let Some(client) = self.clients.get_mut(key) else { return false };
-        let Some(Wait::Fetch { wait: current, left }) = client.session.wait.as_deref_mut() else {
-            return false;
-        };
-        if *current != wait {
-            return false;
-        }
-        *left -= 1;
-        if *left == 0 {
+    /// All that a client's request waits for has come, or cannot.
+    fn end_fetch(&mut self, key: ClientKey, id: RequestId) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        if matches!(client.session.wait.as_deref(), Some(Wait::Fetch(waits)) if *waits == id) {
             client.session.wait = None;
             self.resumed.push_back(key);
         }
-        true
     }
 }

@@ -26,6 +26,7 @@ mod client_eviction;
 mod commands;
 mod congestion;
 mod dispatch;
+mod fetch_budget;
 mod fetches;
 mod held;
 mod histogram;
@@ -139,7 +140,7 @@ pub struct Engine {
 
     pause: Option<commands::client_pause::Pause>,
     sleep: sleep::Sleep,
-    fetches: fetches::Fetches,
+    fetches: fetch_budget::FetchBudget,
     /// What reads a log that is being turned on.
     opened_source: Option<ColdSource>,
     in_transaction: bool,
@@ -185,7 +186,7 @@ impl Engine {
             run_id,
             pause: None,
             sleep: sleep::Sleep::default(),
-            fetches: fetches::Fetches::default(),
+            fetches: fetch_budget::FetchBudget::default(),
             opened_source: None,
             in_transaction: false,
             checkpoint_after_exec: false,
@@ -296,8 +297,8 @@ impl Engine {
             if self.shard.keyspace.freeing() > 0 {
                 self.shard.keyspace.free_step(FREED_ITEMS_MAX);
             }
-            if self.options.log.enabled && self.options.debug_drop_values > 0 {
-                self.shard.drop_some(self.options.debug_drop_values);
+            if self.options.log.enabled && self.options.debug.drop_values > 0 {
+                self.shard.drop_some(self.options.debug.drop_values);
             }
         }
         // Takes note of blocks that are written or durable, and so of devices that are free again.
@@ -483,6 +484,7 @@ impl Engine {
         }
         self.sessions.unwatch_all(key, &mut self.shard.keyspace);
         self.sessions.stop_waiting(key, &mut self.shard.keyspace);
+        self.release_fetched(key);
         self.sessions.unsubscribe_all(key);
         self.sessions.monitors.retain(|monitor| *monitor != key);
     }

@@ -223,10 +223,10 @@ impl LogRestorer {
         for addr in addrs.drain(..) {
             self.check_ending()?;
             let found = match self.record(addr) {
-                Err(error @ RestoreError::Io(_)) => return Err(error),
                 Ok(Some(found)) => found,
                 // It was changed meanwhile, and is in memory; or only its damage is left.
                 Ok(None) | Err(RestoreError::Corrupt(_)) => continue,
+                Err(error) => return Err(error),
             };
             let record = found.record();
             if record.db == wanted.db && wanted.wants(record.key) {

@@ -169,9 +169,9 @@ impl Warmup {
                 None => *reading = Reading::Nothing,
                 Some(addr) => {
                     match self.restorer.record(addr) {
-                        Err(error @ RestoreError::Io(_)) => return Err(error),
                         Ok(Some(found)) => self.take(&found.record(), addr)?,
                         Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+                        Err(error) => return Err(error),
                     }
                     if let Stage::Segments { reading: Reading::Records(left), .. } = &mut self.stage
                     {

@@ -60,6 +60,9 @@ fn figures_of_index(index: &IndexFigures, out: &mut String) {
     line(out, "redo_index_cut_lsn", index.cut_lsn);
     line(out, "redo_index_runs", index.runs);
     line(out, "redo_index_bytes", index.bytes);
+    line(out, "redo_index_usable", u8::from(index.of_log.is_believed));
+    line(out, "redo_index_lag_bytes", index.of_log.lag_bytes);
+    line(out, "redo_index_unfinished_starts", index.of_log.unfinished_starts);
     line(out, "redo_index_given_up", u8::from(index.is_given_up));
     line(out, "redo_index_last_error", one_line(index.last_error.as_deref()));
 }
@@ -85,6 +88,6 @@ fn figures_of_device(index: usize, device: &DeviceStats) -> String {
 }
 
 /// An error as INFO shows it.
-fn one_line(error: Option<&str>) -> String {
+pub(super) fn one_line(error: Option<&str>) -> String {
     error.unwrap_or("none").replace([',', '\r', '\n'], " ")
 }

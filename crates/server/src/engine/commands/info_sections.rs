@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::super::super::LogHealth;
+use super::super::info_redo::one_line;
 use super::{Engine, REDIS_VERSION};
 
 /// Adds a line.
@@ -175,6 +176,7 @@ fn recovery(engine: &Engine, out: &mut String) {
     let figures = engine.shard.restore_figures(engine.time.now_us);
     let state = match figures {
         _ if engine.shard.is_loading() => "loading",
+        Some(figures) if figures.is_failing => "failing",
         Some(_) if engine.shard.restore_failure().is_some() => "on_demand",
         Some(figures) if !figures.is_done => "restoring",
         _ => "done",
@@ -190,6 +192,7 @@ fn recovery(engine: &Engine, out: &mut String) {
     line(out, "recovery_keys_per_sec", per_second);
     line(out, "recovery_eta_seconds", figures.keys_cold / per_second.max(1));
     line(out, "recovery_log_garbage_known", u8::from(engine.shard.knows_validity()));
+    line(out, "recovery_last_error", one_line(engine.shard.restore_failure()));
 }
 
 /// What memory lacks, and how it comes back.
@@ -202,7 +205,9 @@ fn cold(engine: &Engine, out: &mut String) {
     line(out, "cold_fetches", stats.warmed);
     line(out, "cold_blocking_fetches", stats.fetched);
     line(out, "cold_failures", stats.failed);
-    line(out, "cold_fetches_waiting", engine.fetches.len());
+    line(out, "cold_fetches_waiting", engine.fetches.asked_count());
+    line(out, "cold_fetching_clients", engine.fetches.waiting_count());
+    line(out, "cold_fetched_bytes", engine.fetches.bytes());
 }
 
 pub(super) fn persistence(engine: &Engine, out: &mut String) {

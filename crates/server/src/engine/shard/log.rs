@@ -74,6 +74,8 @@ pub struct IndexFigures {
     pub runs: u64,
     /// See `runs`.
     pub bytes: u64,
+    /// How the log stands with it.
+    pub of_log: redo::IndexStats,
     /// Whether it was removed until the next start.
     pub is_given_up: bool,
     /// Why a step failed last.

@@ -33,6 +33,11 @@ pub enum Comeback {
     Keys(Vec<Restored>),
     /// Every key was told of.
     Done,
+    /// The device fails. What was not told of comes back when it is asked for, until it is
+    /// [`Comeback::Again`].
+    Failing(String),
+    /// The device works again.
+    Again,
     /// It cannot go on. What was not told of comes back when it is asked for.
     Failed(String),
     /// The index is damaged, or says what the log does not: nothing may be believed of it.
@@ -102,6 +107,17 @@ pub(crate) struct RestoreFigures {
     pub elapsed_us: u64,
     /// Whether every key is in memory.
     pub is_done: bool,
+    /// Whether the device fails that they come from, and is tried again.
+    pub is_failing: bool,
+}
+
+/// Whether keys come back unasked.
+enum Course {
+    Going,
+    /// For this reason none does; it is tried again and again.
+    Failing(String),
+    /// For this reason none does until the next start.
+    Ended(String),
 }
 
 /// See the file's top.
@@ -110,8 +126,7 @@ pub(crate) struct Restoring {
     /// Taken, and not yet taken over.
     next: Option<Comeback>,
     is_done: bool,
-    /// Why no more comes unasked.
-    pub(in crate::engine) failure: Option<String>,
+    course: Course,
     /// There was no room for some keys.
     has_left_out: bool,
     /// The index contradicts the log, or is damaged.
@@ -122,14 +137,40 @@ pub(crate) struct Restoring {
 }
 
 impl Restoring {
-    fn fail(&mut self, why: String, logger: &Logger) {
-        if self.failure.is_some() {
+    /// Why nothing comes back unasked now.
+    fn failure(&self) -> Option<&str> {
+        match &self.course {
+            Course::Going => None,
+            Course::Failing(why) | Course::Ended(why) => Some(why),
+        }
+    }
+
+    fn note_failing(&mut self, why: String, logger: &Logger) {
+        if matches!(self.course, Course::Going) {
+            logger.warning(&format!(
+                "The log cannot be read in the background, and is tried again. Until then keys come \
+                 back only when they are asked for, and nothing is compacted before it is known what \
+                 is garbage: {why}"
+            ));
+            self.course = Course::Failing(why);
+        }
+    }
+
+    fn note_again(&mut self, logger: &Logger) {
+        if matches!(self.course, Course::Failing(_)) {
+            logger.notice("The log can be read in the background again");
+            self.course = Course::Going;
+        }
+    }
+
+    fn end(&mut self, why: String, logger: &Logger) {
+        if matches!(self.course, Course::Ended(_)) {
             return;
         }
         logger.warning(&format!(
             "Keys come back only when they are asked for, until the next start: {why}"
         ));
-        self.failure = Some(why);
+        self.course = Course::Ended(why);
     }
 }
 
@@ -140,7 +181,7 @@ impl Shard {
             source,
             next: None,
             is_done: false,
-            failure: None,
+            course: Course::Going,
             has_left_out: false,
             distrust: None,
             since_us: now_us,
@@ -215,9 +256,9 @@ impl Shard {
         self.restoring.as_ref().is_some_and(|restoring| restoring.next.is_some())
     }
 
-    /// Why nothing comes back unasked any more.
+    /// Why nothing comes back unasked now.
     pub(in crate::engine) fn restore_failure(&self) -> Option<&str> {
-        self.restoring.as_ref()?.failure.as_deref()
+        self.restoring.as_ref()?.failure()
     }
 
     /// How far it is; `None` if no key was cold at the start.
@@ -228,6 +269,7 @@ impl Shard {
             keys_cold: self.keyspace.cold_keys(),
             elapsed_us: now_us.saturating_sub(restoring.since_us),
             is_done: false,
+            is_failing: matches!(restoring.course, Course::Failing(_)),
         })
     }
 
@@ -273,17 +315,20 @@ impl Shard {
                     }
                 }
                 Comeback::Done => restoring.is_done = true,
-                Comeback::Failed(why) => restoring.fail(why, logger),
+                Comeback::Failing(why) => restoring.note_failing(why, logger),
+                Comeback::Again => restoring.note_again(logger),
+                Comeback::Failed(why) => restoring.end(why, logger),
                 Comeback::Distrusted(why) => _ = restoring.distrust.get_or_insert(why),
             }
         }
         let left = self.keyspace.cold_keys();
         let now_us = clock.monotonic_us();
-        let is_over = restoring.is_done || (restoring.failure.is_some() && left == 0);
+        let has_ended = matches!(restoring.course, Course::Ended(_));
+        let is_over = restoring.is_done || (has_ended && left == 0);
         if is_over {
             return self.end_restoring(now_us, logger);
         }
-        if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure.is_none() {
+        if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure().is_none() {
             restoring.told_us = now_us;
             let done = restoring.keys_total.saturating_sub(left);
             let percent = done * 100 / restoring.keys_total.max(1);
@@ -299,7 +344,7 @@ impl Shard {
             let why = format!("{left} keys that the index has counted were not found in the log");
             if let Some(restoring) = &mut self.restoring {
                 restoring.is_done = false;
-                restoring.fail(why, logger);
+                restoring.end(why, logger);
             }
             return;
         }

@@ -9,6 +9,7 @@ mod log_switch;
 mod messages;
 mod overload;
 mod protocol;
+mod restoring;
 mod server;
 mod transactions;
 mod waiting;

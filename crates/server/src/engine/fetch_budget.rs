@@ -1,0 +1,388 @@
+//! Which keys are read for which requests, and how much of memory that may take.
+//!
+//! ```text
+//!   request ─► unasked keys ── in turn, a key each ─► asked ── other threads ─► came ─► executed ─► released
+//!                                     ▲                 └──────── charged ────────┘
+//!                                     └─ as long as all that is charged is within the budget; the oldest
+//!                                        request always
+//! ```
+//!
+//! What was read for a request takes memory until it is executed, and before that nothing of it is of use. So
+//! no more is asked for than the budget allows, whichever clients want it. The oldest request that still
+//! waits is always read for: it ends, is executed, and gives back what it has taken, so none waits for ever.
+//! As keys are asked for in turn, one a request, a request for one key does not stand behind all of those
+//! of a request for a million.
+//!
+//! How large a value is that was never in memory is known when it has come: what is asked for is charged
+//! with what those that came last had.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use keyspace::Missing;
+
+use super::ClientKey;
+
+/// So many keys are asked for at a time: more would only wait for the threads that read.
+const ASKED_MAX: usize = 128;
+
+/// What a value of unknown size is charged with at first, and at least.
+const EXPECTED_BYTES: u64 = 16 << 10;
+const EXPECTED_BYTES_MIN: u64 = 64;
+
+/// The number of a request that waits for keys, or has: larger ones are younger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RequestId(u64);
+
+/// A request that waits for keys, or has.
+#[derive(Debug)]
+struct Request {
+    client: ClientKey,
+    /// What is still to be asked for.
+    unasked: Vec<Missing>,
+    /// How many keys it waits for that were asked for.
+    asked: usize,
+    /// What has come and is charged to it.
+    bytes: u64,
+    /// What has come, and counts against `bytes_max`.
+    came_bytes: u64,
+    /// More than this it may not bring into memory.
+    bytes_max: u64,
+    is_too_much: bool,
+}
+
+impl Request {
+    fn is_waiting(&self) -> bool {
+        self.asked > 0 || !self.unasked.is_empty()
+    }
+}
+
+/// A key that was asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    expected_bytes: u64,
+    requests: Vec<RequestId>,
+}
+
+/// See the file's top.
+#[derive(Debug)]
+pub(crate) struct FetchBudget {
+    requests: BTreeMap<RequestId, Request>,
+    /// Those that still wait, the oldest first.
+    waiting: BTreeSet<RequestId>,
+    /// Those that have something to ask for, in the order of their turns.
+    turns: VecDeque<RequestId>,
+    asked: BTreeMap<Missing, Asked>,
+    asked_bytes: u64,
+    /// Names of keys that were asked for, which take little.
+    names: BTreeMap<u64, RequestId>,
+    /// What has come for requests that were not executed yet.
+    came_bytes: u64,
+    /// How large a value of unknown size is taken to be.
+    expected_bytes: u64,
+    last_id: u64,
+}
+
+impl Default for FetchBudget {
+    fn default() -> Self {
+        Self {
+            requests: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            turns: VecDeque::new(),
+            asked: BTreeMap::new(),
+            asked_bytes: 0,
+            names: BTreeMap::new(),
+            came_bytes: 0,
+            expected_bytes: EXPECTED_BYTES,
+            last_id: 0,
+        }
+    }
+}
+
+impl FetchBudget {
+    /// How much was asked for and has not come yet.
+    pub(crate) fn asked_count(&self) -> usize {
+        self.asked.len() + self.names.len()
+    }
+
+    /// How many clients wait for keys.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// What is charged.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.asked_bytes + self.came_bytes
+    }
+
+    /// Nothing that was asked for comes any more, and no request waits.
+    pub(crate) fn clear(&mut self) {
+        let Self { expected_bytes, last_id, .. } = *self;
+        *self = Self { expected_bytes, last_id, ..Self::default() };
+    }
+
+    /// A request waits for `keys`, which may bring up to `bytes_max` into memory.
+    pub(crate) fn enter(
+        &mut self,
+        client: ClientKey,
+        mut keys: Vec<Missing>,
+        bytes_max: u64,
+    ) -> RequestId {
+        self.last_id += 1;
+        let id = RequestId(self.last_id);
+        keys.reverse();
+        let (unasked, asked) = (keys, 0);
+        let (bytes, came_bytes, is_too_much) = (0, 0, false);
+        let request = Request { client, unasked, asked, bytes, came_bytes, bytes_max, is_too_much };
+        self.requests.insert(id, request);
+        self.waiting.insert(id);
+        self.turns.push_back(id);
+        id
+    }
+
+    /// Whether a request needs more than it may bring into memory.
+    pub(crate) fn is_too_much(&self, id: RequestId) -> bool {
+        self.requests.get(&id).is_some_and(|request| request.is_too_much)
+    }
+
+    /// A request was executed, or its client is gone.
+    pub(crate) fn release(&mut self, id: RequestId) {
+        if let Some(request) = self.requests.remove(&id) {
+            self.came_bytes -= request.bytes;
+            self.waiting.remove(&id);
+        }
+    }
+
+    /// What is to be asked for next, within the budget, and for which request; `None` if nothing is.
+    pub(crate) fn next(&mut self, budget_bytes: u64) -> Option<(RequestId, Missing)> {
+        if self.asked.len() >= ASKED_MAX {
+            return None;
+        }
+        if self.bytes() < budget_bytes {
+            while let Some(id) = self.turns.pop_front() {
+                let Some(request) = self.requests.get_mut(&id) else { continue };
+                let Some(missing) = request.unasked.pop() else { continue };
+                if !request.unasked.is_empty() {
+                    self.turns.push_back(id);
+                }
+                return Some((id, missing));
+            }
+            return None;
+        }
+        let oldest = *self.waiting.first()?;
+        let missing = self.requests.get_mut(&oldest)?.unasked.pop()?;
+        Some((oldest, missing))
+    }
+
+    /// Whether a key was asked for.
+    pub(crate) fn is_asked(&self, missing: &Missing) -> bool {
+        self.asked.contains_key(missing)
+    }
+
+    /// Whether something may be asked for that no request waits for yet.
+    pub(crate) fn has_room_ahead(&self, budget_bytes: u64) -> bool {
+        self.asked.len() < ASKED_MAX / 2 && self.bytes() < budget_bytes / 2
+    }
+
+    /// A key was asked for, now or before, by a request or ahead of any.
+    pub(crate) fn note_asked(&mut self, missing: Missing, id: Option<RequestId>) {
+        let expected_bytes = match missing.bytes {
+            0 => self.expected_bytes,
+            known => known,
+        };
+        let asked = self.asked.entry(missing).or_insert_with(|| {
+            self.asked_bytes += expected_bytes;
+            Asked { expected_bytes, requests: Vec::new() }
+        });
+        if let Some(id) = id {
+            asked.requests.push(id);
+            self.requests.entry(id).and_modify(|request| request.asked += 1);
+        }
+    }
+
+    /// Names with this number were asked for by a request.
+    pub(crate) fn note_names(&mut self, number: u64, id: RequestId) {
+        self.names.insert(number, id);
+        self.requests.entry(id).and_modify(|request| request.asked += 1);
+    }
+
+    /// Names have come, or cannot. Returns the request that waits for them, if it does still.
+    pub(crate) fn named(&mut self, number: u64) -> Option<RequestId> {
+        let id = self.names.remove(&number)?;
+        self.requests.get_mut(&id)?.asked -= 1;
+        Some(id)
+    }
+
+    /// A key has come, with so many bytes, or cannot. Calls `ready` with each client whose request waits for
+    /// nothing any more.
+    pub(crate) fn came(
+        &mut self,
+        missing: &Missing,
+        bytes: u64,
+        mut ready: impl FnMut(ClientKey, RequestId),
+    ) {
+        let Some(asked) = self.asked.remove(missing) else { return };
+        self.asked_bytes -= asked.expected_bytes;
+        if missing.bytes == 0 && bytes > 0 {
+            let expected_bytes = self.expected_bytes - self.expected_bytes / 8;
+            self.expected_bytes = bytes.max(expected_bytes).max(EXPECTED_BYTES_MIN);
+        }
+        // It is there once, however many have waited for it.
+        let mut charged_bytes = bytes;
+        for id in asked.requests {
+            let Some(request) = self.requests.get_mut(&id) else { continue };
+            request.asked -= 1;
+            self.came_bytes += charged_bytes;
+            request.bytes += std::mem::take(&mut charged_bytes);
+            request.came_bytes += bytes;
+            if request.came_bytes > request.bytes_max {
+                request.is_too_much = true;
+                request.unasked.clear();
+            }
+            if let Some(client) = self.end_if_over(id) {
+                ready(client, id);
+            }
+        }
+    }
+
+    /// Ends the wait of a request for which there is nothing to wait. Returns its client if it has ended.
+    pub(crate) fn end_if_over(&mut self, id: RequestId) -> Option<ClientKey> {
+        let request = self.requests.get(&id)?;
+        let is_over = !request.is_waiting() && self.waiting.remove(&id);
+        is_over.then_some(request.client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{DbId, RecordAddr, SegmentId};
+
+    use super::*;
+    use crate::engine::client::Client;
+    use crate::engine::slab::Slab;
+
+    const BUDGET_BYTES: u64 = 1000;
+
+    fn key(number: u32, bytes: u64) -> Missing {
+        let addr = (bytes > 0).then(|| RecordAddr::new(SegmentId(1), number));
+        Missing { db: DbId(0), key: number.to_le_bytes().into(), addr, bytes }
+    }
+
+    struct World {
+        fetches: FetchBudget,
+        client: ClientKey,
+        ready: Vec<RequestId>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let client = Slab::default().insert(Client::default());
+            Self { fetches: FetchBudget::default(), client, ready: Vec::new() }
+        }
+
+        fn enter(&mut self, keys: impl IntoIterator<Item = Missing>) -> RequestId {
+            self.fetches.enter(self.client, keys.into_iter().collect(), 5000)
+        }
+
+        /// Asks for all that may be asked for.
+        fn ask(&mut self) -> Vec<RequestId> {
+            let mut turns = Vec::new();
+            while let Some((id, missing)) = self.fetches.next(BUDGET_BYTES) {
+                turns.push(id);
+                self.fetches.note_asked(missing, Some(id));
+            }
+            turns
+        }
+
+        fn come(&mut self, key: &Missing, bytes: u64) {
+            self.fetches.came(key, bytes, |_, id| self.ready.push(id));
+        }
+    }
+
+    #[test]
+    fn a_request_for_one_key_does_not_wait_for_those_of_a_request_for_many() {
+        let mut world = World::new();
+        let many = world.enter((0..10_000).map(|number| key(number, 1)));
+        assert_eq!(world.ask(), vec![many; ASKED_MAX]);
+        let one = world.enter([key(20_000, 1)]);
+        assert!(world.ask().is_empty());
+        world.come(&key(0, 1), 1);
+        world.come(&key(1, 1), 1);
+        assert_eq!(world.ask(), [many, one]);
+        world.come(&key(20_000, 1), 1);
+        assert_eq!(world.ready, [one]);
+    }
+
+    #[test]
+    fn beyond_the_budget_the_oldest_request_alone_is_read_for() {
+        let mut world = World::new();
+        let first = world.enter((0..4).map(|number| key(number, 400)));
+        let second = world.enter((10..12).map(|number| key(number, 400)));
+        let third = world.enter([key(20, 400)]);
+        // The budget is passed by less than one value, and then by what the oldest needs.
+        assert_eq!(world.ask(), [first, second, third, first, first, first]);
+        assert_eq!(world.fetches.bytes(), 6 * 400);
+        (0..4).for_each(|number| world.come(&key(number, 400), 400));
+        world.come(&key(10, 400), 400);
+        world.come(&key(20, 400), 400);
+        assert_eq!(world.ready, [first, third]);
+        // What has come is charged until it is executed.
+        assert_eq!(world.fetches.bytes(), 6 * 400);
+        assert_eq!(world.ask(), [second], "it is the oldest that waits");
+        world.fetches.release(first);
+        world.fetches.release(third);
+        world.come(&key(11, 400), 400);
+        world.fetches.release(second);
+        assert_eq!(world.fetches.bytes(), 0);
+        assert_eq!(world.ready, [first, third, second]);
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_large_is_charged_when_it_has_come() {
+        let mut world = World::new();
+        let first = world.enter((0..20).map(|number| key(number, 0)));
+        let second = world.enter((20..40).map(|number| key(number, 0)));
+        world.fetches.expected_bytes = 100;
+        assert_eq!(world.ask().len(), 20 + 5, "the oldest, and half of the budget");
+        world.come(&key(0, 0), 900);
+        world.come(&key(20, 0), 10);
+        assert_eq!(world.ask(), [], "one was large, and the oldest has all that it needs");
+        assert_eq!(world.fetches.expected_bytes, 900 - 900 / 8);
+        world.fetches.release(first);
+        world.come(&key(21, 0), 10);
+        (22..25).for_each(|number| world.come(&key(number, 0), 10));
+        (1..20).for_each(|number| world.come(&key(number, 0), 10));
+        assert!(world.ask().iter().all(|id| *id == second));
+    }
+
+    #[test]
+    fn a_request_that_turns_out_to_need_too_much_ends() {
+        let mut world = World::new();
+        let id = world.enter((0..1000).map(|number| key(number, 0)));
+        let asked = world.ask().len();
+        assert!(asked < 1000);
+        for number in 0..u32::try_from(asked).unwrap() {
+            world.come(&key(number, 0), 2000);
+        }
+        assert!(world.fetches.is_too_much(id));
+        assert_eq!((world.ready.clone(), world.ask()), (vec![id], vec![]));
+        world.fetches.release(id);
+        assert!(!world.fetches.is_too_much(id));
+        assert_eq!(world.fetches.bytes(), 0);
+    }
+
+    #[test]
+    fn what_several_wait_for_is_charged_once_and_ends_all_their_waits() {
+        let mut world = World::new();
+        let ids = [1, 2, 3].map(|_| world.enter([key(7, 100)]));
+        assert_eq!(world.ask(), ids);
+        assert_eq!((world.fetches.bytes(), world.fetches.asked_count()), (100, 1));
+        // A client that is gone waits no more.
+        world.fetches.release(ids[1]);
+        world.come(&key(7, 100), 100);
+        assert_eq!(world.ready, [ids[0], ids[2]]);
+        assert_eq!(world.fetches.bytes(), 100);
+        world.fetches.release(ids[0]);
+        world.fetches.release(ids[2]);
+        assert_eq!(world.fetches.bytes(), 0);
+    }
+}
