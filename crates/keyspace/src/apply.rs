@@ -37,7 +37,7 @@ use crate::database_map::DatabaseMap;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
 use crate::limbo::{Feed, Home, Limbo, OTHER_TYPE, Root};
-use crate::record_check::{self, BadRecord};
+use crate::record_check::{self, BadRecord, lost_type};
 use crate::string;
 use crate::table::Keyed;
 
@@ -170,6 +170,10 @@ impl Keyspace {
             RecordKind::KeyDeleted => self.apply_key_deleted(limbo, applied, retired),
             RecordKind::String => {
                 self.apply_key(limbo, applied, string::entry_of(record), retired);
+            }
+            RecordKind::ValueLost => {
+                self.lost.may_be = true;
+                self.apply_key(limbo, applied, lost_entry(record), retired);
             }
             kind if kind.is_root() => self.apply_root(limbo, applied, retired).map_err(bad)?,
             kind => {
@@ -391,6 +395,11 @@ impl Keyspace {
 
 fn holds(entry: &Entry, id: ObjectId) -> bool {
     entry.object().is_some_and(|object| object.id() == id)
+}
+
+/// The entry that a checked record of a lost value says there is.
+pub(crate) fn lost_entry(record: &Record<'_>) -> Entry {
+    Entry::lost(record.key, lost_type(record.value).expect("it was checked"))
 }
 
 pub(crate) const fn packed_kind(kind: RecordKind) -> Kind {

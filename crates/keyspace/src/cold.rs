@@ -29,7 +29,7 @@ use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashSet;
 
 use crate::access;
-use crate::apply::packed_kind;
+use crate::apply::{lost_entry, packed_kind};
 use crate::cooling::{forget_value, may_go};
 use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
@@ -69,6 +69,7 @@ impl Restored {
                 return Err(bad("not the record of a key"));
             }
             RecordKind::String => string::entry_of(record),
+            RecordKind::ValueLost => lost_entry(record),
             kind if kind.is_root() => {
                 let mut root = Object::of_record(record.object, kind).ok_or(bad("no object"))?;
                 root.apply_root(record.value);
@@ -293,7 +294,8 @@ impl Keyspace {
         let Some(place) = found else { return self.install_key(restored, true) };
         let entry = self.dbs[db].keys.at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
-        let is_same = entry.is_bare() && entry.addr() == restored.entry.addr();
+        let has_value = entry.is_bare() && !restored.entry.is_bare();
+        let is_same = has_value && entry.addr() == restored.entry.addr();
         let is_wanted = is_same && entry.bare_changed_at() <= restored.known;
         if is_wanted {
             self.dbs[db].fill(place, restored.entry);
@@ -330,6 +332,8 @@ impl Keyspace {
         entry.set_access(access::fresh(&self.settings, self.now_ms));
         let hasher = self.recorder.hasher;
         let db = &mut self.dbs[db];
+        self.lost.may_be |= entry.is_lost();
+        self.may_be_bare |= entry.is_bare();
         let place = db.insert(hasher, hash, entry);
         db.set_expiry(place, hash, expires_at_ms);
         debug_assert!(db.cold_count > 0, "more keys were cold than were counted");

@@ -4,8 +4,8 @@
 //! - `expiring[ttl.slot]` is the hash of the key, for every entry that has a [`Ttl`]; and every
 //!   slot belongs to one. So a random expiring key is one index away, and setting or clearing an
 //!   expiry is constant work.
-//! - `bare_count` is how many entries of `keys` are bare: entries come, go and change their value
-//!   through this type where they may be.
+//! - `bare_count` is how many entries of `keys` are bare, and `lost_count` how many are lost: entries
+//!   come, go and change their value through this type where they may be.
 
 use std::ops::{Index, IndexMut};
 
@@ -25,12 +25,21 @@ pub(crate) struct Db {
     pub(crate) cold_count: u64,
     /// How many of `keys` are bare.
     pub(crate) bare_count: u64,
+    /// How many of `keys` are lost; these are bare, too.
+    pub(crate) lost_count: u64,
 }
 
 impl Db {
     /// A database without keys.
     pub(crate) fn new(id: DbId) -> Self {
-        Self { id, keys: Table::new(), expiring: Vec::new(), cold_count: 0, bare_count: 0 }
+        Self {
+            id,
+            keys: Table::new(),
+            expiring: Vec::new(),
+            cold_count: 0,
+            bare_count: 0,
+            lost_count: 0,
+        }
     }
 
     /// Whether there is no key, wherever.
@@ -82,9 +91,19 @@ impl Db {
         }
     }
 
+    fn note_here(&mut self, entry: &Entry) {
+        self.bare_count += u64::from(entry.is_bare());
+        self.lost_count += u64::from(entry.is_lost());
+    }
+
+    fn note_gone(&mut self, entry: &Entry) {
+        self.bare_count -= u64::from(entry.is_bare());
+        self.lost_count -= u64::from(entry.is_lost());
+    }
+
     /// Adds an entry that does not expire, whose key is not there.
     pub(crate) fn insert(&mut self, hasher: KeyHasher, hash: u64, entry: Entry) -> Place {
-        self.bare_count += u64::from(entry.is_bare());
+        self.note_here(&entry);
         self.keys.insert(hasher, hash, entry)
     }
 
@@ -94,14 +113,15 @@ impl Db {
         if let Some(ttl) = entry.ttl() {
             self.release_slot(ttl.slot);
         }
-        self.bare_count -= u64::from(entry.is_bare());
+        self.note_gone(&entry);
         Some(entry)
     }
 
     /// Puts another entry of the same key in the place of one. Returns that.
     pub(crate) fn replace(&mut self, place: Place, entry: Entry) -> Entry {
+        self.note_here(&entry);
         let old = std::mem::replace(self.keys.at_mut(place), entry);
-        self.bare_count -= u64::from(old.is_bare());
+        self.note_gone(&old);
         old
     }
 
@@ -118,6 +138,7 @@ impl Db {
         let bare_object = entry.bare_object().map(|(_, id)| id);
         if entry.is_bare() {
             self.bare_count -= 1;
+            self.lost_count -= u64::from(entry.is_lost());
             entry.replace_bytes(Kind::Str, &[]);
         }
         TakenValue { object: entry.take_object(), bare_object }

@@ -60,6 +60,11 @@ impl FreeQueue {
         }
     }
 
+    /// An object that is gone and was not in memory.
+    pub(crate) fn bare_object(&mut self, object: Option<ObjectId>) {
+        self.bare.extend(object);
+    }
+
     /// An object whose root record is retired already.
     pub(crate) fn object(&mut self, to: &mut (impl Retire + ?Sized), object: Object) {
         let at_once = object.len() <= AT_ONCE_MAX;

@@ -20,6 +20,7 @@ use crate::free::FreeQueue;
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
 use crate::limbo::Limbo;
+use crate::lost::Lost;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
 use crate::source::Source;
@@ -68,6 +69,7 @@ pub struct Keyspace<J: ?Sized = dyn Journal> {
     pub(crate) cold: Option<Box<Cold>>,
     /// Whether a value may have left memory.
     pub(crate) may_be_bare: bool,
+    pub(crate) lost: Lost,
     pub(crate) hand: Hand,
     /// While the keyspace is fed from a log.
     pub(crate) limbo: Option<Box<Limbo>>,
@@ -101,6 +103,7 @@ impl<J: Journal> Keyspace<J> {
             source: None,
             cold: None,
             may_be_bare: false,
+            lost: Lost::default(),
             hand: Hand::default(),
             limbo: None,
             recorder: Recorder::new(journal, KeyHasher::new(seed)),

@@ -15,6 +15,7 @@ use crate::entry::{Entry, Kind, Payload};
 use crate::hasher::KeyHasher;
 use crate::journal::Journal;
 use crate::table::Keyed;
+use crate::value_type::entry_type;
 
 /// See the file's top. The journal is the last field, so that a recorder of a known journal
 /// coerces to one of any: all that is logged goes through `&mut Recorder`.
@@ -99,20 +100,23 @@ impl Recorder {
         }
     }
 
-    /// Logs the state of a key entry: whole, or its root.
+    /// Logs the state of a key entry: whole, its root, or that its value is lost.
     pub(crate) fn log_key(&mut self, db: DbId, entry: &mut Entry) {
         let (key, expires) = (entry.key(), entry.expires_at_ms());
         let mut digits = itoa::Buffer::new();
-        let record = match entry.payload() {
-            Payload::Str(bytes) => Record::whole(RecordKind::String, db, key, bytes, expires),
-            Payload::Int(value) => {
+        let lost_type = [entry_type(entry) as u8];
+        let payload = (!entry.is_lost()).then(|| entry.payload());
+        let record = match payload {
+            None => Record::whole(RecordKind::ValueLost, db, key, &lost_type, expires),
+            Some(Payload::Str(bytes)) => Record::whole(RecordKind::String, db, key, bytes, expires),
+            Some(Payload::Int(value)) => {
                 let digits = digits.format(value).as_bytes();
                 Record::whole(RecordKind::String, db, key, digits, expires)
             }
-            Payload::Packed(kind, bytes) => {
+            Some(Payload::Packed(kind, bytes)) => {
                 Record::whole(packed_record(kind), db, key, bytes, expires)
             }
-            Payload::Object(object) => {
+            Some(Payload::Object(object)) => {
                 object.root_value(&mut self.value);
                 let (kind, id) = (object.root_kind(), object.id());
                 Record::root(kind, db, key, id, &self.value, expires)

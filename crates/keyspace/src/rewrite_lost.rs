@@ -1,23 +1,39 @@
-//! Logging anew whatever has its record in certain segments: those are damaged, and memory has
-//! what they held.
+//! Logging anew whatever has its record in certain segments: those are damaged, and what they held is in
+//! memory, or next to the damage, or lost.
+//!
+//! ```text
+//!   in memory ──────────────────────────────► logged again
+//!   bare, its records can be read ──► filled ─► logged again
+//!   bare, a record of it is damaged ──────────► given up, by name (`lost`)
+//!   bare, and not to be read now ─────────────► stays: another walk tries again
+//! ```
 //!
 //! The keyspace is walked in slices while it is used. Between two slices entries may move, so that
 //! one may be missed; the caller knows from the segments' counts whether anything is left,
 //! and walks again. What was rewritten has a new address and is passed over the next time.
+//!
+//! Where the elements of a bare object are only an index tells. Most are elsewhere, so it is asked by
+//! *thorough* walks alone: the caller makes one when something is left behind a quick one.
 
 use std::cell::Cell;
 
 use base::{DbIndex, RecordAddr, SegmentId};
 
 use crate::db::Db;
+use crate::entry::Entry;
 use crate::keyspace::Keyspace;
+use crate::source::{RestoreError, Source};
 use crate::table::Keyed;
+
+/// Reading a value, or asking an index, counts as so many entries.
+const READ_COST: usize = 64;
 
 /// How far a walk is.
 #[derive(Debug)]
 pub struct RewriteLost {
     /// Ascending.
     segments: Vec<SegmentId>,
+    is_thorough: bool,
     db: DbIndex,
     page: usize,
     item: usize,
@@ -26,45 +42,68 @@ pub struct RewriteLost {
 }
 
 impl RewriteLost {
-    /// A walk that logs anew what has its record in one of `segments`.
+    /// A walk that logs anew what has its record in one of `segments`; `is_thorough` if it asks for
+    /// the elements of objects that are not in memory.
     #[must_use]
-    pub fn new(mut segments: Vec<SegmentId>) -> Self {
+    pub fn new(mut segments: Vec<SegmentId>, is_thorough: bool) -> Self {
         segments.sort_unstable();
-        Self { segments, db: DbIndex::FIRST, page: 0, item: 0, piece: 0 }
+        Self { segments, is_thorough, db: DbIndex::FIRST, page: 0, item: 0, piece: 0 }
+    }
+
+    /// Whether a record of the bare value of `entry` is in one of the segments.
+    fn concerns(&self, entry: &Entry, source: &mut Source) -> bool {
+        if entry.addr().is_some_and(|addr| self.has(addr)) {
+            return true;
+        }
+        let object = entry.bare_object().filter(|_| self.is_thorough);
+        object.is_some_and(|(_, id)| source.has_elements_in(id, &self.segments))
+    }
+
+    fn has(&self, addr: RecordAddr) -> bool {
+        self.segments.binary_search(&addr.segment()).is_ok()
     }
 }
 
 impl Keyspace {
     /// Looks at about `entries_max` further entries. Whether the walk is at its end.
     pub fn rewrite_lost_step(&mut self, walk: &mut RewriteLost, entries_max: usize) -> bool {
-        let segments = &walk.segments;
-        let is_lost = |addr: RecordAddr| segments.binary_search(&addr.segment()).is_ok();
-        if self.databases_addr.is_some_and(is_lost) {
+        if self.databases_addr.is_some_and(|addr| walk.has(addr)) {
             self.log_databases();
         }
         let mut left = entries_max;
         while let Some(db) = self.dbs.get_mut(walk.db) {
-            let Db { id, keys, bare_count, .. } = db;
+            let Db { id, keys, bare_count, lost_count, .. } = db;
             let Some(entries) = keys.page_mut(walk.page) else {
                 (walk.db, walk.page) = (walk.db.next(), 0);
                 continue;
             };
             for entry in entries.skip(walk.item) {
-                if entry.is_bare() && entry.addr().is_some_and(is_lost) {
-                    // Only what is next to it may be damaged. If it is itself, it stays where it is.
-                    let addr = entry.addr().expect("just seen");
-                    let source = self.source.as_mut();
-                    let read = source.and_then(|source| source.try_read(*id, entry.key(), addr));
-                    if let Some(restored) = read {
-                        entry.fill(restored.into_entry());
-                        *bare_count -= 1;
+                if entry.is_bare()
+                    && !entry.is_lost()
+                    && let Some((source, addr)) = self.source.as_mut().zip(entry.addr())
+                {
+                    let is_asked = walk.is_thorough && entry.bare_object().is_some();
+                    let concerns = walk.concerns(entry, source);
+                    left = left.saturating_sub(if is_asked || concerns { READ_COST } else { 0 });
+                    match concerns.then(|| source.try_read(*id, entry.key(), addr)) {
+                        Some(Ok(restored)) => {
+                            entry.fill(restored.into_entry());
+                            *bare_count -= 1;
+                        }
+                        Some(Err(RestoreError::Corrupt(_))) => {
+                            *lost_count += 1;
+                            let (recorder, free) = (&mut self.recorder, &mut self.free);
+                            self.lost.give_up((walk.db, *id), entry, recorder, free);
+                        }
+                        // Neither says that it is lost.
+                        Some(Err(RestoreError::Io(_) | RestoreError::Unlisted(_))) | None => {}
                     }
                 }
                 if let Some(object) = entry.object_mut() {
                     let recorder = &mut self.recorder;
                     let is_rewritten = Cell::new(false);
-                    let is_lost = |addr| {
-                        let is_lost = is_lost(addr);
+                    let is_lost = |addr: RecordAddr| {
+                        let is_lost = walk.segments.binary_search(&addr.segment()).is_ok();
                         is_rewritten.set(is_rewritten.get() || is_lost);
                         is_lost
                     };
@@ -80,7 +119,8 @@ impl Keyspace {
                         }
                     }
                 }
-                if !entry.is_bare() && entry.addr().is_some_and(is_lost) {
+                let is_known = !entry.is_bare() || entry.is_lost();
+                if is_known && entry.addr().is_some_and(|addr| walk.has(addr)) {
                     self.recorder.log_key(*id, entry);
                 }
                 (walk.item, walk.piece) = (walk.item + 1, 0);

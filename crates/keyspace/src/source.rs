@@ -13,7 +13,7 @@
 //! [`Keyspace::take_restore_failure`]. A command that changes the key must not be begun: see
 //! [`Keyspace::restore`].
 
-use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr};
+use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
 use crate::journal::Journal;
@@ -29,6 +29,9 @@ pub enum RestoreError {
     /// What is there is not what was written.
     #[error("{0}")]
     Corrupt(String),
+    /// The index does not say where all of it is. The log may have it.
+    #[error("{0}")]
+    Unlisted(String),
 }
 
 /// What is known of a key without reading anything.
@@ -56,10 +59,22 @@ pub trait Restorer: Send {
     /// No key is cold any more: what knew them is of no use.
     fn forget_names(&mut self) {}
 
+    /// Whether an element of this object is in one of these segments, which are in ascending order.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    fn has_elements_in(
+        &mut self,
+        _object: ObjectId,
+        _segments: &[SegmentId],
+    ) -> Result<bool, RestoreError> {
+        Ok(false)
+    }
+
     /// The key whose newest record is at `addr`, with all its elements.
     ///
     /// # Errors
-    /// When the log cannot be read, or does not have that key there.
+    /// [`RestoreError::Corrupt`] only if a record of it is damaged: such a value may be given up.
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError>;
 }
 
@@ -136,9 +151,19 @@ impl Source {
         }
     }
 
-    /// What is at `addr`, if it can be read; no command needs it.
-    pub(crate) fn try_read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Option<Restored> {
-        self.restorer.read(db, key, addr).ok()
+    /// What is at `addr`; no command needs it.
+    pub(crate) fn try_read(
+        &mut self,
+        db: DbId,
+        key: &[u8],
+        addr: RecordAddr,
+    ) -> Result<Restored, RestoreError> {
+        self.restorer.read(db, key, addr)
+    }
+
+    /// See [`Restorer::has_elements_in`]; `false` also if it cannot be read.
+    pub(crate) fn has_elements_in(&mut self, object: ObjectId, segments: &[SegmentId]) -> bool {
+        self.restorer.has_elements_in(object, segments).unwrap_or(false)
     }
 
     /// What is at `addr`; `None` if it cannot be read.
@@ -205,18 +230,19 @@ impl Keyspace {
     #[must_use]
     #[inline]
     pub const fn may_lack(&self) -> bool {
-        self.cold.is_some() || self.may_be_bare
+        self.cold.is_some() || self.may_be_bare || self.lost.may_be
     }
 
     /// Looks whether all values are in memory again, so that commands need not ask.
     pub fn note_full(&mut self) {
         self.may_be_bare = self.may_be_bare && self.bare_values() > 0;
+        self.lost.may_be = self.lost.may_be && self.lost_values() > 0;
     }
 
-    /// How many keys are in memory, and their values are not.
+    /// How many keys are in memory, and their values in the log only.
     #[must_use]
     pub fn bare_values(&self) -> u64 {
-        self.dbs.iter().map(|db| db.bare_count).sum()
+        self.dbs.iter().map(|db| db.bare_count - db.lost_count).sum()
     }
 
     /// What was brought back; `None` if there is nothing to bring it from.
@@ -228,12 +254,14 @@ impl Keyspace {
     /// Whether the running command does not see a key that is there.
     #[must_use]
     pub fn has_restore_failure(&self) -> bool {
-        self.source.as_ref().is_some_and(|source| source.failure.is_some())
+        let is_unread = self.source.as_ref().is_some_and(|source| source.failure.is_some());
+        is_unread || self.lost.failure.is_some()
     }
 
     /// Why the command that has just run did not see a key that is there.
     pub fn take_restore_failure(&mut self) -> Option<RestoreError> {
-        self.source.as_mut()?.failure.take()
+        let unread = self.source.as_mut().and_then(|source| source.failure.take());
+        self.lost.failure.take().or(unread)
     }
 
     /// What has to be read before a command finds what it needs of a key.
@@ -243,7 +271,7 @@ impl Keyspace {
         let id = dbs[db].id;
         let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
         let (addr, bytes) = match dbs[db].keys.find(hash, key) {
-            Some(entry) if need == Need::Value && entry.is_bare() => {
+            Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
                 (entry.addr(), entry.bare_bytes())
             }
             Some(_) => return None,
@@ -284,8 +312,12 @@ impl Keyspace {
 
     #[cold]
     fn read_value(&mut self, db: DbIndex, place: Place) -> Option<Place> {
-        let Self { source, dbs, .. } = self;
+        let Self { source, dbs, lost, .. } = self;
         let entry = dbs[db].keys.at(place);
+        if entry.is_lost() {
+            lost.fail();
+            return None;
+        }
         let (source, addr) = (source.as_mut()?, entry.addr()?);
         let restored = source.read(dbs[db].id, entry.key(), addr)?;
         dbs[db].fill(place, restored.into_entry());

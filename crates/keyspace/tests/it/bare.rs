@@ -1,10 +1,10 @@
 //! Two keyspaces get the same commands; from one of them values leave memory at random moments. They
 //! cannot be told apart, both log the same, and in the end both have retired the same records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind};
+use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::hash::Hash;
 use keyspace::{
     EvictionPolicy, Expiry, Journal, KeyHasher, Keyspace, Look, Need, RestoreError, Restored,
@@ -19,8 +19,8 @@ use crate::journal::{LoggedKeyspace, MemoryLog, SEED, addr};
 
 /// A log with blocks, of which the first are durable, and of those the first indexed.
 #[derive(Clone, Default)]
-struct Blocks {
-    log: MemoryLog,
+pub(crate) struct Blocks {
+    pub(crate) log: MemoryLog,
     reach: Arc<Mutex<Reach>>,
 }
 
@@ -32,6 +32,7 @@ struct Reach {
     durable: Lsn,
     indexed: Lsn,
     is_broken: bool,
+    damaged: BTreeSet<RecordAddr>,
 }
 
 impl Blocks {
@@ -55,7 +56,32 @@ impl Blocks {
         elements
     }
 
-    fn keyspace(&self) -> LoggedKeyspace {
+    /// All that was logged is durable and indexed.
+    pub(crate) fn all_indexed(&self) {
+        self.with(|reach| {
+            (reach.durable, reach.indexed) = (reach.open, reach.open);
+            reach.open = reach.open.next();
+        });
+    }
+
+    /// A record can be read no more.
+    pub(crate) fn damage(&self, addr: RecordAddr) {
+        self.with(|reach| reach.damaged.insert(addr));
+    }
+
+    /// No record can be read for a while.
+    pub(crate) fn break_down(&self, is_broken: bool) {
+        self.with(|reach| reach.is_broken = is_broken);
+    }
+
+    fn check_sound(&self, addr: RecordAddr) -> Result<(), RestoreError> {
+        match self.with(|reach| reach.damaged.contains(&addr)) {
+            true => Err(RestoreError::Corrupt("a bad checksum".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn keyspace(&self) -> LoggedKeyspace {
         let mut keyspace = Keyspace::new(Box::new(self.clone()) as Box<dyn Journal>, SEED, 4);
         keyspace.set_restorer(Box::new(self.clone()));
         keyspace
@@ -104,10 +130,20 @@ impl Restorer for Blocks {
         unreachable!("every key is in memory")
     }
 
+    fn has_elements_in(
+        &mut self,
+        object: ObjectId,
+        segments: &[SegmentId],
+    ) -> Result<bool, RestoreError> {
+        let all = self.elements(object);
+        Ok(all.values().any(|addr| segments.contains(&addr.segment())))
+    }
+
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         if self.with(|reach| reach.is_broken) {
             return Err(RestoreError::Io("the device does not answer".to_owned()));
         }
+        self.check_sound(addr)?;
         assert_eq!(self.undurable_lsn_of(addr), None, "a value went that a crash could take");
         let records = self.log.records().clone();
         let record = records[addr.ordinal() as usize].record();
@@ -116,6 +152,7 @@ impl Restorer for Blocks {
         let mut restored = begun.expect("the record of a key");
         if restored.object() != ObjectId::NONE {
             for addr in self.elements(restored.object()).values() {
+                self.check_sound(*addr)?;
                 let element = records[addr.ordinal() as usize].record();
                 restored.gather(&element, *addr).expect("an element");
             }
@@ -125,7 +162,7 @@ impl Restorer for Blocks {
 }
 
 /// Retires what was not in memory when it was deleted.
-fn retire_bare(keyspace: &mut LoggedKeyspace, blocks: &Blocks) {
+pub(crate) fn retire_bare(keyspace: &mut LoggedKeyspace, blocks: &Blocks) {
     for object in keyspace.take_bare_garbage() {
         if blocks.with(|reach| reach.open.0 % 2 == 0) {
             keyspace.retire_elements(object, None);

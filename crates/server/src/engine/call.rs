@@ -336,7 +336,7 @@ impl Engine {
 pub(super) fn restore_error(error: &RestoreError) -> CommandError {
     let code = match error {
         RestoreError::Io(_) => "IOERR",
-        RestoreError::Corrupt(_) => "CORRUPT",
+        RestoreError::Corrupt(_) | RestoreError::Unlisted(_) => "CORRUPT",
     };
     CommandError::Other(format!("{code} a key cannot be brought back into memory: {error}").into())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, Lsn, Mutex, ObjectId, RecordAddr};
+use base::{DbId, Lsn, Mutex, ObjectId, RecordAddr, SegmentId};
 use env::FileError;
 use indexing::Namer;
 use keyspace::{BadRecord, KeyHasher, Look, Missing, RestoreError, Restored, Restorer};
@@ -149,6 +149,9 @@ impl LogRestorer {
     }
 
     /// Reads the elements of an object into it; `None` if one of them is not in the log any more.
+    ///
+    /// # Errors
+    /// [`RestoreError::Corrupt`] if an element is damaged.
     pub(super) fn gather(
         &mut self,
         mut restored: Restored,
@@ -160,10 +163,10 @@ impl LogRestorer {
             for addr in addrs {
                 self.check_ending()?;
                 let Some(found) = self.record(addr)? else { return Ok(None) };
-                restored.gather(&found.record(), addr).map_err(bad_record)?;
+                restored.gather(&found.record(), addr).map_err(unlisted)?;
             }
         }
-        restored.arrange().map(Some).map_err(bad_record)
+        restored.arrange().map(Some).map_err(unlisted)
     }
 }
 
@@ -189,6 +192,15 @@ impl Restorer for LogRestorer {
         *self.names.lock() = None;
     }
 
+    fn has_elements_in(
+        &mut self,
+        object: ObjectId,
+        segments: &[SegmentId],
+    ) -> Result<bool, RestoreError> {
+        let (addrs, _) = self.elements(object)?;
+        Ok(addrs.iter().any(|addr| segments.binary_search(&addr.segment()).is_ok()))
+    }
+
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
         let gone = || RestoreError::Corrupt(format!("the record at {addr} is not in the log"));
         let found = self.record(addr)?.ok_or_else(gone)?;
@@ -198,13 +210,17 @@ impl Restorer for LogRestorer {
             return Err(RestoreError::Corrupt(what));
         }
         let restored = Restored::of(&record, addr, self.hasher).map_err(bad_record)?;
-        self.gather(restored)?.ok_or_else(gone)
+        self.gather(restored)?.ok_or_else(|| {
+            RestoreError::Unlisted(format!(
+                "not all elements of the value at {addr} are in the log"
+            ))
+        })
     }
 }
 
 pub(super) fn of_index(error: logindex::Error) -> RestoreError {
     if error.is_corrupt() {
-        RestoreError::Corrupt(error.to_string())
+        RestoreError::Unlisted(error.to_string())
     } else {
         RestoreError::Io(error.to_string())
     }
@@ -215,6 +231,11 @@ pub(super) fn of_log(error: &redo::Error) -> RestoreError {
         redo::Error::File(FileError::Corrupt { .. }) => RestoreError::Corrupt(error.to_string()),
         error => RestoreError::Io(error.to_string()),
     }
+}
+
+/// What an index has brought together does not belong together.
+fn unlisted(error: BadRecord) -> RestoreError {
+    RestoreError::Unlisted(error.to_string())
 }
 
 pub(super) fn bad_record(error: BadRecord) -> RestoreError {

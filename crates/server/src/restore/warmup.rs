@@ -222,7 +222,7 @@ impl Warmup {
                     match self.restorer.record(addr) {
                         Err(error @ RestoreError::Io(_)) => return Err(error),
                         Ok(Some(found)) => self.take(&found.record(), addr)?,
-                        Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+                        Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
                     }
                     if let Stage::Segments { reading: Reading::Records(left), .. } = &mut self.stage
                     {
@@ -273,7 +273,7 @@ impl Warmup {
                 self.keys.push(restored);
             }
             // It was changed meanwhile, or cannot be read: asking for it tells.
-            Ok(None) | Err(RestoreError::Corrupt(_)) => {}
+            Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
             Err(error) => return Err(error),
         }
         Ok(())

@@ -210,6 +210,12 @@ impl Shard {
         })
     }
 
+    /// Whether keys come back unasked.
+    pub(super) fn is_warming(&self) -> bool {
+        let failure = |restoring: &Restoring| restoring.failure.is_none();
+        self.keyspace.is_cold() && self.restoring.as_ref().is_some_and(failure)
+    }
+
     /// Whether it is known which records of the log are garbage.
     pub(in crate::engine) fn knows_validity(&self) -> bool {
         self.log().is_none_or(ShardLog::knows_validity)
