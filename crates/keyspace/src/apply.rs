@@ -37,6 +37,7 @@ use crate::database_map::DatabaseMap;
 use crate::entry::{Entry, Kind};
 use crate::keyspace::Keyspace;
 use crate::limbo::{Feed, Home, Limbo, OTHER_TYPE, Root};
+use crate::lost::LostName;
 use crate::record_check::{self, BadRecord, lost_type};
 use crate::string;
 use crate::table::Keyed;
@@ -175,6 +176,7 @@ impl Keyspace {
                 self.lost.may_be = true;
                 self.apply_key(limbo, applied, lost_entry(record), retired);
             }
+            RecordKind::KeyLost => self.apply_key_lost(limbo, applied, retired),
             kind if kind.is_root() => self.apply_root(limbo, applied, retired).map_err(bad)?,
             kind => {
                 let entry = Entry::with_bytes(record.key, packed_kind(kind), record.value);
@@ -192,6 +194,7 @@ impl Keyspace {
     ) {
         let hasher = self.recorder.hasher;
         let Some((index, db)) = limbo.db(&mut self.dbs, record.db) else { return };
+        retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
         let Some(mut entry) = db.remove(hasher, hash, record.key) else { return };
         retired.extend(entry.addr());
         if let Some(object) = entry.take_object() {
@@ -199,6 +202,45 @@ impl Keyspace {
         }
         self.recorder.note_deleted(record.db, hash, lsn);
         self.key_applied(limbo, index, record.key, false);
+    }
+
+    /// A key is there whose name is known only if an older record of it is.
+    fn apply_key_lost(
+        &mut self,
+        limbo: &mut Limbo,
+        Applied { record, addr, .. }: Applied<'_>,
+        retired: &mut Vec<RecordAddr>,
+    ) {
+        let (identity, lost) = LostName::of(record, addr);
+        let (_, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
+        retired.extend(db.lost_names.insert(identity, lost).and_then(|before| before.addr));
+        limbo.has_lost_names = true;
+        self.lost.may_be = true;
+    }
+
+    /// Finds the keys of which an older record has told the name, and whose newest one says only that
+    /// they are lost.
+    pub(crate) fn name_lost_keys(&mut self, limbo: &mut Limbo, retired: &mut Vec<RecordAddr>) {
+        let hasher = self.recorder.hasher;
+        let mut unrooted = Vec::new();
+        let unmapped = limbo.unmapped.values_mut();
+        for db in self.dbs.iter_mut().chain(unmapped).filter(|db| !db.lost_names.is_empty()) {
+            let is_lost =
+                |entry: &&Entry| db.lost_names.contains_key(&hasher.identity(entry.key()));
+            let keys: Vec<Box<[u8]>> =
+                db.keys.iter().filter(is_lost).map(|entry| entry.key().into()).collect();
+            for key in keys {
+                let Some(lost) = db.take_lost_name(hasher, &key) else { continue };
+                let hash = hasher.hash(&key);
+                let Some(place) = db.keys.locate(hash, &key) else { continue };
+                db.set_expiry(place, hash, None);
+                let mut old = db.replace(place, lost.entry(&key));
+                db.set_expiry(place, hash, lost.expires_at_ms);
+                retired.extend(old.addr());
+                unrooted.extend(old.take_object());
+            }
+        }
+        unrooted.into_iter().for_each(|object| limbo.unroot(*object));
     }
 
     /// Puts `entry` in the place of whatever its key holds.
@@ -213,6 +255,7 @@ impl Keyspace {
         entry.set_addr(Some(addr));
         let fresh = access::fresh(&self.settings, self.now_ms);
         let (index, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
+        retired.extend(db.take_lost_name(hasher, record.key).and_then(|lost| lost.addr));
         let (place, old) = match db.keys.locate(hash, record.key) {
             Some(place) => {
                 db.set_expiry(place, hash, None);

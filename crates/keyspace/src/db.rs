@@ -13,6 +13,7 @@ use base::{DbId, DbIndex, ObjectId};
 
 use crate::entry::{Entry, Kind, Ttl};
 use crate::hasher::KeyHasher;
+use crate::lost::LostNames;
 use crate::object::Object;
 use crate::table::{Place, Table};
 
@@ -27,6 +28,8 @@ pub(crate) struct Db {
     pub(crate) bare_count: u64,
     /// How many of `keys` are lost; these are bare, too.
     pub(crate) lost_count: u64,
+    /// Keys that are in no table, because their names are lost.
+    pub(crate) lost_names: LostNames,
 }
 
 impl Db {
@@ -39,12 +42,26 @@ impl Db {
             cold_count: 0,
             bare_count: 0,
             lost_count: 0,
+            lost_names: LostNames::new(),
         }
+    }
+
+    /// How many keys there are, wherever.
+    pub(crate) fn len(&self) -> usize {
+        let cold_count = usize::try_from(self.cold_count).unwrap_or(usize::MAX);
+        self.keys.len() + self.lost_names.len() + cold_count
+    }
+
+    /// Whether it has this key, and not only in the log.
+    pub(crate) fn has_key(&self, hasher: KeyHasher, hash: u64, key: &[u8]) -> bool {
+        let is_lost =
+            || !self.lost_names.is_empty() && self.lost_names.contains_key(&hasher.identity(key));
+        self.keys.find(hash, key).is_some() || is_lost()
     }
 
     /// Whether there is no key, wherever.
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.cold_count == 0
+        self.len() == 0
     }
 
     /// How many keys expire.

@@ -119,6 +119,9 @@ impl FreeQueue {
 
     /// All entries of a database that was dropped by one record.
     pub(crate) fn database(&mut self, db: Db) {
+        if !db.lost_names.is_empty() {
+            self.addrs(db.lost_names.into_values().filter_map(|lost| lost.addr));
+        }
         self.garbage.push_back(Garbage::Entries(db.id, Box::new(db.keys.into_items())));
     }
 

@@ -212,9 +212,7 @@ impl Keyspace {
     /// of those in memory expire.
     #[must_use]
     pub fn size(&self, db: DbIndex) -> (usize, usize) {
-        let Db { keys, cold_count, .. } = &self.dbs[db];
-        let cold_count = usize::try_from(*cold_count).unwrap_or(usize::MAX);
-        (keys.len() + cold_count, self.dbs[db].expiring_count())
+        (self.dbs[db].len(), self.dbs[db].expiring_count())
     }
 
     /// The running command read something that depends on every key.

@@ -7,6 +7,7 @@
 
 use base::{DbId, ObjectId, Record, RecordKind, varint};
 
+use crate::hasher::Identity;
 use crate::packed::Packed;
 use crate::string::CHUNK_BYTES;
 use crate::value_type::Type;
@@ -46,6 +47,9 @@ pub(crate) fn check(record: &Record<'_>) -> Result<(), &'static str> {
         RecordKind::ZSetMember => is_score(record.value),
         RecordKind::Databases => is_map(record.value),
         RecordKind::ValueLost => lost_type(record.value).is_some(),
+        RecordKind::KeyLost => {
+            record.key.len() == size_of::<Identity>() && lost_type(record.value).is_some()
+        }
         RecordKind::String
         | RecordKind::List
         | RecordKind::Hash
@@ -137,6 +141,7 @@ mod tests {
             whole(RecordKind::ZSetPacked, b"\0\x01m\x011"),
             whole(RecordKind::ValueLost, b""),
             whole(RecordKind::ValueLost, &[5]),
+            whole(RecordKind::KeyLost, &[0]),
             whole(RecordKind::Databases, b""),
             whole(RecordKind::Databases, &[2, 2]),
             whole(RecordKind::Databases, &[2, 1, 1]),

@@ -12,8 +12,9 @@ use base::{DbId, Lsn, ObjectId, Record, RecordAddr, RecordKind};
 use hashbrown::HashMap;
 
 use crate::entry::{Entry, Kind, Payload};
-use crate::hasher::KeyHasher;
+use crate::hasher::{Identity, KeyHasher};
 use crate::journal::Journal;
+use crate::lost::LostName;
 use crate::table::Keyed;
 use crate::value_type::entry_type;
 
@@ -127,6 +128,14 @@ impl Recorder {
         let addr = self.journal.append(&record.new_entry(old.is_none()));
         entry.set_addr(addr);
         self.retire(old);
+    }
+
+    /// Logs that there is a key whose name and value are lost.
+    pub(crate) fn log_lost_name(&mut self, db: DbId, identity: &Identity, lost: &mut LostName) {
+        let value = [lost.value_type as u8];
+        let record = Record::whole(RecordKind::KeyLost, db, identity, &value, lost.expires_at_ms);
+        let addr = self.append(&record.new_entry(lost.addr.is_none()));
+        self.retire(std::mem::replace(&mut lost.addr, addr));
     }
 
     /// Logs that a key is gone whose entry was `entry`. A key that was never logged is not

@@ -59,6 +59,10 @@ impl RewriteLost {
         object.is_some_and(|(_, id)| source.has_elements_in(id, &self.segments))
     }
 
+    fn is_at_start(&self) -> bool {
+        (self.db, self.page, self.item, self.piece) == (DbIndex::FIRST, 0, 0, 0)
+    }
+
     fn has(&self, addr: RecordAddr) -> bool {
         self.segments.binary_search(&addr.segment()).is_ok()
     }
@@ -69,6 +73,16 @@ impl Keyspace {
     pub fn rewrite_lost_step(&mut self, walk: &mut RewriteLost, entries_max: usize) -> bool {
         if self.databases_addr.is_some_and(|addr| walk.has(addr)) {
             self.log_databases();
+        }
+        if walk.is_at_start() {
+            for db in self.dbs.iter_mut() {
+                let lost = db.lost_names.iter_mut();
+                for (identity, lost) in
+                    lost.filter(|(_, it)| it.addr.is_some_and(|at| walk.has(at)))
+                {
+                    self.recorder.log_lost_name(db.id, identity, lost);
+                }
+            }
         }
         let mut left = entries_max;
         while let Some(db) = self.dbs.get_mut(walk.db) {

@@ -275,7 +275,7 @@ impl Keyspace {
                 (entry.addr(), entry.bare_bytes())
             }
             Some(_) => return None,
-            None if !may_be_cold => return None,
+            None if !may_be_cold || dbs[db].has_key(recorder.hasher, hash, key) => return None,
             None => match source.as_mut()?.restorer.look(id, key) {
                 Look::At(addr) if !recorder.journal.is_retired(addr) => (None, 0),
                 Look::At(_) | Look::Absent => return None,

@@ -1,5 +1,7 @@
 //! The types that values have for clients.
 
+use base::RecordKind;
+
 use crate::entry::{Entry, Kind};
 
 /// The type of a value, as TYPE tells it.
@@ -20,6 +22,19 @@ pub enum Type {
 impl Type {
     /// All of them, by their number.
     pub(crate) const ALL: [Self; 5] = [Self::String, Self::List, Self::Hash, Self::Set, Self::ZSet];
+
+    /// The type of the value that a record of this kind has; `None` if it has none.
+    #[must_use]
+    pub const fn of_record(kind: RecordKind) -> Option<Self> {
+        match kind {
+            RecordKind::String | RecordKind::LargeString => Some(Self::String),
+            RecordKind::ListPacked | RecordKind::List => Some(Self::List),
+            RecordKind::HashPacked | RecordKind::Hash => Some(Self::Hash),
+            RecordKind::SetPacked | RecordKind::Set => Some(Self::Set),
+            RecordKind::ZSetPacked | RecordKind::ZSet => Some(Self::ZSet),
+            _ => None,
+        }
+    }
 
     /// The name that TYPE answers.
     #[must_use]

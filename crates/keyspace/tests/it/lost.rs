@@ -1,12 +1,15 @@
 //! Values that are not in memory, and whose records are damaged: they are lost by name, and only they.
 
-use base::{RecordAddr, RecordKind, SegmentId};
+use base::{ObjectId, RecordAddr, RecordKind, SegmentId};
 use keyspace::hash::Hash;
 use keyspace::set::Set;
-use keyspace::{Expiry, Journal, Need, RestoreError, RewriteLost, StringRef, Type};
+use keyspace::{
+    Expiry, Journal, KeyHasher, LostKey, Need, RestoreError, RewriteLost, StringRef, Type,
+};
 
 use crate::bare::{Blocks, retire_bare};
-use crate::journal::{LoggedKeyspace, addr};
+use crate::cold::{Index, cold};
+use crate::journal::{LoggedKeyspace, MemoryLog, SEED, addr};
 use crate::{DB0, DB1};
 
 /// Where the newest record of this kind is.
@@ -112,4 +115,94 @@ fn what_cannot_be_read_now_is_not_given_up() {
     blocks.break_down(false);
     walk(&mut keyspace, 1, true);
     check_lost(&mut keyspace);
+}
+
+/// What an index says of the key, whose newest record is damaged.
+fn lost_key(log: &MemoryLog, key: &[u8], value_type: Type) -> LostKey {
+    let records = log.records();
+    let at = records.iter().rposition(|it| &*it.key == key).expect("it was logged");
+    let object = records[at].object;
+    LostKey {
+        db: records[at].db,
+        identity: KeyHasher::new(SEED).identity(key),
+        addr: addr(at),
+        value_type,
+        expires_at_ms: records[at].expires_at_ms,
+        object: (object != ObjectId::NONE).then_some(object),
+    }
+}
+
+/// `s` and `l` are lost, `h` is not.
+fn check_unnamed(keyspace: &mut LoggedKeyspace) {
+    assert_eq!((keyspace.lost_values(), keyspace.size(DB0).0), (2, 3));
+    assert!(is_lost(keyspace, b"s") && is_lost(keyspace, b"l"));
+    assert_eq!(keyspace.type_of(DB0, b"l"), Some(Type::Hash));
+    assert_eq!(keyspace.expires_at_ms(DB0, b"s"), Some(Some(50)));
+    assert!(!keyspace.exists(DB0, b"none", true));
+    assert!(keyspace.string(DB0, b"h").expect("a string").is_some());
+    assert_eq!((keyspace.lost_values(), keyspace.size(DB0).0), (2, 3), "now they have names");
+}
+
+#[test]
+fn a_cold_key_that_is_damaged_is_lost_with_its_name_until_a_command_names_it() {
+    let log = MemoryLog::default();
+    let mut first = log.keyspace();
+    first.begin_command(0);
+    first.set_string(DB0, b"s", b"older, and never seen again", Expiry::Clear);
+    first.set_string(DB0, b"s", b"lost", Expiry::At(50));
+    first.set_string(DB0, b"h", b"here", Expiry::Clear);
+    for number in 0..100_u8 {
+        let _ = first.update::<Hash, _>(DB0, b"l", true, |it| _ = it.set(&[number; 9], b"v"));
+    }
+    let count = log.records().len();
+    let index = Index::of(&log);
+    let mut keyspace = cold(&log, &index);
+    keyspace.begin_command(1);
+    // One that a command has brought back is not lost, whatever became of its record since.
+    assert_eq!(keyspace.restore(DB0, b"h", Need::Value), Ok(()));
+    let news = [(&b"h"[..], Type::String), (b"s", Type::String), (b"l", Type::Hash)];
+    for (key, value_type) in news.into_iter().chain(news) {
+        let lost = lost_key(&log.snapshot_of(count), key, value_type);
+        keyspace.lose_cold(lost);
+    }
+    assert_eq!((keyspace.take_lost().unnamed, keyspace.end_cold()), (2, Ok(())));
+    for object in keyspace.take_bare_garbage() {
+        keyspace.retire_elements(object, Some(index.elements(object)));
+    }
+    while keyspace.free_step(10) {}
+    let is_needed = |it: &&crate::journal::Logged| !it.is_retired && !it.kind.is_delete();
+    assert_eq!(log.records()[..count].iter().filter(is_needed).count(), 1, "that of `h`");
+
+    // Starts: one reads everything, the older value too; another one what the index says; and what has
+    // no name is logged anew as what has.
+    check_unnamed(&mut log.replay(|_| true));
+    check_unnamed(&mut log.replay(|_| false));
+    walk(&mut keyspace, 1, true);
+    check_unnamed(&mut log.replay(|_| true));
+    check_unnamed(&mut keyspace);
+    walk(&mut keyspace, 1, true);
+    check_unnamed(&mut log.replay(|_| true));
+
+    keyspace.set_string(DB0, b"s", b"new", Expiry::Clear);
+    assert!(keyspace.delete(DB0, b"l"));
+    let mut again = log.replay(|_| true);
+    for keyspace in [&mut keyspace, &mut again] {
+        assert_eq!((keyspace.lost_values(), keyspace.size(DB0)), (0, (2, 0)));
+        assert!(keyspace.string(DB0, b"s").expect("a string").is_some());
+    }
+}
+
+#[test]
+fn keys_without_a_name_go_with_their_database() {
+    let log = MemoryLog::default();
+    log.keyspace().set_string(DB0, b"s", b"lost", Expiry::Clear);
+    let mut keyspace = cold(&log, &Index::of(&log));
+    keyspace.lose_cold(lost_key(&log, b"s", Type::String));
+    assert_eq!(keyspace.end_cold(), Ok(()));
+    assert_eq!((keyspace.size(DB0).0, keyspace.flush([DB0])), (1, 1));
+    while keyspace.free_step(10) {}
+    assert_eq!((keyspace.size(DB0).0, keyspace.exists(DB0, b"s", true)), (0, false));
+    let is_needed = |it: &&crate::journal::Logged| !it.is_retired && it.kind == RecordKind::KeyLost;
+    assert_eq!(log.records().iter().filter(is_needed).count(), 0);
+    assert_eq!(log.replay(|_| true).size(DB0).0, 0);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, Lsn, Mutex, ObjectId, RecordAddr, SegmentId};
+use base::{DbId, Lsn, Mutex, ObjectId, RecordAddr, RecordKind, SegmentId};
 use env::FileError;
 use indexing::Namer;
 use keyspace::{BadRecord, KeyHasher, Look, Missing, RestoreError, Restored, Restorer};
@@ -205,11 +205,15 @@ impl Restorer for LogRestorer {
         let gone = || RestoreError::Corrupt(format!("the record at {addr} is not in the log"));
         let found = self.record(addr)?.ok_or_else(gone)?;
         let record = found.record();
-        if (record.db, record.key) != (db, key) {
+        let is_of_key = match record.kind {
+            RecordKind::KeyLost => record.key == self.hasher.identity(key),
+            _ => record.key == key,
+        };
+        if record.db != db || !is_of_key {
             let what = format!("the index says that the record at {addr} is that of another key");
             return Err(RestoreError::Corrupt(what));
         }
-        let restored = Restored::of(&record, addr, self.hasher).map_err(bad_record)?;
+        let restored = Restored::of(&record, addr, self.hasher).map_err(bad_record)?.named(key);
         self.gather(restored)?.ok_or_else(|| {
             RestoreError::Unlisted(format!(
                 "not all elements of the value at {addr} are in the log"

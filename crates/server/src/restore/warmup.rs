@@ -3,6 +3,7 @@
 //! ```text
 //!   Validity   one pass over the index: which records are needed        ─► Live
 //!   Segments   one segment after the other, the newest first: its keys  ─► Keys, Keys, …
+//!   Unread     if any: the index is asked for the names of keys in damage    ─► Lost, …
 //!   Done
 //!   between any two steps: a database that was emptied is listed        ─► Garbage, …, Listed
 //! ```
@@ -11,16 +12,17 @@
 //!
 //! # What fails
 //! An error of the disk is told, and the next step tries again. Of a segment that is damaged each key is
-//! read by itself, so that only those are left out that lie in the damage: they come when they are asked
-//! for, or cannot. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
+//! read by itself, so that only those are left out that lie in the damage. What the index knows of those is
+//! told in the end ([`Comeback::Lost`]); a value of which only elements lie there stays in the log, and its
+//! key comes. An index that is damaged or contradicts itself is [`Comeback::Distrusted`].
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
-use indexing::{Known, ValidityPass};
-use keyspace::{RestoreError, Restored};
-use logindex::{Hash96, Index, Scope, ScopeRange};
+use indexing::{Known, ValidityPass, identity_of};
+use keyspace::{LostKey, RestoreError, Restored, Type};
+use logindex::{Entry, Hash96, Index, Scope, ScopeRange};
 use redo::{LiveRecords, LogBlock, SegmentScan};
 
 use super::log_restorer::{LogRestorer, bad_record, of_index, of_log};
@@ -55,6 +57,10 @@ pub struct Warmup {
     /// Keys that are not handed over yet, and their bytes.
     keys: Vec<Restored>,
     bytes: usize,
+    /// Records that are damaged, of what was not handed over.
+    unread: HashSet<RecordAddr>,
+    /// The keys of the segment that is being read that were taken.
+    taken: HashSet<RecordAddr>,
     /// Databases that were emptied and are still to be listed.
     dropped: VecDeque<DbId>,
     listing: Option<Listing>,
@@ -67,6 +73,8 @@ enum Stage {
         live: Arc<LiveRecords>,
         reading: Reading,
     },
+    /// In which databases names are still to be looked for.
+    Unread(Vec<DbId>, Option<ScopeRange>),
     Done,
 }
 
@@ -97,6 +105,8 @@ impl Warmup {
             stage: Stage::Validity(None),
             keys: Vec::new(),
             bytes: 0,
+            unread: HashSet::new(),
+            taken: HashSet::new(),
             dropped: VecDeque::new(),
             listing: None,
         }
@@ -123,6 +133,7 @@ impl Warmup {
         match &mut self.stage {
             Stage::Validity(_) => self.pass_step(),
             Stage::Segments { .. } => self.segment_step(),
+            Stage::Unread(..) => self.unread_step(),
             Stage::Done => Ok(WarmStep::Idle),
         }
     }
@@ -191,11 +202,13 @@ impl Warmup {
         match reading {
             Reading::Nothing => match self.segments.pop() {
                 Some(segment) => {
+                    self.taken.clear();
                     *reading = Reading::Blocks(self.restorer.reader().scan(segment));
                 }
                 None if self.keys.is_empty() => {
-                    self.stage = Stage::Done;
-                    return Ok(WarmStep::Comeback(Comeback::Done));
+                    let keys = self.known.keys().into_iter().flatten();
+                    let dbs = keys.map(|(db, _)| db).filter(|_| !self.unread.is_empty()).collect();
+                    self.stage = Stage::Unread(dbs, None);
                 }
                 None => return Ok(self.hand_over()),
             },
@@ -222,6 +235,9 @@ impl Warmup {
                     match self.restorer.record(addr) {
                         Err(error @ RestoreError::Io(_)) => return Err(error),
                         Ok(Some(found)) => self.take(&found.record(), addr)?,
+                        Err(RestoreError::Corrupt(_)) if !self.taken.contains(&addr) => {
+                            self.unread.insert(addr);
+                        }
                         Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
                     }
                     if let Stage::Segments { reading: Reading::Records(left), .. } = &mut self.stage
@@ -232,6 +248,38 @@ impl Warmup {
             },
         }
         Ok(WarmStep::Worked)
+    }
+
+    /// Looks for the names of what is damaged.
+    fn unread_step(&mut self) -> Result<WarmStep, RestoreError> {
+        let Stage::Unread(dbs, range) = &mut self.stage else { return Ok(WarmStep::Idle) };
+        let Some(db) = dbs.last().copied() else {
+            self.stage = Stage::Done;
+            return Ok(WarmStep::Comeback(Comeback::Done));
+        };
+        let mut entries = match range.take() {
+            Some(entries) => entries,
+            None => self.index.scope_range(Scope::database(db), Hash96::MIN).map_err(of_index)?,
+        };
+        let mut lost = Vec::new();
+        for _ in 0..PASS_ENTRIES {
+            let Some(entry) = entries.next().map_err(of_index)? else {
+                dbs.pop();
+                return Ok(WarmStep::Comeback(Comeback::Lost(lost)));
+            };
+            let place = entry.place().expect("ranges have what is there");
+            if self.unread.contains(&place.addr()) {
+                lost.push(lost_key(db, &entry));
+                if lost.len() == BATCH_KEYS {
+                    break;
+                }
+            }
+        }
+        *range = Some(entries);
+        Ok(match lost.is_empty() {
+            true => WarmStep::Worked,
+            false => WarmStep::Comeback(Comeback::Lost(lost)),
+        })
     }
 
     /// Reads what is needed of a segment record by record.
@@ -266,16 +314,40 @@ impl Warmup {
         if kind.is_element() || kind.is_delete() || kind == RecordKind::Databases {
             return Ok(());
         }
-        let begun = Restored::of(record, addr, self.restorer.hasher()).map_err(bad_record);
+        let hasher = self.restorer.hasher();
+        let begun = Restored::of(record, addr, hasher).map_err(bad_record);
         match begun.and_then(|begun| self.restorer.gather(begun)) {
-            Ok(Some(restored)) => {
-                self.bytes += restored.bytes();
-                self.keys.push(restored);
+            Ok(Some(restored)) => self.push(restored, addr),
+            // An element of it is damaged.
+            Err(RestoreError::Corrupt(_)) => {
+                if let Ok(bare) = Restored::without_value(record, addr, hasher) {
+                    self.push(bare, addr);
+                }
             }
-            // It was changed meanwhile, or cannot be read: asking for it tells.
-            Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => {}
+            // It was changed meanwhile, or cannot be found: asking for it tells.
+            Ok(None) | Err(RestoreError::Unlisted(_)) => {}
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    fn push(&mut self, restored: Restored, addr: RecordAddr) {
+        self.taken.insert(addr);
+        self.bytes += restored.bytes();
+        self.keys.push(restored);
+    }
+}
+
+/// What the index knows of a key whose record is damaged.
+fn lost_key(db: DbId, entry: &Entry) -> LostKey {
+    let place = entry.place().expect("ranges have what is there");
+    let kind = RecordKind::from_u8(place.tag());
+    LostKey {
+        db,
+        identity: identity_of(entry.name.hash),
+        addr: place.addr(),
+        value_type: kind.and_then(Type::of_record).unwrap_or(Type::String),
+        expires_at_ms: place.expiry_ms().map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
+        object: place.object(),
     }
 }

@@ -72,7 +72,7 @@ impl Shard {
 
     /// Says whose values are lost.
     fn tell_lost(&mut self, logger: &Logger) {
-        let LostNews { keys, others } = self.keyspace.take_lost();
+        let LostNews { keys, others, unnamed } = self.keyspace.take_lost();
         for (db, key) in keys {
             let name = key[..key.len().min(NAME_BYTES_MAX)].escape_ascii();
             logger.warning(&format!(
@@ -81,6 +81,12 @@ impl Shard {
         }
         if others > 0 {
             logger.warning(&format!("The values of {others} other keys are lost as well"));
+        }
+        if unnamed > 0 {
+            logger.warning(&format!(
+                "{unnamed} keys were in a damaged part of the log and are lost, with their names; a client \
+                 that asks for one is told so"
+            ));
         }
     }
 

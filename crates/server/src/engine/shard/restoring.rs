@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::{Missing, Restored};
+use keyspace::{LostKey, Missing, Restored};
 use redo::LiveRecords;
 
-use super::{Shard, ShardLog};
+use super::{LogHealth, Shard, ShardLog};
 use crate::logger::Logger;
 
 /// How long the executor takes over keys in one iteration, in microseconds.
@@ -38,6 +38,8 @@ pub enum Comeback {
         /// Those of its elements.
         elements: Vec<RecordAddr>,
     },
+    /// Keys that cannot be brought back: their records are damaged.
+    Lost(Vec<LostKey>),
     /// All keys of a database that was emptied were told of.
     Listed,
     /// Every key was told of.
@@ -234,6 +236,7 @@ impl Shard {
         if self.restoring.is_some() {
             self.note_indexed();
         }
+        let takes_records = self.log_health() == LogHealth::Good && !self.is_log_congested();
         let Some(restoring) = &mut self.restoring else { return false };
         for db in self.keyspace.take_dropped() {
             restoring.listing_count += 1;
@@ -257,6 +260,14 @@ impl Shard {
                 }
                 Comeback::Keys(keys) => {
                     keys.into_iter().for_each(|key| _ = self.keyspace.install_key(key, true));
+                }
+                Comeback::Lost(keys) if takes_records => {
+                    keys.into_iter().for_each(|key| self.keyspace.lose_cold(key));
+                }
+                Comeback::Lost(keys) => {
+                    // The log takes nothing now.
+                    restoring.next = Some(Comeback::Lost(keys));
+                    break;
                 }
                 Comeback::Garbage { addr, elements } => self.keyspace.retire_cold(addr, elements),
                 Comeback::Listed => restoring.listing_count -= 1,
