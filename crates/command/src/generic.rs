@@ -54,7 +54,7 @@ pub(crate) fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Done {
     let mark = ctx.reply.mark();
     let mut count = 0;
     let reply = &mut *ctx.reply;
-    ctx.keyspace.for_each_key(ctx.db, |key, _| {
+    ctx.keyspace.for_each_key(ctx.db, Some(pattern), |key, _| {
         if pattern == b"*" || glob::matches(pattern, key) {
             reply.bulk(key);
             count += 1;

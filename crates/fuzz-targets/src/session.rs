@@ -125,7 +125,7 @@ impl Session {
             self.db = db;
             let mut keys = Vec::new();
             self.keyspace.begin_command(self.now_ms);
-            self.keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
+            self.keyspace.for_each_key(db, None, |key, _| keys.push(key.to_vec()));
             keys.sort();
             for key in keys {
                 let payload = self.dump(&key).expect("it was listed");

@@ -37,7 +37,10 @@ impl Namer {
             kind if kind.is_element() => {
                 Name::new(Scope::object(record.object), self.hash(record.sub))
             }
-            RecordKind::KeyLost => Name::new(Scope::database(record.db), hash_of(record.key)?),
+            RecordKind::KeyLost => {
+                let identity = record.key.try_into().ok()?;
+                Name::new(Scope::database(record.db), hash_of(identity))
+            }
             _ => Name::new(Scope::database(record.db), self.hash(record.key)),
         };
         if record.kind.is_delete() {
@@ -54,11 +57,12 @@ impl Namer {
     }
 }
 
-/// The hash that a key's identity is; `None` for another number of bytes.
-fn hash_of(identity: &[u8]) -> Option<Hash96> {
-    let (high, low) = identity.split_first_chunk()?;
-    let low = low.try_into().ok()?;
-    Some(Hash96::new(u64::from_le_bytes(*high), u32::from_le_bytes(low)))
+/// The hash of a key with this identity.
+#[must_use]
+pub fn hash_of(identity: &Identity) -> Hash96 {
+    let (high, low) = identity.split_at(8);
+    let high = u64::from_le_bytes(high.try_into().expect("eight bytes"));
+    Hash96::new(high, u32::from_le_bytes(low.try_into().expect("four bytes")))
 }
 
 /// The identity of a key with this hash.

@@ -208,39 +208,24 @@ impl Keyspace {
     fn apply_key_lost(
         &mut self,
         limbo: &mut Limbo,
-        Applied { record, addr, .. }: Applied<'_>,
+        applied: Applied<'_>,
         retired: &mut Vec<RecordAddr>,
     ) {
+        let Applied { record, addr, .. } = applied;
+        let hasher = self.recorder.hasher;
+        self.lost.may_be = true;
         let (identity, lost) = LostName::of(record, addr);
         let (_, db) = limbo.db_or_new(&mut self.dbs, record.db, addr);
-        retired.extend(db.lost_names.insert(identity, lost).and_then(|before| before.addr));
-        limbo.has_lost_names = true;
-        self.lost.may_be = true;
-    }
-
-    /// Finds the keys of which an older record has told the name, and whose newest one says only that
-    /// they are lost.
-    pub(crate) fn name_lost_keys(&mut self, limbo: &mut Limbo, retired: &mut Vec<RecordAddr>) {
-        let hasher = self.recorder.hasher;
-        let mut unrooted = Vec::new();
-        let unmapped = limbo.unmapped.values_mut();
-        for db in self.dbs.iter_mut().chain(unmapped).filter(|db| !db.lost_names.is_empty()) {
-            let is_lost =
-                |entry: &&Entry| db.lost_names.contains_key(&hasher.identity(entry.key()));
-            let keys: Vec<Box<[u8]>> =
-                db.keys.iter().filter(is_lost).map(|entry| entry.key().into()).collect();
-            for key in keys {
-                let Some(lost) = db.take_lost_name(hasher, &key) else { continue };
-                let hash = hasher.hash(&key);
-                let Some(place) = db.keys.locate(hash, &key) else { continue };
-                db.set_expiry(place, hash, None);
-                let mut old = db.replace(place, lost.entry(&key));
-                db.set_expiry(place, hash, lost.expires_at_ms);
-                retired.extend(old.addr());
-                unrooted.extend(old.take_object());
+        let older =
+            db.find_by_identity(hasher, &identity).map(|entry| Box::<[u8]>::from(entry.key()));
+        match older {
+            None => retired.extend(db.lost_names.insert(identity, lost).and_then(|it| it.addr)),
+            Some(key) => {
+                let record = &Record { key: &key, ..*record };
+                let applied = Applied { record, hash: hasher.hash(&key), ..applied };
+                self.apply_key(limbo, applied, lost.entry(&key), retired);
             }
         }
-        unrooted.into_iter().for_each(|object| limbo.unroot(*object));
     }
 
     /// Puts `entry` in the place of whatever its key holds.

@@ -30,7 +30,7 @@ use hashbrown::HashSet;
 
 use crate::access;
 use crate::apply::{lost_entry, packed_kind};
-use crate::cooling::{forget_value, may_go};
+use crate::cooling::{BARE_KEY_BYTES, forget_value, may_go};
 use crate::database_map::{DatabaseMap, database_ids};
 use crate::db::Db;
 use crate::entry::Entry;
@@ -210,29 +210,12 @@ pub(crate) struct Cold {
     /// What the running command or transaction has looked up: of that the table alone tells from then
     /// on, so it cannot turn out to be unreadable when the first command has begun.
     looked_up: HashSet<(DbId, Box<[u8]>)>,
-    /// Databases from here on were made since the start: nothing of theirs is cold.
-    new_databases: DbId,
+    /// Keys have left memory since the start.
+    has_departed: bool,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
-    /// The records of keys that commands have brought back.
-    brought: HashSet<RecordAddr>,
-}
-
-impl Cold {
-    /// Whether the key with this record was brought back because a command has asked for it.
-    pub(crate) fn has_brought(&self, addr: RecordAddr) -> bool {
-        self.brought.contains(&addr)
-    }
-
-    /// The key with this record was brought back because a command has asked for it.
-    pub(crate) fn note_brought(&mut self, addr: RecordAddr) {
-        self.brought.insert(addr);
-    }
-
-    /// Whether keys of this database may be cold.
-    pub(crate) fn may_have(&self, db: DbId) -> bool {
-        db < self.new_databases
-    }
+    /// Those that are being listed.
+    listing: Vec<DbId>,
 }
 
 impl<J: Journal> Keyspace<J> {
@@ -247,14 +230,14 @@ impl<J: Journal> Keyspace<J> {
         let (ids, next) = database_ids(map, self.dbs.len(), start.databases_seen);
         self.next_db_id = next;
         self.databases_addr = start.databases.as_ref().map(|(_, addr)| *addr);
-        self.dbs = ids.into_iter().map(Db::new).collect();
+        self.dbs = ids.into_iter().map(Db::cold).collect();
         for (id, count) in &start.keys {
             if let Some(index) = self.dbs.index_of(*id) {
                 self.dbs[index].cold_count = *count;
             }
         }
         self.source = Some(Box::new(Source::new(restorer)));
-        self.cold = Some(Box::new(Cold { new_databases: DbId(next), ..Cold::default() }));
+        self.cold = Some(Box::default());
     }
 }
 
@@ -279,13 +262,25 @@ impl Keyspace {
         if self.free.len() > 0 {
             return Vec::new();
         }
-        self.cold.as_mut().map(|cold| std::mem::take(&mut cold.dropped)).unwrap_or_default()
+        let Some(cold) = &mut self.cold else { return Vec::new() };
+        cold.listing.extend(&cold.dropped);
+        std::mem::take(&mut cold.dropped)
     }
 
-    /// Whether [`Keyspace::take_dropped`] has something, or will have.
+    /// [`Keyspace::retire_cold`] was told of all of a database that was emptied.
+    pub fn end_dropped(&mut self, db: DbId) {
+        self.cold.iter_mut().for_each(|cold| cold.listing.retain(|listed| *listed != db));
+    }
+
+    /// How many databases were emptied whose garbage is not known yet.
+    pub(crate) fn dropping(&self) -> usize {
+        self.cold.as_ref().map_or(0, |cold| cold.dropped.len() + cold.listing.len())
+    }
+
+    /// What [`Keyspace::take_dropped`] has, or will have.
     #[must_use]
-    pub fn has_dropped(&self) -> bool {
-        self.cold.as_ref().is_some_and(|cold| !cold.dropped.is_empty())
+    pub fn dropped(&self) -> &[DbId] {
+        self.cold.as_ref().map_or(&[], |cold| &cold.dropped)
     }
 
     /// Retires the record of a cold key of an emptied database, which is at `addr`, and those of its
@@ -316,15 +311,13 @@ impl Keyspace {
         let (cold, source) = (cold.as_mut()?, source.as_mut()?);
         let id = dbs[db].id;
         let name = (id, Box::from(key));
-        if !cold.may_have(id) || cold.looked_up.contains(&name) {
+        if !dbs[db].may_be_cold || cold.looked_up.contains(&name) {
             return None;
         }
         match source.restore(id, key, &recorder.journal) {
             Ok(restored) => {
                 cold.looked_up.insert(name);
-                let restored = restored?;
-                cold.brought.extend(restored.entry.addr());
-                self.install_restored(db, restored);
+                self.install_restored(db, restored?);
                 self.dbs[db].keys.locate(hash, key)
             }
             Err(()) => None,
@@ -344,13 +337,7 @@ impl Keyspace {
     pub fn install(&mut self, restored: Restored) -> bool {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let found = self.dbs[db].keys.locate(restored.hash, restored.entry.key());
-        let Some(place) = found else {
-            let addr = restored.entry.addr();
-            let is_installed = self.install_key(restored, true);
-            let brought = self.cold.as_mut().filter(|_| is_installed).zip(addr);
-            brought.into_iter().for_each(|(cold, addr)| cold.note_brought(addr));
-            return is_installed;
-        };
+        let Some(place) = found else { return self.install_key(restored, true) };
         let entry = self.dbs[db].keys.at(place);
         // An object keeps its address when its elements change: it may have been here meanwhile.
         let has_value = entry.is_bare() && !restored.entry.is_bare();
@@ -369,9 +356,11 @@ impl Keyspace {
         let Some(db) = self.dbs.index_of(restored.db) else { return false };
         let addr = restored.entry.addr();
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
-        let Some(cold) = self.cold.as_ref().filter(|_| !is_gone) else { return false };
+        if self.cold.is_none() || is_gone {
+            return false;
+        }
         if let Some((identity, lost)) = restored.lost_name {
-            let is_named = lost.addr.is_some_and(|addr| cold.has_brought(addr));
+            let is_named = self.dbs[db].find_by_identity(restored.hasher, &identity).is_some();
             let Db { cold_count, lost_names, .. } = &mut self.dbs[db];
             if !is_named && lost_names.insert(identity, lost).is_none() {
                 *cold_count -= 1;
@@ -407,19 +396,42 @@ impl Keyspace {
         db.cold_count = db.cold_count.saturating_sub(1);
     }
 
-    /// Everything was brought back. Returns how many keys were counted and did not come: then nothing
-    /// is ended.
-    ///
-    /// # Errors
-    /// That number.
-    pub fn end_cold(&mut self) -> Result<(), u64> {
-        match self.cold_keys() {
-            0 => {
-                self.cold = None;
-                self.source.iter_mut().for_each(|source| source.forget_names());
-                Ok(())
-            }
-            left => Err(left),
+    /// Everything was brought back: databases whose keys have all come have no cold ones. How many keys
+    /// were counted and did not come.
+    pub fn end_cold(&mut self) -> u64 {
+        self.dbs.iter_mut().for_each(|db| db.may_be_cold = db.cold_count > 0);
+        if self.dropping() == 0 && self.dbs.iter().all(|db| !db.may_be_cold) {
+            self.cold = None;
+        }
+        self.cold_keys()
+    }
+
+    /// Whether keys have left memory since the start, so that those that are cold are not only those that were
+    /// cold then.
+    #[must_use]
+    pub fn has_departed(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.has_departed)
+    }
+
+    /// Whether a key that comes unasked had better stay in the log: keys without values take `key_bytes_max`
+    /// already. One that expires comes, because something must know when.
+    #[must_use]
+    pub fn is_left_out(&self, restored: &Restored, key_bytes_max: u64) -> bool {
+        restored.expires_at_ms.is_none() && self.bare_values() * BARE_KEY_BYTES > key_bytes_max
+    }
+
+    /// Takes a bare entry out of memory altogether, which the index knows. Its key is cold from then on.
+    pub(crate) fn depart(&mut self, db: DbIndex, entry: &Entry) {
+        let hash = self.hash_of(entry.key());
+        let Self { dbs, source, cold, .. } = self;
+        let db = &mut dbs[db];
+        (db.may_be_cold, db.bare_count) = (true, db.bare_count - 1);
+        db.cold_count += 1;
+        cold.get_or_insert_default().has_departed = true;
+        if let (Some(source), Some(addr)) = (source, entry.addr())
+            && source.listings.are_open()
+        {
+            source.listings.note_departed(db.id, hash, addr, entry);
         }
     }
 

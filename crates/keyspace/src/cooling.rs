@@ -1,4 +1,4 @@
-//! Which values leave memory: a hand that goes round over the pages of the tables.
+//! Which values leave memory, and which keys: a hand that goes round over the pages of the tables.
 //!
 //! ```text
 //!   page 0    page 1    page 2    page 3 …          heat of a value: how often, or how lately, it was used
@@ -13,11 +13,16 @@
 //! counts that say so are those of the round so far and of the rounds before, of which each counts half
 //! of the next. What has come back is passed over once: a request that waited for it finds it.
 //!
+//! Where keys whose values are gone take too much, the hand takes those of a page out of the table, too, that
+//! are no hotter than the threshold: then the index alone knows them. Keys that expire stay, because
+//! something must know when, and so do those that are watched.
+//!
 //! # Invariants
 //! - A value goes only if its record is durable; a large one only if the index knows all of its elements.
+//! - A key goes only if the index knows its record, and after its value.
 //! - No record is written, none is retired.
 
-use base::{DbIndex, Lsn};
+use base::{DbIndex, Lsn, RecordAddr};
 
 use crate::access;
 use crate::db::Db;
@@ -26,6 +31,7 @@ use crate::free::FreeQueue;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
 use crate::settings::Settings;
+use crate::table::Keyed;
 
 /// One in so many values goes in a round.
 const ROUND_SHARE: u64 = 8;
@@ -33,6 +39,8 @@ const ROUND_SHARE: u64 = 8;
 const FIRST_SAMPLES: usize = 256;
 /// After so many pages the threshold is looked at again.
 const PAGES_PER_LOOK: u32 = 16;
+/// What a key takes whose value is not in memory, about, with its share of the table.
+pub(crate) const BARE_KEY_BYTES: u64 = 72;
 /// How many heats are told apart.
 const HEATS: usize = 256;
 
@@ -44,7 +52,7 @@ pub(crate) struct Hand {
     pages_since_look: u32,
     heats: Heats,
     threshold: u8,
-    /// How many values went since the hand was at the first page.
+    /// How many values and keys went since the hand was at the first page.
     dropped: u64,
     /// How many were passed over, because they had just come back.
     passed_over: u64,
@@ -86,36 +94,56 @@ impl Heats {
     }
 }
 
+/// Keys that were taken out of memory.
+#[derive(Default)]
+struct Departed {
+    count: u64,
+    lacks_index: bool,
+}
+
 /// What became of a page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cooled {
     /// How many values have left memory.
     pub values: u64,
+    /// How many keys have.
+    pub keys: u64,
     /// The hand has come round.
     pub round: Option<Round>,
-    /// A large value could go, if the index knew all of it.
+    /// A large value or a key could go, if the index knew all of it.
     pub lacks_index: bool,
 }
 
 /// What became of all pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
-    /// How many values have left memory.
-    pub values: u64,
+    /// How many values and keys have left memory.
+    pub gone: u64,
     /// All that may go was to go, however hot.
     pub was_desperate: bool,
 }
 
 impl Keyspace {
     /// Drops the values of a page that are not used much: the log has them, and brings them back when
-    /// they are asked for. Keys stay.
-    pub fn cool_step(&mut self) -> Cooled {
+    /// they are asked for. Keys without values take `key_bytes_max` together; what is above that goes, too. In the
+    /// middle of a transaction there is no such bound: its keys stay where it has found them.
+    pub fn cool_step(&mut self, key_bytes_max: Option<u64>) -> Cooled {
         let mut hand = std::mem::take(&mut self.hand);
         if hand.heats.is_empty() {
             self.sample(&mut hand);
         }
-        let cooled = self.cool_page(&mut hand);
+        let takes_keys = key_bytes_max.is_some_and(|bytes_max| {
+            hand.is_desperate || self.bare_values() * BARE_KEY_BYTES > bytes_max
+        });
+        if takes_keys {
+            self.forget_lookups();
+        }
+        let keys = if takes_keys { self.take_keys(&mut hand) } else { Departed::default() };
+        let mut cooled = self.cool_page(&mut hand);
+        hand.dropped += keys.count;
+        (cooled.keys, cooled.lacks_index) = (keys.count, cooled.lacks_index || keys.lacks_index);
         self.stats.cooled += cooled.values;
+        self.stats.departed += cooled.keys;
         self.may_be_bare |= cooled.values > 0;
         self.hand = hand;
         cooled
@@ -133,6 +161,27 @@ impl Keyspace {
             }
         }
         hand.threshold = hand.heats.threshold();
+    }
+
+    /// Takes bare keys out of the page under the hand.
+    fn take_keys(&mut self, hand: &mut Hand) -> Departed {
+        let mut departed = Departed::default();
+        let Some(indexed) = self.indexed_lsn() else { return departed };
+        let Self { dbs, recorder, settings, watched, now_ms, .. } = self;
+        let Some(Db { keys, .. }) = dbs.get_mut(hand.db) else { return departed };
+        let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
+        let goes = |entry: &mut Entry| {
+            if !entry.is_bare() || entry.is_lost() || heat(entry, settings, *now_ms) > threshold {
+                return false;
+            }
+            let may_depart = may_depart(entry, &recorder.journal, indexed);
+            departed.lacks_index |= !may_depart && entry.ttl().is_none();
+            may_depart && !watched.has(hand.db, entry.key())
+        };
+        let taken = keys.take_from_page(recorder.hasher, hand.page, goes);
+        departed.count = taken.len() as u64;
+        taken.iter().for_each(|entry| self.depart(hand.db, entry));
+        departed
     }
 
     fn cool_page(&mut self, hand: &mut Hand) -> Cooled {
@@ -171,12 +220,12 @@ impl Keyspace {
         }
         hand.threshold = hand.heats.threshold();
         hand.heats.age();
-        let values = std::mem::take(&mut hand.dropped);
+        let gone = std::mem::take(&mut hand.dropped);
         let passed_over = std::mem::take(&mut hand.passed_over);
-        let is_desperate = values == 0 && passed_over == 0;
+        let is_desperate = gone == 0 && passed_over == 0;
         let was_desperate = std::mem::replace(&mut hand.is_desperate, is_desperate);
         (hand.db, hand.page) = (DbIndex::FIRST, 0);
-        cooled.round = Some(Round { values, was_desperate });
+        cooled.round = Some(Round { gone, was_desperate });
         cooled
     }
 
@@ -204,6 +253,38 @@ impl Keyspace {
         hand.page += 1;
     }
 
+    /// As [`Keyspace::drop_some`], of keys whose values were dropped. Not in the middle of a transaction.
+    pub fn drop_some_keys(&mut self, percentage: u8) {
+        self.forget_lookups();
+        let Some(indexed) = self.indexed_lsn() else { return };
+        let Self { dbs, recorder, watched, hand, rng, .. } = self;
+        let (db, page) = (hand.db, hand.page);
+        let Some(Db { keys, .. }) = dbs.get_mut(db) else { return };
+        let goes = |entry: &mut Entry| {
+            let is_chosen = rng.u8(..100) < percentage;
+            is_chosen
+                && may_depart(entry, &recorder.journal, indexed)
+                && !watched.has(db, entry.key())
+        };
+        let taken = keys.take_from_page(recorder.hasher, page, goes);
+        taken.iter().for_each(|entry| self.depart(db, entry));
+    }
+
+    /// Takes a key out of memory whose value was dropped, if the index knows it. Whether it was taken out. Not in
+    /// the middle of a transaction.
+    pub fn depart_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
+        self.forget_lookups();
+        let (hash, Some(indexed)) = (self.hash_of(key), self.indexed_lsn()) else { return false };
+        let Self { dbs, recorder, watched, .. } = self;
+        let Some(entry) = dbs[db].keys.find(hash, key) else { return false };
+        if !may_depart(entry, &recorder.journal, indexed) || watched.has(db, key) {
+            return false;
+        }
+        let Some(entry) = dbs[db].keys.remove(recorder.hasher, hash, key) else { return false };
+        self.depart(db, &entry);
+        true
+    }
+
     /// Drops the value of a key, if the log has it and memory comes free. Whether it was dropped.
     pub fn cool_key(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let (hash, indexed) = (self.hash_of(key), self.indexed_lsn());
@@ -227,6 +308,14 @@ pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>)
     let is_number = entry.value_kind() == Kind::Int;
     let is_worth_it = entry.object().is_some() || (!is_number && entry.droppable_bytes() > 0);
     is_worth_it && is_in_log(entry, journal, indexed)
+}
+
+/// Whether a key may leave memory, too: its value has, nothing must know when it expires, and the index knows
+/// its record.
+fn may_depart(entry: &Entry, journal: &dyn Journal, indexed: Lsn) -> bool {
+    let is_known =
+        |addr: RecordAddr| journal.lsn_bound_of(addr).is_some_and(|bound| bound <= indexed);
+    entry.is_bare() && entry.ttl().is_none() && entry.addr().is_some_and(is_known)
 }
 
 /// Takes the value out of memory, and leaves it in the log.

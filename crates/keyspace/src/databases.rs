@@ -7,8 +7,9 @@
 use base::{DbId, DbIndex, varint};
 
 use crate::db::Db;
+use crate::entry::Entry;
 use crate::keyspace::Keyspace;
-use crate::table::Keyed;
+use crate::table::{Keyed, Table};
 use crate::value_type::{Type, entry_type};
 
 impl Keyspace {
@@ -104,6 +105,11 @@ impl Keyspace {
         mut visit: impl FnMut(&[u8], Type),
     ) -> u64 {
         self.recorder.note_read_all();
+        if self.dbs[db].may_be_cold {
+            let from = Table::<Entry>::hash_of_cursor(cursor);
+            let end = self.scan_with_cold(db, from, count, &mut visit);
+            return end.map_or(0, Table::<Entry>::cursor_of_hash);
+        }
         let (mut cursor, mut visited) = (cursor, 0);
         let (hasher, now_ms) = (self.recorder.hasher, self.now_ms());
         loop {
@@ -119,9 +125,18 @@ impl Keyspace {
         }
     }
 
-    /// Visits every key that is not expired.
-    pub fn for_each_key(&mut self, db: DbIndex, mut visit: impl FnMut(&[u8], Type)) {
+    /// Visits every key that is not expired, and of those that are not in memory at least those that
+    /// match `pattern`.
+    pub fn for_each_key(
+        &mut self,
+        db: DbIndex,
+        pattern: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8], Type),
+    ) {
         self.recorder.note_read_all();
+        if self.dbs[db].may_be_cold {
+            self.for_each_cold(db, pattern, &mut visit);
+        }
         for entry in self.dbs[db].keys.iter() {
             if entry.expires_at_ms().is_none_or(|at| at > self.now_ms()) {
                 visit(entry.key(), entry_type(entry));
@@ -132,14 +147,17 @@ impl Keyspace {
     /// A random key that is not expired.
     pub fn random_key(&mut self, db: DbIndex) -> Option<Box<[u8]>> {
         self.recorder.note_read_all();
+        if let Some(key) = self.random_cold(db, false) {
+            return Some(key);
+        }
         // Like Redis, give up on a database that has nothing but expired keys.
         for _ in 0..100 {
-            let entry = self.dbs[db].keys.random(&mut self.rng)?;
+            let Some(entry) = self.dbs[db].keys.random(&mut self.rng) else { break };
             let key: Box<[u8]> = entry.key().into();
             if self.locate_to_read(db, self.hash_of(&key), &key).is_some() {
                 return Some(key);
             }
         }
-        None
+        self.random_cold(db, true)
     }
 }

@@ -12,10 +12,10 @@ use std::ops::{Index, IndexMut};
 use base::{DbId, DbIndex, ObjectId};
 
 use crate::entry::{Entry, Kind, Ttl};
-use crate::hasher::KeyHasher;
+use crate::hasher::{Identity, KeyHasher};
 use crate::lost::LostNames;
 use crate::object::Object;
-use crate::table::{Place, Table};
+use crate::table::{Keyed, Place, Table};
 
 /// See the file's top.
 pub(crate) struct Db {
@@ -30,6 +30,8 @@ pub(crate) struct Db {
     pub(crate) lost_count: u64,
     /// Keys that are in no table, because their names are lost.
     pub(crate) lost_names: LostNames,
+    /// Whether a key that is not in `keys` may be in the log: an index is asked.
+    pub(crate) may_be_cold: bool,
 }
 
 impl Db {
@@ -43,7 +45,13 @@ impl Db {
             bare_count: 0,
             lost_count: 0,
             lost_names: LostNames::new(),
+            may_be_cold: false,
         }
+    }
+
+    /// A database whose keys may all be in the log only.
+    pub(crate) fn cold(id: DbId) -> Self {
+        Self { may_be_cold: true, ..Self::new(id) }
     }
 
     /// How many keys there are, wherever.
@@ -57,6 +65,16 @@ impl Db {
         let is_lost =
             || !self.lost_names.is_empty() && self.lost_names.contains_key(&hasher.identity(key));
         self.keys.find(hash, key).is_some() || is_lost()
+    }
+
+    /// The entry of the key with this identity, if there is one.
+    pub(crate) fn find_by_identity(
+        &self,
+        hasher: KeyHasher,
+        identity: &Identity,
+    ) -> Option<&Entry> {
+        let hash = KeyHasher::hash_in(identity);
+        self.keys.find_by(hash, |entry| hasher.identity(entry.key()) == *identity)
     }
 
     /// Whether there is no key, wherever.

@@ -22,6 +22,10 @@ pub trait Journal: Send {
     fn is_retired(&self, _addr: RecordAddr) -> bool {
         false
     }
+    /// A block that is not older than the one that has this record; `None` if that cannot be told.
+    fn lsn_bound_of(&self, _addr: RecordAddr) -> Option<Lsn> {
+        None
+    }
     /// The block up to which an index durably knows every record; `None` if there is no such index.
     fn indexed_lsn(&self) -> Option<Lsn> {
         None
@@ -85,6 +89,10 @@ impl<T: Journal + ?Sized> Journal for Box<T> {
 
     fn is_retired(&self, addr: RecordAddr) -> bool {
         (**self).is_retired(addr)
+    }
+
+    fn lsn_bound_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        (**self).lsn_bound_of(addr)
     }
 
     fn indexed_lsn(&self) -> Option<Lsn> {

@@ -40,6 +40,8 @@ pub struct Stats {
     pub evicted: u64,
     /// Values that have left memory, and are in the log.
     pub cooled: u64,
+    /// Keys that have left memory after their values.
+    pub departed: u64,
 }
 
 /// See the file's top.

@@ -105,8 +105,6 @@ pub(crate) struct Limbo {
     /// Objects that lie in entries without any element: more will come, or the key goes.
     pub(crate) hollow: Vec<ObjectId>,
     pub(crate) is_in_block: bool,
-    /// Keys have come of which older records may tell the names.
-    pub(crate) has_lost_names: bool,
     /// The index of the database that was named last.
     last_index: DbIndex,
     /// Of what waits for roots to come.
@@ -128,7 +126,6 @@ impl Limbo {
             strays: Vec::new(),
             hollow: Vec::new(),
             is_in_block: false,
-            has_lost_names: false,
             last_index: DbIndex::FIRST,
             bytes: 0,
         }

@@ -59,14 +59,14 @@ pub(crate) struct LostName {
 /// The keys of a database of which only the identities are known; in an order that does not depend on chance.
 pub(crate) type LostNames = BTreeMap<Identity, LostName>;
 
-/// A cold key whose record cannot be read, as an index knows it.
+/// A key as an index knows it, whose record is damaged, or may be.
 #[derive(Debug, Clone)]
 pub struct LostKey {
     /// Its database.
     pub db: DbId,
     /// What is known of its name.
     pub identity: Identity,
-    /// The record that cannot be read.
+    /// Its record.
     pub addr: RecordAddr,
     /// The type of its value.
     pub value_type: Type,
@@ -74,6 +74,15 @@ pub struct LostKey {
     pub expires_at_ms: Option<i64>,
     /// Its incarnation, if it is large.
     pub object: Option<ObjectId>,
+}
+
+/// What an index has found of keys in damage.
+#[derive(Debug, Default)]
+pub struct KeysIn {
+    /// The keys.
+    pub keys: Vec<LostKey>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<Identity>,
 }
 
 /// Keys whose values were given up.
@@ -158,8 +167,8 @@ impl Keyspace {
     pub fn lose_cold(&mut self, key: LostKey) {
         let LostKey { db, identity, addr, value_type, expires_at_ms, object } = key;
         let Some(db) = self.dbs.index_of(db) else { return };
-        let is_known = self.cold.as_ref().is_none_or(|cold| cold.has_brought(addr));
-        if is_known || self.recorder.journal.is_retired(addr) {
+        let is_known = self.dbs[db].find_by_identity(self.recorder.hasher, &identity).is_some();
+        if is_known || self.dbs[db].cold_count == 0 || self.recorder.journal.is_retired(addr) {
             return;
         }
         let mut lost = LostName { addr: Some(addr), value_type, expires_at_ms };
@@ -178,9 +187,6 @@ impl Keyspace {
         let lost = self.dbs[db].take_lost_name(hasher, key)?;
         let mut entry = lost.entry(key);
         entry.set_access(access::fresh(&self.settings, self.now_ms));
-        if let (Some(cold), Some(addr)) = (&mut self.cold, lost.addr) {
-            cold.note_brought(addr);
-        }
         let place = self.dbs[db].insert(hasher, hash, entry);
         self.dbs[db].set_expiry(place, hash, lost.expires_at_ms);
         Some(place)

@@ -6,14 +6,15 @@
 //!   bare, its records can be read ──► filled ─► logged again
 //!   bare, a record of it is damaged ──────────► given up, by name (`lost`)
 //!   bare, and not to be read now ─────────────► stays: another walk tries again
+//!   cold: as bare ones, but those that are given up have no name
 //! ```
 //!
 //! The keyspace is walked in slices while it is used. Between two slices entries may move, so that
 //! one may be missed; the caller knows from the segments' counts whether anything is left,
 //! and walks again. What was rewritten has a new address and is passed over the next time.
 //!
-//! Where the elements of a bare object are only an index tells. Most are elsewhere, so it is asked by
-//! *thorough* walks alone: the caller makes one when something is left behind a quick one.
+//! Where the elements of a bare object are, and which cold keys there are, only an index tells. Most are
+//! elsewhere, so it is asked by *thorough* walks alone: the caller makes one when something is left behind a quick one.
 
 use std::cell::Cell;
 
@@ -21,7 +22,9 @@ use base::{DbIndex, RecordAddr, SegmentId};
 
 use crate::db::Db;
 use crate::entry::Entry;
+use crate::hasher::{Identity, KeyHasher};
 use crate::keyspace::Keyspace;
+use crate::lost::KeysIn;
 use crate::source::{RestoreError, Source};
 use crate::table::Keyed;
 
@@ -39,6 +42,9 @@ pub struct RewriteLost {
     item: usize,
     /// How many pieces of the object at this place were looked at.
     piece: usize,
+    /// Behind the tables: the database, and the identity in it, from which keys are looked for that are in
+    /// no table.
+    cold: (DbIndex, Identity),
 }
 
 impl RewriteLost {
@@ -47,7 +53,8 @@ impl RewriteLost {
     #[must_use]
     pub fn new(mut segments: Vec<SegmentId>, is_thorough: bool) -> Self {
         segments.sort_unstable();
-        Self { segments, is_thorough, db: DbIndex::FIRST, page: 0, item: 0, piece: 0 }
+        let (db, cold) = (DbIndex::FIRST, (DbIndex::FIRST, Identity::default()));
+        Self { segments, is_thorough, db, page: 0, item: 0, piece: 0, cold }
     }
 
     /// Whether a record of the bare value of `entry` is in one of the segments.
@@ -145,6 +152,57 @@ impl Keyspace {
             }
             (walk.page, walk.item, walk.piece) = (walk.page + 1, 0, 0);
         }
-        true
+        !walk.is_thorough || self.rewrite_cold_step(walk)
+    }
+
+    /// Goes on with keys that are in no table. Whether there are no further ones.
+    fn rewrite_cold_step(&mut self, walk: &mut RewriteLost) -> bool {
+        let (at, from) = walk.cold;
+        let Some(Db { id, may_be_cold, .. }) = self.dbs.get(at) else { return true };
+        let source = self.source.as_mut().filter(|_| *may_be_cold);
+        let found = source.map(|source| source.keys_in(*id, from, &walk.segments));
+        let KeysIn { keys, next } = found.unwrap_or_default();
+        walk.cold = match next {
+            Some(next) => (at, next),
+            None => (at.next(), Identity::default()),
+        };
+        for key in keys {
+            let is_here = self.dbs[at].find_by_identity(self.recorder.hasher, &key.identity);
+            if is_here.is_some() || self.recorder.journal.is_retired(key.addr) {
+                continue;
+            }
+            let Some(source) = &mut self.source else { break };
+            match source.read_unnamed(&key) {
+                Ok(Some(restored)) => {
+                    self.install_key(restored, true);
+                    self.rewrite_key(at, &key.identity, walk);
+                }
+                Err(RestoreError::Corrupt(_)) => self.lose_cold(key),
+                // Neither says that it is lost.
+                Ok(None) | Err(RestoreError::Io(_) | RestoreError::Unlisted(_)) => {}
+            }
+        }
+        false
+    }
+
+    /// Logs what is needed of a key that has just come.
+    fn rewrite_key(&mut self, db: DbIndex, identity: &Identity, walk: &RewriteLost) {
+        let Self { dbs, recorder, .. } = self;
+        let hasher = recorder.hasher;
+        let Db { id, keys, .. } = &mut dbs[db];
+        let is_it = |entry: &Entry| hasher.identity(entry.key()) == *identity;
+        let Some(entry) = keys.find_mut_by(KeyHasher::hash_in(identity), is_it) else { return };
+        if let Some(object) = entry.object_mut() {
+            let is_lost = |addr: RecordAddr| walk.has(addr);
+            let mut piece = 0;
+            while object.rewrite_lost(recorder, piece, &is_lost).is_some() {
+                piece += 1;
+            }
+            // No index knows it yet.
+            object.changed_at = recorder.open_lsn();
+        }
+        if entry.addr().is_some_and(|addr| walk.has(addr)) {
+            recorder.log_key(*id, entry);
+        }
     }
 }

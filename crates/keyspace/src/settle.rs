@@ -74,9 +74,6 @@ impl Keyspace {
         {
             return Err((no_database(), addr));
         }
-        if std::mem::take(&mut limbo.has_lost_names) {
-            self.name_lost_keys(limbo, retired);
-        }
         if limbo.feed == Feed::Load {
             self.send_home(limbo, goes_on, retired);
         }

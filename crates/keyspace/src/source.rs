@@ -16,8 +16,11 @@
 use base::{DbId, DbIndex, Lsn, ObjectId, RecordAddr, SegmentId};
 
 use crate::cold::Restored;
+use crate::hasher::Identity;
 use crate::journal::Journal;
 use crate::keyspace::Keyspace;
+use crate::lost::{KeysIn, LostKey};
+use crate::names::{Listings, NamesFound, NamesWanted};
 use crate::table::{Keyed, Place};
 
 /// Why a key could not be brought back.
@@ -37,7 +40,7 @@ pub enum RestoreError {
 /// What is known of a key without reading anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// It was not there at the start.
+    /// The index does not know it.
     Absent,
     /// Its newest record is here.
     At(RecordAddr),
@@ -47,7 +50,7 @@ pub enum Look {
 
 /// Finds and reads the records of keys that are not in memory.
 pub trait Restorer: Send {
-    /// Where the newest record of a key was at the start; `None` if there was none.
+    /// Where the newest record is that the index knows of a key; `None` if there is none.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -56,8 +59,14 @@ pub trait Restorer: Send {
     /// As [`Restorer::find`], from memory alone.
     fn look(&mut self, db: DbId, key: &[u8]) -> Look;
 
-    /// No key is cold any more: what knew them is of no use.
-    fn forget_names(&mut self) {}
+    /// The names of keys that are in no table.
+    ///
+    /// # Errors
+    /// When the index or the log cannot be read. A record that is damaged is left out: its name is
+    /// what nothing can tell.
+    fn names(&mut self, _wanted: &NamesWanted) -> Result<NamesFound, RestoreError> {
+        Err(RestoreError::Io("there is no index to list names by".to_owned()))
+    }
 
     /// Whether an element of this object is in one of these segments, which are in ascending order.
     ///
@@ -69,6 +78,28 @@ pub trait Restorer: Send {
         _segments: &[SegmentId],
     ) -> Result<bool, RestoreError> {
         Ok(false)
+    }
+
+    /// The keys of a database, from an identity on, of which a record is in one of these segments, which
+    /// are in ascending order; some at a time.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    fn keys_in(
+        &mut self,
+        _db: DbId,
+        _from: Identity,
+        _segments: &[SegmentId],
+    ) -> Result<KeysIn, RestoreError> {
+        Ok(KeysIn::default())
+    }
+
+    /// A key of which an index knows this; `None` if not all of it is in the log any more.
+    ///
+    /// # Errors
+    /// As [`Restorer::read`].
+    fn read_unnamed(&mut self, _key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        Ok(None)
     }
 
     /// The key whose newest record is at `addr`, with all its elements.
@@ -115,17 +146,20 @@ pub struct ColdStats {
 
 /// See the file's top.
 pub(crate) struct Source {
-    restorer: Box<dyn Restorer>,
+    pub(crate) restorer: Box<dyn Restorer>,
     /// Why the running command does not see a key that is there.
     failure: Option<RestoreError>,
     /// The block up to which it finds elements, whatever becomes of the index.
     indexed: Option<Lsn>,
+    /// Names that were asked for.
+    pub(crate) listings: Listings,
     stats: ColdStats,
 }
 
 impl Source {
     pub(crate) fn new(restorer: Box<dyn Restorer>) -> Self {
-        Self { restorer, failure: None, indexed: None, stats: ColdStats::default() }
+        let (listings, stats) = (Listings::default(), ColdStats::default());
+        Self { restorer, failure: None, indexed: None, listings, stats }
     }
 
     /// A cold key, if it is one.
@@ -161,6 +195,16 @@ impl Source {
         self.restorer.read(db, key, addr)
     }
 
+    /// See [`Restorer::keys_in`]; none if it cannot be read.
+    pub(crate) fn keys_in(&mut self, db: DbId, from: Identity, segments: &[SegmentId]) -> KeysIn {
+        self.restorer.keys_in(db, from, segments).unwrap_or_default()
+    }
+
+    /// See [`Restorer::read_unnamed`].
+    pub(crate) fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        self.restorer.read_unnamed(key)
+    }
+
     /// See [`Restorer::has_elements_in`]; `false` also if it cannot be read.
     pub(crate) fn has_elements_in(&mut self, object: ObjectId, segments: &[SegmentId]) -> bool {
         self.restorer.has_elements_in(object, segments).unwrap_or(false)
@@ -180,12 +224,7 @@ impl Source {
         }
     }
 
-    /// No key is cold any more.
-    pub(crate) fn forget_names(&mut self) {
-        self.restorer.forget_names();
-    }
-
-    fn fail(&mut self, error: RestoreError) {
+    pub(crate) fn fail(&mut self, error: RestoreError) {
         self.stats.failed += 1;
         self.failure.get_or_insert(error);
     }
@@ -267,9 +306,8 @@ impl Keyspace {
     /// What has to be read before a command finds what it needs of a key.
     pub fn missing(&mut self, db: DbIndex, key: &[u8], need: Need) -> Option<Missing> {
         let hash = self.hash_of(key);
-        let Self { cold, source, dbs, recorder, .. } = self;
-        let id = dbs[db].id;
-        let may_be_cold = cold.as_ref().is_some_and(|cold| cold.may_have(id));
+        let Self { source, dbs, recorder, .. } = self;
+        let (id, may_be_cold) = (dbs[db].id, dbs[db].may_be_cold);
         let (addr, bytes) = match dbs[db].keys.find(hash, key) {
             Some(entry) if need == Need::Value && entry.is_bare() && !entry.is_lost() => {
                 (entry.addr(), entry.bare_bytes())
@@ -345,9 +383,9 @@ impl Keyspace {
         self.free.listed(object, elements);
     }
 
-    /// How many objects are still to be listed.
+    /// How many objects and emptied databases are still to be listed.
     #[must_use]
     pub fn unlisted(&self) -> usize {
-        self.free.unlisted()
+        self.free.unlisted() + self.dropping()
     }
 }

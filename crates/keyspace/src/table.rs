@@ -286,6 +286,16 @@ impl<T: Keyed> Table<T> {
         after.iter().chain(before).find_map(|page| page.items.iter().next())
     }
 
+    /// The hash that a scan goes on from which has this cursor.
+    pub(crate) const fn hash_of_cursor(cursor: u64) -> u64 {
+        cursor << CURSOR_SHIFT
+    }
+
+    /// The cursor of a scan that goes on from this hash, to the grain of cursors.
+    pub(crate) const fn cursor_of_hash(hash: u64) -> u64 {
+        hash >> CURSOR_SHIFT
+    }
+
     /// Visits the items of one page, from `cursor` on (0 to begin), and returns the cursor to go
     /// on from (0 at the end). A page has at most 448 items.
     pub(crate) fn scan<'a>(
@@ -294,7 +304,7 @@ impl<T: Keyed> Table<T> {
         cursor: u64,
         mut visit: impl FnMut(&'a T),
     ) -> u64 {
-        let from = cursor << CURSOR_SHIFT;
+        let from = Self::hash_of_cursor(cursor);
         let page = &self.pages[self.page_index(from)];
         for item in &page.items {
             if page.start == from || hasher.hash(item.key()) >= from {
@@ -303,6 +313,39 @@ impl<T: Keyed> Table<T> {
         }
         let end = if page.depth == 0 { 0 } else { page.start.wrapping_add(1 << (64 - page.depth)) };
         end >> CURSOR_SHIFT
+    }
+
+    /// The items of the page that has the hash `from`, also those before it.
+    pub(crate) fn page_items(&self, from: u64) -> impl Iterator<Item = &T> {
+        self.pages[self.page_index(from)].items.iter()
+    }
+
+    /// The hash at which the next page begins; `None` behind the last.
+    pub(crate) fn page_end(&self, from: u64) -> Option<u64> {
+        let page = &self.pages[self.page_index(from)];
+        let bytes = 1u64.checked_shl(64 - page.depth)?;
+        page.start.checked_add(bytes)
+    }
+
+    /// Takes the items out of a page for which `is_chosen` holds. Other pages may have other numbers
+    /// then.
+    pub(crate) fn take_from_page(
+        &mut self,
+        hasher: KeyHasher,
+        page: usize,
+        is_chosen: impl FnMut(&mut T) -> bool,
+    ) -> Vec<T> {
+        let Some(Page { items, .. }) = self.pages.get_mut(page) else { return Vec::new() };
+        let taken: Vec<T> = items.extract_if(is_chosen).collect();
+        if taken.is_empty() {
+            return taken;
+        }
+        self.len -= taken.len();
+        if items.len() < items.capacity() / 4 {
+            items.shrink_to(items.len() * 2, |item| within_page(hasher.hash(item.key())));
+        }
+        self.merge_if_small(hasher, page);
+        taken
     }
 
     /// The items of one page, to be changed; their keys must stay. `None` when there are fewer

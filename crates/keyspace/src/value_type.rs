@@ -1,8 +1,9 @@
 //! The types that values have for clients.
 
-use base::RecordKind;
+use base::{Record, RecordKind};
 
 use crate::entry::{Entry, Kind};
+use crate::record_check::lost_type;
 
 /// The type of a value, as TYPE tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,5 +67,13 @@ pub(crate) fn entry_type(entry: &Entry) -> Type {
             Some(object) => object.value_type(),
             None => entry.bare_object().map_or(Type::String, |(value_type, _)| value_type),
         },
+    }
+}
+
+/// The type of the value that a key's record has; `None` for a record that is not a key's.
+pub(crate) fn record_type(record: &Record<'_>) -> Option<Type> {
+    match record.kind {
+        RecordKind::ValueLost => lost_type(record.value),
+        kind => Type::of_record(kind),
     }
 }

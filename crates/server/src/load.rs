@@ -22,7 +22,7 @@ use logindex::Indexer;
 use crate::config::{LogOptions, Options};
 use crate::host::Host;
 use crate::owned_log;
-use crate::restore::{LogRestorer, ObjectIndex, Warmup};
+use crate::restore::{LogRestorer, NewestIndex, Warmup};
 
 /// The log's options as the configuration has them, for the data directory `directory`.
 #[must_use]
@@ -141,9 +141,8 @@ pub fn load_cold(
     let (index, whole) =
         LogIndex::open_with(indexer, place.directory, reader, seed, place.options, tail)?;
     let known = index.known();
-    let objects = ObjectIndex::behind(index.published(), whole.clone());
+    let objects = NewestIndex::behind(index.published(), whole.clone());
     let restorer = LogRestorer::new(opened.log.reader(), seed, Some(objects));
-    let restorer = restorer.with_names(whole.clone());
     let warmup = Warmup::new(restorer.apart(), whole, known);
     let mut keyspace = shape.keyspace(seed);
     keyspace.skip_objects_below(floor.max(known.next_object()));
@@ -210,7 +209,8 @@ impl redo::Replay for Filling {
                 if host.used_bytes() <= *bytes_max {
                     break;
                 }
-                self.keyspace.cool_step();
+                // Keys leave memory when an index knows them.
+                self.keyspace.cool_step(None);
             }
         }
     }

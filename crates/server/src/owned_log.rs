@@ -259,6 +259,10 @@ impl Journal for OwnedLog {
         self.log.is_retired(addr)
     }
 
+    fn lsn_bound_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        self.log.lsn_bound_of(addr)
+    }
+
     fn indexed_lsn(&self) -> Option<Lsn> {
         // Nothing is in the block that was open then, or it is sealed by now.
         self.log.indexed_lsn().filter(|lsn| lsn.next() >= self.settled_lsn)

@@ -29,7 +29,7 @@ use crate::loader::{Loader, Report};
 use crate::logger::Logger;
 use crate::owned_log;
 use crate::reactor::{LoopHooks, Reactor};
-use crate::restore::{FetchThreads, LogRestorer, ObjectIndex, WarmupThread};
+use crate::restore::{FetchThreads, LogRestorer, NewestIndex, WarmupThread};
 use crate::{listen, process};
 
 /// The outside world, real or not.
@@ -545,7 +545,7 @@ impl LogStart<'_> {
 
 /// What reads values of a log whose keys are all in memory.
 fn restorer(opened: &redo::Opened, seed: [u8; 16], index: Option<&OpenIndex>) -> LogRestorer {
-    let objects = index.map(|index| ObjectIndex::new(index.published()));
+    let objects = index.map(|index| NewestIndex::new(index.published()));
     LogRestorer::new(opened.log.reader(), seed, objects)
 }
 

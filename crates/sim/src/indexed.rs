@@ -69,7 +69,9 @@ impl Life<'_> {
         }
         let lost = self.machine.engine.keyspace().lost_values();
         self.run.tally.lives_with_lost_values += u64::from(lost > 0);
-        self.run.tally.values_dropped += self.machine.engine.keyspace().stats().cooled;
+        let stats = self.machine.engine.keyspace().stats();
+        self.run.tally.values_dropped += stats.cooled;
+        self.run.tally.keys_departed += stats.departed;
         if let Some(index) = &lock(&self.machine.works).index {
             let tally = &mut self.run.tally;
             tally.lives_with_index += 1;

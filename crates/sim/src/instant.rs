@@ -12,11 +12,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use base::{DbId, Lsn, ObjectId};
+use base::{DbId, Lsn};
 use env_sim::{SimDisk, SimEntropy};
-use keyspace::Missing;
 use redo::Step;
-use server::engine::{Comeback, Fetched, Fetching, Restoration};
+use server::engine::{Comeback, Fetched, Fetching, Restoration, Wanted};
 use server::restore::{LogRestorer, WarmStep, Warmup};
 
 use crate::machine::Machine;
@@ -24,12 +23,6 @@ use crate::wiretap::lock;
 
 /// How much may wait for the executor.
 const QUEUE_LEN: usize = 3;
-
-/// What can be asked for.
-enum Wanted {
-    Missing(Missing),
-    Elements(ObjectId),
-}
 
 /// The threads that bring keys and values back, as one step machine.
 pub(crate) struct Comebacks {
@@ -63,13 +56,8 @@ impl Comebacks {
             && !self.asked.is_empty()
         {
             let at = usize::try_from(rng.below(self.asked.len() as u64)).expect("few");
-            self.fetched.push_back(match self.asked.remove(at).expect("there are so many") {
-                Wanted::Missing(missing) => {
-                    let restored = fetcher.fetch(&missing);
-                    Fetched::Missing(missing, restored)
-                }
-                Wanted::Elements(object) => Fetched::Elements(object, fetcher.garbage(object).ok()),
-            });
+            let wanted = self.asked.remove(at).expect("there are so many");
+            fetcher.answer(wanted, &mut |fetched| self.fetched.push_back(fetched));
             return Step::Worked;
         }
         if self.queue.len() >= QUEUE_LEN {
@@ -99,34 +87,31 @@ impl Restoration for Source {
     fn take(&mut self) -> Option<Comeback> {
         lock(&self.0).queue.pop_front()
     }
-
-    fn list(&mut self, db: DbId) {
-        lock(&self.0).warmup.iter_mut().for_each(|warmup| warmup.list(db));
-    }
 }
 
 impl Fetching for Source {
-    fn fetch(&mut self, missing: &Missing) -> bool {
-        lock(&self.0).asked.push_back(Wanted::Missing(missing.clone()));
-        true
-    }
-
-    fn list(&mut self, object: ObjectId) -> bool {
-        lock(&self.0).asked.push_back(Wanted::Elements(object));
+    fn ask(&mut self, wanted: Wanted) -> bool {
+        lock(&self.0).asked.push_back(wanted);
         true
     }
 
     fn indexed_lsn(&mut self) -> Option<Lsn> {
-        lock(&self.0).fetcher.as_ref()?.objects()?.cut()
+        lock(&self.0).fetcher.as_ref()?.index()?.cut()
     }
 
     fn pin(&mut self, is_pinned: bool) {
         let comebacks = lock(&self.0);
-        match comebacks.fetcher.as_ref().and_then(LogRestorer::objects) {
-            Some(objects) if is_pinned => objects.pin(),
-            Some(objects) => objects.unpin(),
+        match comebacks.fetcher.as_ref().and_then(LogRestorer::index) {
+            Some(index) if is_pinned => index.pin(),
+            Some(index) => index.unpin(),
             None => {}
         }
+    }
+
+    fn pin_dropped(&mut self, db: DbId) {
+        let comebacks = lock(&self.0);
+        let index = comebacks.fetcher.as_ref().and_then(LogRestorer::index);
+        index.iter().for_each(|index| index.pin_dropped(db));
     }
 
     fn take(&mut self) -> Option<Fetched> {

@@ -18,7 +18,7 @@ use server::config::Config;
 use server::engine::{BoxedLog, ColdSource};
 use server::load::{ColdLoad, Filling, IndexPlace, Shape, load_cold, log_options};
 use server::owned_log::own;
-use server::restore::{LogRestorer, ObjectIndex, Warmup};
+use server::restore::{LogRestorer, NewestIndex, Warmup};
 
 use crate::addresses::Addresses;
 use crate::index::{self, IndexShape, Keeper, index_dir};
@@ -211,7 +211,7 @@ fn recover_cold(
 /// What reads values by the index that is kept, if one is.
 fn restorer_of(open: &Open, reader: Reader, seed: [u8; 16]) -> LogRestorer {
     let index = lock(&open.works).index.as_ref().and_then(Keeper::published);
-    LogRestorer::new(reader, seed, index.map(ObjectIndex::new))
+    LogRestorer::new(reader, seed, index.map(NewestIndex::new))
 }
 
 /// The threads that bring keys and values back, as the simulator steps them.

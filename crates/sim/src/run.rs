@@ -451,6 +451,7 @@ impl Run {
 
 /// What the server is configured like.
 fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
+    let cold_keys = if compaction == 0 { "25%" } else { "0" };
     let policy = crate::workload::POLICIES[policy];
     let percentage = ["15", "40", "80"][usize::try_from(compaction).expect("few")];
     let (databases, memory) = (DATABASES.to_string(), MEMORY_MAX_BYTES.to_string());
@@ -466,6 +467,8 @@ fn configuration(policy: usize, compaction: u64, drops_values: bool) -> Config {
         ["--latency-tracking", "no"],
         ["--maxmemory", &memory],
         ["--maxmemory-policy", if drops_values { "cold-lfu" } else { "allkeys-random" }],
+        // Keys leave after their values, or when nothing else can.
+        ["--maxmemory-cold-keys", cold_keys],
     ];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
     server::config::load(None, &words).expect("the words are directives")

@@ -49,6 +49,8 @@ tally! {
     /// Values that have left memory, and that came back.
     values_dropped,
     /// See `values_dropped`.
+    keys_departed,
+    /// See `values_dropped`.
     values_fetched,
     /// Commands sent.
     commands,

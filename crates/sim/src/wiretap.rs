@@ -234,6 +234,10 @@ impl Journal for Wiretap {
         self.log.is_retired(addr)
     }
 
+    fn lsn_bound_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        self.log.lsn_bound_of(addr)
+    }
+
     fn indexed_lsn(&self) -> Option<Lsn> {
         self.log.indexed_lsn()
     }

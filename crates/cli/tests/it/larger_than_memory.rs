@@ -1,5 +1,6 @@
 //! Data that is larger than `maxmemory`: values leave memory, and nothing of that is seen but in INFO.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::instant_start::info;
@@ -35,7 +36,8 @@ fn check(server: &Server) {
     for number in (0..KEYS).step_by(7) {
         assert_eq!(connection.words(&format!("GET key:{number}")).text(), value(number));
     }
-    assert!(number_of(server, "cold_values") > KEYS as u64 / 3);
+    let cold = number_of(server, "cold_values") + number_of(server, "cold_keys");
+    assert!(cold > KEYS as u64 / 3, "{cold} are cold");
     assert_eq!(number_of(server, "evicted_keys"), 0);
     assert_eq!(number_of(server, "cold_failures"), 0);
     // What one command brings in is dropped before a later one, and what a start reads ahead of it
@@ -56,6 +58,96 @@ fn data_may_be_larger_than_memory_whatever_the_start() {
         wait_until(|| info(&server, "recovery_state") == "done");
         check(&server);
     }
+}
+
+/// All keys by SCAN, each once.
+fn scanned(connection: &mut Connection, count: usize) -> BTreeSet<String> {
+    let (mut keys, mut cursor) = (BTreeSet::new(), "0".to_owned());
+    loop {
+        let reply = connection.words(&format!("SCAN {cursor} COUNT {count}"));
+        let [next, batch] = reply.elements() else { panic!("a cursor and keys") };
+        for key in batch.elements() {
+            assert!(keys.insert(key.text()), "{} is there twice", key.text());
+        }
+        cursor = next.text();
+        if cursor == "0" {
+            return keys;
+        }
+    }
+}
+
+fn check_names(server: &Server) {
+    let mut connection = server.connect();
+    let all: BTreeSet<String> = (0..KEYS).map(|number| format!("key:{number}")).collect();
+    assert!(scanned(&mut connection, 1000) == all, "SCAN returns every key");
+    let listed = connection.words("KEYS key:123*");
+    assert_eq!(listed.elements().len(), 111);
+    assert!(listed.elements().iter().all(|key| all.contains(&key.text())));
+    for _ in 0..20 {
+        assert!(all.contains(&connection.words("RANDOMKEY").text()));
+    }
+    let transaction = ["MULTI", "KEYS key:123*", "RANDOMKEY", "SCAN 0", "EXEC"];
+    let replies = transaction.map(|words| connection.words(words));
+    assert_eq!(replies[4].elements()[0].elements().len(), 111);
+}
+
+#[test]
+fn keys_leave_memory_after_their_values() {
+    let more =
+        ["--log-index", "yes", "--log-index-cut-bytes", "1mb", "--maxmemory-cold-keys", "1mb"];
+    let options = [&OPTIONS[..], &more].concat();
+    let mut server = Program::indelible().start(&options);
+    fill(&mut server.connect());
+    // Only what the index knows goes, and only when something is wanted.
+    wait_until(|| {
+        scanned(&mut server.connect(), 100);
+        (0..KEYS).step_by(100).for_each(|number| {
+            server.connect().words(&format!("GET key:{number}"));
+        });
+        number_of(&server, "cold_keys") > KEYS as u64 / 3
+    });
+    for round in 0..3 {
+        let mut connection = server.connect();
+        assert_eq!(connection.words("DBSIZE").text(), KEYS.to_string());
+        check_names(&server);
+        for number in (0..KEYS).step_by(7) {
+            assert_eq!(connection.words(&format!("GET key:{number}")).text(), value(number));
+        }
+        // What is cold is found, and what is not there is not.
+        for number in (round..KEYS).step_by(501) {
+            let key = format!("key:{number}");
+            assert_eq!(connection.words(&format!("EXISTS {key} no:{key}")).text(), "1");
+            assert_eq!(connection.words(&format!("SETNX {key} other")).text(), "0");
+            assert_eq!(connection.words(&format!("RENAME {key} other:{key}")).text(), "OK");
+            assert_eq!(connection.words(&format!("GET {key}")).text(), "");
+            assert_eq!(connection.words(&format!("RENAME other:{key} {key}")).text(), "OK");
+            assert_eq!(connection.words(&format!("GET {key}")).text(), value(number));
+        }
+        assert_eq!(number_of(&server, "cold_failures"), 0);
+        assert_eq!(number_of(&server, "evicted_keys"), 0);
+        server.kill();
+        server.restart_with(&options);
+        if round == 1 {
+            wait_until(|| info(&server, "recovery_state") == "done");
+        }
+    }
+    let mut connection = server.connect();
+    assert_eq!(connection.words("DEL key:17").text(), "1");
+    assert_eq!(connection.words("FLUSHALL").text(), "OK");
+    assert_eq!(connection.words("DBSIZE").text(), "0");
+    assert_eq!(connection.words("GET key:1").text(), "");
+    assert_eq!(scanned(&mut connection, 10), BTreeSet::new());
+    assert_eq!(connection.words("SET key:1 new").text(), "OK");
+    let count = |name: &str| number_of(&server, &format!("redo_{name}_records"));
+    // The databases' record and the key's: what was cold is garbage like all else.
+    wait_until(|| {
+        let all = number_of(&server, "redo_records");
+        all - count("invalid") - count("delete") == 2
+    });
+    server.kill();
+    server.restart_with(&options);
+    assert_eq!(server.connect().words("DBSIZE").text(), "1");
+    assert_eq!(server.connect().words("GET key:1").text(), "new");
 }
 
 #[test]

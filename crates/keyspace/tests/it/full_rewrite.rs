@@ -21,7 +21,7 @@ pub(crate) fn contents(keyspace: &mut Keyspace) -> BTreeMap<(DbIndex, Vec<u8>), 
     let mut contents = BTreeMap::new();
     for db in keyspace.databases() {
         let mut keys = Vec::new();
-        keyspace.for_each_key(db, |key, kind| keys.push((key.to_vec(), kind)));
+        keyspace.for_each_key(db, None, |key, kind| keys.push((key.to_vec(), kind)));
         for (key, kind) in keys {
             let mut items: Vec<String> = Vec::new();
             match kind {

@@ -283,7 +283,7 @@ impl Checked {
         let mut dump = BTreeMap::new();
         for db in DbIndex::all(DB_COUNT) {
             let mut keys = Vec::new();
-            self.keyspace.for_each_key(db, |key, value_type| keys.push((key[0], value_type)));
+            self.keyspace.for_each_key(db, None, |key, value_type| keys.push((key[0], value_type)));
             for (key, value_type) in keys {
                 let value = self.read((db, key), value_type);
                 let expires = self.keyspace.expires_at_ms(db, &[key]).expect("it is there");

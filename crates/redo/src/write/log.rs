@@ -178,6 +178,16 @@ impl Log {
         self.open.bytes()
     }
 
+    /// A block that is not older than the one that has the record at `addr`: the newest of its segment;
+    /// `None` if the segment is gone.
+    #[must_use]
+    pub fn lsn_bound_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        if self.open.has(addr) {
+            return Some(self.open_lsn);
+        }
+        self.segments.get(addr.segment()).map(|segment| segment.max_lsn)
+    }
+
     /// The block that must be durable before what the record at `addr` says may be shown to a
     /// client that asks for strict reads; `None` if it is durable.
     #[must_use]

@@ -120,6 +120,9 @@ pub struct Options {
     pub latency_tracking: bool,
     pub latency_percentiles: Vec<f64>,
     pub maxmemory_bytes: u64,
+    /// What keys without values may take: `maxmemory-cold-keys`. Negative: a percentage of
+    /// `maxmemory_bytes`.
+    pub cold_keys_bytes_max: i64,
     /// Negative: a percentage of `maxmemory_bytes`.
     pub clients_bytes_max: i64,
     pub hz: u32,
@@ -156,6 +159,7 @@ impl Config {
                 .map(number)
                 .collect(),
             maxmemory_bytes: self.number("maxmemory"),
+            cold_keys_bytes_max: self.number("maxmemory-cold-keys"),
             clients_bytes_max: self.number("maxmemory-clients"),
             hz: self.number::<u32>("hz").clamp(1, 500),
             active_expire_effort: self.number("active-expire-effort"),
@@ -229,6 +233,14 @@ impl Options {
     #[must_use]
     pub const fn fetched_files(&self) -> usize {
         if self.log.enabled && (self.log.index_enabled || self.eviction.is_cold()) { 32 } else { 2 }
+    }
+
+    /// How many bytes keys may take whose values are not in memory.
+    #[must_use]
+    pub fn bare_key_bytes_max(&self) -> u64 {
+        let percentage = u64::try_from(-self.cold_keys_bytes_max).unwrap_or(0);
+        let share = self.maxmemory_bytes / 100 * percentage;
+        u64::try_from(self.cold_keys_bytes_max).unwrap_or(share)
     }
 
     /// How many bytes what comes unasked may fill, if values may leave memory. A tenth is left for what

@@ -36,9 +36,7 @@ pub(crate) enum Wait {
     Pause,
     /// That the log keeps up with what is written.
     Room,
-    /// That every key is in memory.
-    Cold,
-    /// That so many of its request's keys are.
+    /// That so much of what its request needs is in memory.
     Fetch {
         /// Which wait it is: a client's place may be another one's by now.
         wait: u64,
@@ -74,10 +72,7 @@ pub(crate) struct DurableWait {
 impl Wait {
     /// Whether CLIENT LIST shows it, and CLIENT UNBLOCK can end it.
     pub(crate) fn is_blocking(&self) -> bool {
-        !matches!(
-            self,
-            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest
-        )
+        !matches!(self, Self::Pause | Self::Room | Self::Fetch { .. } | Self::HostRequest)
     }
 
     /// The memory that it points to, in bytes.
@@ -90,7 +85,7 @@ impl Wait {
             Self::Keys(wait) => wait.deadline_ms,
             Self::Durable(wait) => wait.deadline_ms,
             Self::Replicas { deadline_ms } => *deadline_ms,
-            Self::Pause | Self::Room | Self::Cold | Self::Fetch { .. } | Self::HostRequest => None,
+            Self::Pause | Self::Room | Self::Fetch { .. } | Self::HostRequest => None,
         }
     }
 }
@@ -106,7 +101,7 @@ pub(crate) struct Waiters {
 impl Sessions {
     /// How many clients wait for something that CLIENT UNBLOCK can end.
     pub(super) fn blocked_count(&self) -> usize {
-        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Cold | Wait::Fetch { .. });
+        let blocks = |wait: &Wait| !matches!(wait, Wait::Room | Wait::Fetch { .. });
         self.clients
             .iter()
             .filter(|(_, client)| client.session.wait.as_deref().is_some_and(blocks))
@@ -173,11 +168,7 @@ impl Sessions {
             }
             Wait::Durable(_) => self.waiters.durable.retain(|waiter| *waiter != key),
             Wait::Room => self.congestion.forget(key),
-            Wait::Replicas { .. }
-            | Wait::Pause
-            | Wait::Cold
-            | Wait::Fetch { .. }
-            | Wait::HostRequest => {}
+            Wait::Replicas { .. } | Wait::Pause | Wait::Fetch { .. } | Wait::HostRequest => {}
         }
         Some(wait)
     }
@@ -219,7 +210,7 @@ impl Sessions {
                 reply.int(0);
             }
             Wait::Replicas { .. } => reply.int(0),
-            Wait::Pause | Wait::Room | Wait::Cold | Wait::Fetch { .. } | Wait::HostRequest => {}
+            Wait::Pause | Wait::Room | Wait::Fetch { .. } | Wait::HostRequest => {}
         }
         self.resume(key, before);
     }
@@ -271,11 +262,6 @@ impl Sessions {
     /// Lets the clients go on that waited for the end of the pause.
     pub(super) fn resume_paused(&mut self, keyspace: &mut Keyspace) {
         self.resume_all(keyspace, |wait| matches!(wait, Wait::Pause));
-    }
-
-    /// Lets the clients go on that waited for every key to be in memory.
-    pub(super) fn resume_cold(&mut self, keyspace: &mut Keyspace) {
-        self.resume_all(keyspace, |wait| matches!(wait, Wait::Cold));
     }
 
     /// Lets the clients go on that waited for what nothing brings any more.

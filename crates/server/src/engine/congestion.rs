@@ -54,7 +54,7 @@ impl Engine {
     pub fn is_held_back(&self, key: ClientKey) -> bool {
         matches!(
             self.sessions.clients.get(key).and_then(|client| client.session.wait.as_deref()),
-            Some(Wait::Room | Wait::Cold | Wait::Fetch { .. })
+            Some(Wait::Room | Wait::Fetch { .. })
         )
     }
 

@@ -9,7 +9,6 @@ use command::table::Command;
 use resp::ProtocolError;
 
 use super::batch::{self, Batch, End};
-use super::blocking::Wait;
 use super::client::{Closing, ReplyMode};
 use super::fetches::FetchWait;
 use super::{ClientKey, Engine, commands};
@@ -187,17 +186,6 @@ impl Engine {
         } else if self.waits_for_room(key, command) {
             self.hold_back(key);
             return Flow::Postponed;
-        } else if self.shard.keyspace.is_cold() && self.needs_every_key(key, command, args) {
-            match self.shard.restore_failure() {
-                Some(why) => {
-                    let error = format!("IOERR not every key can be brought into memory: {why}");
-                    self.refuse(key, Some(command), &error);
-                }
-                None => {
-                    self.sessions.start_wait(key, Wait::Cold);
-                    return Flow::Postponed;
-                }
-            }
         } else if self.sessions[key].session.transaction.is_some() && is_queued(command) {
             if self.shard.keyspace.may_lack() {
                 self.fetch_ahead(key, command, args);
@@ -224,17 +212,6 @@ impl Engine {
             return FetchWait::None;
         }
         self.wait_for_keys(key, command, args)
-    }
-
-    /// Whether a command looks at every key of a database, so that none may be missing in memory.
-    fn needs_every_key(&self, key: ClientKey, command: Command, args: &[&[u8]]) -> bool {
-        match &self.sessions[key].session.transaction {
-            None => looks_at_every_key(command, args.get(1).copied()),
-            Some(transaction) if command.name == "exec" => transaction.queue.iter().any(|queued| {
-                looks_at_every_key(queued.command, queued.args.get(1).map(Vec::as_slice))
-            }),
-            Some(_) => false,
-        }
     }
 
     /// There is no such command.
@@ -334,17 +311,6 @@ impl Engine {
         } else {
             client.connection.output.writer().error(error);
         }
-    }
-}
-
-/// Whether a command with this first argument looks at every key.
-fn looks_at_every_key(command: Command, argument: Option<&[u8]>) -> bool {
-    match command.name {
-        "keys" | "scan" | "randomkey" => true,
-        "debug" => argument.is_some_and(|name| {
-            name.eq_ignore_ascii_case(b"digest") || name.eq_ignore_ascii_case(b"populate")
-        }),
-        _ => false,
     }
 }
 

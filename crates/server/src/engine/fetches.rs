@@ -6,6 +6,8 @@
 //!      └──── executed again ◄── all of its keys were told of ◄────── Fetched
 //! ```
 //!
+//! KEYS, SCAN and RANDOMKEY wait for the names of keys that are not in memory in the same way.
+//!
 //! Only the client that asks waits. What a request behind it in the same read will need is asked for, too, and
 //! so is what is queued for EXEC. A request waits once: what is still missing then (it could not be read,
 //! or only the command itself could tell its name) is read by the keyspace, while the executor waits.
@@ -18,11 +20,12 @@ use command::argument;
 use command::keys::KeyAt;
 use command::spec::KeyFlags;
 use command::table::Command;
-use keyspace::{Missing, Need, Restored};
+use keyspace::{HASH_GRAIN, Missing, NamesFor, NamesFound, Need, Restored};
 
 use super::batch::Batch;
 use super::blocking::Wait;
 use super::sessions::Sessions;
+use super::shard::Wanted;
 use super::transaction::Transaction;
 use super::{ClientKey, Engine};
 
@@ -51,18 +54,21 @@ pub(super) enum FetchWait {
 pub(super) struct Fetches {
     /// What was asked for, and the waits that end with it.
     asked: BTreeMap<Missing, Vec<(ClientKey, u64)>>,
+    /// Names that were asked for, and the wait that ends with them.
+    names: BTreeMap<u64, (ClientKey, u64)>,
     last_wait: u64,
 }
 
 impl Fetches {
     /// How many keys were asked for and have not come yet.
     pub(super) fn len(&self) -> usize {
-        self.asked.len()
+        self.asked.len() + self.names.len()
     }
 
     /// Nothing that was asked for comes any more.
     pub(super) fn clear(&mut self) {
         self.asked.clear();
+        self.names.clear();
     }
 }
 
@@ -100,12 +106,54 @@ impl Engine {
                 left += 1;
             }
         }
+        if self.ask_for_names(key, wait, command, args) {
+            left += 1;
+        }
         if left == 0 {
             return FetchWait::None;
         }
         self.sessions[key].session.has_fetched = true;
         self.sessions.start_wait(key, Wait::Fetch { wait, left });
         FetchWait::Waits
+    }
+
+    /// Asks for names of keys that a command looks at and that are not in memory. Whether there are any.
+    fn ask_for_names(
+        &mut self,
+        key: ClientKey,
+        wait: u64,
+        command: Command,
+        args: &[&[u8]],
+    ) -> bool {
+        let session = &self.sessions[key].session;
+        let Some((purpose, count)) = names_of(command, args) else { return false };
+        if session.transaction.is_some() {
+            return false;
+        }
+        let db = session.db;
+        let Some(wanted) = self.shard.keyspace.names_wanted(db, purpose, count) else {
+            return false;
+        };
+        let number = wanted.number;
+        let is_asked = self.shard.ask(Wanted::Names(wanted));
+        if is_asked {
+            self.fetches.names.insert(number, (key, wait));
+        } else {
+            self.shard.keyspace.forget_names_wanted(number);
+        }
+        is_asked
+    }
+
+    /// Names were read, or could not be: the client that waits for them goes on.
+    pub(super) fn named(&mut self, number: u64, found: Option<NamesFound>) {
+        let waiting = self.fetches.names.remove(&number);
+        let is_waited_for =
+            waiting.is_some_and(|(client, wait)| self.sessions.end_fetch(client, wait));
+        match found {
+            Some(found) if is_waited_for => self.shard.keyspace.install_names(number, found),
+            // What could not be read is read once more by the command, which says why it cannot be.
+            _ => self.shard.keyspace.forget_names_wanted(number),
+        }
     }
 
     fn is_short_of_memory(&self) -> bool {
@@ -143,7 +191,10 @@ impl Engine {
         let Self { fetches, shard, .. } = self;
         match fetches.asked.entry(missing) {
             Entry::Occupied(asked) => Some(asked.into_mut()),
-            Entry::Vacant(new) => shard.fetch(new.key()).then(|| new.insert(Vec::new())),
+            Entry::Vacant(new) => {
+                let is_asked = shard.ask(Wanted::Missing(new.key().clone()));
+                is_asked.then(|| new.insert(Vec::new()))
+            }
         }
     }
 
@@ -253,6 +304,21 @@ impl Engine {
     }
 }
 
+/// What a command that looks at all keys wants their names for, and about how many.
+fn names_of(command: Command, args: &[&[u8]]) -> Option<(NamesFor, usize)> {
+    match (command.name, args) {
+        ("keys", [_, pattern]) => Some((NamesFor::All(Some((*pattern).into())), 0)),
+        ("randomkey", [_]) => Some((NamesFor::Random, 0)),
+        ("scan", [_, cursor, options @ ..]) => {
+            let cursor: u64 = std::str::from_utf8(cursor).ok()?.parse().ok()?;
+            let at = options.iter().position(|word| argument::is(word, "count"));
+            let count = at.and_then(|at| argument::count(options.get(at + 1)?).ok());
+            Some((NamesFor::Scan(cursor.wrapping_mul(HASH_GRAIN)), count.unwrap_or(10)))
+        }
+        _ => None,
+    }
+}
+
 /// What a command needs of a key. One that writes a value over another needs no more than a name; but an
 /// expiry is logged with the value.
 fn need_of(command: Command, flags: KeyFlags) -> Need {
@@ -268,19 +334,20 @@ fn need_of(command: Command, flags: KeyFlags) -> Need {
 }
 
 impl Sessions {
-    /// One of the keys that a client waits for was told of.
-    fn end_fetch(&mut self, key: ClientKey, wait: u64) {
-        let Some(client) = self.clients.get_mut(key) else { return };
+    /// One of the things that a client waits for was told of. Whether it did wait for it.
+    fn end_fetch(&mut self, key: ClientKey, wait: u64) -> bool {
+        let Some(client) = self.clients.get_mut(key) else { return false };
         let Some(Wait::Fetch { wait: current, left }) = client.session.wait.as_deref_mut() else {
-            return;
+            return false;
         };
         if *current != wait {
-            return;
+            return false;
         }
         *left -= 1;
         if *left == 0 {
             client.session.wait = None;
             self.resumed.push_back(key);
         }
+        true
     }
 }

@@ -13,7 +13,7 @@ use keyspace::{Keyspace, NoJournal};
 use thiserror::Error;
 
 use super::blocking::Wait;
-use super::shard::{BoxedLog, CloseError, Fetched, Fetching, LogState, Restoration};
+use super::shard::{BoxedLog, CloseError, Fetched, Fetching, LogState, Restoration, Wanted};
 use super::{ClientKey, Engine};
 use crate::host::Host;
 
@@ -84,7 +84,6 @@ impl Engine {
         }
         // What clients have waited for is asked for again, if it is still missing.
         self.forget_fetches();
-        self.sessions.resume_cold(&mut self.shard.keyspace);
         self.apply_settings();
         self.request_done(Ok(()));
         // Clients that waited for a log that was being turned on.
@@ -117,9 +116,17 @@ impl Engine {
                         self.make_room();
                     }
                 }
+                Fetched::Names(number, found) => self.named(number, found),
                 Fetched::Elements(object, elements) => {
                     self.shard.keyspace.retire_elements(object, elements);
                 }
+                Fetched::Garbage(keys) => {
+                    for (addr, elements) in keys {
+                        self.shard.keyspace.retire_cold(addr, elements);
+                    }
+                }
+                Fetched::Dropped(db, true) => self.shard.keyspace.end_dropped(db),
+                Fetched::Dropped(db, false) => _ = self.shard.ask(Wanted::Dropped(db)),
             }
         }
         if let Some(why) = self.shard.take_distrust() {
@@ -132,10 +139,11 @@ impl Engine {
             }
         }
         let room_bytes = self.options.room_bytes();
-        let is_short = || room_bytes.is_some_and(|bytes| self.deps.host.used_bytes() > bytes);
-        if self.shard.restore_slice(self.deps.clock.as_ref(), &self.deps.logger, &is_short) {
-            self.sessions.resume_cold(&mut self.shard.keyspace);
-        }
+        let host = &self.deps.host;
+        let is_short = || room_bytes.is_some_and(|bytes| host.used_bytes() > bytes);
+        let key_bytes_max = self.options.bare_key_bytes_max();
+        let (clock, logger) = (self.deps.clock.as_ref(), &self.deps.logger);
+        self.shard.restore_slice(clock, logger, &is_short, key_bytes_max);
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

@@ -146,7 +146,7 @@ impl Engine {
             self.settle(lsn);
             self.serve_ready_keys();
         }
-        self.shard.keyspace.note_full();
+        self.shard.note_full();
         self.check_clients();
         self.evict_clients();
         self.shard.tick_log(self.time.now_us, &self.deps.logger);

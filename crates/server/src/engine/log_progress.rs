@@ -56,6 +56,7 @@ impl Engine {
     /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
     pub(super) fn make_room(&mut self) -> bool {
         let limit_bytes = self.options.maxmemory_bytes;
+        let key_bytes_max = (!self.in_transaction).then(|| self.options.bare_key_bytes_max());
         if !self.shard.is_full(self.deps.host.as_ref(), limit_bytes) {
             return true;
         }
@@ -64,7 +65,7 @@ impl Engine {
         let now_ms = self.time.unix_ms();
         self.shard.keyspace.begin_command(now_ms);
         let host = self.deps.host.as_ref();
-        let has_room = self.shard.evict(host, clock.as_ref(), limit_bytes);
+        let has_room = self.shard.evict(host, clock.as_ref(), limit_bytes, key_bytes_max);
         let (lsn, _) = self.shard.keyspace.end_command();
         self.settle(lsn);
         self.note_latency("eviction-cycle", clock.monotonic_us() - start_us);

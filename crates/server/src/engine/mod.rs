@@ -67,7 +67,7 @@ pub use log_switch::{ColdSource, OpenLogError, OpenedLog};
 pub use output::Sendable;
 pub use shard::{
     BoxedLog, CloseError, Comeback, DataState, DevicesError, Fetched, Fetching, IndexFigures,
-    LogHealth, LogState, Progress, Reach, Restoration, ShardLog,
+    LogHealth, LogState, Progress, Reach, Restoration, ShardLog, Wanted,
 };
 pub use slab::ClientKey;
 

@@ -8,24 +8,17 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use base::{Lsn, ObjectId};
-use keyspace::Missing;
+use base::{DbId, Lsn};
 use redo::Waker;
 
 use super::log_restorer::LogRestorer;
-use crate::engine::{Fetched, Fetching};
+use crate::engine::{Fetched, Fetching, Wanted};
 
 /// How much of what was asked for may wait for the executor.
 const FETCHED_LEN: usize = 256;
 
 /// So long garbage waits that cannot be listed.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
-
-/// What can be asked for.
-enum Wanted {
-    Missing(Missing),
-    Elements(ObjectId),
-}
 
 /// See the file's top. They are started when the first thing is asked for; dropping it ends them.
 pub(crate) struct FetchThreads {
@@ -42,9 +35,9 @@ pub(crate) struct FetchThreads {
 /// What was asked for and was not begun.
 #[derive(Default)]
 struct Queues {
-    missing: VecDeque<Missing>,
+    missing: VecDeque<Wanted>,
     /// For which no client waits: one thread at a time lists, when nothing else is to be done.
-    garbage: VecDeque<ObjectId>,
+    garbage: VecDeque<Wanted>,
     is_listing: bool,
 }
 
@@ -69,13 +62,13 @@ impl Asked {
                 return None;
             }
             if let Some(missing) = queues.missing.pop_front() {
-                return Some(Wanted::Missing(missing));
+                return Some(missing);
             }
             if !queues.is_listing
-                && let Some(object) = queues.garbage.pop_front()
+                && let Some(garbage) = queues.garbage.pop_front()
             {
                 queues.is_listing = true;
-                return Some(Wanted::Elements(object));
+                return Some(garbage);
             }
             queues = self.news.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
@@ -114,39 +107,35 @@ impl FetchThreads {
     }
 }
 
-impl FetchThreads {
+impl Fetching for FetchThreads {
     fn ask(&mut self, wanted: Wanted) -> bool {
         if self.fetched.is_none() && self.start().is_err() {
             return false;
         }
+        let mut queues = self.asked.queues();
         match wanted {
-            Wanted::Missing(missing) => self.asked.queues().missing.push_back(missing),
-            Wanted::Elements(object) => self.asked.queues().garbage.push_back(object),
+            Wanted::Missing(_) | Wanted::Names(_) => queues.missing.push_back(wanted),
+            Wanted::Elements(_) | Wanted::Dropped(_) => queues.garbage.push_back(wanted),
         }
+        drop(queues);
         self.asked.news.notify_one();
         true
     }
-}
-
-impl Fetching for FetchThreads {
-    fn fetch(&mut self, missing: &Missing) -> bool {
-        self.ask(Wanted::Missing(missing.clone()))
-    }
-
-    fn list(&mut self, object: ObjectId) -> bool {
-        self.ask(Wanted::Elements(object))
-    }
 
     fn indexed_lsn(&mut self) -> Option<Lsn> {
-        self.restorer.objects()?.cut()
+        self.restorer.index()?.cut()
     }
 
     fn pin(&mut self, is_pinned: bool) {
-        match self.restorer.objects() {
-            Some(objects) if is_pinned => objects.pin(),
-            Some(objects) => objects.unpin(),
+        match self.restorer.index() {
+            Some(index) if is_pinned => index.pin(),
+            Some(index) => index.unpin(),
             None => {}
         }
+    }
+
+    fn pin_dropped(&mut self, db: DbId) {
+        self.restorer.index().iter().for_each(|index| index.pin_dropped(db));
     }
 
     fn take(&mut self) -> Option<Fetched> {
@@ -168,24 +157,21 @@ impl Drop for FetchThreads {
 
 fn fetch(mut restorer: LogRestorer, asked: &Asked, sender: &SyncSender<Fetched>, waker: &Waker) {
     while let Some(wanted) = asked.next() {
-        let fetched = match wanted {
-            Wanted::Missing(missing) => {
-                let restored = restorer.fetch(&missing);
-                Fetched::Missing(missing, restored)
+        let is_garbage = matches!(wanted, Wanted::Elements(_) | Wanted::Dropped(_));
+        let mut is_ended = false;
+        restorer.answer(wanted, &mut |fetched| {
+            if matches!(fetched, Fetched::Elements(_, None) | Fetched::Dropped(_, false)) {
+                // It will be asked for again.
+                std::thread::sleep(AGAIN_AFTER);
             }
-            Wanted::Elements(object) => {
-                let elements = restorer.garbage(object).ok();
-                if elements.is_none() {
-                    // It will be asked for again.
-                    std::thread::sleep(AGAIN_AFTER);
-                }
-                asked.listed();
-                Fetched::Elements(object, elements)
-            }
-        };
-        if sender.send(fetched).is_err() {
+            is_ended = is_ended || sender.send(fetched).is_err();
+            waker();
+        });
+        if is_garbage {
+            asked.listed();
+        }
+        if is_ended {
             return;
         }
-        waker();
     }
 }

@@ -3,20 +3,31 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{DbId, Lsn, Mutex, ObjectId, RecordAddr, RecordKind, SegmentId};
+use base::{DbId, Lsn, ObjectId, RecordAddr, RecordKind, SegmentId};
 use env::FileError;
-use indexing::Namer;
-use keyspace::{BadRecord, KeyHasher, Look, Missing, RestoreError, Restored, Restorer};
-use logindex::{Cached, Hash96, Index, Name, Scope};
+use indexing::{Namer, hash_of, identity_of};
+use keyspace::{
+    BadRecord, ColdName, HASH_GRAIN, Identity, KeyHasher, KeysIn, Look, LostKey, Missing,
+    NamesFound, NamesWanted, RestoreError, Restored, Restorer, Type,
+};
+use logindex::{Cached, Entry, Hash96, Index, Name, Scope};
 use redo::{FoundRecord, Reader, ReaderLimits};
 
-use super::object_index::ObjectIndex;
+use super::newest_index::NewestIndex;
+use crate::engine::{Fetched, Wanted};
+
+/// So many names are read in the order of the log.
+const NAMES_CHUNK: usize = 1 << 20;
+/// So many keys of a database that was emptied are told of together, with their elements.
+const GARBAGE_KEYS: usize = 1024;
+const GARBAGE_ADDRS: usize = 1 << 16;
+/// So many entries of the index are looked at for keys in damage, while the executor waits.
+const KEYS_IN_ENTRIES: usize = 256;
 
 /// Reads keys and values from the log, blocking. See the module's top.
 pub struct LogRestorer {
-    /// Knows the keys that are cold; none if none is. Shared with all that are made of it.
-    names: Arc<Mutex<Option<Index>>>,
-    objects: Option<ObjectIndex>,
+    /// Knows keys that are in no table, and elements of large values.
+    index: Option<NewestIndex>,
     reader: Reader,
     namer: Namer,
     hasher: KeyHasher,
@@ -25,19 +36,30 @@ pub struct LogRestorer {
 }
 
 impl LogRestorer {
-    /// For the log that `reader` reads; `seed` is the database's. Large values it reads by `objects`.
+    /// For the log that `reader` reads; `seed` is the database's. Without `index` it reads what has an
+    /// address and is not large.
     #[must_use]
-    pub fn new(reader: Reader, seed: [u8; 16], objects: Option<ObjectIndex>) -> Self {
+    pub fn new(reader: Reader, seed: [u8; 16], index: Option<NewestIndex>) -> Self {
         let (namer, hasher) = (Namer::new(seed), KeyHasher::new(seed));
-        let names = Arc::default();
-        Self { names, objects, reader, namer, hasher, is_ending: Arc::default() }
+        Self { index, reader, namer, hasher, is_ending: Arc::default() }
     }
 
-    /// It finds the keys, too, that `names` knows.
-    #[must_use]
-    pub fn with_names(self, names: Index) -> Self {
-        *self.names.lock() = Some(names);
-        self
+    /// Reads what is wanted, and tells of it, whatever becomes of it.
+    pub fn answer(&mut self, wanted: Wanted, tell: &mut dyn FnMut(Fetched)) {
+        match wanted {
+            Wanted::Missing(missing) => {
+                let restored = self.fetch(&missing);
+                tell(Fetched::Missing(missing, restored));
+            }
+            Wanted::Names(wanted) => tell(Fetched::Names(wanted.number, self.names(&wanted).ok())),
+            Wanted::Elements(object) => {
+                tell(Fetched::Elements(object, self.garbage(object).ok()));
+            }
+            Wanted::Dropped(db) => {
+                let is_told = self.dropped(db, tell).is_ok();
+                tell(Fetched::Dropped(db, is_told));
+            }
+        }
     }
 
     /// What is missing, if it is there and can be read.
@@ -61,8 +83,7 @@ impl LogRestorer {
         let limits = ReaderLimits { open_files, ..ReaderLimits::default() };
         let reader = self.reader.another().with_limits(limits);
         Self {
-            names: Arc::clone(&self.names),
-            objects: self.objects.clone(),
+            index: self.index.clone(),
             reader,
             namer: self.namer,
             hasher: self.hasher,
@@ -101,10 +122,15 @@ impl LogRestorer {
         self.hasher
     }
 
-    /// The index of large values, if one is kept.
+    /// The index of the log, if one is kept.
     #[must_use]
-    pub const fn objects(&self) -> Option<&ObjectIndex> {
-        self.objects.as_ref()
+    pub const fn index(&self) -> Option<&NewestIndex> {
+        self.index.as_ref()
+    }
+
+    fn newest(&self) -> Result<Index, RestoreError> {
+        let index = self.index.as_ref().map(NewestIndex::get);
+        index.ok_or_else(|| RestoreError::Io("the log has no index".to_owned()))
     }
 
     /// The addresses of an object's elements, in the order of the log, and up to which block these are
@@ -113,8 +139,7 @@ impl LogRestorer {
         &self,
         object: ObjectId,
     ) -> Result<(Vec<RecordAddr>, Lsn), RestoreError> {
-        let index = self.objects.as_ref().map(ObjectIndex::get);
-        let index = index.ok_or_else(|| RestoreError::Io("the log has no index".to_owned()))?;
+        let index = self.newest()?;
         let mut addrs = self.elements_in(&index, object)?;
         addrs.sort_unstable();
         Ok((addrs, index.cut().unwrap_or(Lsn::ZERO)))
@@ -126,12 +151,92 @@ impl LogRestorer {
     /// When an index cannot be read.
     pub fn garbage(&self, object: ObjectId) -> Result<Vec<RecordAddr>, RestoreError> {
         let (mut addrs, _) = self.elements(object)?;
-        if let Some(pinned) = self.objects.as_ref().and_then(ObjectIndex::pinned) {
+        if let Some(pinned) = self.index.as_ref().and_then(NewestIndex::pinned) {
             addrs.extend(self.elements_in(&pinned, object)?);
         }
         addrs.sort_unstable();
         addrs.dedup();
         Ok(addrs)
+    }
+
+    /// Tells what the keys had of a database that was emptied.
+    fn dropped(&self, db: DbId, tell: &mut dyn FnMut(Fetched)) -> Result<(), RestoreError> {
+        let pinned = self.index.as_ref().and_then(|index| index.dropped(db));
+        let Some(index) = pinned else { return Ok(()) };
+        let mut range = index.scope_range(Scope::database(db), Hash96::MIN).map_err(of_index)?;
+        let (mut keys, mut addrs) = (Vec::new(), 0);
+        while let Some(entry) = range.next().map_err(of_index)? {
+            self.check_ending()?;
+            let place = entry.place().expect("ranges have what is there");
+            let elements = place.object().map(|object| self.elements_in(&index, object));
+            let elements = elements.transpose()?.unwrap_or_default();
+            addrs += elements.len();
+            keys.push((place.addr(), elements));
+            if keys.len() >= GARBAGE_KEYS || addrs >= GARBAGE_ADDRS {
+                tell(Fetched::Garbage(std::mem::take(&mut keys)));
+                addrs = 0;
+            }
+        }
+        tell(Fetched::Garbage(keys));
+        self.index.iter().for_each(|index| index.forget_dropped(db));
+        Ok(())
+    }
+
+    fn names_from(
+        &mut self,
+        index: &Index,
+        wanted: &NamesWanted,
+        from: u64,
+    ) -> Result<NamesFound, RestoreError> {
+        let range = index.scope_range(Scope::database(wanted.db), Hash96::new(from, 0));
+        let mut range = range.map_err(of_index)?;
+        let (mut found, mut addrs) = (NamesFound { names: Vec::new(), end: wanted.to }, Vec::new());
+        let (mut count, mut last) = (0, 0);
+        while let Some(entry) = range.next().map_err(of_index)? {
+            let hash = entry.name.hash.high();
+            let grain = hash & !(HASH_GRAIN - 1);
+            if wanted.to.is_some_and(|to| hash >= to) {
+                break;
+            }
+            if count >= wanted.count && grain != last {
+                found.end = Some(grain);
+                break;
+            }
+            last = grain;
+            let addr = entry.place().expect("ranges have what is there").addr();
+            if wanted.resident.binary_search(&addr).is_err() {
+                count += 1;
+                addrs.push(addr);
+            }
+            if addrs.len() >= NAMES_CHUNK {
+                self.read_names(wanted, &mut addrs, &mut found.names)?;
+            }
+        }
+        self.read_names(wanted, &mut addrs, &mut found.names)?;
+        Ok(found)
+    }
+
+    fn read_names(
+        &mut self,
+        wanted: &NamesWanted,
+        addrs: &mut Vec<RecordAddr>,
+        names: &mut Vec<ColdName>,
+    ) -> Result<(), RestoreError> {
+        addrs.sort_unstable();
+        for addr in addrs.drain(..) {
+            self.check_ending()?;
+            let found = match self.record(addr) {
+                Err(error @ RestoreError::Io(_)) => return Err(error),
+                Ok(Some(found)) => found,
+                // It was changed meanwhile, and is in memory; or only its damage is left.
+                Ok(None) | Err(RestoreError::Corrupt(_) | RestoreError::Unlisted(_)) => continue,
+            };
+            let record = found.record();
+            if record.db == wanted.db && wanted.wants(record.key) {
+                names.extend(ColdName::of(&record, addr, self.hasher));
+            }
+        }
+        Ok(())
     }
 
     fn elements_in(
@@ -173,23 +278,28 @@ impl LogRestorer {
 impl Restorer for LogRestorer {
     fn find(&mut self, db: DbId, key: &[u8]) -> Result<Option<RecordAddr>, RestoreError> {
         let name = Name::new(Scope::database(db), self.namer.hash(key));
-        let Some(names) = self.names.lock().clone() else { return Ok(None) };
-        let entry = names.probe(name).map_err(of_index)?;
+        let Some(index) = &self.index else { return Ok(None) };
+        let entry = index.get().probe(name).map_err(of_index)?;
         Ok(entry.and_then(|entry| entry.place().map(|place| place.addr())))
     }
 
     fn look(&mut self, db: DbId, key: &[u8]) -> Look {
         let name = Name::new(Scope::database(db), self.namer.hash(key));
-        let Some(names) = &*self.names.lock() else { return Look::Absent };
-        match names.probe_cached(name) {
+        let Some(index) = &self.index else { return Look::Absent };
+        match index.get().probe_cached(name) {
             Cached::Found(place) => Look::At(place.addr()),
             Cached::Gone | Cached::Absent => Look::Absent,
             Cached::Unknown => Look::Unknown,
         }
     }
 
-    fn forget_names(&mut self) {
-        *self.names.lock() = None;
+    fn names(&mut self, wanted: &NamesWanted) -> Result<NamesFound, RestoreError> {
+        let index = self.newest()?;
+        let found = self.names_from(&index, wanted, wanted.from)?;
+        if found.names.is_empty() && wanted.wraps && wanted.from > 0 {
+            return self.names_from(&index, wanted, 0);
+        }
+        Ok(found)
     }
 
     fn has_elements_in(
@@ -201,24 +311,52 @@ impl Restorer for LogRestorer {
         Ok(addrs.iter().any(|addr| segments.binary_search(&addr.segment()).is_ok()))
     }
 
-    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
-        let gone = || RestoreError::Corrupt(format!("the record at {addr} is not in the log"));
-        let found = self.record(addr)?.ok_or_else(gone)?;
+    fn keys_in(
+        &mut self,
+        db: DbId,
+        from: Identity,
+        segments: &[SegmentId],
+    ) -> Result<KeysIn, RestoreError> {
+        let index = self.newest()?;
+        let from = hash_of(&from);
+        let mut range = index.scope_range(Scope::database(db), from).map_err(of_index)?;
+        let is_in = |addr: &RecordAddr| segments.binary_search(&addr.segment()).is_ok();
+        let mut found = KeysIn::default();
+        for _ in 0..KEYS_IN_ENTRIES {
+            let Some(entry) = range.next().map_err(of_index)? else { return Ok(found) };
+            let place = entry.place().expect("ranges have what is there");
+            let elements = place.object().map(|object| self.elements_in(&index, object));
+            let elements = elements.transpose()?.unwrap_or_default();
+            if is_in(&place.addr()) || elements.iter().any(is_in) {
+                found.keys.push(lost_key(db, &entry));
+            }
+        }
+        found.next = range.next().map_err(of_index)?.map(|entry| identity_of(entry.name.hash));
+        Ok(found)
+    }
+
+    fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        let Some(found) = self.record(key.addr)? else { return Ok(None) };
         let record = found.record();
         let is_of_key = match record.kind {
-            RecordKind::KeyLost => record.key == self.hasher.identity(key),
-            _ => record.key == key,
+            RecordKind::KeyLost => record.key == key.identity,
+            _ => self.hasher.identity(record.key) == key.identity,
         };
-        if record.db != db || !is_of_key {
+        if record.db != key.db || !is_of_key {
+            let addr = key.addr;
             let what = format!("the index says that the record at {addr} is that of another key");
-            return Err(RestoreError::Corrupt(what));
+            return Err(RestoreError::Unlisted(what));
         }
-        let restored = Restored::of(&record, addr, self.hasher).map_err(bad_record)?.named(key);
-        self.gather(restored)?.ok_or_else(|| {
-            RestoreError::Unlisted(format!(
-                "not all elements of the value at {addr} are in the log"
-            ))
-        })
+        let restored = Restored::of(&record, key.addr, self.hasher).map_err(bad_record)?;
+        self.gather(restored)
+    }
+
+    fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {
+        let gone = || RestoreError::Unlisted(format!("not all of the key at {addr} is in the log"));
+        let identity = self.hasher.identity(key);
+        let (value_type, expires_at_ms, object) = (Type::String, None, None);
+        let at = LostKey { db, identity, addr, value_type, expires_at_ms, object };
+        Ok(self.read_unnamed(&at)?.ok_or_else(gone)?.named(key))
     }
 }
 
@@ -244,4 +382,18 @@ fn unlisted(error: BadRecord) -> RestoreError {
 
 pub(super) fn bad_record(error: BadRecord) -> RestoreError {
     RestoreError::Corrupt(error.to_string())
+}
+
+/// What the index knows of a key whose record is damaged, perhaps.
+pub(super) fn lost_key(db: DbId, entry: &Entry) -> LostKey {
+    let place = entry.place().expect("ranges have what is there");
+    let kind = RecordKind::from_u8(place.tag());
+    LostKey {
+        db,
+        identity: identity_of(entry.name.hash),
+        addr: place.addr(),
+        value_type: kind.and_then(Type::of_record).unwrap_or(Type::String),
+        expires_at_ms: place.expiry_ms().map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
+        object: place.object(),
+    }
 }

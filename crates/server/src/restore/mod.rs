@@ -3,7 +3,8 @@
 //! ```text
 //!              name ──► Index ──► address ──► Reader ──► records ──► Restored
 //!                         │  an object: all of its elements' addresses, in the order of the log
-//!   LogRestorer   one key, or the value of one whose address is known; by ObjectIndex a large one
+//!   LogRestorer   one key, or the value of one whose address is known; names of keys; what is garbage
+//!   NewestIndex   the index as it is, or as it was when something was deleted that was not in memory
 //!   FetchThreads  some LogRestorers, for what the executor has asked for
 //!   Warmup        which records are needed, then all keys, the newest segments first; a step machine
 //!   WarmupThread  runs a Warmup; what it says waits in a short queue
@@ -13,19 +14,19 @@
 //! everything else in the background. Here the two are not one thread.
 //!
 //! # Invariants
-//! - The index is the one of the start: a key that was changed since is in memory, and found there.
+//! - The index is the newest: a key that was changed behind its cut is in memory, and found there.
 //! - A record is given out only after its checksum and its name were compared.
 //! - What a compaction has dropped meanwhile was changed meanwhile: it is left out, and whether
 //!   that was right shows in the end, when all keys are counted.
 
 mod fetch_threads;
 mod log_restorer;
-mod object_index;
+mod newest_index;
 mod warmup;
 mod warmup_thread;
 
 pub(crate) use fetch_threads::FetchThreads;
 pub use log_restorer::LogRestorer;
-pub use object_index::ObjectIndex;
+pub use newest_index::NewestIndex;
 pub use warmup::{WarmStep, Warmup};
 pub(crate) use warmup_thread::WarmupThread;

@@ -5,7 +5,6 @@
 //!   Segments   one segment after the other, the newest first: its keys  ─► Keys, Keys, …
 //!   Unread     if any: the index is asked for the names of keys in damage    ─► Lost, …
 //!   Done
-//!   between any two steps: a database that was emptied is listed        ─► Garbage, …, Listed
 //! ```
 //!
 //! A step is short: an index block, a block of the log, a large object at most.
@@ -20,12 +19,12 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use base::{DbId, Record, RecordAddr, RecordKind, SegmentId};
-use indexing::{Known, ValidityPass, identity_of};
-use keyspace::{LostKey, RestoreError, Restored, Type};
-use logindex::{Entry, Hash96, Index, Scope, ScopeRange};
+use indexing::{Known, ValidityPass};
+use keyspace::{RestoreError, Restored};
+use logindex::{Hash96, Index, Scope, ScopeRange};
 use redo::{LiveRecords, LogBlock, SegmentScan};
 
-use super::log_restorer::{LogRestorer, bad_record, of_index, of_log};
+use super::log_restorer::{LogRestorer, bad_record, lost_key, of_index, of_log};
 use crate::engine::Comeback;
 
 /// So many entries of the index are looked at in a step.
@@ -41,7 +40,7 @@ pub enum WarmStep {
     Comeback(Comeback),
     /// Something.
     Worked,
-    /// Nothing: until something is to be listed there is nothing to be done.
+    /// Nothing: there is nothing left to be done.
     Idle,
 }
 
@@ -61,9 +60,6 @@ pub struct Warmup {
     unread: HashSet<RecordAddr>,
     /// The keys of the segment that is being read that were taken.
     taken: HashSet<RecordAddr>,
-    /// Databases that were emptied and are still to be listed.
-    dropped: VecDeque<DbId>,
-    listing: Option<Listing>,
 }
 
 enum Stage {
@@ -86,11 +82,6 @@ enum Reading {
     Records(VecDeque<RecordAddr>),
 }
 
-struct Listing {
-    db: DbId,
-    range: ScopeRange,
-}
-
 impl Warmup {
     /// Of all that `index` knows of the log of `restorer`; its cut has told `known`. Reads nothing yet.
     #[must_use]
@@ -107,8 +98,6 @@ impl Warmup {
             bytes: 0,
             unread: HashSet::new(),
             taken: HashSet::new(),
-            dropped: VecDeque::new(),
-            listing: None,
         }
     }
 
@@ -117,19 +106,11 @@ impl Warmup {
         self.restorer.another()
     }
 
-    /// A database was emptied: what it held is to be listed.
-    pub fn list(&mut self, db: DbId) {
-        self.dropped.push_back(db);
-    }
-
     /// Does a step.
     ///
     /// # Errors
     /// When the log or the index cannot be read: the next step tries again.
     pub fn step(&mut self) -> Result<WarmStep, RestoreError> {
-        if self.listing.is_some() || !self.dropped.is_empty() {
-            return self.list_step();
-        }
         match &mut self.stage {
             Stage::Validity(_) => self.pass_step(),
             Stage::Segments { .. } => self.segment_step(),
@@ -159,38 +140,6 @@ impl Warmup {
                 Ok(WarmStep::Comeback(Comeback::Distrusted(error.to_string())))
             }
             Err(error) => Err(RestoreError::Io(error.to_string())),
-        }
-    }
-
-    fn list_step(&mut self) -> Result<WarmStep, RestoreError> {
-        let Some(Listing { db, range }) = &mut self.listing else {
-            let Some(db) = self.dropped.front().copied() else { return Ok(WarmStep::Idle) };
-            let range = self.index.scope_range(Scope::database(db), Hash96::MIN);
-            self.listing = Some(Listing { db, range: range.map_err(of_index)? });
-            self.dropped.pop_front();
-            return Ok(WarmStep::Worked);
-        };
-        let listed = match range.next() {
-            Ok(None) => {
-                self.listing = None;
-                return Ok(WarmStep::Comeback(Comeback::Listed));
-            }
-            Ok(Some(entry)) => {
-                let place = entry.place().expect("ranges have what is there");
-                let elements = place.object().map(|object| self.restorer.elements(object));
-                let elements = elements.transpose().map(Option::unwrap_or_default);
-                elements.map(|(elements, _)| (place.addr(), elements))
-            }
-            Err(error) => Err(of_index(error)),
-        };
-        match listed {
-            Ok((addr, elements)) => Ok(WarmStep::Comeback(Comeback::Garbage { addr, elements })),
-            Err(error) => {
-                // From the beginning: what was told of is garbage already.
-                self.dropped.push_front(*db);
-                self.listing = None;
-                Err(error)
-            }
         }
     }
 
@@ -335,19 +284,5 @@ impl Warmup {
         self.taken.insert(addr);
         self.bytes += restored.bytes();
         self.keys.push(restored);
-    }
-}
-
-/// What the index knows of a key whose record is damaged.
-fn lost_key(db: DbId, entry: &Entry) -> LostKey {
-    let place = entry.place().expect("ranges have what is there");
-    let kind = RecordKind::from_u8(place.tag());
-    LostKey {
-        db,
-        identity: identity_of(entry.name.hash),
-        addr: place.addr(),
-        value_type: kind.and_then(Type::of_record).unwrap_or(Type::String),
-        expires_at_ms: place.expiry_ms().map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
-        object: place.object(),
     }
 }

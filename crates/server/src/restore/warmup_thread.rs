@@ -8,7 +8,6 @@ use std::sync::mpsc::{
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use base::DbId;
 use redo::Waker;
 
 use super::log_restorer::LogRestorer;
@@ -26,7 +25,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// See the file's top. Dropping it ends the thread.
 pub(crate) struct WarmupThread {
     comebacks: Option<Receiver<Comeback>>,
-    orders: Option<Sender<DbId>>,
+    /// Dropping it is the end, and ends what the thread waits for.
+    end: Option<Sender<()>>,
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// By it, what reads is told to end.
@@ -37,14 +37,14 @@ impl WarmupThread {
     /// Starts it; `waker` wakes the thread that takes what it says.
     pub(crate) fn start(warmup: Warmup, waker: &Waker) -> std::io::Result<Self> {
         let (sender, comebacks) = sync_channel(QUEUE_LEN);
-        let (orders, receiver) = channel();
+        let (end, receiver) = channel();
         let is_ending = Arc::new(AtomicBool::new(false));
         let (restorer, waker) = (warmup.restorer(), Arc::clone(waker));
         let is_over = Arc::clone(&is_ending);
         let run = move || warm_up(warmup, &sender, &receiver, &waker, &is_over);
         let thread = Builder::new().name("warmup".to_owned()).spawn(in_background(run))?;
-        let (comebacks, orders, thread) = (Some(comebacks), Some(orders), Some(thread));
-        Ok(Self { comebacks, orders, is_ending, thread, restorer })
+        let (comebacks, end, thread) = (Some(comebacks), Some(end), Some(thread));
+        Ok(Self { comebacks, end, is_ending, thread, restorer })
     }
 }
 
@@ -60,11 +60,6 @@ impl Restoration for WarmupThread {
             }
         }
     }
-
-    fn list(&mut self, db: DbId) {
-        // A thread that has failed has said so.
-        let _ignored = self.orders.as_ref().map(|orders| orders.send(db));
-    }
 }
 
 impl Drop for WarmupThread {
@@ -72,7 +67,7 @@ impl Drop for WarmupThread {
         self.is_ending.store(true, Ordering::Release);
         self.restorer.end();
         // Whatever it waits for comes to its end then.
-        (self.comebacks, self.orders) = (None, None);
+        (self.comebacks, self.end) = (None, None);
         self.thread.take().map(JoinHandle::join);
     }
 }
@@ -80,42 +75,30 @@ impl Drop for WarmupThread {
 fn warm_up(
     mut warmup: Warmup,
     sender: &SyncSender<Comeback>,
-    orders: &Receiver<DbId>,
+    end: &Receiver<()>,
     waker: &Waker,
     is_ending: &AtomicBool,
 ) {
     let mut failures = 0;
     while !is_ending.load(Ordering::Acquire) {
-        loop {
-            match orders.try_recv() {
-                Ok(db) => warmup.list(db),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return,
-            }
-        }
         let comeback = match warmup.step() {
             Ok(WarmStep::Comeback(comeback)) => {
                 failures = 0;
                 comeback
             }
             Ok(WarmStep::Worked) => continue,
-            Ok(WarmStep::Idle) => match orders.recv() {
-                Ok(db) => {
-                    warmup.list(db);
-                    continue;
-                }
-                Err(_) => return,
-            },
+            // Its end without having been asked for would be a failure.
+            Ok(WarmStep::Idle) => {
+                let _ended = end.recv();
+                return;
+            }
             Err(error) => {
                 failures += 1;
                 if failures <= FAILURES_MAX {
-                    // Dropping the orders is the end, and ends this wait.
-                    match orders.recv_timeout(AGAIN_AFTER) {
-                        Ok(db) => warmup.list(db),
-                        Err(RecvTimeoutError::Timeout) => {}
+                    match end.recv_timeout(AGAIN_AFTER) {
                         Err(RecvTimeoutError::Disconnected) => return,
+                        Ok(()) | Err(RecvTimeoutError::Timeout) => continue,
                     }
-                    continue;
                 }
                 Comeback::Failed(error.to_string())
             }

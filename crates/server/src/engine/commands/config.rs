@@ -75,15 +75,16 @@ pub(super) fn set(engine: &mut Engine, key: ClientKey, args: &[&[u8]]) -> Done {
         }
     }
     let turns_log = is_new("appendonly");
-    if turns_log && engine.shard.keyspace.is_cold() {
+    if turns_log && engine.shard.is_restoring() {
         return Err(error(
             "ERR CONFIG SET failed (possibly related to argument 'appendonly') - keys are still coming back from the log, try again when that is done (see INFO, recovery_state)",
         ));
     }
     let options = config.options();
-    if turns_log && engine.shard.keyspace.bare_values() > 0 {
+    let keyspace = &engine.shard.keyspace;
+    if turns_log && (keyspace.bare_values() > 0 || keyspace.is_cold()) {
         return Err(error(
-            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - the values of some keys are in the log only: restart with another maxmemory-policy first (see INFO, cold_values)",
+            "ERR CONFIG SET failed (possibly related to argument 'appendonly') - some keys or their values are in the log only: restart with another maxmemory-policy first (see INFO, cold_keys and cold_values)",
         ));
     }
     if options.eviction.is_cold() && !options.log.enabled {

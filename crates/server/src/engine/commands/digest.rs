@@ -39,7 +39,7 @@ pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
     let mut all = Fingerprint::default();
     for db in keyspace.databases() {
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        keyspace.for_each_key(db, |key, _| keys.push(key.to_vec()));
+        keyspace.for_each_key(db, None, |key, _| keys.push(key.to_vec()));
         if keys.is_empty() {
             continue;
         }
@@ -47,11 +47,15 @@ pub(super) fn of_all(keyspace: &mut Keyspace) -> Fingerprint {
         for key in keys {
             let mut one = Fingerprint::default();
             one.mix(&key);
+            let was_cold = keyspace.missing(db, &key, Need::Name).is_some();
             let was_there = keyspace.missing(db, &key, Need::Value).is_none();
             add_value(keyspace, db, &key, &mut one);
             // All values at once may be more than fits.
             if !was_there {
                 keyspace.cool_key(db, &key);
+            }
+            if was_cold {
+                keyspace.depart_key(db, &key);
             }
             all.xor(&one.0);
         }

@@ -317,6 +317,7 @@ pub(super) fn stats(engine: &Engine, out: &mut String) {
     line(out, "expire_cycle_cpu_milliseconds", engine.shard.expiry.cpu_us / 1000);
     line(out, "evicted_keys", keyspace.evicted);
     line(out, "evicted_values", keyspace.cooled);
+    line(out, "evicted_entries", keyspace.departed);
     line(out, "evicted_clients", engine.sessions.client_eviction.evicted_count);
     constants(
         out,

@@ -21,12 +21,14 @@ impl Shard {
         host.used_bytes() > limit_bytes && !self.is_loading() && may_evict
     }
 
-    /// Evicts until the memory is below the limit. `false` when it is above and nothing helps.
+    /// Evicts until the memory is below the limit. `false` when it is above and nothing helps. Where values
+    /// leave memory, their keys take `key_bytes_max` together; without it they stay.
     pub(in crate::engine) fn evict(
         &mut self,
         host: &dyn Host,
         clock: &dyn Clock,
         limit_bytes: u64,
+        key_bytes_max: Option<u64>,
     ) -> bool {
         let start_us = clock.monotonic_us();
         let is_late = || clock.monotonic_us() - start_us > EVICTION_US_MAX;
@@ -36,7 +38,7 @@ impl Shard {
         }
         let mut has_room = self.keyspace.freeing() > 0 || host.used_bytes() <= limit_bytes;
         if self.keyspace.settings().eviction.is_cold() {
-            return has_room || self.cool(host, &is_late, limit_bytes);
+            return has_room || self.cool(host, &is_late, limit_bytes, key_bytes_max);
         }
         while !has_room && self.keyspace.evict_one() {
             // A large value is not freed in one piece.
@@ -66,18 +68,25 @@ impl Shard {
     pub(in crate::engine) fn drop_some(&mut self, percentage: u8) {
         if self.can_cool() {
             self.note_indexed();
+            self.keyspace.drop_some_keys(percentage);
             self.keyspace.drop_some(percentage);
         }
     }
 
     /// Drops values that the log has. `false` when the memory is above the limit and nothing can go.
-    fn cool(&mut self, host: &dyn Host, is_late: &dyn Fn() -> bool, limit_bytes: u64) -> bool {
+    fn cool(
+        &mut self,
+        host: &dyn Host,
+        is_late: &dyn Fn() -> bool,
+        limit_bytes: u64,
+        key_bytes_max: Option<u64>,
+    ) -> bool {
         if !self.can_cool() {
             return false;
         }
         self.note_indexed();
         loop {
-            let cooled = self.keyspace.cool_step();
+            let cooled = self.keyspace.cool_step(key_bytes_max);
             while self.keyspace.free_step(1000) && !is_late() {}
             let used_bytes = host.used_bytes();
             if used_bytes <= limit_bytes {
@@ -105,7 +114,7 @@ impl Shard {
     fn end_round(&mut self, round: Round, used_bytes: u64) {
         let before = self.cooling.round_bytes.replace(used_bytes);
         let is_no_less = before.is_some_and(|before| used_bytes >= before);
-        self.cooling.is_hopeless = is_no_less && (round.values > 0 || round.was_desperate);
+        self.cooling.is_hopeless = is_no_less && (round.gone > 0 || round.was_desperate);
         let lacks_index = std::mem::take(&mut self.cooling.lacks_index);
         let Some(log) = self.keyspace.journal_mut().log_mut() else { return };
         if lacks_index {
@@ -128,8 +137,8 @@ pub(in crate::engine) struct Cooling {
     after: Lsn,
     /// How much was used when the hand came round last.
     round_bytes: Option<u64>,
-    /// A large value could go if the index knew it.
+    /// A large value or a key could go if the index knew it.
     lacks_index: bool,
-    /// A whole round has freed nothing: what is left is keys, or cannot go.
+    /// A whole round has freed nothing: what is left cannot go.
     is_hopeless: bool,
 }

@@ -138,6 +138,10 @@ impl Journal for LogState {
         self.journal().is_some_and(|log| log.is_retired(addr))
     }
 
+    fn lsn_bound_of(&self, addr: RecordAddr) -> Option<Lsn> {
+        self.journal()?.lsn_bound_of(addr)
+    }
+
     fn indexed_lsn(&self) -> Option<Lsn> {
         self.journal()?.indexed_lsn()
     }

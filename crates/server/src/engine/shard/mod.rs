@@ -43,7 +43,7 @@ pub use log_state::{BoxedLog, LogState};
 pub(crate) use reach::Level;
 pub use reach::Reach;
 pub(super) use restoring::RestoreFigures;
-pub use restoring::{Comeback, Fetched, Fetching, Restoration};
+pub use restoring::{Comeback, Fetched, Fetching, Restoration, Wanted};
 
 use checkpoints::Checkpoints;
 use eviction::Cooling;

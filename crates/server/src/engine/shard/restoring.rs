@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::{LostKey, Missing, Restored};
+use keyspace::{LostKey, Missing, NamesFound, NamesWanted, Restored};
 use redo::LiveRecords;
 
 use super::{LogHealth, Shard, ShardLog};
@@ -31,17 +31,8 @@ pub enum Comeback {
     Live(Arc<LiveRecords>),
     /// Some keys.
     Keys(Vec<Restored>),
-    /// A key of a database that was emptied, and its elements: garbage, if it is there still.
-    Garbage {
-        /// The record of the key.
-        addr: RecordAddr,
-        /// Those of its elements.
-        elements: Vec<RecordAddr>,
-    },
     /// Keys that cannot be brought back: their records are damaged.
     Lost(Vec<LostKey>),
-    /// All keys of a database that was emptied were told of.
-    Listed,
     /// Every key was told of.
     Done,
     /// It cannot go on. What was not told of comes back when it is asked for.
@@ -54,25 +45,34 @@ pub enum Comeback {
 pub trait Restoration: Send {
     /// What it has to say next, if it has.
     fn take(&mut self) -> Option<Comeback>;
+}
 
-    /// Asks for [`Comeback::Garbage`] of a database that was emptied, and for [`Comeback::Listed`].
-    fn list(&mut self, db: DbId);
+/// What can be asked for.
+pub enum Wanted {
+    /// A key or a value.
+    Missing(Missing),
+    /// Names of keys.
+    Names(NamesWanted),
+    /// The addresses of an object's elements.
+    Elements(ObjectId),
+    /// What the keys of a database had that was emptied.
+    Dropped(DbId),
 }
 
 /// Reads what is asked for, on other threads.
 pub trait Fetching: Send {
-    /// Asks for a key or a value; [`Fetching::take`] tells of it, whatever becomes of it. `false` if it
-    /// cannot be asked for.
-    fn fetch(&mut self, missing: &Missing) -> bool;
-
-    /// Asks for the addresses of an object's elements. `false` if they cannot be asked for.
-    fn list(&mut self, object: ObjectId) -> bool;
+    /// Asks for something; [`Fetching::take`] tells of it, whatever becomes of it. `false` if it cannot be
+    /// asked for.
+    fn ask(&mut self, wanted: Wanted) -> bool;
 
     /// The block up to which it finds elements, whatever becomes of the index.
     fn indexed_lsn(&mut self) -> Option<Lsn>;
 
     /// Keeps the index as it is now, or no more: it says what is garbage of what is being deleted.
     fn pin(&mut self, is_pinned: bool);
+
+    /// Keeps the index as it is now until it was told what keys this database had, which is emptied.
+    fn pin_dropped(&mut self, db: DbId);
 
     /// What comes of something that was asked for.
     fn take(&mut self) -> Option<Fetched>;
@@ -82,8 +82,15 @@ pub trait Fetching: Send {
 pub enum Fetched {
     /// A key or a value, if it is there and can be read.
     Missing(Missing, Option<Restored>),
+    /// The names with this number, if they can be read.
+    Names(u64, Option<NamesFound>),
     /// The addresses of an object's elements, if they can be read.
     Elements(ObjectId, Option<Vec<RecordAddr>>),
+    /// Records of keys of a database that was emptied, each with those of its elements: garbage, if they
+    /// are there still.
+    Garbage(Vec<(RecordAddr, Vec<RecordAddr>)>),
+    /// All garbage of a database was told of; or it cannot be read, and is to be asked for again.
+    Dropped(DbId, bool),
 }
 
 /// How far the comeback is, for INFO.
@@ -104,13 +111,11 @@ pub(crate) struct Restoring {
     source: Box<dyn Restoration>,
     /// Taken, and not yet taken over.
     next: Option<Comeback>,
-    /// Databases that were emptied and are still to be listed.
-    listing_count: usize,
     is_done: bool,
     /// Why no more comes unasked.
     pub(in crate::engine) failure: Option<String>,
-    /// That is news.
-    has_failed: bool,
+    /// There was no room for some keys.
+    has_left_out: bool,
     /// The index contradicts the log, or is damaged.
     distrust: Option<String>,
     since_us: u64,
@@ -123,7 +128,6 @@ impl Restoring {
         if self.failure.is_some() {
             return;
         }
-        self.has_failed = true;
         logger.warning(&format!(
             "Keys come back only when they are asked for, until the next start: {why}"
         ));
@@ -137,10 +141,9 @@ impl Shard {
         self.restoring = Some(Restoring {
             source,
             next: None,
-            listing_count: 0,
             is_done: false,
             failure: None,
-            has_failed: false,
+            has_left_out: false,
             distrust: None,
             since_us: now_us,
             told_us: now_us,
@@ -154,9 +157,9 @@ impl Shard {
         (self.fetching, self.is_index_pinned) = (fetching, false);
     }
 
-    /// See [`Fetching::fetch`].
-    pub(in crate::engine) fn fetch(&mut self, missing: &Missing) -> bool {
-        self.fetching.as_mut().is_some_and(|fetching| fetching.fetch(missing))
+    /// See [`Fetching::ask`].
+    pub(in crate::engine) fn ask(&mut self, wanted: Wanted) -> bool {
+        self.fetching.as_mut().is_some_and(|fetching| fetching.ask(wanted))
     }
 
     /// See [`Fetching::take`].
@@ -170,8 +173,8 @@ impl Shard {
         self.keyspace.note_indexed(indexed);
     }
 
-    /// Has the elements listed of objects that are gone and were not in memory. Called before the block
-    /// ends in which they were deleted, so that no index knows of that.
+    /// Has listed what is garbage of what was deleted and was not in memory. Called before the block
+    /// ends in which it was, so that no index knows of that.
     pub(in crate::engine) fn list_garbage(&mut self) {
         let Some(fetching) = &mut self.fetching else { return };
         let is_wanted = self.keyspace.freeing() + self.keyspace.unlisted() > 0;
@@ -180,9 +183,27 @@ impl Shard {
             fetching.pin(is_wanted);
         }
         for object in self.keyspace.take_bare_garbage() {
-            if !fetching.list(object) {
+            if !fetching.ask(Wanted::Elements(object)) {
                 self.keyspace.retire_elements(object, None);
             }
+        }
+        self.keyspace.dropped().iter().for_each(|db| fetching.pin_dropped(*db));
+        for db in self.keyspace.take_dropped() {
+            // Without threads it stays until the next start.
+            fetching.ask(Wanted::Dropped(db));
+        }
+    }
+
+    /// Whether keys are coming back unasked.
+    pub(in crate::engine) const fn is_restoring(&self) -> bool {
+        self.restoring.is_some()
+    }
+
+    /// Looks whether everything is in memory again.
+    pub(in crate::engine) fn note_full(&mut self) {
+        self.keyspace.note_full();
+        if self.restoring.is_none() && self.keyspace.is_cold() {
+            self.keyspace.end_cold();
         }
     }
 
@@ -223,25 +244,20 @@ impl Shard {
         self.log().is_none_or(ShardLog::knows_validity)
     }
 
-    /// Takes over some of what has come. Whether the clients go on that wait for every key: because
-    /// they are there, or because no more come unasked.
-    ///
-    /// When memory `is_short`, keys come back without their values.
+    /// Takes over some of what has come. When memory `is_short`, keys come back without their values, and
+    /// those that take more than `key_bytes_max` do not come back.
     pub(in crate::engine) fn restore_slice(
         &mut self,
         clock: &dyn Clock,
         logger: &Logger,
         is_short: &dyn Fn() -> bool,
-    ) -> bool {
+        key_bytes_max: u64,
+    ) {
         if self.restoring.is_some() {
             self.note_indexed();
         }
         let takes_records = self.log_health() == LogHealth::Good && !self.is_log_congested();
-        let Some(restoring) = &mut self.restoring else { return false };
-        for db in self.keyspace.take_dropped() {
-            restoring.listing_count += 1;
-            restoring.source.list(db);
-        }
+        let Some(restoring) = &mut self.restoring else { return };
         let start_us = clock.monotonic_us();
         while let Some(comeback) = restoring.next.take().or_else(|| restoring.source.take()) {
             if clock.monotonic_us() - start_us >= SLICE_US {
@@ -255,11 +271,15 @@ impl Shard {
                         restoring.distrust.get_or_insert(why.to_string());
                     }
                 }
-                Comeback::Keys(keys) if is_short() => {
-                    keys.into_iter().for_each(|key| _ = self.keyspace.install_key(key, false));
-                }
                 Comeback::Keys(keys) => {
-                    keys.into_iter().for_each(|key| _ = self.keyspace.install_key(key, true));
+                    let is_short = is_short();
+                    for key in keys {
+                        if is_short && self.keyspace.is_left_out(&key, key_bytes_max) {
+                            restoring.has_left_out = true;
+                        } else {
+                            self.keyspace.install_key(key, !is_short);
+                        }
+                    }
                 }
                 Comeback::Lost(keys) if takes_records => {
                     keys.into_iter().for_each(|key| self.keyspace.lose_cold(key));
@@ -269,8 +289,6 @@ impl Shard {
                     restoring.next = Some(Comeback::Lost(keys));
                     break;
                 }
-                Comeback::Garbage { addr, elements } => self.keyspace.retire_cold(addr, elements),
-                Comeback::Listed => restoring.listing_count -= 1,
                 Comeback::Done => restoring.is_done = true,
                 Comeback::Failed(why) => restoring.fail(why, logger),
                 Comeback::Distrusted(why) => _ = restoring.distrust.get_or_insert(why),
@@ -279,11 +297,8 @@ impl Shard {
         let left = self.keyspace.cold_keys();
         let now_us = clock.monotonic_us();
         let is_over = restoring.is_done || (restoring.failure.is_some() && left == 0);
-        if is_over && restoring.listing_count == 0 && !self.keyspace.has_dropped() {
+        if is_over {
             return self.end_restoring(now_us, logger);
-        }
-        if std::mem::take(&mut restoring.has_failed) {
-            return true;
         }
         if now_us - restoring.told_us >= TOLD_EVERY_US && restoring.failure.is_none() {
             restoring.told_us = now_us;
@@ -291,30 +306,26 @@ impl Shard {
             let percent = done * 100 / restoring.keys_total.max(1);
             logger.notice(&format!("{done} keys are back in memory ({percent} %)"));
         }
-        false
     }
 
-    fn end_restoring(&mut self, now_us: u64, logger: &Logger) -> bool {
-        let Some(figures) = self.restore_figures(now_us) else { return false };
-        match self.keyspace.end_cold() {
-            Ok(()) => {
-                let ms = figures.elapsed_us / 1000;
-                let keys = figures.keys_total;
-                logger.notice(&format!("All {keys} keys are back in memory, after {ms} ms"));
-                self.restored = Some(RestoreFigures { keys_cold: 0, is_done: true, ..figures });
-                self.restoring = None;
-                true
+    fn end_restoring(&mut self, now_us: u64, logger: &Logger) {
+        let Some(figures) = self.restore_figures(now_us) else { return };
+        let has_left_out = self.restoring.as_ref().is_some_and(|it| it.has_left_out);
+        let left = self.keyspace.end_cold();
+        if left > 0 && !has_left_out && !self.keyspace.has_departed() {
+            let why = format!("{left} keys that the index has counted were not found in the log");
+            if let Some(restoring) = &mut self.restoring {
+                restoring.is_done = false;
+                restoring.fail(why, logger);
             }
-            Err(left) => {
-                let why =
-                    format!("{left} keys that the index has counted were not found in the log");
-                if let Some(restoring) = &mut self.restoring {
-                    restoring.is_done = false;
-                    restoring.fail(why, logger);
-                    return std::mem::take(&mut restoring.has_failed);
-                }
-                false
-            }
+            return;
         }
+        let (ms, keys) = (figures.elapsed_us / 1000, figures.keys_total - left);
+        logger.notice(&match left {
+            0 => format!("All {keys} keys are back in memory, after {ms} ms"),
+            _ => format!("{keys} keys are back in memory, after {ms} ms; {left} are read when they are asked for"),
+        });
+        self.restored = Some(RestoreFigures { keys_cold: left, is_done: true, ..figures });
+        self.restoring = None;
     }
 }

@@ -1,8 +1,9 @@
-//! Where the elements of large values are.
+//! The index of the log, as what reads from the log needs it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{Lsn, Mutex};
+use base::{DbId, Lsn, Mutex};
 use logindex::{Index, Published};
 
 /// The newest index that was ever installed in this life.
@@ -12,15 +13,17 @@ use logindex::{Index, Published};
 ///
 /// An index forgets what is deleted. So one is pinned from the moment at which objects are deleted, that are
 /// not in memory, until their elements are listed. It does not know those that have left memory since; the
-/// newest one may have forgotten the others; both are asked.
+/// newest one may have forgotten the others; both are asked. For a database that is emptied, the one of
+/// that moment is kept, which knows all keys that were not in memory then.
 #[derive(Clone)]
-pub struct ObjectIndex {
+pub struct NewestIndex {
     published: Published,
     newest: Arc<Mutex<Index>>,
     pinned: Arc<Mutex<Option<Index>>>,
+    dropped: Arc<Mutex<BTreeMap<DbId, Index>>>,
 }
 
-impl ObjectIndex {
+impl NewestIndex {
     /// Of the log's index.
     #[must_use]
     pub fn new(published: Published) -> Self {
@@ -31,7 +34,12 @@ impl ObjectIndex {
     /// The same, as long as `newest` knows more.
     #[must_use]
     pub fn behind(published: Published, newest: Index) -> Self {
-        Self { published, newest: Arc::new(Mutex::new(newest)), pinned: Arc::default() }
+        Self {
+            published,
+            newest: Arc::new(Mutex::new(newest)),
+            pinned: Arc::default(),
+            dropped: Arc::default(),
+        }
     }
 
     /// The block up to which it finds elements from now on.
@@ -57,6 +65,22 @@ impl ObjectIndex {
     #[must_use]
     pub fn pinned(&self) -> Option<Index> {
         self.pinned.lock().clone()
+    }
+
+    /// Keeps it as it is now for a database that is emptied, if none is kept for it.
+    pub fn pin_dropped(&self, db: DbId) {
+        self.dropped.lock().entry(db).or_insert_with(|| self.get());
+    }
+
+    /// What is kept for a database that was emptied.
+    #[must_use]
+    pub fn dropped(&self, db: DbId) -> Option<Index> {
+        self.dropped.lock().get(&db).cloned()
+    }
+
+    /// All was told of a database that was emptied.
+    pub fn forget_dropped(&self, db: DbId) {
+        self.dropped.lock().remove(&db);
     }
 
     /// It as it is now.
