@@ -315,7 +315,8 @@ pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>)
 fn may_depart(entry: &Entry, journal: &dyn Journal, indexed: Lsn) -> bool {
     let is_known =
         |addr: RecordAddr| journal.lsn_bound_of(addr).is_some_and(|bound| bound <= indexed);
-    entry.is_bare() && entry.ttl().is_none() && entry.addr().is_some_and(is_known)
+    let may_be_cold = !entry.is_lost() && entry.ttl().is_none();
+    entry.is_bare() && may_be_cold && entry.addr().is_some_and(is_known)
 }
 
 /// Takes the value out of memory, and leaves it in the log.

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use base::{DbId, DbIndex, Lsn, ObjectId, Record, RecordAddr, RecordKind, SegmentId};
 use keyspace::hash::Hash;
 use keyspace::{
-    ColdName, EvictionPolicy, Expiry, HASH_GRAIN, Journal, KeyHasher, Keyspace, Look, NamesFor,
-    NamesFound, NamesWanted, Need, RestoreError, Restored, Restorer, Round, Type,
+    ColdName, EvictionPolicy, Expiry, HASH_GRAIN, Identity, Journal, KeyHasher, KeysIn, Keyspace,
+    Look, LostKey, NamesFor, NamesFound, NamesWanted, Need, RestoreError, Restored, Restorer,
+    Round, Type,
 };
 use proptest::prelude::*;
 
@@ -182,6 +183,38 @@ impl Restorer for Blocks {
     ) -> Result<bool, RestoreError> {
         let all = self.elements(object);
         Ok(all.values().any(|addr| segments.contains(&addr.segment())))
+    }
+
+    fn keys_in(
+        &mut self,
+        db: DbId,
+        from: Identity,
+        segments: &[SegmentId],
+    ) -> Result<KeysIn, RestoreError> {
+        let hasher = KeyHasher::new(SEED);
+        let all: BTreeMap<Identity, RecordAddr> =
+            self.keys(db).into_iter().map(|(key, addr)| (hasher.identity(&key), addr)).collect();
+        let mut all = all.range(from..);
+        // One at a time.
+        let Some((identity, addr)) = all.next() else { return Ok(KeysIn::default()) };
+        let record = &self.log.records()[addr.ordinal() as usize];
+        let object = (record.object != ObjectId::NONE).then_some(record.object);
+        let is_in = |addr: &RecordAddr| segments.contains(&addr.segment());
+        let key = is_in(addr).then(|| LostKey {
+            db,
+            identity: *identity,
+            addr: *addr,
+            value_type: Type::of_record(record.kind).expect("a key"),
+            expires_at_ms: record.expires_at_ms,
+            object,
+        });
+        let next = all.next().map(|(identity, _)| *identity);
+        Ok(KeysIn { keys: key.into_iter().collect(), next })
+    }
+
+    fn read_unnamed(&mut self, key: &LostKey) -> Result<Option<Restored>, RestoreError> {
+        let name = self.log.records()[key.addr.ordinal() as usize].key.clone();
+        self.read(key.db, &name, key.addr).map(Some)
     }
 
     fn read(&mut self, db: DbId, key: &[u8], addr: RecordAddr) -> Result<Restored, RestoreError> {

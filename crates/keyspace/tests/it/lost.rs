@@ -41,7 +41,7 @@ fn damaged(blocks: &Blocks) -> LoggedKeyspace {
         let _ = keyspace.update::<Hash, _>(DB0, b"large", true, |it| _ = it.set(&name, &name));
         let _ = keyspace.update::<Set, _>(DB0, b"huge", true, |it| it.add(&name));
     }
-    blocks.all_indexed();
+    (0..2).for_each(|_| blocks.all_indexed());
     keyspace.note_indexed(blocks.indexed_lsn());
     for (db, key) in [(DB0, &b"small"[..]), (DB1, b"near"), (DB0, b"large"), (DB0, b"huge")] {
         assert!(keyspace.cool_key(db, key), "{}", key.escape_ascii());
@@ -165,7 +165,7 @@ fn a_cold_key_that_is_damaged_is_lost_with_its_name_until_a_command_names_it() {
         let lost = lost_key(&log.snapshot_of(count), key, value_type);
         keyspace.lose_cold(lost);
     }
-    assert_eq!((keyspace.take_lost().unnamed, keyspace.end_cold()), (2, Ok(())));
+    assert_eq!((keyspace.take_lost().unnamed, keyspace.end_cold()), (2, 0));
     for object in keyspace.take_bare_garbage() {
         keyspace.retire_elements(object, Some(index.elements(object)));
     }
@@ -198,11 +198,36 @@ fn keys_without_a_name_go_with_their_database() {
     log.keyspace().set_string(DB0, b"s", b"lost", Expiry::Clear);
     let mut keyspace = cold(&log, &Index::of(&log));
     keyspace.lose_cold(lost_key(&log, b"s", Type::String));
-    assert_eq!(keyspace.end_cold(), Ok(()));
+    assert_eq!(keyspace.end_cold(), 0);
     assert_eq!((keyspace.size(DB0).0, keyspace.flush([DB0])), (1, 1));
     while keyspace.free_step(10) {}
     assert_eq!((keyspace.size(DB0).0, keyspace.exists(DB0, b"s", true)), (0, false));
     let is_needed = |it: &&crate::journal::Logged| !it.is_retired && it.kind == RecordKind::KeyLost;
     assert_eq!(log.records().iter().filter(is_needed).count(), 0);
     assert_eq!(log.replay(|_| true).size(DB0).0, 0);
+}
+
+#[test]
+fn keys_that_have_left_memory_are_looked_for_by_the_index() {
+    let blocks = Blocks::default();
+    let mut keyspace = damaged(&blocks);
+    for (db, key) in [(DB1, &b"near"[..]), (DB0, b"large"), (DB0, b"huge")] {
+        assert!(keyspace.depart_key(db, key));
+    }
+    assert_eq!((keyspace.cold_keys(), keyspace.size(DB0).0, keyspace.size(DB1).0), (3, 4, 1));
+    let count = blocks.log.records().len();
+    walk(&mut keyspace, 1, false);
+    assert_eq!(keyspace.lost_values(), 1, "`small` expires, and is in the table");
+    walk(&mut keyspace, 1, true);
+    assert_eq!((keyspace.take_lost().unnamed, keyspace.cold_keys()), (1, 0));
+    assert!(!keyspace.depart_key(DB0, b"small"));
+    while keyspace.unlisted() > 0 {
+        retire_bare(&mut keyspace, &blocks);
+        while keyspace.free_step(10) {}
+        blocks.all_indexed();
+    }
+    let is_needed = |it: &crate::journal::Logged| !it.is_retired && !it.kind.is_delete();
+    assert!(!blocks.log.records()[..count].iter().any(is_needed), "the file can go");
+    check_lost(&mut blocks.log.replay(|_| true));
+    check_lost(&mut keyspace);
 }
