@@ -423,10 +423,11 @@ impl Keyspace {
     /// Takes a bare entry out of memory altogether, which the index knows. Its key is cold from then on.
     pub(crate) fn depart(&mut self, db: DbIndex, entry: &Entry) {
         let hash = self.hash_of(entry.key());
-        let Self { dbs, source, cold, .. } = self;
+        let Self { dbs, source, cold, stats, .. } = self;
         let db = &mut dbs[db];
         (db.may_be_cold, db.bare_count) = (true, db.bare_count - 1);
         db.cold_count += 1;
+        stats.departed += 1;
         cold.get_or_insert_default().has_departed = true;
         if let (Some(source), Some(addr)) = (source, entry.addr())
             && source.listings.are_open()

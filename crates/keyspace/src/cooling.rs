@@ -143,7 +143,6 @@ impl Keyspace {
         hand.dropped += keys.count;
         (cooled.keys, cooled.lacks_index) = (keys.count, cooled.lacks_index || keys.lacks_index);
         self.stats.cooled += cooled.values;
-        self.stats.departed += cooled.keys;
         self.may_be_bare |= cooled.values > 0;
         self.hand = hand;
         cooled

@@ -32,6 +32,7 @@ use crate::write::devices::choose_device;
 use crate::write::health::{self, Health};
 use crate::write::lateness::Lateness;
 use crate::write::open_block::{Binding, OpenBlock};
+use crate::write::rungs::Rungs;
 use crate::write::stats::Stats;
 
 /// A segment takes no further block past so many records, whatever they weigh.
@@ -49,6 +50,8 @@ pub(crate) struct Lane {
     pub(crate) active: Option<SegmentId>,
     /// Blocks not yet durable, with the address of their first record; ascending in both.
     pub(crate) pending: VecDeque<(RecordAddr, Lsn)>,
+    /// Some of the blocks of that segment.
+    pub(crate) rungs: Rungs,
 }
 
 /// Where a log begins in this life.
@@ -178,14 +181,16 @@ impl Log {
         self.open.bytes()
     }
 
-    /// A block that is not older than the one that has the record at `addr`: the newest of its segment;
-    /// `None` if the segment is gone.
+    /// A block that is not older than the one that has the record at `addr`: the newest of its segment, or
+    /// a closer one while the segment is written; `None` if the segment is gone.
     #[must_use]
     pub fn lsn_bound_of(&self, addr: RecordAddr) -> Option<Lsn> {
         if self.open.has(addr) {
             return Some(self.open_lsn);
         }
-        self.segments.get(addr.segment()).map(|segment| segment.max_lsn)
+        let segment = self.segments.get(addr.segment())?;
+        let closer = self.lanes.get(segment.device).and_then(|lane| lane.rungs.bound_of(addr));
+        Some(closer.map_or(segment.max_lsn, |bound| bound.min(segment.max_lsn)))
     }
 
     /// The block that must be durable before what the record at `addr` says may be shown to a
@@ -233,6 +238,7 @@ impl Log {
             segment.add_block(lsn, block.record_count, block.delete_count, bytes);
         }
         self.lanes[device].pending.push_back((first, lsn));
+        self.lanes[device].rungs.note(first, lsn);
         if self.marks.waits_for_seal() {
             self.marks.take_waiting().into_iter().for_each(|slot| self.begin_mark(slot));
         }

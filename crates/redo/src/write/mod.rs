@@ -18,6 +18,7 @@ pub(crate) mod open_block;
 pub(crate) mod opening;
 pub(crate) mod pending_sync;
 pub(crate) mod reserve;
+pub(crate) mod rungs;
 pub(crate) mod segment_writer;
 pub(crate) mod stats;
 pub(crate) mod unsynced;

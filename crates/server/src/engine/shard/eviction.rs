@@ -64,10 +64,15 @@ impl Shard {
             && !self.is_loading()
     }
 
-    /// Drops about so many of a hundred of some values, whatever there is room for.
+    /// Drops about so many of a hundred of some values, and of keys without any, whatever there is room
+    /// for; and now and then asks for the index, which keys need.
     pub(in crate::engine) fn drop_some(&mut self, percentage: u8) {
         if self.can_cool() {
             self.note_indexed();
+            let is_cut = self.keyspace.rng().u8(..16) == 0;
+            if let Some(log) = self.keyspace.journal_mut().log_mut().filter(|_| is_cut) {
+                log.want_indexed();
+            }
             self.keyspace.drop_some_keys(percentage);
             self.keyspace.drop_some(percentage);
         }
