@@ -102,6 +102,11 @@ fn check(server: &Server, life: &str, lost: &[&str]) {
             get(format!("HGET {life}:{key} {field}"), key, &value(&field));
         }
     }
+}
+
+/// What is lost is there.
+fn check_names(server: &Server, life: &str) {
+    let mut connection = server.connect();
     for (key, is_type) in [("lost", "string"), ("lost-hash", "hash")] {
         assert_eq!(connection.words(&format!("TYPE {life}:{key}")).text(), is_type);
         assert_eq!(connection.words(&format!("EXISTS {life}:{key}")).text(), "1");
@@ -142,13 +147,15 @@ fn keys(server: &Server) -> String {
 fn what_is_damaged_and_in_no_memory_is_lost_by_name_until_it_is_overwritten() {
     let server = damaged();
     let all = keys(&server);
-    wait_until(|| info(&server, "cold_values") == all);
+    let number_of = |name: &str| info(&server, name).parse::<u64>().unwrap();
+    wait_until(|| number_of("cold_values") + number_of("cold_keys") >= all.parse().unwrap());
     let files = damage_both(&server);
     assert_eq!(lost_values(&server), 0);
     let lost = heal(&server, &files);
-    for name in ["a:lost", "b:lost", "a:lost-hash", "b:lost-hash"] {
-        assert!(server.log().contains(&format!("The value of key '{name}'")), "{}", server.log());
-    }
+    // Values leave memory, and keys after them: some have lost their names.
+    let is_told =
+        |log: &str| log.contains("The value of key '") || log.contains("with their names");
+    wait_until(|| is_told(&server.log()));
     for life in ["a", "b"] {
         check(&server, life, &LOST);
     }
@@ -207,6 +214,7 @@ fn check_for_good(mut server: Server, all: &str, lost: u64) {
         assert_eq!((keys(&server).as_str(), lost_values(&server)), (all, lost));
         for life in ["a", "b"] {
             check(&server, life, &LOST);
+            check_names(&server, life);
         }
     }
     assert!(server.log().contains("DB opened by its index"), "{}", server.log());
