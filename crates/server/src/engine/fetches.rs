@@ -18,7 +18,9 @@ use command::keys::KeyAt;
 use command::parse_cursor;
 use command::spec::KeyFlags;
 use command::table::Command;
-use keyspace::{HASH_GRAIN, Missing, NamesFor, NamesFound, NamesWanted, Need, RestoreError, Restored};
+use keyspace::{
+    HASH_GRAIN, Missing, NamesFor, NamesFound, NamesWanted, Need, RestoreError, Restored,
+};
 
 use super::batch::Batch;
 use super::blocking::Wait;
