@@ -339,7 +339,7 @@ pub(super) static DIRECTIVES: &[Directive] = &[
     memory("log-segment-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     memory("log-block-bytes", 4096..=(1 << 30), MB),
     memory("log-in-flight-bytes", MB..=(1 << 36), 64 * MB).immutable(),
-    choice("log-index", &["no", "auto", "yes"], "no").immutable(),
+    choice("log-index", &["no", "auto", "yes"], "auto").immutable(),
     memory("log-index-cut-bytes", MB..=(1 << 36), 64 * MB).immutable(),
     choice("recovery", &["instant", "full"], "instant").immutable(),
     yes_no("log-compaction", true),
