@@ -36,3 +36,4 @@ mod string;
 mod zset;
 
 pub use command_spec::{keys, names, spec, table};
+pub use scan::parse_cursor;

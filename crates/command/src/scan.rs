@@ -27,7 +27,7 @@ pub(crate) struct ScanOptions<'a> {
 ///
 /// # Errors
 /// When it is none; this is checked before the key is looked at, the options after it.
-pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
+pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     let (digits, negative) = match text {
         [b'-', digits @ ..] => (digits, true),
         digits => (digits, false),

@@ -140,6 +140,10 @@ impl Restored {
             return Err(BadRecord { kind: object.root_kind(), what: "it has no elements" });
         }
         object.arrange(self.hasher);
+        if self.known < Lsn(u64::MAX) {
+            // What was gathered before is older, should it come later.
+            object.changed_at = self.known;
+        }
         self.entry.replace_object(object);
         Ok(self)
     }
@@ -176,6 +180,8 @@ pub(crate) struct Cold {
     looked_up: HashSet<(DbId, Box<[u8]>)>,
     /// Keys have left memory since the start.
     has_departed: bool,
+    /// No large value that has left memory with its key has changed after this block.
+    departed_changed_at: Lsn,
     /// Databases that were emptied: what they held is retired when someone lists it.
     dropped: Vec<DbId>,
     /// Those that are being listed.
@@ -318,7 +324,9 @@ impl Keyspace {
             return false;
         }
         let is_gone = addr.is_none_or(|addr| self.recorder.journal.is_retired(addr));
-        if self.cold.is_none() || is_gone {
+        let Some(cold) = &self.cold else { return false };
+        // An object that was here meanwhile keeps its address, whatever became of its elements.
+        if is_gone || restored.known < cold.departed_changed_at {
             return false;
         }
         let indexed = self.indexed_lsn();
@@ -360,22 +368,25 @@ impl Keyspace {
         self.cold.as_ref().is_some_and(|cold| cold.has_departed)
     }
 
-    /// Whether a key that comes unasked had better stay in the log: keys without values take `key_bytes_max`
-    /// already. One that expires comes, because something must know when.
+    /// Whether a key that comes unasked had better stay in the log, because memory is short: keys take
+    /// `key_bytes_max` already. One that expires comes, because something must know when.
     #[must_use]
     pub fn is_left_out(&self, restored: &Restored, key_bytes_max: u64) -> bool {
-        restored.expires_at_ms.is_none() && self.bare_values() * BARE_KEY_BYTES > key_bytes_max
+        let keys: u64 = self.dbs.iter().map(|db| db.keys.len() as u64).sum();
+        restored.expires_at_ms.is_none() && keys * BARE_KEY_BYTES > key_bytes_max
     }
 
-    /// Takes a bare entry out of memory altogether, which the index knows. Its key is cold from then on.
+    /// Takes an entry out of memory altogether, which the index knows. Its key is cold from then on.
     pub(crate) fn depart(&mut self, db: DbIndex, entry: &Entry) {
         let hash = self.hash_of(entry.key());
         let Self { dbs, source, cold, stats, .. } = self;
         let db = &mut dbs[db];
-        (db.may_be_cold, db.bare_count) = (true, db.bare_count - 1);
+        (db.may_be_cold, db.bare_count) = (true, db.bare_count - u64::from(entry.is_bare()));
         db.cold_count += 1;
         stats.departed += 1;
-        cold.get_or_insert_default().has_departed = true;
+        let cold = cold.get_or_insert_default();
+        cold.has_departed = true;
+        cold.departed_changed_at = cold.departed_changed_at.max(entry.bare_changed_at());
         if let (Some(source), Some(addr)) = (source, entry.addr())
             && source.listings.are_open()
         {

@@ -19,7 +19,8 @@
 //!
 //! # Invariants
 //! - A value goes only if its record is durable; a large one only if the index knows all of its elements.
-//! - A key goes only if the index knows its record, and after its value.
+//! - A key goes only if the index knows its record, and after its value, unless that is no larger than a trace of
+//!   it.
 //! - No record is written, none is retired.
 
 use base::{DbIndex, Lsn, RecordAddr};
@@ -56,6 +57,10 @@ pub(crate) struct Hand {
     dropped: u64,
     /// How many were passed over, because they had just come back.
     passed_over: u64,
+    /// How many values are no larger than what would be left of them, so far in this round.
+    small: u64,
+    /// In the round before.
+    small_before: u64,
     /// There was nothing that could go in the round before: whatever may go goes in this one.
     is_desperate: bool,
 }
@@ -132,9 +137,9 @@ impl Keyspace {
         if hand.heats.is_empty() {
             self.sample(&mut hand);
         }
-        let takes_keys = key_bytes_max.is_some_and(|bytes_max| {
-            hand.is_desperate || self.bare_values() * BARE_KEY_BYTES > bytes_max
-        });
+        let keys = self.bare_values() + hand.small_before.max(hand.small);
+        let takes_keys = key_bytes_max
+            .is_some_and(|bytes_max| hand.is_desperate || keys * BARE_KEY_BYTES > bytes_max);
         if takes_keys {
             self.forget_lookups();
         }
@@ -167,19 +172,27 @@ impl Keyspace {
         let mut departed = Departed::default();
         let Some(indexed) = self.indexed_lsn() else { return departed };
         let Self { dbs, recorder, settings, watched, now_ms, .. } = self;
-        let Some(Db { keys, .. }) = dbs.get_mut(hand.db) else { return departed };
+        let (db, page) = (hand.db, hand.page);
+        let Some(Db { keys, .. }) = dbs.get_mut(db) else { return departed };
         let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
         let goes = |entry: &mut Entry| {
-            if !entry.is_bare() || heat(entry, settings, *now_ms) > threshold {
+            if !(entry.is_bare() || is_small(entry)) {
+                return false;
+            }
+            let heat = heat(entry, settings, *now_ms);
+            if !entry.is_bare() {
+                hand.heats.note(heat);
+            }
+            if heat > threshold {
                 return false;
             }
             let may_depart = may_depart(entry, &recorder.journal, indexed);
             departed.lacks_index |= !may_depart && entry.ttl().is_none();
-            may_depart && !watched.has(hand.db, entry.key())
+            may_depart && !watched.has(db, entry.key())
         };
-        let taken = keys.take_from_page(recorder.hasher, hand.page, goes);
+        let taken = keys.take_from_page(recorder.hasher, page, goes);
         departed.count = taken.len() as u64;
-        taken.iter().for_each(|entry| self.depart(hand.db, entry));
+        taken.iter().for_each(|entry| self.depart(db, entry));
         departed
     }
 
@@ -194,6 +207,7 @@ impl Keyspace {
             };
             let threshold = if hand.is_desperate { u8::MAX } else { hand.threshold };
             for entry in entries.filter(|entry| !entry.is_bare()) {
+                hand.small += u64::from(is_small(entry));
                 if !may_go(entry, &recorder.journal, indexed) {
                     cooled.lacks_index |= entry.object().is_some();
                     continue;
@@ -221,6 +235,7 @@ impl Keyspace {
         hand.heats.age();
         let gone = std::mem::take(&mut hand.dropped);
         let passed_over = std::mem::take(&mut hand.passed_over);
+        hand.small_before = std::mem::take(&mut hand.small);
         let is_desperate = gone == 0 && passed_over == 0;
         let was_desperate = std::mem::replace(&mut hand.is_desperate, is_desperate);
         (hand.db, hand.page) = (DbIndex::FIRST, 0);
@@ -309,12 +324,19 @@ pub(crate) fn may_go(entry: &Entry, journal: &dyn Journal, indexed: Option<Lsn>)
     is_worth_it && is_in_log(entry, journal, indexed)
 }
 
-/// Whether a key may leave memory, too: its value has, nothing must know when it expires, and the index knows
-/// its record.
+/// Whether a key may leave memory, too: its value has, or is as small as what would be left of it; nothing must
+/// know when it expires, and the index knows its record.
 fn may_depart(entry: &Entry, journal: &dyn Journal, indexed: Lsn) -> bool {
     let is_known =
         |addr: RecordAddr| journal.lsn_bound_of(addr).is_some_and(|bound| bound <= indexed);
-    entry.is_bare() && entry.ttl().is_none() && entry.addr().is_some_and(is_known)
+    let is_empty = entry.is_bare() || is_small(entry);
+    is_empty && entry.ttl().is_none() && entry.addr().is_some_and(is_known)
+}
+
+/// Whether nothing is won by dropping the value and keeping the key.
+fn is_small(entry: &Entry) -> bool {
+    let is_number = entry.value_kind() == Kind::Int;
+    !entry.is_bare() && entry.object().is_none() && (is_number || entry.droppable_bytes() == 0)
 }
 
 /// Takes the value out of memory, and leaves it in the log.

@@ -14,6 +14,9 @@
 //!
 //! As everywhere, a name that was not read ahead is read in the middle of the command.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use base::{DbId, DbIndex, Record, RecordAddr};
 use hashbrown::HashSet;
 
@@ -21,12 +24,12 @@ use crate::db::Db;
 use crate::entry::Entry;
 use crate::hasher::KeyHasher;
 use crate::keyspace::Keyspace;
-use crate::source::Source;
+use crate::source::{RestoreError, Source};
 use crate::table::Keyed;
 use crate::value_type::{Type, entry_type, record_type};
 
 /// So many names are read for one step of a scan at most.
-const SCAN_NAMES_MAX: usize = 1 << 16;
+const SCAN_NAMES_MAX: usize = 1 << 12;
 /// A random key is chosen among so many that lie side by side.
 const RANDOM_NAMES: usize = 8;
 /// Cursors have no more bits of a hash than this: a range begins and ends there.
@@ -62,6 +65,8 @@ pub struct NamesWanted {
     pub wraps: bool,
     /// What they are for.
     pub purpose: NamesFor,
+    /// Whether they still are wanted: the reader may give up otherwise.
+    pub is_wanted: Arc<AtomicBool>,
 }
 
 impl NamesWanted {
@@ -127,7 +132,7 @@ pub(crate) struct Listings {
 
 struct Listing {
     wanted: NamesWanted,
-    found: Option<NamesFound>,
+    found: Option<Result<NamesFound, RestoreError>>,
     /// What has left memory since.
     departed: Vec<ColdName>,
 }
@@ -183,8 +188,8 @@ impl Keyspace {
         Some(wanted)
     }
 
-    /// Takes over names that were read.
-    pub fn install_names(&mut self, number: u64, found: NamesFound) {
+    /// Takes over names that were read, or why they were not.
+    pub fn install_names(&mut self, number: u64, found: Result<NamesFound, RestoreError>) {
         let Some(source) = &mut self.source else { return };
         let mut open = source.listings.open.iter_mut();
         if let Some(listing) = open.find(|listing| listing.wanted.number == number) {
@@ -194,8 +199,10 @@ impl Keyspace {
 
     /// Names are not wanted any more.
     pub fn forget_names_wanted(&mut self, number: u64) {
-        if let Some(source) = &mut self.source {
-            source.listings.open.retain(|listing| listing.wanted.number != number);
+        let Some(source) = &mut self.source else { return };
+        let open = &mut source.listings.open;
+        if let Some(at) = open.iter().position(|listing| listing.wanted.number == number) {
+            open.remove(at).wanted.is_wanted.store(false, Ordering::Relaxed);
         }
     }
 
@@ -213,6 +220,7 @@ impl Keyspace {
             resident: Vec::new(),
             wraps: false,
             purpose,
+            is_wanted: Arc::new(AtomicBool::new(true)),
         };
         match wanted.purpose {
             NamesFor::Scan(from) => {
@@ -243,8 +251,15 @@ impl Keyspace {
         count: usize,
     ) -> Option<(Option<u64>, Vec<ColdName>)> {
         let id = self.dbs[db].id;
-        if let Some(listing) = self.source.as_mut()?.listings.take(id, &purpose) {
-            let NamesFound { mut names, end } = listing.found?;
+        let source = self.source.as_mut()?;
+        if let Some(listing) = source.listings.take(id, &purpose) {
+            let NamesFound { mut names, end } = match listing.found? {
+                Ok(found) => found,
+                Err(error) => {
+                    source.fail(error);
+                    return None;
+                }
+            };
             names.extend(listing.departed);
             return Some((end, names));
         }

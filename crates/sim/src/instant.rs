@@ -31,6 +31,7 @@ pub(crate) struct Comebacks {
     queue: VecDeque<Comeback>,
     asked: VecDeque<Wanted>,
     fetched: VecDeque<Fetched>,
+    garbage: VecDeque<Fetched>,
     /// The engine was told so.
     is_failing: bool,
 }
@@ -43,6 +44,7 @@ impl Comebacks {
             queue: VecDeque::new(),
             asked: VecDeque::new(),
             fetched: VecDeque::new(),
+            garbage: VecDeque::new(),
             is_failing: false,
         }
     }
@@ -60,7 +62,9 @@ impl Comebacks {
         {
             let at = usize::try_from(rng.below(self.asked.len() as u64)).expect("few");
             let wanted = self.asked.remove(at).expect("there are so many");
-            fetcher.answer(wanted, &mut |fetched| self.fetched.push_back(fetched));
+            let is_garbage = matches!(wanted, Wanted::Elements(_) | Wanted::Dropped(_));
+            let to = if is_garbage { &mut self.garbage } else { &mut self.fetched };
+            fetcher.answer(wanted, &mut |fetched| to.push_back(fetched));
             return Step::Worked;
         }
         if self.queue.len() >= QUEUE_LEN {
@@ -124,6 +128,10 @@ impl Fetching for Source {
 
     fn take(&mut self) -> Option<Fetched> {
         lock(&self.0).fetched.pop_front()
+    }
+
+    fn take_garbage(&mut self) -> Option<Fetched> {
+        lock(&self.0).garbage.pop_front()
     }
 }
 

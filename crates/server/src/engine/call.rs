@@ -111,6 +111,7 @@ impl Engine {
                 true
             }
         };
+        self.shard.pin_dropped();
         let (lsn, wrote) = self.shard.keyspace.end_command();
         if self.sessions[key].connection.output.is_over() {
             self.end_over_limit(key);

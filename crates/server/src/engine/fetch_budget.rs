@@ -53,6 +53,8 @@ struct Request {
     is_too_much: bool,
     /// It is among the turns.
     has_turn: bool,
+    /// The number of the names that were asked for.
+    names: Option<u64>,
 }
 
 impl Request {
@@ -143,8 +145,17 @@ impl FetchBudget {
         keys.reverse();
         let (unasked, asked) = (keys, 0);
         let (bytes, came_bytes, is_too_much, has_turn) = (0, 0, false, true);
-        let request =
-            Request { client, unasked, asked, bytes, came_bytes, bytes_max, is_too_much, has_turn };
+        let request = Request {
+            client,
+            unasked,
+            asked,
+            bytes,
+            came_bytes,
+            bytes_max,
+            is_too_much,
+            has_turn,
+            names: None,
+        };
         self.requests.insert(id, request);
         self.waiting.insert(id);
         self.turns.push_back(id);
@@ -156,12 +167,13 @@ impl FetchBudget {
         self.requests.get(&id).is_some_and(|request| request.is_too_much)
     }
 
-    /// A request was executed, or its client is gone.
-    pub(crate) fn release(&mut self, id: RequestId) {
-        if let Some(request) = self.requests.remove(&id) {
-            self.came_bytes -= request.bytes;
-            self.waiting.remove(&id);
-        }
+    /// A request was executed, or its client is gone. Returns the number of its names, which are not wanted
+    /// any more.
+    pub(crate) fn release(&mut self, id: RequestId) -> Option<u64> {
+        let request = self.requests.remove(&id)?;
+        self.came_bytes -= request.bytes;
+        self.waiting.remove(&id);
+        request.names
     }
 
     /// What is to be asked for next, within the budget, and for which request; `None` if nothing is.
@@ -217,7 +229,10 @@ impl FetchBudget {
     /// Names with this number were asked for by a request.
     pub(crate) fn note_names(&mut self, number: u64, id: RequestId) {
         self.names.insert(number, id);
-        self.requests.entry(id).and_modify(|request| request.asked += 1);
+        self.requests.entry(id).and_modify(|request| {
+            request.asked += 1;
+            request.names = Some(number);
+        });
     }
 
     /// Names have come, or cannot. Returns the request that waits for them, if it does still.

@@ -15,9 +15,12 @@
 use base::DbIndex;
 use command::argument;
 use command::keys::KeyAt;
+use command::parse_cursor;
 use command::spec::KeyFlags;
 use command::table::Command;
-use keyspace::{HASH_GRAIN, Missing, NamesFor, NamesFound, NamesWanted, Need, Restored};
+use keyspace::{
+    HASH_GRAIN, Missing, NamesFor, NamesFound, NamesWanted, Need, RestoreError, Restored,
+};
 
 use super::batch::Batch;
 use super::blocking::Wait;
@@ -124,13 +127,9 @@ impl Engine {
     }
 
     /// Names were read, or could not be: the client that waits for them goes on.
-    pub(super) fn named(&mut self, number: u64, found: Option<NamesFound>) {
+    pub(super) fn named(&mut self, number: u64, found: Result<NamesFound, RestoreError>) {
         let waiting = self.fetches.named(number);
-        match found {
-            Some(found) if waiting.is_some() => self.shard.keyspace.install_names(number, found),
-            // What could not be read is read once more by the command, which says why it cannot be.
-            _ => self.shard.keyspace.forget_names_wanted(number),
-        }
+        self.shard.keyspace.install_names(number, found);
         if let Some(id) = waiting
             && let Some(client) = self.fetches.end_if_over(id)
         {
@@ -191,7 +190,9 @@ impl Engine {
     /// What was read for a client's request was used, or is not wanted any more.
     pub(super) fn release_fetched(&mut self, key: ClientKey) {
         if let Some(id) = self.sessions[key].session.fetched.take() {
-            self.fetches.release(id);
+            if let Some(number) = self.fetches.release(id) {
+                self.shard.keyspace.forget_names_wanted(number);
+            }
             self.ask_more();
         }
     }
@@ -309,7 +310,7 @@ fn names_of(command: Command, args: &[&[u8]]) -> Option<(NamesFor, usize)> {
         ("keys", [_, pattern]) => Some((NamesFor::All(Some((*pattern).into())), 0)),
         ("randomkey", [_]) => Some((NamesFor::Random, 0)),
         ("scan", [_, cursor, options @ ..]) => {
-            let cursor: u64 = std::str::from_utf8(cursor).ok()?.parse().ok()?;
+            let cursor = parse_cursor(cursor).ok()?;
             let at = options.iter().position(|word| argument::is(word, "count"));
             let count = at.and_then(|at| argument::count(options.get(at + 1)?).ok());
             Some((NamesFor::Scan(cursor.wrapping_mul(HASH_GRAIN)), count.unwrap_or(10)))

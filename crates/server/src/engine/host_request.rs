@@ -109,25 +109,10 @@ impl Engine {
     /// Takes over some of the keys that have come.
     pub(super) fn restore_slice(&mut self) {
         while let Some(fetched) = self.shard.take_fetched() {
-            match fetched {
-                Fetched::Missing(missing, restored) => {
-                    self.fetched(&missing, restored);
-                    if self.options.maxmemory_bytes > 0 {
-                        self.make_room();
-                    }
-                }
-                Fetched::Names(number, found) => self.named(number, found),
-                Fetched::Elements(object, elements) => {
-                    self.shard.keyspace.retire_elements(object, elements);
-                }
-                Fetched::Garbage(keys) => {
-                    for (addr, elements) in keys {
-                        self.shard.keyspace.retire_cold(addr, elements);
-                    }
-                }
-                Fetched::Dropped(db, true) => self.shard.keyspace.end_dropped(db),
-                Fetched::Dropped(db, false) => _ = self.shard.ask(Wanted::Dropped(db)),
-            }
+            self.take_over(fetched);
+        }
+        if let Some(garbage) = self.shard.take_garbage() {
+            self.take_over(garbage);
         }
         if let Some(why) = self.shard.take_distrust() {
             self.deps.logger.warning(&format!(
@@ -144,6 +129,28 @@ impl Engine {
         let key_bytes_max = self.options.bare_key_bytes_max();
         let (clock, logger) = (self.deps.clock.as_ref(), &self.deps.logger);
         self.shard.restore_slice(clock, logger, &is_short, key_bytes_max);
+    }
+
+    fn take_over(&mut self, fetched: Fetched) {
+        match fetched {
+            Fetched::Missing(missing, restored) => {
+                self.fetched(&missing, restored);
+                if self.options.maxmemory_bytes > 0 {
+                    self.make_room();
+                }
+            }
+            Fetched::Names(number, found) => self.named(number, found),
+            Fetched::Elements(object, elements) => {
+                self.shard.keyspace.retire_elements(object, elements);
+            }
+            Fetched::Garbage(keys) => {
+                for (addr, elements) in keys {
+                    self.shard.keyspace.retire_cold(addr, elements);
+                }
+            }
+            Fetched::Dropped(db, true) => self.shard.keyspace.end_dropped(db),
+            Fetched::Dropped(db, false) => _ = self.shard.ask(Wanted::Dropped(db)),
+        }
     }
 
     /// Makes everything durable, closes the log and takes the keyspace out, so that it can be loaded

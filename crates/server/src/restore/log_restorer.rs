@@ -48,7 +48,7 @@ impl LogRestorer {
                 let restored = self.fetch(&missing);
                 tell(Fetched::Missing(missing, restored));
             }
-            Wanted::Names(wanted) => tell(Fetched::Names(wanted.number, self.names(&wanted).ok())),
+            Wanted::Names(wanted) => tell(Fetched::Names(wanted.number, self.names(&wanted))),
             Wanted::Elements(object) => {
                 tell(Fetched::Elements(object, self.garbage(object).ok()));
             }
@@ -222,6 +222,9 @@ impl LogRestorer {
         addrs.sort_unstable();
         for addr in addrs.drain(..) {
             self.check_ending()?;
+            if !wanted.is_wanted.load(Ordering::Relaxed) {
+                return Err(RestoreError::Io("the names are not wanted any more".to_owned()));
+            }
             let found = match self.record(addr) {
                 Ok(Some(found)) => found,
                 // It was changed meanwhile, and is in memory; or only its damage is left.

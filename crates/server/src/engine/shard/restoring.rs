@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::{DbId, Lsn, ObjectId, RecordAddr};
 use env::Clock;
-use keyspace::{Missing, NamesFound, NamesWanted, Restored};
+use keyspace::{Missing, NamesFound, NamesWanted, RestoreError, Restored};
 use redo::LiveRecords;
 
 use super::{Shard, ShardLog};
@@ -21,6 +21,9 @@ use crate::logger::Logger;
 
 /// How long the executor takes over keys in one iteration, in microseconds.
 const SLICE_US: u64 = 200;
+
+/// With so much to be freed no more garbage is taken over.
+const FREEING_MAX: usize = 1024;
 
 /// How often it is told how far it is.
 const TOLD_EVERY_US: u64 = 10_000_000;
@@ -77,16 +80,19 @@ pub trait Fetching: Send {
     /// Keeps the index as it is now until it was told what keys this database had, which is emptied.
     fn pin_dropped(&mut self, db: DbId);
 
-    /// What comes of something that was asked for.
+    /// What comes of something that was asked for, but for garbage.
     fn take(&mut self) -> Option<Fetched>;
+
+    /// What comes of garbage that was asked for.
+    fn take_garbage(&mut self) -> Option<Fetched>;
 }
 
 /// What comes of something that was asked for.
 pub enum Fetched {
     /// A key or a value, if it is there and can be read.
     Missing(Missing, Option<Restored>),
-    /// The names with this number, if they can be read.
-    Names(u64, Option<NamesFound>),
+    /// The names with this number, or why they cannot be read.
+    Names(u64, Result<NamesFound, RestoreError>),
     /// The addresses of an object's elements, if they can be read.
     Elements(ObjectId, Option<Vec<RecordAddr>>),
     /// Records of keys of a database that was emptied, each with those of its elements: garbage, if they
@@ -206,6 +212,21 @@ impl Shard {
         self.fetching.as_mut()?.take()
     }
 
+    /// See [`Fetching::take_garbage`]. None while there is enough to be freed.
+    pub(in crate::engine) fn take_garbage(&mut self) -> Option<Fetched> {
+        if self.keyspace.freeing() >= FREEING_MAX {
+            return None;
+        }
+        self.fetching.as_mut()?.take_garbage()
+    }
+
+    /// Keeps the index that knows what databases had that were just emptied.
+    pub(in crate::engine) fn pin_dropped(&mut self) {
+        if let Some(fetching) = &mut self.fetching {
+            self.keyspace.dropped().iter().for_each(|db| fetching.pin_dropped(*db));
+        }
+    }
+
     /// Learns which large values may leave memory.
     pub(in crate::engine) fn note_indexed(&mut self) {
         let indexed = self.fetching.as_mut().and_then(|fetching| fetching.indexed_lsn());
@@ -226,7 +247,6 @@ impl Shard {
                 self.keyspace.retire_elements(object, None);
             }
         }
-        self.keyspace.dropped().iter().for_each(|db| fetching.pin_dropped(*db));
         for db in self.keyspace.take_dropped() {
             // Without threads it stays until the next start.
             fetching.ask(Wanted::Dropped(db));
@@ -348,7 +368,7 @@ impl Shard {
             }
             return;
         }
-        let (ms, keys) = (figures.elapsed_us / 1000, figures.keys_total - left);
+        let (ms, keys) = (figures.elapsed_us / 1000, figures.keys_total.saturating_sub(left));
         logger.notice(&match left {
             0 => format!("All {keys} keys are back in memory, after {ms} ms"),
             _ => format!("{keys} keys are back in memory, after {ms} ms; {left} are read when they are asked for"),
